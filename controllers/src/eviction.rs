@@ -3,8 +3,8 @@
 
 use crate::action::{Action, Propagation};
 use crate::apply::Executor;
+use crate::cluster::ReconcileError;
 use crate::disruption_target::{self, Phase};
-use crate::runner::ReconcileError;
 use crate::view::Pod;
 use jiff::Timestamp;
 use kstore_informer::{Action as Next, Context, Key};

@@ -1,7 +1,7 @@
 //! Controllers of kinds that the server may not serve: whether it does is asked once, when the controllers start.
 
+use crate::cluster::Cluster;
 use crate::resource::{gvr, resource_of};
-use crate::runner::Cluster;
 use kstore_client::{Kind, ListParams};
 use std::num::NonZeroU32;
 use std::time::Duration;

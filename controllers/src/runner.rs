@@ -1,14 +1,8 @@
 //! List of all controllers, and their common start and shutdown.
 
-use crate::account_token::TokenSigner;
-use crate::account_token_cleaner::UnusedTokenPeriod;
-use crate::accounts::Accounts;
-use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::certificate_signer::Signing;
-use crate::networks::Networks;
-use crate::node_lifecycle::Patience;
-use crate::selection::Selection;
+use crate::cluster::Cluster;
+use crate::config::Config;
 use crate::{
     account_token, account_token_cleaner, bootstrap_signer, bootstrap_token_cleaner, certificate_approver,
     certificate_cleaner, certificate_signer, cluster_role_aggregation, cron_job, daemon_set, deployment,
@@ -18,39 +12,12 @@ use crate::{
     service_account, service_address, service_cidr, stateful_set, storage_version_migrator, taint_eviction,
     trust_bundle_publisher, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
-use kstore_client::{ApiError, Client, ClientSink};
-use kstore_informer::metrics::Registry;
-use kstore_informer::{
-    Action, Context, Controller, CutError, Failure, NotSynced, Recorder, Supervisor, TaskGroup,
-};
+use kstore_client::Client;
+use kstore_informer::{Supervisor, TaskGroup};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// Configuration of the controllers.
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// Certificate (PEM) of the API server's CA: published in every namespace as `kube-root-ca.crt`. Empty:
-    /// not published.
-    pub root_ca: String,
-    /// The controllers to run.
-    pub controllers: Selection,
-    /// The identity of each controller's writes.
-    pub accounts: Accounts,
-    /// Time limits of the node lifecycle controller.
-    pub patience: Patience,
-    /// Address pools of the controllers.
-    pub networks: Networks,
-    /// Authority that signs CertificateSigningRequests. None: the signer does not run.
-    pub signing: Option<Signing>,
-    /// Signs service account tokens for Secrets. None: the token controller does not run.
-    pub token_signer: Option<TokenSigner>,
-    /// Time without use after which generated service account tokens are invalidated, and later deleted.
-    pub unused_tokens: UnusedTokenPeriod,
-    /// Registry for the metrics of controllers and caches.
-    pub metrics: Registry,
-}
 
 /// Future of a running controller, until its cluster stops.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -132,127 +99,6 @@ controllers! {
     "storage-version-migrator-controller" [] storage_version_migrator::run, "storage-version-migrator-controller";
 }
 
-/// Inputs for setting up a controller.
-pub(crate) struct Cluster {
-    /// Client that lists and watches for the caches. Writes use [`Cluster::executor`]: of objects other than
-    /// service accounts and Secrets, this client has no write permissions.
-    pub client: Client,
-    /// Service account of the controller.
-    account: &'static str,
-    pub caches: Arc<Caches>,
-    pub nondet: Nondet,
-    pub config: Arc<Config>,
-    pub stop: CancellationToken,
-    tasks: TaskGroup,
-}
-
-impl Cluster {
-    /// An executor for one component, with the controller's account.
-    pub(crate) fn executor(&self, component: &str) -> Executor {
-        self.executor_of(self.account, component)
-    }
-
-    /// An executor for one component with another account, where Kubernetes has a separate controller.
-    pub(crate) fn executor_of(&self, account: &str, component: &str) -> Executor {
-        let client = match account {
-            "" => self.client.clone(),
-            account => self.config.accounts.client(account, &self.client),
-        };
-        let client = client.agent(component);
-        let sink = ClientSink::new(&client);
-        let (recorder, driver) = Recorder::build(sink, event_source(component), &self.nondet, &self.stop);
-        recorder.metrics(&self.config.metrics);
-        self.tasks.spawn(driver);
-        Executor { client, recorder, caches: Arc::clone(&self.caches) }
-    }
-
-    /// Spawns a task beside the controllers; it must end when `stop` is cancelled.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(task);
-    }
-
-    /// A controller that watches nothing yet. It waits for its caches without limit, because their server may
-    /// start at the same time.
-    pub(crate) fn controller(&self, name: &str) -> Controller {
-        Controller::new(name, &self.nondet).sync_timeout(None).metrics(&self.config.metrics)
-    }
-}
-
-/// Source of a component's events. Some controllers of Kubernetes name it otherwise than their account.
-fn event_source(component: &str) -> &str {
-    match component {
-        "generic-garbage-collector" => "garbage-collector-controller",
-        "disruption-controller" => "controllermanager",
-        "endpointslice-controller" => "endpoint-slice-controller",
-        "endpointslice-mirroring-controller" => "endpoint-slice-mirroring-controller",
-        "resource-claim-controller" => "resource_claim",
-        component => component,
-    }
-}
-
-/// Reconcile function of a controller.
-pub(crate) trait Reconcile: Send + Sync + 'static {
-    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
-}
-
-/// Error of a run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReconcileError {
-    #[error(transparent)]
-    Api(#[from] ApiError),
-    #[error(transparent)]
-    Cut(#[from] CutError),
-    /// The content of a namespace could not be deleted, as its conditions say.
-    #[error("unexpected items still remain in the namespace: {0}")]
-    Content(String),
-    /// A CertificateSigningRequest was not approved or not signed, and may be later.
-    #[error("{0}")]
-    Certificate(String),
-    /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet; or a claim to
-    /// devices cannot be created or released.
-    #[error("{0}")]
-    Claim(String),
-    /// The resource of a storage version migration is not served yet.
-    #[error("{0}")]
-    Migration(String),
-    /// A token for a Secret could not be signed.
-    #[error("cannot sign a service account token: {0}")]
-    Token(String),
-}
-
-impl ReconcileError {
-    /// Respects `Retry-After` of a server. No error is terminal: quotas and admission change without an
-    /// event.
-    fn into_failure(self) -> Failure<Self> {
-        let wait = if let Self::Api(error) = &self { error.retry_after() } else { None };
-        match wait {
-            Some(wait) => Failure::RetryIn(self, wait),
-            None => Failure::Retry(self),
-        }
-    }
-}
-
-/// Runs a controller until `stop` is cancelled.
-pub(crate) fn work(
-    controller: Controller,
-    stop: CancellationToken,
-    me: impl Reconcile,
-) -> impl Future<Output = ()> + Send {
-    let me = Arc::new(me);
-    let reconcile = move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await.map_err(ReconcileError::into_failure) }
-    };
-    logged(controller.run(stop, reconcile))
-}
-
-/// Logs why a controller stopped. Apart, so that it is one future for all controllers.
-async fn logged(run: Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send>>) {
-    if let Err(error) = run.await {
-        tracing::error!(%error, "controller stopped: caches did not sync");
-    }
-}
-
 /// Runs the selected controllers until `stop` is cancelled. All their tasks have ended when this returns.
 ///
 /// If one of their tasks panics, all controllers stop and restart with new caches after a back-off; the
@@ -304,7 +150,6 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn controller_names_and_accounts_are_valid_user_name_parts() {
@@ -315,31 +160,5 @@ mod tests {
             let same = CONTROLLERS.iter().filter(|other| other.name == controller.name);
             assert_eq!(same.count(), 1, "{}", controller.name);
         }
-    }
-
-    #[test]
-    fn events_name_the_sources_of_kubernetes() {
-        let table = [
-            ("generic-garbage-collector", "garbage-collector-controller"),
-            ("disruption-controller", "controllermanager"),
-            ("deployment-controller", "deployment-controller"),
-        ];
-        for (component, source) in table {
-            assert_eq!(event_source(component), source);
-        }
-    }
-
-    fn refused(details: serde_json::Value) -> ReconcileError {
-        let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });
-        let status: Box<_> = serde_json::from_value(status).unwrap();
-        ApiError::Status(status).into()
-    }
-
-    #[test]
-    fn retry_after_of_the_server_is_respected() {
-        let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
-        assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
-        assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
-        assert!(matches!(ReconcileError::from(CutError::Late).into_failure(), Failure::Retry(_)));
     }
 }

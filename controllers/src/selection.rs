@@ -1,6 +1,7 @@
-//! [`Selection`]: the controllers to run, as in kube-controller-manager's flag `--controllers`. `runner`
+//! The words of a [`Selection`], the controllers to run, as in kube-controller-manager's flag `--controllers`. `runner`
 //! lists the names and aliases.
 
+use crate::config::Selection;
 use crate::runner::CONTROLLERS;
 use std::collections::BTreeSet;
 
@@ -16,10 +17,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
 ];
 
-/// Names of the controllers to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection(BTreeSet<&'static str>);
-
 /// A word that names no controller of kube-controller-manager.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not in the list of known controllers; kstore has {}", known())]
@@ -30,13 +27,6 @@ pub struct UnknownController {
 
 fn known() -> String {
     CONTROLLERS.iter().map(|controller| controller.name).collect::<Vec<_>>().join(", ")
-}
-
-impl Default for Selection {
-    /// Selects every controller.
-    fn default() -> Self {
-        Self(CONTROLLERS.iter().map(|controller| controller.name).collect())
-    }
 }
 
 impl Selection {
@@ -71,19 +61,17 @@ impl Selection {
                 (None, None) => return Err(UnknownController { name: name.to_owned() }),
             }
         }
-        let all = Self::default().0;
+        let all: BTreeSet<_> = Self::default().names().collect();
         let runs = |name: &&str| named.contains(name) || (is_all && !excluded.contains(name));
-        Ok((Self(all.into_iter().filter(runs).collect()), missing))
-    }
-
-    /// Whether the controller of this name is selected.
-    pub(crate) fn runs(&self, name: &str) -> bool {
-        self.0.contains(name)
+        let selected: BTreeSet<_> = all.iter().copied().filter(runs).collect();
+        Ok((if selected == all { Self::All } else { Self::Only(selected) }, missing))
     }
 
     /// Names of the selected controllers, in alphabetical order.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<'_> {
-        self.0.iter().copied()
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let all: BTreeSet<_> = CONTROLLERS.iter().map(|controller| controller.name).collect();
+        let selected: Vec<_> = all.into_iter().filter(|name| self.runs(name)).collect();
+        selected.into_iter()
     }
 }
 

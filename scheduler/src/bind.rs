@@ -11,11 +11,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::filter::dynamic_resources::Deallocation;
+use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
 use crate::limits::WRITES_IN_FLIGHT;
+use crate::plugins::Deallocation;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
-use crate::scheduler::{Binding, Evict, NominationChange, Notice, VolumeWrites};
 use devices::bind_devices;
 use evict::evict;
 

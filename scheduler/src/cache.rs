@@ -5,29 +5,26 @@
 //! A pod is on at most one node. Assumed pods do not expire: every bind finishes, and then the watch confirms
 //! the pod or the scheduler forgets it.
 
-mod node_state;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
+use crate::budgets::Budgets;
 use crate::devices::Devices;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
+use crate::node_state::NodeState;
+use crate::nominations::Nominations;
 use crate::pod::{PodInfo, Uid};
 #[cfg(test)]
 use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
-use crate::preemption::budgets::Budgets;
-use crate::preemption::nominations::Nominations;
-use crate::score::pod_topology_spread::Constraints;
+use crate::spread_constraints::Constraints;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
 use crate::zones::{Location, Zones};
-
-pub use node_state::NodeState;
 
 struct PlacedPod {
     pod: Arc<PodInfo>,

@@ -4,13 +4,13 @@
 //! # The rule
 //!
 //! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
-//!    node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
-//!    whose volumes or devices no node can have, is refused without a look at any node.
+//!    node names, only the existing nodes of those names, sorted by name. A pod that a filter refuses as such (it contradicts
+//!    itself, or no node can have its volumes or devices) is refused without a look at any node.
 //! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
 //! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
-//!    feasible if every filter admits it ([`filter::check_with_nominated`]). The search stops at one feasible node more than
+//!    feasible if every filter admits it (`filter`). The search stops at one feasible node more than
 //!    [`sampling::wanted`]; the search drops that node.
-//! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
+//! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
 //!    weight times score, scaled over the feasible nodes.
 //! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
 //! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
@@ -19,12 +19,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::filter::{self, Claims, ClaimsRefusal, Plugin, PluginSet, PreFilterState, Rejection};
-use crate::inventory::Inventory;
+use crate::filter::{PodRefusal, PreFilterState};
+use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Rejection};
+use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use crate::sampling;
-use crate::score::{Candidates, Scorer};
-use crate::snapshot::Snapshot;
+use crate::score::Candidates;
 
 /// The inputs of a decision besides the pod and the nodes.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +69,8 @@ pub struct Choice {
     /// The chosen node's weighted score; zero if it was the only feasible node and the scheduler computed
     /// none.
     pub total: i64,
-    /// The chosen node's unweighted score by plugin; empty if the scheduler computed none.
-    pub scores: Vec<(Scorer, i64)>,
+    /// The chosen node's unweighted score by the plugin's name; empty if the scheduler computed none.
+    pub scores: Vec<(&'static str, i64)>,
 }
 
 /// The reasons why no node fits the pod.
@@ -85,54 +85,66 @@ pub struct Refusal {
     pub rejections: Vec<(usize, Rejection)>,
     /// The filters that refused a node: an event that may change their result wakes the pod.
     pub plugins: PluginSet,
+    /// The reason for the nodes left out because a filter names others.
+    pub left_out: Option<String>,
 }
 
 impl Refusal {
-    /// The number of nodes left out because the pod's affinity names others.
+    /// The number of nodes left out because a filter names others.
     pub fn not_named(&self) -> usize {
         if self.contradiction.is_some() { 0 } else { self.nodes - self.rejections.len() }
     }
 }
 
-/// Decides on which node `pod` runs. The module documentation states the rule.
-pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: Terms) -> Decision {
-    let all = snapshot.nodes();
-    let named = pod.affinity.pinned.as_ref();
-    if let Some([]) = named.map(Vec::as_slice)
-        && !all.is_empty()
-    {
-        return Decision { outcome: Outcome::Unfit(contradiction(all.len())), next_start: terms.start };
+/// Decides on which node `pod` runs. The module documentation states the rule. `observer` hears of the end of each extension point.
+pub fn decide(
+    registry: &Registry,
+    cluster: ClusterView<'_>,
+    pod: &PodInfo,
+    terms: Terms,
+    observer: &mut dyn PointObserver,
+) -> Decision {
+    let all = cluster.snapshot.nodes();
+    if all.is_empty() {
+        return Decision { outcome: Outcome::Unfit(no_nodes(registry)), next_start: 0 };
     }
-    let claims = match Claims::of(pod, inventory) {
-        Err(why) if !all.is_empty() => {
+    let state = PreFilterState::of(registry, cluster, pod);
+    observer.end(ExtensionPoint::PreFilter, state.is_ok());
+    let mut state = match state {
+        Ok(state) => state,
+        Err(why) => {
             return Decision { outcome: Outcome::Unfit(unusable(all.len(), why)), next_start: terms.start };
         }
-        claims => claims.unwrap_or_default(),
     };
-    let mut prefilter_state = PreFilterState::of(pod, snapshot, &inventory.tallies, claims);
-    let (nominations, namespaces) = (&inventory.nominations, snapshot.namespaces());
-    let mut check = |slot: usize| {
-        filter::check_with_nominated(pod, &mut prefilter_state, &all[slot], nominations, namespaces)
-    };
-    let nominated = nominations.node_of(&pod.uid).and_then(|name| snapshot.slot(name));
-    if let Some(slot) = nominated.filter(|slot| check(*slot).is_ok()) {
-        let choice = choose(pod, &Candidates::new(snapshot, inventory, &[slot]), terms.tie, 1);
+    let (nominations, namespaces) = (&cluster.inventory.nominations, cluster.snapshot.namespaces());
+    let nominated = nominations.node_of(&pod.uid).and_then(|name| cluster.snapshot.slot(name));
+    let is_admitted = |slot: &usize| state.check_with_nominated(&all[*slot], nominations, namespaces).is_ok();
+    if let Some(slot) = nominated.filter(is_admitted) {
+        observer.end(ExtensionPoint::Filter, true);
+        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &[slot]);
+        let choice = choose(registry, pod, &candidates, terms.tie, 1);
         return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
     }
-    let search = match named {
+    let named = state.node_names();
+    let named: Option<Vec<usize>> =
+        named.map(|names| names.iter().filter_map(|name| cluster.snapshot.slot(name)).collect());
+    let check = |slot: usize| state.check_with_nominated(&all[slot], nominations, namespaces);
+    let search = match &named {
         None => search(all.len(), |at| at, check, terms),
-        Some(names) => {
-            let slots: Vec<usize> = names.iter().filter_map(|name| snapshot.slot(name)).collect();
-            search(slots.len(), |at| slots[at], check, terms)
-        }
+        Some(slots) => search(slots.len(), |at| slots[at], check, terms),
     };
+    observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
     let evaluated = search.feasible.len() + search.rejections.len();
-    let next_start = if all.is_empty() { 0 } else { (terms.start + evaluated) % all.len() };
+    let next_start = (terms.start + evaluated) % all.len();
     let outcome = if search.feasible.is_empty() {
-        Outcome::Unfit(refusal(all.len(), named.is_some(), search.rejections))
+        Outcome::Unfit(refusal(all.len(), &state, search.rejections))
     } else {
-        let candidates = Candidates::new(snapshot, inventory, &search.feasible);
-        Outcome::Fits(choose(pod, &candidates, terms.tie, evaluated))
+        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &search.feasible);
+        let choice = choose(registry, pod, &candidates, terms.tie, evaluated);
+        if choice.feasible > 1 {
+            observer.end(ExtensionPoint::Score, true);
+        }
+        Outcome::Fits(choice)
     };
     Decision { outcome, next_start }
 }
@@ -163,18 +175,25 @@ fn search(
 }
 
 /// Steps 4 and 5.
-fn choose(pod: &PodInfo, candidates: &Candidates<'_>, tie: u64, evaluated: usize) -> Choice {
+fn choose(
+    registry: &Registry,
+    pod: &PodInfo,
+    candidates: &Candidates<'_>,
+    tie: u64,
+    evaluated: usize,
+) -> Choice {
     let nodes = &candidates.nodes;
     let node = |at: usize| Arc::clone(&nodes[at].info().name);
     if nodes.len() == 1 {
         return Choice { node: node(0), evaluated, feasible: 1, best: 1, total: 0, scores: Vec::new() };
     }
     let mut totals = vec![0; nodes.len()];
-    let mut columns = Vec::with_capacity(Scorer::ALL.len());
-    for scorer in Scorer::ALL {
+    let mut columns = Vec::new();
+    for scorer in registry.scorers().iter().map(|id| registry.get(id)) {
+        let row = scorer.row();
         if let Some(scores) = scorer.scores(pod, candidates) {
-            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += scorer.weight() * score);
-            columns.push((scorer, scores));
+            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += row.weight * score);
+            columns.push((row.name, scores));
         }
     }
     let highest = totals.iter().copied().max().expect("some node is feasible");
@@ -186,40 +205,27 @@ fn choose(pod: &PodInfo, candidates: &Candidates<'_>, tie: u64, evaluated: usize
         feasible: nodes.len(),
         best: best.len(),
         total: highest,
-        scores: columns.iter().map(|(scorer, scores)| (*scorer, scores[chosen])).collect(),
+        scores: columns.iter().map(|(name, scores)| (*name, scores[chosen])).collect(),
     }
 }
 
-fn contradiction(nodes: usize) -> Refusal {
-    Refusal {
-        nodes,
-        contradiction: Some(Cow::Borrowed(filter::node_affinity::CONFLICT)),
-        rejections: Vec::new(),
-        plugins: [Plugin::NodeAffinity].into_iter().collect(),
-    }
+/// The refusal in an empty cluster. It names every filter, so that the first node wakes the pod.
+fn no_nodes(registry: &Registry) -> Refusal {
+    let plugins = registry.filters();
+    Refusal { nodes: 0, contradiction: None, rejections: Vec::new(), plugins, left_out: None }
 }
 
-/// The refusal of a pod whose volumes or devices no node can have.
-fn unusable(nodes: usize, refusal: ClaimsRefusal) -> Refusal {
-    Refusal {
-        nodes,
-        contradiction: Some(Cow::Owned(refusal.why)),
-        rejections: Vec::new(),
-        plugins: [refusal.plugin].into_iter().collect(),
-    }
+/// The refusal of a pod that no node can have.
+fn unusable(nodes: usize, PodRefusal { plugins, why }: PodRefusal) -> Refusal {
+    Refusal { nodes, contradiction: Some(why), rejections: Vec::new(), plugins, left_out: None }
 }
 
-/// The refusal from the nodes' rejections. In an empty cluster it names every filter, so that the first node
-/// wakes the pod.
-fn refusal(nodes: usize, named: bool, rejections: Vec<(usize, Rejection)>) -> Refusal {
-    let mut plugins: PluginSet = rejections.iter().map(|(_, rejection)| rejection.plugin()).collect();
-    if named {
-        plugins.insert(Plugin::NodeAffinity);
-    }
-    if nodes == 0 {
-        plugins = PluginSet::all();
-    }
-    Refusal { nodes, contradiction: None, rejections, plugins }
+/// The refusal from the nodes' rejections.
+fn refusal(nodes: usize, state: &PreFilterState<'_>, rejections: Vec<(usize, Rejection)>) -> Refusal {
+    let (named_by, left_out) = state.narrowed_by().unzip();
+    let refused_by = rejections.iter().map(|(_, rejection)| rejection.plugin());
+    let plugins = refused_by.chain(named_by.unwrap_or_default().iter()).collect();
+    Refusal { nodes, contradiction: None, rejections, plugins, left_out }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use crate::decide::Refusal;
-use crate::filter::node_affinity::NOT_NAMED;
 use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
 
 /// The message for a cluster without nodes.
@@ -43,7 +42,9 @@ fn reasons(refusal: &Refusal) -> BTreeMap<String, usize> {
     for (_, rejection) in &refusal.rejections {
         rejection.reasons(&mut |reason| count(&mut reasons, reason, 1));
     }
-    count(&mut reasons, NOT_NAMED, refusal.not_named());
+    if let Some(reason) = &refusal.left_out {
+        count(&mut reasons, reason, refusal.not_named());
+    }
     reasons
 }
 
@@ -90,6 +91,7 @@ mod tests {
             contradiction: Some("c".into()),
             rejections: vec![],
             plugins: Default::default(),
+            left_out: None,
         };
         let available = "0/2 nodes are available: c.";
         assert_eq!(message(&refusal, None, Some("why not.")), format!("{available} preemption: why not."));

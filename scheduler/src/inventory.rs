@@ -1,9 +1,9 @@
 //! [`Inventory`]: what a decision reads besides nodes and the pods on them.
 
+use crate::budgets::Budgets;
 use crate::devices::Devices;
 use crate::images::Images;
-use crate::preemption::budgets::Budgets;
-use crate::preemption::nominations::Nominations;
+use crate::nominations::Nominations;
 use crate::storage::Storage;
 use crate::tally::Tallies;
 use crate::workloads::Workloads;

@@ -1,7 +1,7 @@
 //! The scheduler, a plain client of the API: filter, score, assume, bind.
 //!
 //! The scheduler watches pods and nodes, decides for each pending pod on which node it runs, and writes that
-//! through the binding subresource. The decision ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is
+//! through the binding subresource. The decision ([`decide`], [`plugins`], [`preemption`], [`queue`], [`cache`]) is
 //! synchronous and pure. The input and output (`run`, `bind`) decides nothing.
 
 /// The README, whose example compiles as a documentation test.
@@ -9,15 +9,18 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod action;
 pub mod affinity;
 mod bind;
+pub mod budgets;
 pub mod cache;
+pub mod change;
 pub mod decide;
 pub mod devices;
 pub mod disk;
 pub mod event;
 pub mod explain;
-pub mod filter;
+mod filter;
 pub mod images;
 pub mod inventory;
 pub mod limits;
@@ -25,6 +28,10 @@ mod metrics;
 pub mod namespace;
 pub mod node;
 mod node_order;
+pub mod node_state;
+pub mod nominations;
+pub mod plugin;
+pub mod plugins;
 pub mod pod;
 pub mod pod_constraints;
 mod pod_writes;
@@ -40,6 +47,7 @@ pub mod sampling;
 pub mod scheduler;
 pub mod score;
 pub mod snapshot;
+pub mod spread_constraints;
 pub mod storage;
 pub mod taint;
 pub mod tally;
@@ -49,4 +57,5 @@ mod volume_waits;
 pub mod workloads;
 pub mod zones;
 
+pub use plugins::Registry;
 pub use run::{Config, run};

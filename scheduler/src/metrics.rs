@@ -2,7 +2,7 @@
 
 mod attempts;
 
-pub(crate) use attempts::AttemptMetrics;
+pub(crate) use attempts::{AttemptMetrics, PointDurations};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
 use parking_lot::Mutex;
 
-use crate::scheduler::{Action, SchedulingFailure};
+use crate::action::{Action, SchedulingFailure};
 
 const ATTEMPTS: Metric = Metric::counter(
     "scheduler_preemption_attempts_total",

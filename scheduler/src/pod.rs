@@ -17,7 +17,6 @@ use crate::pod_constraints::{Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
-use crate::workloads::WorkloadKind;
 
 pub use decode::decode;
 pub(crate) use decode::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER};
@@ -116,6 +115,19 @@ pub struct Preferences {
     pub has_spread: bool,
     /// The controller that owns the pod, if its pods are spread by default.
     pub controller: Option<(WorkloadKind, String)>,
+}
+
+/// A kind of object that selects pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkloadKind {
+    /// A Service.
+    Service,
+    /// A ReplicationController.
+    ReplicationController,
+    /// A ReplicaSet.
+    ReplicaSet,
+    /// A StatefulSet.
+    StatefulSet,
 }
 
 /// The volumes of a pod that limit the choice of the node.

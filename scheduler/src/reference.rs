@@ -159,6 +159,9 @@ impl ReferenceCluster {
         if node.unschedulable && !tolerates("node.kubernetes.io/unschedulable", "", Effect::NoSchedule) {
             return vec!["node(s) were unschedulable".to_owned()];
         }
+        if pod.node_name.as_ref().is_some_and(|name| *name != node.name) {
+            return vec!["node(s) didn't match the requested node name".to_owned()];
+        }
         for taint in &node.taints {
             if taint.effect != Effect::PreferNoSchedule && !tolerates(&taint.key, &taint.value, taint.effect)
             {

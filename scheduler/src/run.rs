@@ -14,24 +14,27 @@ use kstore_informer::{
     Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::action::{Action, Binding, Evict, Notice};
 use crate::bind::{FinishedWrite, Writes};
+use crate::budgets::{self, Budget};
+use crate::change::Change;
 use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
-use crate::metrics::{AttemptMetrics, PreemptionMetrics};
+use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
+use crate::plugins::Registry as Plugins;
 use crate::pod::{self, PodInfo};
-use crate::preemption::budgets::{self, Budget};
-use crate::scheduler::{Action, Binding, Change, Evict, Notice, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::storage::{Record, StorageChange};
 use crate::workloads::WorkloadChange;
-use devices::{DeviceInformers, DeviceSubscriptions};
-use storage::{StorageInformers, StorageSubscriptions};
-use workloads::{WorkloadInformers, WorkloadSubscriptions};
+use informers::{
+    DeviceInformers, DeviceSubscriptions, StorageInformers, StorageSubscriptions, WorkloadInformers,
+    WorkloadSubscriptions,
+};
 
 /// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
@@ -44,6 +47,8 @@ pub struct Config {
     /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
     /// cluster, half of a small one, a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
+    /// The plugins.
+    pub plugins: Plugins,
     /// The registry for the metrics of the caches and of preemption.
     pub metrics: Registry,
 }
@@ -53,6 +58,7 @@ impl Default for Config {
         Self {
             scheduler_name: "default-scheduler".to_owned(),
             percentage_of_nodes_to_score: 0,
+            plugins: Plugins::in_tree(),
             metrics: Registry::new(),
         }
     }
@@ -120,7 +126,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     if known.await.is_ok() {
         let rng = nondet.rng.fork("scheduler");
         let scheduler_loop = SchedulerLoop {
-            scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
+            scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng)
+                .with_plugins(config.plugins.clone()),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
             devices: devices.subscribe(),
@@ -236,10 +243,10 @@ impl SchedulerLoop {
                 break;
             }
             let now = self.clock.now();
-            let began = Instant::now();
-            let Some(verdict) = self.scheduler.next(now) else { break };
+            let mut points = PointDurations::start();
+            let Some(verdict) = self.scheduler.next_observed(now, &mut points) else { break };
             decided = true;
-            self.metrics.attempts.decided(&verdict, began.elapsed());
+            self.metrics.attempts.decided(&verdict, &points);
             self.metrics.preemptions.observe(&verdict);
             match verdict {
                 Action::Bind(binding) => self.writes.bind(binding),
@@ -403,9 +410,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
     }
 }
 
-mod devices;
-mod storage;
-mod workloads;
+mod informers;
 
 #[cfg(test)]
 mod fake;

@@ -4,178 +4,36 @@
 //! The scheduler is level-triggered: a change carries the current state of the object, and a repeated change
 //! has no effect.
 
-use std::num::NonZero;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kstore_informer::{Causes, Revision};
+use kstore_informer::Revision;
 use kstore_nondet::{HashMap, HashSet, Rng};
 
+use crate::action::{Action, Binding, NominationChange, Notice, SchedulingFailure, VolumeWrites};
+use crate::budgets::Budget;
 use crate::cache::Cache;
-use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
+use crate::change::Change;
+use crate::decide::{Choice, Outcome, Terms, decide};
 use crate::devices::plan::DevicePlan;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
-use crate::filter::dynamic_resources;
-use crate::filter::dynamic_resources::Deallocation;
-use crate::filter::{Plugin, Volumes};
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
+use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver};
+use crate::plugins::{DeviceClaims, Registry, plan_volumes};
 use crate::pod::{PodInfo, PodOwnership, Uid};
-use crate::preemption::budgets::Budget;
 use crate::preemption::evictions::Evictions;
 use crate::queue::{Queue, QueueDepths, QueuedPod};
 use crate::snapshot::Snapshot;
-use crate::storage::claim::Claim;
-use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
+use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 use crate::workloads::WorkloadChange;
-
-/// A change of an object.
-#[derive(Clone, Debug)]
-pub enum Change<T> {
-    /// The object exists in this state.
-    Set(Arc<T>),
-    /// The object is deleted; this is its last known state.
-    Gone(Arc<T>),
-}
-
-/// A decision about a pod.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// Bind the pod, together with the writes to its resource claims. The cache assumes the pod on its node until
-    /// [`Scheduler::bind_failed`].
-    Bind(Binding),
-    /// Nominate the pod for its node, write which volumes the pod's claims get, and report to
-    /// [`Scheduler::volumes_written`] or [`Scheduler::volumes_refused`]. The cache assumes the pod on its node
-    /// meanwhile. The scheduler binds the pod when its claims are bound.
-    BindVolumes(VolumeWrites),
-    /// Report that no node fits the pod. The pod waits until that may have changed.
-    Refuse(Notice),
-    /// Evict pods for the pod, and report evictions that fail to [`Scheduler::evictions_failed`]. The pod waits
-    /// until the watch shows the others.
-    Preempt(Evict),
-}
-
-/// A pod and its node.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    /// The pod.
-    pub pod: Arc<PodInfo>,
-    /// The chosen node with the reasons.
-    pub choice: Choice,
-    /// The number of attempts for the pod, including this one.
-    pub attempts: u32,
-    /// The revision that made the pod ready.
-    pub cause: Revision,
-    /// The time of the decision.
-    pub at: Timestamp,
-    /// The time at which the pod was first queued.
-    pub since: Timestamp,
-    /// The writes to the pod's resource claims; `None` if there are none.
-    pub devices: Option<Arc<DevicePlan>>,
-}
-
-impl Binding {
-    /// The causes of the bind: the revision of the pod and the revision that made it ready, for example that
-    /// of a new node.
-    pub fn causes(&self) -> Causes {
-        causes(&self.pod, self.cause)
-    }
-}
-
-/// The writes that give the claims of a pod their volumes on its node.
-#[derive(Clone, Debug)]
-pub struct VolumeWrites {
-    /// The decision.
-    pub binding: Binding,
-    /// The volumes, each with the claim that it shall refer to.
-    pub bind: Vec<ClaimedVolume>,
-    /// The claims that get the annotation with the node, so that a provisioner makes a volume there.
-    pub provision: Vec<Arc<Record<Claim>>>,
-}
-
-/// A pod and the reason why it was not scheduled.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// The pod.
-    pub pod: Arc<PodInfo>,
-    /// The failure, with the reasons per node if no node fits.
-    pub failure: SchedulingFailure,
-    /// The message in kube-scheduler's words.
-    pub message: String,
-    /// The revision that made the pod ready.
-    pub cause: Revision,
-    /// The claim of devices to deallocate, so that the pod may fit.
-    pub deallocation: Option<Deallocation>,
-    /// The change of the pod's `status.nominatedNodeName`.
-    pub nomination: NominationChange,
-}
-
-/// A change of the node for which a pod is nominated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum NominationChange {
-    /// The nomination stays.
-    #[default]
-    Keep,
-    /// The pod is nominated for this node.
-    Set(Arc<str>),
-    /// The pod is nominated for no node.
-    Clear,
-}
-
-/// The evictions for a pod.
-#[derive(Clone, Debug)]
-pub struct Evict {
-    /// The pod, and why it does not fit before the evictions.
-    pub notice: Notice,
-    /// The node on which the evictions make room.
-    pub node: Arc<str>,
-    /// The pods to evict. Others that the pod waits for are being deleted already.
-    pub victims: Vec<Arc<PodInfo>>,
-    /// The number of pods that make room by their end, with those that are being deleted already; `None` if all are.
-    pub selected: Option<NonZero<usize>>,
-    /// Pods of lower priority that are no longer nominated for the node.
-    pub displaced: Vec<Arc<PodInfo>>,
-}
-
-impl Notice {
-    /// The causes of the notice, the same as those of a [`Binding`].
-    pub fn causes(&self) -> Causes {
-        causes(&self.pod, self.cause)
-    }
-}
-
-fn causes(pod: &PodInfo, ready: Revision) -> Causes {
-    [pod.revision, ready].into_iter().collect()
-}
-
-/// The failure to schedule a pod.
-#[derive(Clone, Debug)]
-pub enum SchedulingFailure {
-    /// No node fits the pod.
-    Unfit(Refusal),
-    /// The API did not accept the bind.
-    BindFailed,
-    /// The pod's claims did not become bound.
-    VolumesFailed,
-    /// The API did not accept the devices of the pod's claims.
-    DevicesFailed,
-}
-
-impl SchedulingFailure {
-    /// The reason in the pod's condition.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Unfit(_) => "Unschedulable",
-            Self::BindFailed | Self::VolumesFailed | Self::DevicesFailed => "SchedulerError",
-        }
-    }
-}
 
 /// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
 pub struct Scheduler {
     name: String,
+    registry: Registry,
     percentage: usize,
     seed: u64,
     start: usize,
@@ -198,6 +56,7 @@ impl Scheduler {
     pub fn new(name: &str, percentage: usize, rng: &Rng) -> Self {
         Self {
             name: name.to_owned(),
+            registry: Registry::in_tree(),
             percentage,
             seed: rng.next_u64(),
             start: 0,
@@ -209,6 +68,12 @@ impl Scheduler {
             waits: VolumeWaits::default(),
             evictions: Evictions::default(),
         }
+    }
+
+    /// The same scheduler with these plugins.
+    #[must_use]
+    pub fn with_plugins(self, registry: Registry) -> Self {
+        Self { queue: Queue::new(registry.clone()), registry, ..self }
     }
 
     /// Processes a change of a pod.
@@ -286,18 +151,23 @@ impl Scheduler {
     }
 
     fn on_device_event(&mut self, event: &DeviceEvent, revision: Revision, now: Timestamp) {
-        self.queue.on_device_event(event, self.cache.devices(), revision, now);
+        self.queue.on_event(ClusterEvent::Devices(event, self.cache.devices()), revision, now);
     }
 
     fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
         let storage = self.cache.storage();
-        self.queue.on_storage_event(event, storage, revision, now);
+        self.queue.on_event(ClusterEvent::Storage(event, storage), revision, now);
         self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
     }
 
     /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is
     /// ready.
     pub fn next(&mut self, now: Timestamp) -> Option<Action> {
+        self.next_observed(now, &mut ())
+    }
+
+    /// Like [`next`](Self::next). `observer` hears of the end of each extension point of an attempt.
+    pub fn next_observed(&mut self, now: Timestamp, observer: &mut dyn PointObserver) -> Option<Action> {
         while let Some((wait, outcome)) = self.waits.next(now) {
             if let Some(verdict) = self.end_wait(wait, outcome, now) {
                 return Some(verdict);
@@ -308,11 +178,17 @@ impl Scheduler {
         self.snapshot.update(&self.cache);
         self.cache.keep_tallies(&queued.pod);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
-        let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
+        let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
+        observer.begin();
+        let decision = decide(&self.registry, cluster, &queued.pod, terms, observer);
         self.start = decision.next_start;
         Some(match decision.outcome {
-            Outcome::Fits(choice) => self.assume(queued, choice, now),
-            Outcome::Unfit(refusal) => self.refuse(queued, refusal, now),
+            Outcome::Fits(choice) => {
+                let action = self.assume(queued, choice, now);
+                observer.end(ExtensionPoint::Reserve, true);
+                action
+            }
+            Outcome::Unfit(refusal) => self.refuse(queued, refusal, now, observer),
         })
     }
 
@@ -460,7 +336,7 @@ impl Scheduler {
         let before = self.cache.set_pod(Arc::clone(&pod), node);
         if let Some(before) = &before {
             if pod.differs_only_in_deletion(before) {
-                return self.queue.on_terminating(before, pod.revision, now);
+                return self.wake(ClusterEvent::PodTerminating(before), pod.revision, now);
             }
             self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
         }
@@ -470,16 +346,16 @@ impl Scheduler {
     }
 
     /// Processes an unassigned pod. The watch may still show an assumed pod as unassigned, while the bind or
-    /// its watch event is in flight. A pod whose resource claims do not exist waits for them without an attempt.
+    /// its watch event is in flight. A pod that a plugin keeps out of the queue waits without an attempt.
     fn pending(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
         } else if !self.cache.holds(&pod.uid) {
             self.cache.nominations_mut().observe(&pod);
             let span = tracing::debug_span!("queue", pod = %pod.key);
-            span.in_scope(|| match dynamic_resources::is_ready(&pod, self.cache.devices()) {
-                true => self.queue.add(pod, now),
-                false => self.queue.add_waiting(pod, [Plugin::DynamicResources].into_iter().collect(), now),
+            span.in_scope(|| match self.registry.keeps_out(&pod, self.cache.inventory()) {
+                None => self.queue.add(pod, now),
+                Some(plugin) => self.queue.add_waiting(pod, PluginSet::from_iter([plugin]), now),
             });
         }
     }
@@ -523,18 +399,15 @@ impl Scheduler {
 
     /// The writes for the volumes of a pod that the filters admitted to the node; `None` if none are needed.
     fn volumes(&self, pod: &PodInfo, node: &str) -> Option<VolumePlan> {
-        let volumes =
-            Volumes::of(pod, self.cache.storage()).expect("a pod that was admitted may have volumes");
         let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
-        let plan = volumes?.plan(node).expect("the filters asked for this plan");
-        (!plan.is_empty()).then_some(plan)
+        plan_volumes(pod, self.cache.storage(), node)
     }
 
     /// The writes to the resource claims of a pod that the filters admitted to the node; `None` if none are
     /// needed. The cache assumes them.
     fn plan_devices(&mut self, queued: &QueuedPod, node: &str) -> Option<Arc<DevicePlan>> {
         let (pod, shares) = (&queued.pod, self.attempt(queued).fork("shares"));
-        let claims = dynamic_resources::prefilter(pod, self.cache.devices());
+        let claims = DeviceClaims::of(pod, self.cache.devices());
         let claims = claims.expect("a pod that was admitted may have its claims")?;
         let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
         let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");

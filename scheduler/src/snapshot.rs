@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
-use crate::cache::{Cache, NodeState};
+use crate::cache::Cache;
+use crate::node_state::NodeState;
 use crate::pod_constraints::Namespaces;
 
 /// A copy of the cache's nodes in search order.

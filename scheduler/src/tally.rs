@@ -4,12 +4,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::cache::NodeState;
 use crate::limits::TALLIES;
 use crate::node::NodeInfo;
+use crate::node_state::NodeState;
 use crate::pod::PodInfo;
 use crate::pod_constraints::LabelSelector;
-use crate::snapshot::Snapshot;
 use crate::zones::Location;
 
 /// The numbers of selected pods.
@@ -177,12 +176,18 @@ impl Tallies {
         self.generation = generation;
     }
 
-    /// The tally of a selector at the time of `snapshot`: the kept one, or counted now.
-    pub fn tally(&self, snapshot: &Snapshot, namespace: &str, selector: &LabelSelector) -> Cow<'_, Tally> {
-        let all = self.namespaces.get(namespace).filter(|_| self.generation == snapshot.generation());
+    /// The tally of a selector over the nodes of a snapshot of this generation: the kept one, or counted now.
+    pub fn tally(
+        &self,
+        generation: u64,
+        nodes: &[NodeState],
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Cow<'_, Tally> {
+        let all = self.namespaces.get(namespace).filter(|_| self.generation == generation);
         match all.and_then(|all| all.get(selector)) {
             Some(tally) => Cow::Borrowed(tally),
-            None => Cow::Owned(Tally::of(snapshot.nodes().iter(), namespace, selector)),
+            None => Cow::Owned(Tally::of(nodes.iter(), namespace, selector)),
         }
     }
 }

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
+use crate::change::Change;
 use crate::devices::{self, DeviceChange};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
-use crate::scheduler::Change;
 use crate::storage::{Record, StorageChange, claim, class, volume};
 
 pub(crate) const NAME: &str = "default-scheduler";

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kstore_informer::Revision;
 
+use crate::action::Binding;
 use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
 use crate::pod::Uid;
-use crate::scheduler::Binding;
 use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
 
 /// A pod that waits for its volumes.

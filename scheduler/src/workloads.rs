@@ -9,23 +9,10 @@ use kstore_informer::Key;
 use serde::Deserialize;
 
 use crate::affinity::{Operator, Requirement};
-use crate::pod::PodInfo;
+use crate::change::Change;
+use crate::pod::{PodInfo, WorkloadKind};
 use crate::pod_constraints::{LabelSelector, Labels};
-use crate::scheduler::Change;
 use crate::storage::{MetaDoc, Record};
-
-/// A kind of object that selects pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WorkloadKind {
-    /// A Service.
-    Service,
-    /// A ReplicationController.
-    ReplicationController,
-    /// A ReplicaSet.
-    ReplicaSet,
-    /// A StatefulSet.
-    StatefulSet,
-}
 
 /// A change of a Service or controller. Its selector is `None` if it selects no pod.
 #[derive(Clone, Debug)]

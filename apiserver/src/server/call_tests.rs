@@ -2,7 +2,7 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::authn::ClientCertificate;
+use crate::peer::ClientCertificate;
 use crate::peer::Peer;
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;

@@ -5,9 +5,11 @@ use crate::pods;
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 use kstore_nondet::Rng;
+use kstore_scheduler::action::Action;
+use kstore_scheduler::change::Change;
 use kstore_scheduler::node;
 use kstore_scheduler::pod::{self, PodInfo};
-use kstore_scheduler::scheduler::{Action, Change, Scheduler};
+use kstore_scheduler::scheduler::Scheduler;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

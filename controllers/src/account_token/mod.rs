@@ -6,22 +6,20 @@
 //! Follows `syncServiceAccount` and `syncSecret`.
 
 mod plan;
-mod signer;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use plan::{ACCOUNT_UID, account_name};
-pub use signer::{SecretToken, TokenSigner};
 
 use crate::action::{Action, Propagation, Target};
 use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::object::Object;
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::token_signer::{SecretToken, TokenSigner};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kstore_client::{ApiError, Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Index, Informer, Key};
+pub(crate) use plan::{ACCOUNT_UID, account_name};
 use std::sync::Arc;
 
 const WORKERS: usize = 5;
@@ -133,7 +131,9 @@ impl Tokens {
             account: text(&account.metadata.name),
             account_uid: text(&account.metadata.uid),
         };
-        self.signer.sign(&token).map_err(ReconcileError::Token)
+        self.signer
+            .sign(&token)
+            .map_err(|why| ReconcileError::Failed(format!("cannot sign a service account token: {why}")))
     }
 
     /// The account of a Secret. An account that the cache lacks is read from the API server: a Secret may be

@@ -10,12 +10,10 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use plan::UnusedTokenPeriod;
-
 use crate::account_token::{AccountTokens, account_key};
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::UNUSED_TOKEN_CHECK;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use jiff::civil::Date;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kstore_client::{Gvr, ListParams, Obj};

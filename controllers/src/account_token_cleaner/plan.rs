@@ -2,33 +2,15 @@
 
 use crate::account_token::ACCOUNT_UID;
 use crate::action::{Action, PatchKind, Propagation, Target};
+use crate::config::UnusedTokenPeriod;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp, ToSpan};
+use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use serde_json::json;
 
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-
-/// Time without use after which a generated token becomes invalid, and time after that until it is deleted:
-/// `--legacy-service-account-token-clean-up-period`. Positive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnusedTokenPeriod(SignedDuration);
-
-impl UnusedTokenPeriod {
-    /// A period; `None` if it is not positive.
-    pub fn new(period: SignedDuration) -> Option<Self> {
-        period.is_positive().then_some(Self(period))
-    }
-}
-
-impl Default for UnusedTokenPeriod {
-    /// A year, as upstream.
-    fn default() -> Self {
-        Self(SignedDuration::from_hours(365 * 24))
-    }
-}
 
 fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
@@ -36,7 +18,7 @@ fn day(at: Timestamp) -> Date {
 
 /// The moment one period ago.
 fn horizon(period: UnusedTokenPeriod, now: Timestamp) -> Timestamp {
-    now.checked_sub(period.0).unwrap_or(Timestamp::MIN)
+    now.checked_sub(period.get()).unwrap_or(Timestamp::MIN)
 }
 
 fn label<'s>(secret: &'s Secret, name: &str) -> Option<&'s str> {

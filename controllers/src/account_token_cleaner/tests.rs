@@ -1,8 +1,9 @@
 //! Tests of the end of unused tokens.
 
 use super::mounted::refers_to;
-use super::plan::{UnusedTokenPeriod, is_tracked, is_unused, plan};
+use super::plan::{is_tracked, is_unused, plan};
 use crate::action::Action;
+use crate::config::UnusedTokenPeriod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use serde_json::{Value, from_value, json};

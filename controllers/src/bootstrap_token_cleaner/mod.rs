@@ -12,7 +12,7 @@ pub(crate) use plan::expiry;
 
 use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Object};

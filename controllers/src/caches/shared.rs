@@ -3,9 +3,9 @@
 use super::selected::label_hash;
 use super::{Sources, Watched};
 use crate::claim::{ControlledObject, controller_of};
-use crate::replicaset::kind::decode_replication_controller;
+use crate::device_claims;
 use crate::resource::{PODS, resource_of};
-use crate::resource_claim;
+use crate::set_kind::decode_replication_controller;
 use crate::view::{self, Address, Pod};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1 as core;
@@ -64,7 +64,7 @@ impl Watched for Pods {
             for claim in pod.claims() {
                 emit(LookupKey::VolumeClaim(Key::new(namespace, &claim).to_string()));
             }
-            for claim in resource_claim::used_by(pod) {
+            for claim in device_claims::used_by(pod) {
                 emit(LookupKey::ResourceClaim(Key::new(namespace, claim).to_string()));
             }
         });
@@ -163,7 +163,7 @@ impl From<&DeviceRequestAllocationResult> for DeviceId {
 impl Watched for ResourceClaims {
     fn start(from: &Sources<'_>) -> Self {
         let of_pod = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(String)| {
-            resource_claim::owner(claim).into_iter().for_each(|owner| emit(owner.uid.clone()));
+            device_claims::owner(claim).into_iter().for_each(|owner| emit(owner.uid.clone()));
         });
         let holding = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(DeviceId)| {
             allocated(claim).iter().for_each(|result| emit(result.into()));
@@ -193,7 +193,7 @@ pub(crate) struct Services {
 impl Watched for Services {
     fn start(from: &Sources<'_>) -> Self {
         let at = Index::new(|service: &Obj<Service>, emit: &mut dyn FnMut(IpAddr)| {
-            crate::service_address::addresses_of(service).for_each(emit);
+            crate::service_ips::addresses_of(service).for_each(emit);
         });
         let builder = Builder::new(from.multi.trimmed::<Service>(WatchParams::default())).index(&at);
         Self { informer: from.start("services", Some(resource_of::<Service>()), builder), at }

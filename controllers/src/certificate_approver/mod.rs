@@ -10,9 +10,9 @@ mod tests;
 use crate::action::Action;
 use crate::apply::Executor;
 use crate::certificate_request::CertificateRequest;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::object::Object;
 use crate::resource::{gvr, resource_of};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::{ApiError, Obj};
@@ -56,7 +56,7 @@ impl Reconcile for Approver {
             return Ok(Next::Done);
         }
         // A role that is granted later approves it: rights change without an event here.
-        Err(ReconcileError::Certificate(format!(
+        Err(ReconcileError::Failed(format!(
             "recognized csr {:?} but subject access review was not approved",
             cx.key.name()
         )))

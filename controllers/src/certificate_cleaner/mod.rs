@@ -8,7 +8,7 @@ mod plan;
 mod tests;
 
 use crate::apply::Executor;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer, Object};

@@ -1,22 +1,19 @@
 //! Signs approved CertificateSigningRequests that name a signer of Kubernetes. `plan` judges, `signers` knows what each signer accepts,
-//! `issue` makes certificates; this file reads the cache and writes the status. Without an authority in the configuration it does
+//! `signing_authority` makes certificates; this file reads the cache and writes the status. Without an authority in the configuration it does
 //! nothing, as kube-controller-manager without `--cluster-signing-cert-file`.
 
-mod issue;
 mod plan;
 pub(crate) mod signers;
 #[cfg(test)]
 mod tests;
 
-pub use issue::{SigningAuthority, SigningAuthorityError};
-
 use crate::action::Action;
 use crate::apply::Executor;
 use crate::certificate_request::CertificateRequest;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
+use crate::config::Signing;
 use crate::object::Object;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
-use issue::{SERIAL_BYTES, Terms};
-use jiff::SignedDuration;
+use crate::signing_authority::{SERIAL_BYTES, Terms};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Informer};
@@ -24,20 +21,6 @@ use plan::{Decision, decide, failed, issued, lifetime};
 use std::sync::Arc;
 
 const WORKERS: usize = 1;
-
-/// The authority that signs, and for how long at most.
-#[derive(Clone, Debug)]
-pub struct Signing {
-    /// The authority.
-    pub authority: SigningAuthority,
-    /// The longest life of a certificate: `--cluster-signing-duration`.
-    pub longest: SignedDuration,
-}
-
-impl Signing {
-    /// The longest life unless a flag says otherwise: a year.
-    pub const LONGEST: SignedDuration = SignedDuration::from_hours(365 * 24);
-}
 
 /// Runs until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
@@ -92,7 +75,7 @@ impl Reconcile for Signer {
                 let pem = self.signing.authority.issue(&parsed.der, terms, now);
                 issued(
                     &csr,
-                    pem.map_err(|why| ReconcileError::Certificate(format!("error auto signing csr: {why}")))?,
+                    pem.map_err(|why| ReconcileError::Failed(format!("error auto signing csr: {why}")))?,
                 )
             }
         };

@@ -1,8 +1,8 @@
 //! Tests of the requests that signers accept. Another implementation of X.509 checks that issued certificates have the requested contents.
 
-use super::issue::{NotIssued, SigningAuthority, Terms};
 use super::plan::{Decision, decide, failed, issued, lifetime};
 use crate::certificate_request::{CertificateRequest, UnreadableRequest};
+use crate::signing_authority::{NotIssued, SigningAuthority, Terms};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, SanType};

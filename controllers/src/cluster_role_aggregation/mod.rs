@@ -9,7 +9,7 @@ mod role;
 mod tests;
 
 use crate::apply::Executor;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use kstore_informer::{Action as Next, Context, Informer, Key, Object};
 use role::Role;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::adoption::settle;
 use crate::apply::{Executor, Failed};
 use crate::caches::{Caches, LookupKey, Pods, ReplicaSets, candidates};
 use crate::claim::{Claim, ControlledObject, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};

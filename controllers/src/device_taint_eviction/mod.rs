@@ -9,9 +9,10 @@ mod slices;
 mod tests;
 
 use crate::caches::{Pods, ResourceClaims, allocated};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
+use crate::device_claims::named_claims;
 use crate::eviction::ScheduledEvictions;
-use crate::resource_claim::{is_reserved_for, named_claims, reserved_pods};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::resource_claim::{is_reserved_for, reserved_pods};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::{DeviceRequestAllocationResult, ResourceClaim};

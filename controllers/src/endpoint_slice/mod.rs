@@ -14,9 +14,9 @@ mod topology;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods, Services, Sources, Watched, selected_by_map};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::SLICE_INTERVAL;
 use crate::resource::ENDPOINTSLICES;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use hints::Distribution;

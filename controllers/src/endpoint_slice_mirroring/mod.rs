@@ -10,8 +10,8 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Services};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::endpoint_slice::{EndpointSlices, SERVICE_LABEL};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_client::Obj;

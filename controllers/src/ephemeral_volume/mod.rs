@@ -11,7 +11,7 @@ mod tests;
 use crate::action::Action;
 use crate::apply::Executor;
 use crate::caches::Pods;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -60,7 +60,7 @@ impl Reconcile for Volumes {
             Ok(missing) => missing,
             Err(conflict) => {
                 self.executor.execute(&cx, &[conflict.event(&pod)]).await.result()?;
-                return Err(ReconcileError::Claim(conflict.to_string()));
+                return Err(ReconcileError::Failed(conflict.to_string()));
             }
         };
         let whole = match self.executor.client.api::<core::Pod>().get(namespace, cx.key.name()).await {
@@ -71,7 +71,7 @@ impl Reconcile for Volumes {
         let made: Vec<Action> = plan::claims(&whole, &missing);
         match self.executor.execute(&cx, &made).await.result() {
             // The cache will show the owner of the existing claim soon.
-            Err(error) if error.is_already_exists() => Err(ReconcileError::Claim(error.to_string())),
+            Err(error) if error.is_already_exists() => Err(ReconcileError::Failed(error.to_string())),
             done => Ok(done.map(|()| Next::Done)?),
         }
     }

@@ -5,9 +5,9 @@
 use super::known::Shared;
 use super::latest::LatestValue;
 use super::member::{self, OwnershipRecord};
+use crate::cluster::Cluster;
 use crate::limits::KINDS_PER_STREAM;
 use crate::resource::{Resource, gvr};
-use crate::runner::Cluster;
 use kstore_informer::limits::FEED_CHANGES;
 use kstore_informer::{
     Builder, Causes, Delivery, Delta, Informer, Key, ListerWatcher, Object, Overflow, Queue, Stopped,

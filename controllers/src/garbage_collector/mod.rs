@@ -17,10 +17,10 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::UNSEEN_OWNER;
 use crate::resource::{DEFINITIONS, Resource, gvr};
 use crate::resource_api::ResourceApi;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use graph::WorkItem;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use known::{KnownObjects, Shared};

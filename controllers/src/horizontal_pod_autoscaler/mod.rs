@@ -22,10 +22,10 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::{AUTOSCALING_PERIOD, METRICS_IN_FLIGHT};
 use crate::object::Object as Written;
 use crate::resource::{PODS, Resource, gvr};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::scale_target::{self, ReadScale};
 use crate::view::subject;
 use futures::StreamExt as _;

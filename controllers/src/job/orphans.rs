@@ -7,7 +7,7 @@ use super::{COMPONENT, ControllerCaches, Jobs, is_job, managed_elsewhere, writes
 use crate::apply::Executor;
 use crate::caches::{LookupKey, Pods};
 use crate::claim::controller_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::batch::v1::Job;
 use kstore_client::Obj;

@@ -8,8 +8,8 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::Services;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::networks::Blocks;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Service;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Key, Object};

@@ -12,11 +12,11 @@ use crate::action::Action;
 use crate::aggregated::AggregatedKinds;
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
 use crate::limits::{EVENTS_COUNTED, LONGEST_NAMESPACE_INTERVAL, NAMESPACE_INTERVAL, NAMESPACE_LISTS};
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::resource_api::{ResourceApi, decode};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{Plain, Pod, elapsed};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -140,7 +140,9 @@ impl Reconcile for Namespaces {
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
         self.executor.execute(&cx, &plan.actions).await.result()?;
         match undiscovered.or(failures.first().map(String::as_str)) {
-            Some(failure) => Err(ReconcileError::Content(failure.to_owned())),
+            Some(failure) => Err(ReconcileError::Failed(format!(
+                "unexpected items still remain in the namespace: {failure}"
+            ))),
             None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
     }

@@ -9,8 +9,8 @@ mod plan;
 mod tests;
 
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::networks::PodNetworks;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Node;
 use kstore_api::cidr::Cidr;
 use kstore_client::Obj;

@@ -10,13 +10,11 @@ mod plan;
 mod tests;
 mod zone;
 
-pub use plan::Patience;
-
 use crate::action::Plan;
 use crate::apply::Executor;
 use crate::caches::{Caches, LookupKey, Pods, Sources, Watched};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{self, Lease};
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1::Node;

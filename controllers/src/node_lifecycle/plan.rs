@@ -6,6 +6,7 @@
 
 use super::zone::{Limiter, Zones};
 use crate::action::{Action, PatchKind, Plan, Target};
+use crate::config::Patience;
 use crate::resource::NODES;
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
@@ -31,27 +32,6 @@ const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
     ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-
-/// Time limits of the node lifecycle controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Silence after which a node's status is unknown.
-    pub grace: Duration,
-    /// Silence after which the status of a node that never reported is unknown.
-    pub startup: Duration,
-    /// Interval of checks of an unhealthy node.
-    pub recheck: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_secs(50),
-            startup: Duration::from_secs(60),
-            recheck: Duration::from_secs(5),
-        }
-    }
-}
 
 /// Remembered health of a node between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Tests of node failures and recoveries in simulated time, and of zones and their rates.
 
-use super::plan::{Health, Observed, Patience, plan};
+use super::plan::{Health, Observed, plan};
 use super::zone::{Limiter, Zones};
 use crate::action::{Action, Plan};
+use crate::config::Patience;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;

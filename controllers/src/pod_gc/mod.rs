@@ -9,8 +9,8 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;

@@ -8,8 +8,8 @@ mod plan;
 mod tests;
 
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::resource::{DEFINITIONS, gvr};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
 use kstore_client::{ApiError, Client, ListParams, Obj};

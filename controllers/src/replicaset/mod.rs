@@ -4,7 +4,6 @@
 //!
 //! Follows `syncReplicaSet` and `manageReplicas`.
 
-pub(crate) mod kind;
 pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
@@ -15,13 +14,13 @@ use crate::adoption::settle;
 use crate::apply::{Executor, Outcome};
 use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers, candidates};
 use crate::claim::{Claim, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
+use crate::set_kind::SetKind;
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
-use kind::SetKind;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, CutError, Informer, Key, Reference};
 use parking_lot::Mutex;

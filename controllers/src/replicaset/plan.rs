@@ -1,11 +1,11 @@
 //! Plan of a ReplicaSet or ReplicationController: pods to create, pods to delete, and its status. Pure.
 
-use super::kind::SetKind;
 use super::victims::{PodsPerNode, rank};
 use crate::action::{Action, Plan, Propagation};
 use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
 use crate::object::Object;
 use crate::selector;
+use crate::set_kind::SetKind;
 use crate::view::{Pod, elapsed, seconds};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};

@@ -1,11 +1,11 @@
 //! Tests of the ReplicaSet plan, with tables and random changes of pods.
 
-use super::kind::SetKind::{self, ReplicaSet};
-use super::kind::{as_replica_set, as_replication_controller};
 use super::plan::{Change, Failure, Observed, actions, change, pod_of, report, rest};
 use super::victims::{PodsPerNode, rank};
 use crate::action::{Action, Plan};
 use crate::limits::REPLICA_BURST;
+use crate::set_kind::SetKind::{self, ReplicaSet};
+use crate::set_kind::{as_replica_set, as_replication_controller};
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1;

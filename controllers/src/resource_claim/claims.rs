@@ -1,9 +1,9 @@
 //! The end of reservations of a claim, and of a claim that was generated for a pod. Pure.
 
 use super::pods;
+use crate::device_claims::owner;
 use crate::view::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_informer::Key;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,14 +27,6 @@ pub(super) struct Release {
     pub status: Option<ResourceClaimStatus>,
     /// Whether the finalizer has to be removed after that.
     pub drops_finalizer: bool,
-}
-
-/// The pod that a claim was created for.
-pub(crate) fn owner(claim: &ResourceClaim) -> Option<&OwnerReference> {
-    let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
-    owners
-        .iter()
-        .find(|owner| owner.controller == Some(true) && owner.api_version == "v1" && owner.kind == "Pod")
 }
 
 /// The objects for which a claim is reserved.

@@ -9,14 +9,14 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claims::{is_reserved_for, owner, reserved_pods};
-pub(crate) use pods::{claims as used_by, named_claims};
+pub(crate) use claims::{is_reserved_for, reserved_pods};
 
 use crate::action::{Action, Propagation, Target};
 use crate::apply::Executor;
 use crate::caches::{LookupKey, Pods, ResourceClaims};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
+use crate::device_claims::{owner, used_by};
 use crate::resource::{gvr, resource_of};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use claims::{Consumer, Release};
 use k8s_openapi::api::core::v1 as core;
@@ -38,7 +38,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("resource-claim-pods")
         .watch(&pods, |pod: &Pod| (!pod.spec.resource_claims.is_empty()).then(|| pod.key()))
         .watch(&claims, move |claim: &Obj<ResourceClaim>| {
-            let owner = claims::owner(claim).map(|owner| Key::new(claim.key().namespace(), &owner.name));
+            let owner = owner(claim).map(|owner| Key::new(claim.key().namespace(), &owner.name));
             let users = users.by(&users.held, &LookupKey::ResourceClaim(claim.key().to_string()));
             users.iter().map(|pod| pod.key()).chain(owner).collect::<BTreeSet<_>>()
         })
@@ -49,7 +49,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch_deltas(&pods, |delta: &Delta<Pod>| {
             let pod = delta.object();
             let is_over = matches!(delta, Delta::Deleted(_)) || pods::is_done(pod);
-            let names = is_over.then(|| pods::claims(pod)).into_iter().flatten();
+            let names = is_over.then(|| used_by(pod)).into_iter().flatten();
             names.map(|name| Key::new(&pod.metadata.namespace, name)).collect::<Vec<_>>()
         })
         .workers(WORKERS);
@@ -87,7 +87,7 @@ impl Reconcile for Consumers {
             let Some(found) = self.templates.get(&Key::new(namespace, template)) else {
                 let why = format!("resource claim template {template:?} not found");
                 self.executor.execute(&cx, &[pods::failed(&pod, entry, &why)]).await.result()?;
-                return Err(ReconcileError::Claim(format!("pod {}: {entry}: {why}", cx.key)));
+                return Err(ReconcileError::Failed(format!("pod {}: {entry}: {why}", cx.key)));
             };
             made.push(pods::create(&pod, entry, &found));
         }
@@ -129,12 +129,12 @@ impl Reconcile for Reservations {
             if !claims::is_pod(consumer) {
                 let why =
                     format!("claim {}: unsupported consumer {} {}", cx.key, consumer.resource, consumer.name);
-                return Err(ReconcileError::Claim(why));
+                return Err(ReconcileError::Failed(why));
             }
             consumers.insert(consumer.uid.clone(), self.consumer(&cx, &consumer.name, &consumer.uid).await?);
         }
         let release = claims::release(&claim, &consumers);
-        let owner = claims::owner(&claim).map(|owner| Key::new(cx.key.namespace(), &owner.name));
+        let owner = owner(&claim).map(|owner| Key::new(cx.key.namespace(), &owner.name));
         let owner = owner.and_then(|key| self.pods.get(&key));
         self.release(&cx, &claim, release).await?;
         if claims::is_unneeded(&claim, &consumers, owner.as_deref()) {

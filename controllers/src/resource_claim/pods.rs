@@ -1,11 +1,10 @@
 //! The claims that a pod needs. Pure.
 
-use super::claims;
 use crate::action::{Action, PatchKind};
 use crate::claim::controller_ref;
+use crate::device_claims::{NamedClaim, is_for, named_claims, status};
 use crate::object::Object;
 use crate::view::Pod;
-use k8s_openapi::api::core::v1::{PodResourceClaim, PodResourceClaimStatus};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
@@ -33,45 +32,6 @@ pub(super) fn is_done(pod: &Pod) -> bool {
 /// Whether the controller has to provide claims for the pod.
 pub(super) fn wants_claims(pod: &Pod) -> bool {
     !pod.spec.resource_claims.is_empty() && !pod.metadata.deleting() && !is_done(pod)
-}
-
-fn status<'p>(pod: &'p Pod, entry: &PodResourceClaim) -> Option<&'p PodResourceClaimStatus> {
-    pod.status.resource_claim_statuses.iter().find(|status| status.name == entry.name)
-}
-
-/// The claim that an entry of a pod names.
-pub(crate) struct NamedClaim<'p> {
-    /// Name of the claim.
-    pub name: &'p str,
-    /// Whether the claim was generated for the pod: one of the same name for another pod is not the entry's.
-    pub is_generated: bool,
-}
-
-impl NamedClaim<'_> {
-    /// Whether `claim`, which has the name, is the claim that the entry of `pod` means.
-    pub(crate) fn is(&self, claim: &ResourceClaim, pod: &Pod) -> bool {
-        !self.is_generated || is_for(claim, pod)
-    }
-}
-
-/// The claims that a pod uses, as far as their names are known.
-pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = NamedClaim<'_>> {
-    pod.spec.resource_claims.iter().filter_map(|entry| {
-        let generated = || status(pod, entry).and_then(|status| status.resource_claim_name.as_deref());
-        let existing = entry.resource_claim_name.as_deref();
-        let is_generated = existing.is_none();
-        existing.or_else(generated).map(|name| NamedClaim { name, is_generated })
-    })
-}
-
-/// The names of the claims that a pod uses, as far as they are known.
-pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
-    named_claims(pod).map(|claim| claim.name)
-}
-
-/// Whether a claim was created for this pod.
-fn is_for(claim: &ResourceClaim, pod: &Pod) -> bool {
-    claims::owner(claim).is_some_and(|owner| owner.uid == pod.metadata.uid)
 }
 
 /// Compares the entries of a pod with the existing claims: `find` finds a claim by name, and `owned` are the

@@ -1,8 +1,9 @@
 //! Tests of claims for pods and of the end of reservations.
 
 use super::claims::{Consumer, Release, drop_finalizer, is_unneeded, release};
-use super::pods::{WantedClaims, claims, create, names, reservations, wanted, wants_claims};
+use super::pods::{WantedClaims, create, names, reservations, wanted, wants_claims};
 use crate::action::Action;
+use crate::device_claims::used_by as claims;
 use crate::view::{Pod, decode_pod};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use serde_json::{Value, from_value, json};
@@ -59,7 +60,7 @@ fn an_entry_with_a_template_needs_its_own_claim() {
         let find =
             |name: &str| existing.iter().find(|claim| claim.metadata.name.as_deref() == Some(name)).cloned();
         let of_pod: Vec<_> =
-            existing.iter().filter(|claim| super::claims::owner(claim).unwrap().uid == "u").collect();
+            existing.iter().filter(|claim| crate::device_claims::owner(claim).unwrap().uid == "u").collect();
         assert_eq!(wanted(&pod, find, &of_pod), expected, "{changes} {existing:?}");
     }
 }

@@ -18,8 +18,8 @@ mod streams;
 mod tests;
 
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::limits::{QUOTA_RESYNC, QUOTA_WAIT};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use counted::QuotaObject;
 use kinds::{Definition, Kinds};
 use kstore_api::quota::Amounts;

@@ -5,9 +5,9 @@
 use super::counted::{Counted, QuotaObject, decode};
 use super::kinds::CountedKind;
 use super::recount;
+use crate::cluster::Cluster;
 use crate::garbage_collector::latest::LatestValue;
 use crate::resource::gvr;
-use crate::runner::Cluster;
 use kstore_client::WatchParams;
 use kstore_informer::limits::FEED_CHANGES;
 use kstore_informer::{

@@ -11,8 +11,8 @@ pub(crate) use plan::ROOT_CA;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Key};

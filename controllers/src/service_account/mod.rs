@@ -11,8 +11,8 @@ pub(crate) use plan::DEFAULT;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{self, Plain};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kstore_client::{Obj, WatchParams};

@@ -8,12 +8,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::{MANAGED_BY, MANAGER, addresses_of};
-
 use crate::apply::Executor;
 use crate::caches::{Caches, Services};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::service_cidr::blocks;
+use crate::service_ips::addresses_of;
 use crate::view::Address;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::ServiceCIDR;

@@ -4,6 +4,7 @@ use crate::action::{Action, Plan, Propagation, Target};
 use crate::limits::ADDRESS_GRACE;
 use crate::object::Object;
 use crate::resource::IPADDRESSES;
+use crate::service_ips::{MANAGED_BY, MANAGER};
 use crate::view::{Address, elapsed, subject};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
@@ -13,10 +14,6 @@ use kstore_informer::Reference;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Label with the manager of an IPAddress.
-pub(crate) const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
-/// Manager value of addresses that servers allocate for Services.
-pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 
 /// Input of a plan, at one revision.
@@ -66,14 +63,6 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let others = holders.iter().filter(|service| !names(record, service));
     actions.extend(others.map(|service| duplicate(seen, service)));
     Plan::of(actions)
-}
-
-/// The addresses of a Service, in the canonical form of IPAddress names.
-pub(crate) fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
-    let spec = service.spec.as_ref();
-    let named = spec.is_some_and(|spec| spec.type_.as_deref() == Some("ExternalName"));
-    let all = spec.filter(|_| !named).and_then(|spec| spec.cluster_ips.as_deref()).unwrap_or_default();
-    all.iter().filter_map(|ip| ip.parse().ok())
 }
 
 /// An IPAddress whose address no Service has.

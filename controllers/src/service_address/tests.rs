@@ -1,7 +1,8 @@
 //! Tests of repairs.
 
-use super::plan::{Observed, addresses_of, plan};
+use super::plan::{Observed, plan};
 use crate::action::Action;
+use crate::service_ips::addresses_of;
 use crate::view::Address;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Service;

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Address;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
@@ -55,9 +55,8 @@ fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
 /// The address of an IPAddress that a server allocated for a Service.
 fn address_of(record: &Address) -> Option<IpAddr> {
     let labels = &record.metadata.labels;
-    let given = labels
-        .get(crate::service_address::MANAGED_BY)
-        .is_some_and(|by| by == crate::service_address::MANAGER);
+    let given =
+        labels.get(crate::service_ips::MANAGED_BY).is_some_and(|by| by == crate::service_ips::MANAGER);
     record.metadata.name.parse().ok().filter(|_| given)
 }
 

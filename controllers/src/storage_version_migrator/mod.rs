@@ -13,10 +13,10 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::definition::CustomKind;
 use crate::optional_api;
 use crate::resource::{DEFINITIONS, gvr};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration;
 use kstore_client::{ApiError, Client, ListParams, Obj, Patch};
 use kstore_informer::{Action as Next, Context, Informer, Object};
@@ -73,7 +73,7 @@ impl Reconcile for Migrator {
             },
             Resolution::NotMigratable(why) => plan::failed(&migration, why, now),
             Resolution::Unknown if plan::is_young(&migration, now) => {
-                return Err(ReconcileError::Migration("the resource does not exist yet".to_owned()));
+                return Err(ReconcileError::Failed("the resource does not exist yet".to_owned()));
             }
             Resolution::Unknown => plan::failed(&migration, "unable to obtain GVR from discovery", now),
         };

@@ -9,8 +9,8 @@ pub(crate) mod plan;
 mod tests;
 
 use crate::caches::{Caches, LookupKey, Pods};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::eviction::ScheduledEvictions;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};

@@ -8,9 +8,9 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::optional_api;
 use crate::resource::resource_of;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Causes, Context, Informer, Key};

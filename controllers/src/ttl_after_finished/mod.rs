@@ -7,8 +7,8 @@ mod plan;
 mod tests;
 
 use crate::apply::Executor;
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::job::Jobs;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::batch::v1::Job;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Object};

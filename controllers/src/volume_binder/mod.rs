@@ -20,7 +20,7 @@ pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
 
 use crate::apply::Executor;
 use crate::caches::{Caches, LookupKey, Pods};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;

@@ -11,7 +11,7 @@ mod tests;
 use crate::action::Action;
 use crate::apply::Executor;
 use crate::caches::{LookupKey, Pods};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;

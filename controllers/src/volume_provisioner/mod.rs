@@ -9,7 +9,7 @@ mod tests;
 
 use crate::apply::Executor;
 use crate::caches::Caches;
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kstore_client::Obj;

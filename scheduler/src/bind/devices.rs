@@ -7,11 +7,11 @@ use kstore_client::{ApiError, Client, Patch, Transaction};
 use serde_json::json;
 
 use super::{FinishedWrite, bound_revision};
+use crate::action::Binding;
 use crate::devices::claim::{Allocation, Claim, FINALIZER};
 use crate::devices::plan::DevicePlan;
-use crate::filter::dynamic_resources::Deallocation;
+use crate::plugins::Deallocation;
 use crate::pod::PodInfo;
-use crate::scheduler::Binding;
 use crate::storage::Record;
 
 /// Allocates and reserves the claims of a pod and binds the pod, all at one revision, or nothing. A claim that is

@@ -7,9 +7,9 @@ use kstore_client::{Client, DeleteParams, Patch, Transaction, TransactionError};
 use serde_json::json;
 
 use super::FinishedWrite;
+use crate::action::Evict;
 use crate::limits::EVICTIONS_IN_FLIGHT;
 use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
-use crate::scheduler::Evict;
 
 /// Writes `patch` to the status of the preemptor, then evicts the victims, several at a time. Without the first write
 /// there are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.

@@ -6,11 +6,18 @@ use serde_json::json;
 use super::*;
 use crate::cache::Cache;
 use crate::explain;
+use crate::inventory::Inventory;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
+use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, cpu_pod, node, on, pod};
 
 fn snapshot(cluster: &ReferenceCluster) -> Snapshot {
     caches(cluster).1
+}
+
+/// The decision of the in-tree plugins.
+pub(crate) fn decided(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: Terms) -> Decision {
+    decide(&Registry::in_tree(), ClusterView { snapshot, inventory }, pod, terms, &mut ())
 }
 
 fn caches(cluster: &ReferenceCluster) -> (Cache, Snapshot) {
@@ -54,7 +61,7 @@ fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = Refere
 
 fn agree(cluster: &ReferenceCluster, pod: &PodInfo, terms: Terms) {
     let (cache, snapshot) = caches(cluster);
-    let decision = decide(&snapshot, cache.inventory(), pod, terms);
+    let decision = decided(&snapshot, cache.inventory(), pod, terms);
     let (expected, next_start) = cluster.decide(pod, terms);
     assert_eq!(reference_decision(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);
@@ -93,7 +100,7 @@ fn the_tie_selects_among_all_best_nodes() {
     (0..3).for_each(|n| cluster.set_node(node(&format!("n{n}"), json!({}))));
     let winners: Vec<String> = (0..4)
         .map(|tie| {
-            match decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(1, tie))
+            match decided(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(1, tie))
                 .outcome
             {
                 Outcome::Fits(choice) => choice.node.to_string(),
@@ -111,14 +118,14 @@ fn a_choice_reports_its_scores_and_counts() {
     cluster.set_node(node("free", json!({})));
     cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     cluster.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
-    let decision = decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(0, 0));
+    let decision = decided(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(0, 0));
     let Outcome::Fits(choice) = decision.outcome else { panic!("it fits") };
     assert_eq!((&*choice.node, choice.evaluated, choice.feasible, choice.best), ("free", 3, 2, 1));
     // Free: cpu (4000-1000)/4000 = 75 %, memory nearly all of it: (75 + 99) / 2 = 87. Balance: 100 → 87.
     let expected = [
-        (Scorer::TaintToleration, 100),
-        (Scorer::LeastAllocated, 87),
-        (Scorer::BalancedAllocation, 50 + (50 + 87 - 100) / 2),
+        ("TaintToleration", 100),
+        ("NodeResourcesFit", 87),
+        ("NodeResourcesBalancedAllocation", 50 + (50 + 87 - 100) / 2),
     ];
     assert_eq!(choice.scores, expected);
     assert_eq!(choice.total, 300 + 87 + 68);
@@ -133,7 +140,7 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
     cluster.set_node(node("small-2", json!({})));
     cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     let message =
-        |pod: &PodInfo| match decide(&snapshot(&cluster), &Inventory::default(), pod, terms(0, 0)).outcome {
+        |pod: &PodInfo| match decided(&snapshot(&cluster), &Inventory::default(), pod, terms(0, 0)).outcome {
             Outcome::Unfit(refusal) => (explain::message(&refusal, None, None), refusal.plugins),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         };
@@ -142,7 +149,8 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
         text,
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu."
     );
-    let refused: Vec<&str> = plugins.iter().map(Plugin::name).collect();
+    let registry = Registry::in_tree();
+    let refused: Vec<&str> = plugins.iter().map(|id| registry.row(id).name).collect();
     assert_eq!(refused, ["NodeUnschedulable", "TaintToleration", "NodeResourcesFit"]);
 
     let pinned = |names: serde_json::Value| {
@@ -159,8 +167,17 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
 }
 
 #[test]
+fn a_pod_that_names_its_node_runs_there_or_not_at_all() {
+    let mut cluster = ReferenceCluster::default();
+    ["n1", "n2"].iter().for_each(|name| cluster.set_node(node(name, json!({}))));
+    for name in ["n1", "absent"] {
+        agree(&cluster, &on(&cpu_pod("p", "1"), name), terms(0, 0));
+    }
+}
+
+#[test]
 fn an_empty_cluster_has_its_own_message() {
-    let decision = decide(
+    let decision = decided(
         &snapshot(&ReferenceCluster::default()),
         &Inventory::default(),
         &cpu_pod("p", "1"),
@@ -179,7 +196,7 @@ fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_are_removed(
     huge.iter().for_each(|pod| assert!(cache.set_pod(Arc::clone(pod), &Arc::from("n")).is_none()));
     let mut outcome = |cache: &Cache| {
         snapshot.update(cache);
-        decide(
+        decided(
             &snapshot,
             &Inventory::default(),
             &cpu_pod("p", "4"),
@@ -190,7 +207,7 @@ fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_are_removed(
     assert!(matches!(outcome(&cache), Outcome::Unfit(_)));
     huge.iter().for_each(|pod| assert!(cache.remove_pod(&pod.uid).is_some()));
     assert!(matches!(outcome(&cache), Outcome::Fits(_)));
-    let another = decide(
+    let another = decided(
         &snapshot,
         &Inventory::default(),
         &cpu_pod("p", "4001m"),

@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use kstore_informer::{Key, Revision};
 
+use crate::change::Change;
 use crate::pod::Uid;
-use crate::scheduler::Change;
 use crate::storage::{Record, Records, store};
 use claim::{Allocation, Claim};
 use class::Class;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kstore_informer::Key;
 
 use super::slice::{Device, Slice, SliceNodes};
+use crate::change::Change;
 use crate::node::NodeInfo;
-use crate::scheduler::Change;
 use crate::storage::{Record, store};
 
 /// The names of a driver and of a pool.

@@ -8,9 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
+use crate::action::{Action, Binding, SchedulingFailure};
+use crate::plugin::{ExtensionPoint, PointObserver};
 use crate::queue::QueueDepths;
-use crate::scheduler::{Action, Binding, SchedulingFailure};
 
 const PENDING: Metric = Metric::gauge(
     "scheduler_pending_pods",
@@ -95,11 +97,39 @@ struct Durations {
     /// By the place of the result in [`AttemptResult::ALL`].
     attempts: [Histogram; 3],
     algorithm: Histogram,
-    /// Writes of bindings: those that succeeded, and those that failed.
-    binds: [Histogram; 2],
+    /// Extension points by [`ExtensionPoint`]: those that succeeded, and those that did not.
+    points: [[Histogram; 2]; ExtensionPoint::ALL.len()],
     /// Waits of scheduled pods by their number of attempts.
     sli: BTreeMap<u32, Histogram>,
     pod_attempts: Histogram,
+}
+
+/// The durations of the extension points of one attempt: one reading of the clock for each.
+pub(crate) struct PointDurations {
+    began: Instant,
+    last: Instant,
+    /// Whether each point succeeded, and its time; by [`ExtensionPoint`].
+    ended: [Option<(bool, Duration)>; ExtensionPoint::ALL.len()],
+}
+
+impl PointDurations {
+    /// The attempt begins now.
+    pub(crate) fn start() -> Self {
+        let began = Instant::now();
+        Self { began, last: began, ended: Default::default() }
+    }
+}
+
+impl PointObserver for PointDurations {
+    fn begin(&mut self) {
+        self.last = Instant::now();
+    }
+
+    fn end(&mut self, point: ExtensionPoint, is_success: bool) {
+        let now = Instant::now();
+        self.ended[point as usize] = Some((is_success, now - self.last));
+        self.last = now;
+    }
 }
 
 impl AttemptMetrics {
@@ -109,7 +139,7 @@ impl AttemptMetrics {
         let durations = Durations {
             attempts: [attempt(), attempt(), attempt()],
             algorithm: attempt(),
-            binds: [Histogram::new(EXTENSION_BOUNDS), Histogram::new(EXTENSION_BOUNDS)],
+            points: std::array::from_fn(|_| std::array::from_fn(|_| Histogram::new(EXTENSION_BOUNDS))),
             sli: BTreeMap::new(),
             pod_attempts: Histogram::new(POD_ATTEMPT_BOUNDS),
         };
@@ -132,7 +162,8 @@ impl AttemptMetrics {
     }
 
     /// Counts a decision that took this time. The attempt of a pod that fits ends with its bind.
-    pub(crate) fn decided(&self, action: &Action, took: Duration) {
+    pub(crate) fn decided(&self, action: &Action, points: &PointDurations) {
+        let took = points.began.elapsed();
         let result = match action {
             Action::Bind(_) | Action::BindVolumes(_) => None,
             Action::Refuse(notice) => Some(result_of(&notice.failure)),
@@ -140,6 +171,11 @@ impl AttemptMetrics {
         };
         let mut durations = self.durations.lock();
         durations.algorithm.observe(took);
+        for (histograms, ended) in durations.points.iter_mut().zip(&points.ended) {
+            if let Some((is_success, took)) = ended {
+                histograms[usize::from(!is_success)].observe(*took);
+            }
+        }
         if let Some(result) = result {
             durations.attempts[result as usize].observe(took);
         }
@@ -149,7 +185,7 @@ impl AttemptMetrics {
     pub(crate) fn bound(&self, binding: &Binding, is_accepted: bool, now: Timestamp) {
         let took = elapsed(binding.at, now);
         let mut durations = self.durations.lock();
-        durations.binds[usize::from(!is_accepted)].observe(took);
+        durations.points[ExtensionPoint::Bind as usize][usize::from(!is_accepted)].observe(took);
         let result = if is_accepted { AttemptResult::Scheduled } else { AttemptResult::Error };
         durations.attempts[result as usize].observe(took);
         if is_accepted {
@@ -188,9 +224,14 @@ impl Collect for AttemptMetrics {
             into.distribution(&ATTEMPT_DURATION, &labels, attempts);
         }
         into.distribution(&ALGORITHM_DURATION, &[], &durations.algorithm);
-        for (status, binds) in ["Success", "Error"].iter().zip(&durations.binds) {
-            let labels = [("extension_point", "Bind"), ("status", status), ("profile", profile)];
-            into.distribution(&EXTENSION_DURATION, &labels, binds);
+        for (point, histograms) in ExtensionPoint::ALL.iter().zip(&durations.points) {
+            let failed = if *point == ExtensionPoint::Bind { "Error" } else { "Unschedulable" };
+            let statuses = ["Success", failed].into_iter().zip(histograms);
+            // A point at which nothing happened yet has no series, as in kube-scheduler.
+            for (status, histogram) in statuses.filter(|(_, histogram)| histogram.count() > 0) {
+                let labels = [("extension_point", point.name()), ("status", status), ("profile", profile)];
+                into.distribution(&EXTENSION_DURATION, &labels, histogram);
+            }
         }
         for (attempts, waits) in &durations.sli {
             let attempts = match *attempts {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::workloads::WorkloadKind;
+use super::WorkloadKind;
 
 /// An owner reference.
 #[derive(Default, Deserialize)]

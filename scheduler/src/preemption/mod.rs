@@ -14,9 +14,7 @@
 //!    victim; the smallest sum of priorities; the fewest victims; the latest start, where the earliest of the
 //!    victims of the highest priority counts. Then the first one.
 
-pub mod budgets;
 pub(crate) mod evictions;
-pub mod nominations;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -28,14 +26,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Change, Claims, PreFilterState};
-use crate::inventory::Inventory;
+use crate::filter::PreFilterState;
 use crate::limits::{MIN_CANDIDATE_NODES, PERCENTAGE_OF_CANDIDATE_NODES};
+use crate::node_state::NodeState;
+use crate::plugin::{Adjustment, ClusterView, PodMove, Rejection};
+use crate::plugins::Registry;
 use crate::pod::PodInfo;
-use crate::snapshot::Snapshot;
 
 const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 const TERMINATING: &str = "not eligible due to a terminating pod on the nominated node.";
@@ -71,8 +69,8 @@ fn wanted(nodes: usize) -> usize {
 
 /// Searches victims for `pod`, which all nodes of `snapshot` refused. The module documentation states the rule.
 pub fn preempt(
-    snapshot: &Snapshot,
-    inventory: &Inventory,
+    registry: &Registry,
+    cluster: ClusterView<'_>,
     pod: &PodInfo,
     refusal: &Refusal,
     offset: u64,
@@ -80,28 +78,30 @@ pub fn preempt(
     if refusal.nodes == 0 {
         return Preemption::Unhelpful(None);
     }
-    if let Some(why) = ineligible(snapshot, inventory, pod, refusal) {
+    if let Some(why) = ineligible(cluster, pod, refusal) {
         return Preemption::Ineligible(why);
     }
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut slots: Vec<usize> = resolvable.map(|(slot, _)| *slot).collect();
     slots.sort_unstable();
-    // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
-    // only its own part.
-    let state = prefilter_state(snapshot, inventory, pod);
-    let mut run = DryRun { snapshot, inventory, pod, state };
     let (mut candidates, mut has_clean, mut reasons) = (Vec::new(), false, BTreeMap::new());
-    for step in 0..slots.len() {
-        let at = (offset % slots.len() as u64) as usize + step;
-        match run.victims(&snapshot.nodes()[slots[at % slots.len()]]) {
-            Ok(candidate) => {
-                has_clean |= candidate.violations == 0;
-                candidates.push(candidate);
+    // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
+    // only its own part. A pod that no node can have was refused by no node.
+    let state = (!slots.is_empty()).then(|| PreFilterState::of(registry, cluster, pod).ok()).flatten();
+    if let Some(state) = state {
+        let mut run = DryRun { cluster, pod, state };
+        for step in 0..slots.len() {
+            let at = (offset % slots.len() as u64) as usize + step;
+            match run.victims(&cluster.snapshot.nodes()[slots[at % slots.len()]]) {
+                Ok(candidate) => {
+                    has_clean |= candidate.violations == 0;
+                    candidates.push(candidate);
+                }
+                Err(why) => why.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
-            Err(why) => why.reasons(&mut |reason| count(&mut reasons, reason, 1)),
-        }
-        if has_clean && candidates.len() >= wanted(slots.len()) {
-            break;
+            if has_clean && candidates.len() >= wanted(slots.len()) {
+                break;
+            }
         }
     }
     match candidates.into_iter().min_by_key(harm) {
@@ -114,12 +114,8 @@ pub fn preempt(
 }
 
 /// The reason why the pod may not evict pods now.
-fn ineligible(
-    snapshot: &Snapshot,
-    inventory: &Inventory,
-    pod: &PodInfo,
-    refusal: &Refusal,
-) -> Option<&'static str> {
+fn ineligible(cluster: ClusterView<'_>, pod: &PodInfo, refusal: &Refusal) -> Option<&'static str> {
+    let ClusterView { snapshot, inventory } = cluster;
     if pod.never_preempts {
         return Some(NEVER);
     }
@@ -131,19 +127,12 @@ fn ineligible(
     waits.then_some(TERMINATING)
 }
 
-/// The state that the filters need. If no node can have the pod's volumes or devices, no node refused the pod,
-/// and the function ignores them.
-fn prefilter_state<'v>(snapshot: &Snapshot, inventory: &'v Inventory, pod: &PodInfo) -> PreFilterState<'v> {
-    let claims = Claims::of(pod, inventory).unwrap_or_default();
-    PreFilterState::of(pod, snapshot, &inventory.tallies, claims)
-}
-
 /// Why a node is no candidate.
 enum Useless {
     /// The node has no pod of lower priority.
     NoVictims,
     /// The node does not admit the pod without them either.
-    Refused(filter::Rejection),
+    Refused(Rejection),
 }
 
 impl Useless {
@@ -157,8 +146,7 @@ impl Useless {
 
 /// The trial of evictions, one node after the other. `state` describes the cluster with all pods between two trials.
 struct DryRun<'a> {
-    snapshot: &'a Snapshot,
-    inventory: &'a Inventory,
+    cluster: ClusterView<'a>,
     pod: &'a PodInfo,
     state: PreFilterState<'a>,
 }
@@ -167,13 +155,13 @@ impl DryRun<'_> {
     /// Step 3 for one node.
     fn victims(&mut self, node: &NodeState) -> Result<Candidate, Useless> {
         let (mut stripped, mut lower) = node.without_lower(self.pod.priority).ok_or(Useless::NoVictims)?;
-        lower.iter().for_each(|other| self.adjust(node, other, Change::Removed));
+        lower.iter().for_each(|other| self.adjust(node, other, PodMove::Removed));
         if let Err(rejection) = self.check(&stripped) {
-            lower.iter().for_each(|other| self.adjust(node, other, Change::Added));
+            lower.iter().for_each(|other| self.adjust(node, other, PodMove::Added));
             return Err(Useless::Refused(rejection));
         }
         lower.sort_by(|a, b| importance(a).cmp(&importance(b)));
-        let violates = self.inventory.budgets.violations(&lower);
+        let violates = self.cluster.inventory.budgets.violations(&lower);
         let (mut order, mut others) = (Vec::with_capacity(lower.len()), Vec::new());
         for pair in lower.into_iter().zip(violates) {
             if pair.1 { order.push(pair) } else { others.push(pair) }
@@ -182,15 +170,15 @@ impl DryRun<'_> {
         let (mut victims, mut violations) = (Vec::new(), 0);
         for (other, violates) in order {
             stripped.add(Arc::clone(&other));
-            self.adjust(node, &other, Change::Added);
+            self.adjust(node, &other, PodMove::Added);
             if self.check(&stripped).is_err() {
                 stripped.remove(&other.uid);
-                self.adjust(node, &other, Change::Removed);
+                self.adjust(node, &other, PodMove::Removed);
                 violations += usize::from(violates);
                 victims.push(other);
             }
         }
-        victims.iter().for_each(|other| self.adjust(node, other, Change::Added));
+        victims.iter().for_each(|other| self.adjust(node, other, PodMove::Added));
         victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
         match victims.is_empty() {
             true => Err(Useless::NoVictims),
@@ -198,13 +186,14 @@ impl DryRun<'_> {
         }
     }
 
-    fn adjust(&mut self, node: &NodeState, other: &PodInfo, change: Change) {
-        self.state.adjust(self.pod, node.info(), other, change, self.snapshot.namespaces());
+    fn adjust(&mut self, node: &NodeState, other: &PodInfo, change: PodMove) {
+        let namespaces = self.cluster.snapshot.namespaces();
+        self.state.adjust(&Adjustment { node: node.info(), other, change, namespaces });
     }
 
-    fn check(&mut self, node: &NodeState) -> Result<(), filter::Rejection> {
-        let (nominations, namespaces) = (&self.inventory.nominations, self.snapshot.namespaces());
-        filter::check_with_nominated(self.pod, &mut self.state, node, nominations, namespaces)
+    fn check(&mut self, node: &NodeState) -> Result<(), Rejection> {
+        let ClusterView { snapshot, inventory } = self.cluster;
+        self.state.check_with_nominated(node, &inventory.nominations, snapshot.namespaces())
     }
 }
 

@@ -8,9 +8,12 @@ use serde_json::json;
 
 use super::reference::{ReferenceBudget, ReferenceCandidate, choice};
 use super::*;
+use crate::budgets;
 use crate::cache::Cache;
-use crate::decide::{Outcome, Terms, decide};
+use crate::decide::tests::decided;
+use crate::decide::{Outcome, Terms};
 use crate::reference::ReferenceCluster;
+use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, at, cpu_pod, node, on, pod, processor_time, with};
 
 const TERMS: Terms = Terms { start: 0, tie: 0, percentage: 0 };
@@ -43,12 +46,16 @@ impl World {
         world
     }
 
+    fn view(&self) -> ClusterView<'_> {
+        ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() }
+    }
+
     /// The result for `pod`; `None` if it fits.
     fn preempt(&mut self, pod: &PodInfo, offset: u64) -> Option<Preemption> {
         self.snapshot.update(&self.cache);
-        match decide(&self.snapshot, self.cache.inventory(), pod, TERMS).outcome {
+        match decided(&self.snapshot, self.cache.inventory(), pod, TERMS).outcome {
             Outcome::Unfit(refusal) => {
-                Some(preempt(&self.snapshot, self.cache.inventory(), pod, &refusal, offset))
+                Some(preempt(&Registry::in_tree(), self.view(), pod, &refusal, offset))
             }
             Outcome::Fits(_) => None,
         }
@@ -282,7 +289,7 @@ impl World {
     /// The nodes on which evictions may help `pod`, in search order.
     fn helped(&mut self, pod: &PodInfo) -> Vec<Arc<str>> {
         self.snapshot.update(&self.cache);
-        let Outcome::Unfit(refusal) = decide(&self.snapshot, self.cache.inventory(), pod, TERMS).outcome
+        let Outcome::Unfit(refusal) = decided(&self.snapshot, self.cache.inventory(), pod, TERMS).outcome
         else {
             return Vec::new();
         };
@@ -318,14 +325,14 @@ fn a_refusal_by_a_full_cluster_takes_time_linear_in_its_nodes() {
         }
         world.snapshot.update(&world.cache);
         let pod = with(&pod("p", spec("2")), |pod| pod.priority = 5);
-        let Outcome::Unfit(refusal) = decide(&world.snapshot, world.cache.inventory(), &pod, TERMS).outcome
+        let Outcome::Unfit(refusal) = decided(&world.snapshot, world.cache.inventory(), &pod, TERMS).outcome
         else {
             panic!("the cluster is full");
         };
         let measure = || {
             let began = processor_time();
             for _ in 0..times {
-                let found = preempt(&world.snapshot, world.cache.inventory(), &pod, &refusal, 0);
+                let found = preempt(&Registry::in_tree(), world.view(), &pod, &refusal, 0);
                 assert!(matches!(found, Preemption::Unhelpful(Some(_))));
             }
             processor_time() - began

@@ -22,12 +22,11 @@ use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::HashMap;
 
-use crate::devices::{DeviceEvent, Devices};
 use crate::event::ClusterEvent;
-use crate::filter::{self, Plugin, PluginSet};
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
+use crate::plugin::PluginSet;
+use crate::plugins::Registry;
 use crate::pod::{PodInfo, Uid};
-use crate::storage::{Storage, StorageEvent};
 
 /// A waiting pod with its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +85,7 @@ enum QueuePosition {
 /// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
 #[derive(Default)]
 pub struct Queue {
+    registry: Registry,
     pods: HashMap<Uid, (QueuePosition, QueuedPod)>,
     active: BTreeMap<Rank, Uid>,
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
@@ -99,6 +99,11 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// An empty queue. The plugins of `registry` decide which events wake a pod.
+    pub fn new(registry: Registry) -> Self {
+        Self { registry, ..Self::default() }
+    }
+
     /// Adds a pod without attempts; it is ready at once. For a pod already in the queue this is an
     /// [update](Self::update).
     pub fn add(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
@@ -146,8 +151,8 @@ impl Queue {
             QueuePosition::Backoff(expiry, _) => self.back_off(queued, expiry),
             QueuePosition::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
             QueuePosition::Unschedulable(..) => {
-                let helps = |plugin| filter::own_change_may_help(plugin, &old, &queued.pod);
-                if queued.refused_by.iter().any(helps) {
+                let event = ClusterEvent::OwnChange(&old);
+                if self.registry.may_help(queued.refused_by, &queued.pod, &event) {
                     queued.cause = queued.pod.revision;
                     self.wake(queued, now);
                 } else {
@@ -237,71 +242,19 @@ impl Queue {
 
     /// Wakes the unschedulable pods that `event` of `revision` may help. Returns their number.
     pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
-        let helps = |queued: &QueuedPod| {
-            queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
-        };
-        self.wake_where(helps, revision, now)
-    }
-
-    /// Wakes the unschedulable pods that the start of the deletion of `pod` may help: topology spread constraints do
-    /// not count the pod any more, but it still occupies its resources.
-    pub fn on_terminating(&mut self, pod: &PodInfo, revision: Revision, now: Timestamp) {
-        let (plugin, event) = (Plugin::PodTopologySpread, ClusterEvent::PodFreed(pod));
-        let helps = |queued: &QueuedPod| {
-            queued.refused_by.contains(plugin) && filter::may_help(plugin, &queued.pod, event)
-        };
-        self.wake_where(helps, revision, now);
-    }
-
-    /// Wakes the unschedulable pods that a change of a storage object of `revision` may help. Returns their
-    /// number.
-    pub fn on_storage_event(
-        &mut self,
-        event: &StorageEvent,
-        storage: &Storage,
-        revision: Revision,
-        now: Timestamp,
-    ) -> usize {
-        let helps = |queued: &QueuedPod| {
-            let helps = |plugin| filter::storage_may_help(plugin, &queued.pod, event, storage);
-            queued.pod.volumes.is_some() && queued.refused_by.iter().any(helps)
-        };
-        self.wake_where(helps, revision, now)
-    }
-
-    /// Wakes the unschedulable pods that a change of a claim, class or slice of devices of `revision` may help.
-    /// Returns their number.
-    pub fn on_device_event(
-        &mut self,
-        event: &DeviceEvent,
-        devices: &Devices,
-        revision: Revision,
-        now: Timestamp,
-    ) -> usize {
-        let helps = |queued: &QueuedPod| {
-            let helps = |plugin| filter::device_may_help(plugin, &queued.pod, event, devices);
-            !queued.pod.device_claims.is_empty() && queued.refused_by.iter().any(helps)
-        };
-        self.wake_where(helps, revision, now)
-    }
-
-    fn wake_where(
-        &mut self,
-        helps: impl Fn(&QueuedPod) -> bool,
-        revision: Revision,
-        now: Timestamp,
-    ) -> usize {
+        let registry = &self.registry;
+        let helps = |queued: &QueuedPod| registry.may_help(queued.refused_by, &queued.pod, &event);
         let helped = |uid: &&Uid| helps(&self.pods[*uid].1);
         let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
-        for uid in &woken {
-            let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");
-            queued.cause = revision;
-            self.wake(queued, now);
-        }
         for (uid, missed) in &mut self.held {
             if helps(&self.pods[uid].1) {
                 *missed = Some(revision);
             }
+        }
+        for uid in &woken {
+            let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");
+            queued.cause = revision;
+            self.wake(queued, now);
         }
         woken.len()
     }

@@ -1,7 +1,6 @@
 //! Tests of the queue's order and of the events that wake a pod.
 
 use super::*;
-use crate::filter::Plugin;
 use crate::testing::{at, cpu_pod, node, on, pod, with};
 
 fn queue(pods: &[(&str, i32)]) -> Queue {
@@ -16,9 +15,14 @@ fn pop(queue: &mut Queue, second: i64) -> String {
     queue.pop(at(second)).map_or("-".to_owned(), |queued| queued.pod.uid.to_string())
 }
 
-fn refuse(queue: &mut Queue, plugin: Plugin, second: i64) {
+/// The set of the in-tree plugin of this name.
+fn by(plugin: &str) -> PluginSet {
+    PluginSet::from_iter(Registry::in_tree().id(plugin))
+}
+
+fn refuse(queue: &mut Queue, plugin: &str, second: i64) {
     let queued = queue.pop(at(second)).unwrap();
-    queue.give_back_refused(queued, [plugin].into_iter().collect(), at(second));
+    queue.give_back_refused(queued, by(plugin), at(second));
 }
 
 fn freed(queue: &mut Queue, second: i64) -> usize {
@@ -43,7 +47,7 @@ fn a_status_update_keeps_the_position_in_the_queue() {
 #[test]
 fn a_refused_pod_waits_for_a_helpful_event() {
     let mut queue = queue(&[("a", 0)]);
-    refuse(&mut queue, Plugin::TaintToleration, 0);
+    refuse(&mut queue, "TaintToleration", 0);
     assert_eq!(freed(&mut queue, 20), 0, "a freed node is still tainted");
     let tainted = node("n1", serde_json::json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
     let clean = node("n1", serde_json::json!({}));
@@ -77,34 +81,35 @@ fn every_filter_knows_the_events_that_may_help() {
     let other = on(&cpu_pod("q", "1"), "n1");
     use ClusterEvent::{NodeAdded, NodeChanged, PodFreed};
     let cases = [
-        (Plugin::NodeUnschedulable, NodeChanged { old: &cordoned, new: &bare }, true),
-        (Plugin::NodeUnschedulable, NodeChanged { old: &bare, new: &cordoned }, false),
-        (Plugin::NodeUnschedulable, NodeAdded(&cordoned), false),
-        (Plugin::NodeUnschedulable, PodFreed(&other), false),
-        (Plugin::NodeName, NodeAdded(&bare), true),
-        (Plugin::NodeName, PodFreed(&other), false),
-        (Plugin::TaintToleration, NodeAdded(&tainted), false),
-        (Plugin::TaintToleration, NodeChanged { old: &tainted, new: &bare }, true),
-        (Plugin::NodeAffinity, NodeAdded(&bare), false),
-        (Plugin::NodeAffinity, NodeChanged { old: &bare, new: &labelled }, true),
-        (Plugin::NodeAffinity, NodeChanged { old: &labelled, new: &labelled }, false),
-        (Plugin::NodePorts, PodFreed(&other), false),
-        (Plugin::NodePorts, PodFreed(&wanting), true),
-        (Plugin::NodePorts, NodeAdded(&bare), true),
-        (Plugin::NodeResourcesFit, PodFreed(&other), true),
-        (Plugin::NodeResourcesFit, NodeAdded(&tiny), false),
-        (Plugin::NodeResourcesFit, NodeChanged { old: &bare, new: &bigger }, true),
-        (Plugin::NodeResourcesFit, NodeChanged { old: &bare, new: &labelled }, false),
+        ("NodeUnschedulable", NodeChanged { old: &cordoned, new: &bare }, true),
+        ("NodeUnschedulable", NodeChanged { old: &bare, new: &cordoned }, false),
+        ("NodeUnschedulable", NodeAdded(&cordoned), false),
+        ("NodeUnschedulable", PodFreed(&other), false),
+        ("NodeName", NodeAdded(&bare), true),
+        ("NodeName", PodFreed(&other), false),
+        ("TaintToleration", NodeAdded(&tainted), false),
+        ("TaintToleration", NodeChanged { old: &tainted, new: &bare }, true),
+        ("NodeAffinity", NodeAdded(&bare), false),
+        ("NodeAffinity", NodeChanged { old: &bare, new: &labelled }, true),
+        ("NodeAffinity", NodeChanged { old: &labelled, new: &labelled }, false),
+        ("NodePorts", PodFreed(&other), false),
+        ("NodePorts", PodFreed(&wanting), true),
+        ("NodePorts", NodeAdded(&bare), true),
+        ("NodeResourcesFit", PodFreed(&other), true),
+        ("NodeResourcesFit", NodeAdded(&tiny), false),
+        ("NodeResourcesFit", NodeChanged { old: &bare, new: &bigger }, true),
+        ("NodeResourcesFit", NodeChanged { old: &bare, new: &labelled }, false),
     ];
+    let registry = Registry::in_tree();
     for (plugin, event, expected) in cases {
-        assert_eq!(filter::may_help(plugin, &wanting, event), expected, "{plugin:?} {event:?}");
+        assert_eq!(registry.may_help(by(plugin), &wanting, &event), expected, "{plugin} {:?}", event.kind());
     }
 }
 
 #[test]
 fn back_off_of_a_woken_pod_is_skipped_without_other_ready_pods() {
     let mut queue = queue(&[("a", 9)]);
-    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    refuse(&mut queue, "NodeResourcesFit", 0);
     queue.add(cpu_pod("b", "1"), at(0));
     assert_eq!(freed(&mut queue, 0), 1);
     assert_eq!(queue.depths(), QueueDepths { active: 1, backoff: 1, ..QueueDepths::default() });
@@ -114,7 +119,7 @@ fn back_off_of_a_woken_pod_is_skipped_without_other_ready_pods() {
 #[test]
 fn priority_decides_among_pods_after_back_off() {
     let mut queue = queue(&[("a", 9)]);
-    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    refuse(&mut queue, "NodeResourcesFit", 0);
     queue.add(cpu_pod("b", "1"), at(0));
     freed(&mut queue, 0);
     assert_eq!([pop(&mut queue, 1), pop(&mut queue, 1)], ["a", "b"]);
@@ -135,17 +140,17 @@ fn error_back_off_applies_even_without_other_ready_pods() {
 #[test]
 fn a_pod_update_wakes_the_pod_if_it_may_help() {
     type Change = fn(&mut PodInfo);
-    let changes: [(Plugin, Change, bool); 4] = [
-        (Plugin::TaintToleration, |pod| pod.tolerations.push(crate::taint::Toleration::default()), true),
-        (Plugin::NodeResourcesFit, |pod| pod.requests.milli_cpu = 500, true),
-        (Plugin::NodeResourcesFit, |pod| pod.requests.milli_cpu = 1500, false),
-        (Plugin::NodeResourcesFit, |pod| pod.scheduled = None, false),
+    let changes: [(&str, Change, bool); 4] = [
+        ("TaintToleration", |pod| pod.tolerations.push(crate::taint::Toleration::default()), true),
+        ("NodeResourcesFit", |pod| pod.requests.milli_cpu = 500, true),
+        ("NodeResourcesFit", |pod| pod.requests.milli_cpu = 1500, false),
+        ("NodeResourcesFit", |pod| pod.scheduled = None, false),
     ];
     for (plugin, change, woken) in changes {
         let mut queue = queue(&[("a", 0)]);
         refuse(&mut queue, plugin, 0);
         queue.update(with(&cpu_pod("a", "1"), change), at(20));
-        assert_eq!(queue.depths().active == 1, woken, "{plugin:?}");
+        assert_eq!(queue.depths().active == 1, woken, "{plugin}");
     }
 }
 
@@ -153,7 +158,7 @@ fn a_pod_update_wakes_the_pod_if_it_may_help() {
 fn a_removed_pod_is_in_no_queue() {
     let mut queue = queue(&[("a", 0), ("b", 0)]);
     queue.remove(&"a".into());
-    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    refuse(&mut queue, "NodeResourcesFit", 0);
     queue.remove(&"b".into());
     assert_eq!(
         (queue.depths(), queue.deadline(), pop(&mut queue, 999)),
@@ -164,7 +169,7 @@ fn a_removed_pod_is_in_no_queue() {
 #[test]
 fn pods_that_were_never_tried_count_as_gated() {
     let mut queue = Queue::default();
-    let by: PluginSet = [Plugin::DynamicResources].into_iter().collect();
+    let by = by("DynamicResources");
     for name in ["a", "b"] {
         queue.add_waiting(cpu_pod(name, "1"), by, at(0));
     }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Action, Change, Evict, NominationChange, Notice, Scheduler, SchedulingFailure};
+use super::Scheduler;
+use crate::action::{Action, Evict, NominationChange, Notice, SchedulingFailure};
+use crate::change::Change;
 use crate::decide::Refusal;
 use crate::event::ClusterEvent;
 use crate::explain;
-use crate::filter::dynamic_resources;
+use crate::plugin::{ClusterView, ExtensionPoint, PointObserver};
+use crate::plugins::{Deallocation, deallocation};
 use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, Preemption};
 use crate::queue::QueuedPod;
@@ -25,10 +28,18 @@ impl Scheduler {
     }
 
     /// Processes a pod that no node fits: evicts pods for it if that helps.
-    pub(super) fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Action {
-        let (snapshot, inventory) = (&self.snapshot, self.cache.inventory());
+    pub(super) fn refuse(
+        &mut self,
+        queued: QueuedPod,
+        refusal: Refusal,
+        now: Timestamp,
+        observer: &mut dyn PointObserver,
+    ) -> Action {
+        let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         let offset = self.attempt(&queued).fork("preemption").next_u64();
-        match preemption::preempt(snapshot, inventory, &queued.pod, &refusal, offset) {
+        let preemption = preemption::preempt(&self.registry, cluster, &queued.pod, &refusal, offset);
+        observer.end(ExtensionPoint::PostFilter, matches!(preemption, Preemption::Victims(_)));
+        match preemption {
             Preemption::Victims(candidate) => self.evict(queued, refusal, candidate, now),
             Preemption::Ineligible(why) => {
                 // A later write of the pod may have replaced the write of the nomination.
@@ -58,7 +69,7 @@ impl Scheduler {
     ) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
+        let deallocation = self.deallocation(&pod, &refusal);
         // The texts of the plugin DynamicResources, which speaks about pods without claims too.
         let devices = match &deallocation {
             Some(_) => "deallocation of ResourceClaim completed",
@@ -69,6 +80,11 @@ impl Scheduler {
         };
         let message = explain::message(&refusal, Some(devices), preemption);
         Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
+    }
+
+    /// The claim to deallocate, so that the pod may fit.
+    fn deallocation(&self, pod: &PodInfo, refusal: &Refusal) -> Option<Deallocation> {
+        deallocation(pod, &self.snapshot, self.cache.devices(), &refusal.rejections)
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose
@@ -89,7 +105,7 @@ impl Scheduler {
             true => self.queue.give_back_held(queued, by, now),
             false => self.queue.give_back_refused(queued, by, now),
         }
-        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
+        let deallocation = self.deallocation(&pod, &refusal);
         let failure = SchedulingFailure::Unfit(refusal);
         let nomination = NominationChange::Set(Arc::clone(&node));
         let notice = Notice { pod, failure, message, cause, deallocation, nomination };

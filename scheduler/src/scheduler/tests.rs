@@ -6,6 +6,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_one
 use serde_json::json;
 
 use super::*;
+use crate::action::Evict;
 use crate::decide::tests::reference_decision;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};

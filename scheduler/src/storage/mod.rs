@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use kstore_informer::{Key, Revision};
 
+use crate::change::Change;
 use crate::pod::{PodInfo, Uid};
-use crate::scheduler::Change;
 use claim::Claim;
 use class::Class;
 use csi::{Capacity, CsiDriver, CsiNode};

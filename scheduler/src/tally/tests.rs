@@ -9,6 +9,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::node::ZONE;
 use crate::pod::Uid;
+use crate::snapshot::Snapshot;
 use crate::testing::{at, decode_node, pod, with};
 
 const APPS: [&str; 3] = ["a", "b", "c"];
@@ -117,7 +118,7 @@ proptest! {
             let tallies = &cache.inventory().tallies;
             for (namespace, selector, tally) in tallies.iter() {
                 let app = (0..4).find(|app| self::selector(*app) == *selector).unwrap();
-                prop_assert!(matches!(tallies.tally(&snapshot, namespace, selector), Cow::Borrowed(_)));
+                prop_assert!(matches!(tallies.tally(snapshot.generation(), snapshot.nodes(), namespace, selector), Cow::Borrowed(_)));
                 let expected = recount(&snapshot, namespace, app);
                 for (index, zone, on, in_zone) in &expected {
                     prop_assert_eq!(tally.on(*index), *on);
@@ -156,7 +157,7 @@ fn counts_of_a_time_after_the_snapshot_are_not_used_for_it() {
     snapshot.update(&cache);
     apply(&mut cache, &Op::Pod { pod: 0, node: 0, app: 0, deleting: false, started: false, assumed: false });
     let on_node = |cache: &Cache, snapshot: &Snapshot| {
-        cache.inventory().tallies.tally(snapshot, "ns", &selector(0)).on(0)
+        cache.inventory().tallies.tally(snapshot.generation(), snapshot.nodes(), "ns", &selector(0)).on(0)
     };
     assert_eq!(on_node(&cache, &snapshot), 0);
     snapshot.update(&cache);

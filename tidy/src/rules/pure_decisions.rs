@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(super) const RULE: Rule = Rule {
     name: "pure-decisions",
-    summary: "plan, decide, filter, score and codec neither await nor use a runtime",
+    summary: "plan, decide, scheduler plugins and codec neither await nor use a runtime",
     check,
 };
 
@@ -29,7 +29,7 @@ fn is_pure(file: &File) -> bool {
     let in_folder = |name: &str| {
         path.parent().is_some_and(|parent| parent.components().any(|part| part.as_os_str() == name))
     };
-    matches!(name, "plan.rs" | "decide.rs") || ["filter", "score", "codec"].into_iter().any(in_folder)
+    matches!(name, "plan.rs" | "decide.rs") || ["plugin", "plugins", "codec"].into_iter().any(in_folder)
 }
 
 #[cfg(test)]
@@ -40,8 +40,8 @@ mod tests {
     fn waiting_is_found_in_decisions_only() {
         let text = "// tokio\nasync fn a() {}\n";
         let files =
-            [("a/plan.rs", text), ("a/score/b.rs", text), ("a/run.rs", text), ("a/codec/tests.rs", text)];
-        let expected = ["a/plan.rs:2: async fn a() {}", "a/score/b.rs:2: async fn a() {}"];
+            [("a/plan.rs", text), ("a/plugins/b.rs", text), ("a/run.rs", text), ("a/codec/tests.rs", text)];
+        let expected = ["a/plan.rs:2: async fn a() {}", "a/plugins/b.rs:2: async fn a() {}"];
         assert_eq!(crate::rules::offences_of(RULE, files), expected);
     }
 

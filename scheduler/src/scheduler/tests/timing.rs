@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::pod::WorkloadKind;
 use crate::testing::{decode_node, pod, processor_time, set};
-use crate::workloads::{WorkloadKind, decode_labels};
+use crate::workloads::decode_labels;
 
 /// The processor time of 50 decisions for pods with this label `app`, beside as many pods `app=web` of a Service on each of
 /// `nodes` nodes.

@@ -1,0 +1,270 @@
+//! The plugin DynamicResources: the pod's resource claims are allocated and the node can use their devices, or
+//! the claims can get devices there.
+
+use std::sync::Arc;
+
+use kstore_informer::{Key, Revision};
+
+use crate::devices::allocate::{AllocationFailure, ChosenDevice, allocate};
+use crate::devices::claim::{Allocation, Claim};
+use crate::devices::outcome::allocation;
+use crate::devices::plan::DevicePlan;
+use crate::devices::{DeviceEvent, Devices};
+use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
+use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::inventory::Inventory;
+use crate::limits::CLAIM_CONSUMERS;
+use crate::node::NodeInfo;
+use crate::node_state::NodeState;
+use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Rejection, Row};
+use crate::pod::{ClaimSource, PodInfo};
+use crate::snapshot::Snapshot;
+use crate::storage::Record;
+
+/// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim; the search for
+/// devices was too long.
+const UNALLOCATABLE: u32 = 0;
+const UNAVAILABLE: u32 = 1;
+const TIMED_OUT: u32 = 2;
+
+/// The reason for a pod that must wait for other users of a claim.
+const IN_USE: &str = "resourceclaim in use";
+
+/// The plugin.
+pub(crate) struct DynamicResources;
+
+impl Plugin for DynamicResources {
+    type State<'a> = DeviceClaims<'a>;
+
+    const ROW: &'static Row = &Row {
+        name: "DynamicResources",
+        points: &[
+            ExtensionPoint::PreEnqueue,
+            ExtensionPoint::PreFilter,
+            ExtensionPoint::Filter,
+            ExtensionPoint::PostFilter,
+            ExtensionPoint::Reserve,
+        ],
+        weight: 0,
+        reasons: &[
+            "cannot allocate all claims",
+            "resourceclaim not available on the node",
+            "timed out trying to allocate devices",
+        ],
+        events: EventSet::of(&[NodeAdded, NodeChanged, OwnChange, EventKind::Devices]),
+    };
+
+    /// A pod whose resource claims do not exist waits for them.
+    fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool {
+        pod.device_claims.is_empty() || claims_of(pod, &inventory.devices).is_ok()
+    }
+
+    fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, DeviceClaims<'a>> {
+        match DeviceClaims::of(pod, &cluster.inventory.devices) {
+            Err(why) => PreFilter::Refuse(why.into()),
+            Ok(None) => PreFilter::Skip,
+            Ok(Some(claims)) => PreFilter::Check(claims),
+        }
+    }
+
+    fn check(&self, _pod: &PodInfo, claims: &DeviceClaims<'_>, node: &NodeState) -> Result<(), Refused> {
+        claims.choose(node.info()).map(drop)
+    }
+
+    /// A new node helps, and so does a node with changed labels. So do free devices, changed classes and slices, and changes of the pod's own
+    /// claims, once they exist.
+    fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
+            ClusterEvent::OwnChange(old) => old.device_claims != pod.device_claims,
+            ClusterEvent::Devices(event, devices) => devices_may_help(pod, event, devices),
+            _ => false,
+        }
+    }
+}
+
+fn devices_may_help(pod: &PodInfo, event: &DeviceEvent, devices: &Devices) -> bool {
+    let concerns = match event {
+        DeviceEvent::Freed | DeviceEvent::Supply => true,
+        DeviceEvent::Claim(key) => {
+            key.namespace() == pod.key.namespace()
+                && pod.device_claims.iter().any(|source| source.name() == Some(key.name()))
+        }
+    };
+    concerns && !pod.device_claims.is_empty() && claims_of(pod, devices).is_ok()
+}
+
+/// The refusal of a node on which the claims get no devices.
+fn unallocatable(failure: AllocationFailure) -> Refused {
+    match failure {
+        AllocationFailure::Impossible => Refused::unresolvable(UNALLOCATABLE),
+        AllocationFailure::TimedOut => Refused::unresolvable(TIMED_OUT),
+        AllocationFailure::Faulty(why) => Refused::by(false, 0).with_texts(vec![why.into()]),
+    }
+}
+
+/// The claims of a pod, looked up once before the filter checks nodes.
+pub(crate) struct DeviceClaims<'a> {
+    devices: &'a Devices,
+    claims: Vec<&'a Arc<Record<Claim>>>,
+    /// The claims without an allocation.
+    open: Vec<&'a Record<Claim>>,
+}
+
+/// The claims of a pod, each once.
+///
+/// # Errors
+///
+/// A claim does not exist yet, is being deleted, or belongs to another pod.
+fn claims_of<'a>(pod: &PodInfo, devices: &'a Devices) -> Result<Vec<&'a Arc<Record<Claim>>>, String> {
+    let mut claims: Vec<&'a Arc<Record<Claim>>> = Vec::new();
+    for source in &pod.device_claims {
+        let (name, is_generated) = match source {
+            ClaimSource::Named(name) => (name, false),
+            ClaimSource::Generated(name) => (name, true),
+            ClaimSource::Unneeded => continue,
+            ClaimSource::Missing => {
+                return Err(format!("pod \"{}\": ResourceClaim not created yet", pod.key));
+            }
+        };
+        let claim = devices
+            .claim(&Key::new(pod.key.namespace(), name))
+            .ok_or_else(|| format!("resourceclaim.resource.k8s.io \"{name}\" not found"))?;
+        if claim.is_deleting {
+            return Err(format!("resourceclaim \"{name}\" is being deleted"));
+        }
+        if is_generated && claim.controller.as_deref() != Some(&*pod.uid) {
+            return Err(format!(
+                "ResourceClaim {} was not created for Pod {} (Pod is not owner)",
+                claim.key, pod.key
+            ));
+        }
+        if !claims.iter().any(|known| known.key == claim.key) {
+            claims.push(claim);
+        }
+    }
+    Ok(claims)
+}
+
+fn is_reserved(claim: &Claim, pod: &PodInfo) -> bool {
+    claim.reserved_for.iter().any(|uid| **uid == *pod.uid)
+}
+
+fn check_classes(claim: &Claim, devices: &Devices) -> Result<(), String> {
+    for request in &claim.requests {
+        for alternative in &request.alternatives {
+            if devices.class(&alternative.class).is_none() {
+                let (label, class) = (request.label(alternative), &alternative.class);
+                return Err(format!("request {label}: device class {class} does not exist"));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<'a> DeviceClaims<'a> {
+    /// Looks up the claims of `pod`; `None` if it uses none.
+    ///
+    /// # Errors
+    ///
+    /// Why no node can have the pod, in kube-scheduler's words.
+    pub(crate) fn of(pod: &PodInfo, devices: &'a Devices) -> Result<Option<Self>, String> {
+        if pod.device_claims.is_empty() {
+            return Ok(None);
+        }
+        let claims = claims_of(pod, devices)?;
+        let mut open = Vec::new();
+        for claim in &claims {
+            match &claim.allocation {
+                Some(_) if claim.reserved_for.len() >= CLAIM_CONSUMERS && !is_reserved(claim, pod) => {
+                    return Err(IN_USE.to_owned());
+                }
+                Some(_) => {}
+                None if devices.is_being_allocated(&claim.key) => {
+                    return Err(format!("resource claim {} is in the process of being allocated", claim.key));
+                }
+                None => {
+                    check_classes(claim, devices)?;
+                    open.push(&***claim);
+                }
+            }
+        }
+        Ok((!claims.is_empty()).then_some(Self { devices, claims, open }))
+    }
+
+    /// The devices for the open claims on the node.
+    fn choose(&self, node: &NodeInfo) -> Result<Vec<Vec<ChosenDevice<'a>>>, Refused> {
+        let chosen = match self.open.is_empty() {
+            true => Vec::new(),
+            false => allocate(self.devices, &self.open, node).map_err(unallocatable)?,
+        };
+        let is_available = |allocation: &Arc<Allocation>| allocation.is_available_on(node);
+        match self.claims.iter().all(|claim| claim.allocation.as_ref().is_none_or(is_available)) {
+            true => Ok(chosen),
+            false => Err(Refused::unresolvable(UNAVAILABLE)),
+        }
+    }
+
+    /// The writes to the pod's claims if the pod is bound to `node`. `share_id` makes identities of shares.
+    ///
+    /// # Errors
+    ///
+    /// Why the node cannot serve the claims.
+    pub(crate) fn plan(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        share_id: &mut dyn FnMut() -> String,
+    ) -> Result<DevicePlan, Refused> {
+        let mut plan = DevicePlan::default();
+        let mut chosen = self.choose(node)?.into_iter();
+        for claim in &self.claims {
+            if claim.allocation.is_none() {
+                let devices = chosen.next().expect("every open claim has its devices");
+                let json = allocation(self.devices, claim, &devices, &node.name, share_id);
+                let allocation = Allocation::of(json).expect("the scheduler makes valid allocations");
+                plan.allocate.push((Arc::clone(claim), Arc::new(allocation)));
+            } else if !is_reserved(claim, pod) {
+                plan.reserve.push(Arc::clone(claim));
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// An allocated claim without users that keeps a pod away from all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deallocation {
+    /// Namespace and name of the claim.
+    pub claim: Key,
+    /// The uid of the claim.
+    pub uid: String,
+    /// The revision at which the claim has no users.
+    pub revision: Revision,
+}
+
+/// The first claim of a refused pod that some node of `snapshot` cannot use and that only this pod may use: without its
+/// devices the pod may fit. `None` if there is no such claim.
+pub(crate) fn deallocation(
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    devices: &Devices,
+    rejections: &[(usize, Rejection)],
+) -> Option<Deallocation> {
+    let is_unavailable = |rejection: &Rejection| {
+        rejection.name() == DynamicResources::ROW.name && rejection.refused().has(UNAVAILABLE)
+    };
+    let unavailable = rejections.iter().filter(|(_, rejection)| is_unavailable(rejection));
+    let nodes: Vec<&NodeInfo> = unavailable.map(|(slot, _)| snapshot.nodes()[*slot].info()).collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let is_own = |claim: &Record<Claim>| claim.reserved_for.iter().all(|uid| **uid == *pod.uid);
+    let keeps_away = |claim: &Record<Claim>| {
+        claim.allocation.as_ref().is_some_and(|all| nodes.iter().any(|node| !all.is_available_on(node)))
+    };
+    let claims = claims_of(pod, devices).ok()?;
+    let claim = claims.into_iter().find(|claim| is_own(claim) && keeps_away(claim))?;
+    Some(Deallocation { claim: claim.key.clone(), uid: claim.uid.clone(), revision: claim.revision })
+}
