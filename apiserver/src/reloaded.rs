@@ -4,8 +4,8 @@
 mod stamp;
 
 use crate::metrics::Counter;
-use kstore_nondet::Clock;
 use kstore_metrics_text::Page;
+use kstore_nondet::Clock;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};
 use stamp::{FileStamp, stamp};

@@ -62,7 +62,8 @@ pub use lister_watcher::{
 pub use map::Map;
 pub use object::{Object, Revision};
 pub use queue::{
-    Add, Backoff, Fair, KeyLease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
+    Add, Backoff, Fair, KeyLease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket,
+    Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};

@@ -1,8 +1,8 @@
 //! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a
 //! check.
 
-use super::webhooks::LabelValues;
 use super::Family;
+use super::webhooks::LabelValues;
 use kstore_api::admission::policy::PolicyCheck;
 use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use std::sync::Arc;

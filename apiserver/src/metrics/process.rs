@@ -1,7 +1,7 @@
 //! Metrics of this process from Linux's `/proc`. On other systems the families are left out.
 
-use std::fs;
 use kstore_metrics_text::Page;
+use std::fs;
 
 /// Clock ticks per second in `/proc`: a constant of Linux's interface to programs.
 const TICKS: f64 = 100.0;

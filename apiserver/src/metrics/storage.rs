@@ -6,8 +6,8 @@ use crate::kinds::built_in_of_key;
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
-use kstore_metrics_text::{AtomicHistogram, Page};
 use async_trait::async_trait;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -26,7 +26,8 @@ struct StorageSeries {
 
 impl Default for StorageMetrics {
     fn default() -> Self {
-        let new = || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
+        let new =
+            || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
         Self { series: Family::new(new) }
     }
 }

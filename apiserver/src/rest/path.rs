@@ -28,7 +28,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
-use kstore_metrics_text::{Page, open_metrics, OPEN_METRICS, TEXT};
+use kstore_metrics_text::{OPEN_METRICS, Page, TEXT, open_metrics};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
