@@ -205,9 +205,7 @@ impl<K: ApiType> Api<K> {
 
     /// A source of whole objects for an informer.
     pub fn source(&self, params: WatchParams) -> Source<K::Cached> {
-        Source::new(self.calls.clone(), params, |json| {
-            K::decode(json).map(K::cached).map_err(ApiError::json)
-        })
+        Source::new(self.calls.clone(), params, |json| K::decode(json).map(K::cached).map_err(ApiError::json))
     }
 
     /// A source for an informer whose objects hold only selected data: `decode` gets the JSON of each.

@@ -82,12 +82,7 @@ fn server(page: &mut Page<'_>, status: &StoreStatus, metrics: &MetricsSnapshot) 
 fn disk(page: &mut Page<'_>, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes allocated for the history.", status.size.allocated);
     page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of live history.", status.size.live);
-    durations(
-        page,
-        "etcd_disk_wal_fsync_duration_seconds",
-        "Duration of log syncs.",
-        &metrics.log_sync_time,
-    );
+    durations(page, "etcd_disk_wal_fsync_duration_seconds", "Duration of log syncs.", &metrics.log_sync_time);
     durations(
         page,
         "etcd_disk_backend_commit_duration_seconds",

@@ -73,7 +73,10 @@ mod tests {
         let backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(60));
         let waits = [0, 1, 2, 6, 7, 8, 63, 64, 128, 2000, u32::MAX].map(|n| backoff.wait(n).as_millis());
         assert_eq!(waits, [500, 1000, 2000, 32_000, 60_000, 60_000, 60_000, 60_000, 60_000, 60_000, 60_000]);
-        assert_eq!(Backoff::doubling(Duration::from_secs(9), Duration::from_secs(5)).wait(0), Duration::from_secs(5));
+        assert_eq!(
+            Backoff::doubling(Duration::from_secs(9), Duration::from_secs(5)).wait(0),
+            Duration::from_secs(5)
+        );
         assert_eq!(Backoff::doubling(Duration::ZERO, Duration::from_secs(5)).wait(u32::MAX), Duration::ZERO);
         assert_eq!(Backoff::growing(Duration::from_secs(1), 2.0).wait(u32::MAX), Duration::MAX);
         let odd = Backoff::doubling(Duration::from_nanos(123_456_789_123), Duration::MAX);

@@ -170,7 +170,10 @@ mod tests {
         let (rng, second) = (Rng::seeded(5), Duration::from_secs(1));
         let all: Vec<_> = (0..1000).map(|_| rng.scaled(second, 0.5..1.0)).collect();
         assert!(all.iter().all(|one| (second / 2..second).contains(one)));
-        assert!(all.iter().any(|one| *one < second.mul_f64(0.6)) && all.iter().any(|one| *one > second.mul_f64(0.9)));
+        assert!(
+            all.iter().any(|one| *one < second.mul_f64(0.6))
+                && all.iter().any(|one| *one > second.mul_f64(0.9))
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::storage::{
 use crate::storage_key::built_in_of_key;
 use kstore_metrics_text::AtomicHistogram;
 use async_trait::async_trait;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -29,7 +30,8 @@ struct StorageSeries {
 
 impl Default for StorageMetrics {
     fn default() -> Self {
-        let new = || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
+        let new =
+            || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
         Self { series: Family::new(new) }
     }
 }

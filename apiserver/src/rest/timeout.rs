@@ -48,7 +48,8 @@ mod tests {
         let said = "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
         assert_eq!((refused.code, refused.message.as_str()), (400, said));
         let refused = parse("5x").unwrap_err();
-        let said = "invalid timeout specified in the request URL - time: unknown unit \"x\" in duration \"5x\"";
+        let said =
+            "invalid timeout specified in the request URL - time: unknown unit \"x\" in duration \"5x\"";
         assert_eq!(refused.message, said);
     }
 }

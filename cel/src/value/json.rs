@@ -240,7 +240,9 @@ impl Shape {
             (Self::Double, _) => Val::Double(json.as_f64().ok_or_else(mismatch)?),
             (Self::String, Json::String(text)) => Val::str(text),
             (Self::Bytes, _) => Val::Bytes(Arc::from(base64(text()?).ok_or_else(mismatch)?)),
-            (Self::Duration, _) => Val::Duration(kstore_go_duration::parse_format(text()?).ok_or_else(mismatch)?),
+            (Self::Duration, _) => {
+                Val::Duration(kstore_go_duration::parse_format(text()?).ok_or_else(mismatch)?)
+            }
             (Self::Timestamp, _) => {
                 Val::Timestamp(time::parse_format_timestamp(text()?).ok_or_else(mismatch)?)
             }

@@ -39,7 +39,8 @@ impl Backoff {
     /// Remaining delay of a failed pod on `node`; `None` if it may be deleted now.
     pub(crate) fn wait(&self, node: &str, now: Timestamp) -> Option<Duration> {
         let failure = self.nodes.get(node)?;
-        Some(DELAYS.wait(failure.earlier).saturating_sub(elapsed(failure.at, now))).filter(|left| !left.is_zero())
+        Some(DELAYS.wait(failure.earlier).saturating_sub(elapsed(failure.at, now)))
+            .filter(|left| !left.is_zero())
     }
 
     /// Records the deletion of a failed pod on `node` and doubles the next delay.

@@ -65,11 +65,7 @@ impl SecretPoll {
                 }
                 Err(error) => tracing::debug!(secret = ?self.key, %error, "a Secret could not be read"),
             }
-            let wait = if *is_awaited || !is_answered {
-                retries.advance()
-            } else {
-                SECRET_REFRESH
-            };
+            let wait = if *is_awaited || !is_answered { retries.advance() } else { SECRET_REFRESH };
             // With jitter, so that Secrets that were first read together do not stay synchronized.
             let wait = self.rng.scaled(wait, 0.75..1.0);
             tokio::select! {

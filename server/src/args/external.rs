@@ -167,9 +167,14 @@ mod tests {
     #[test]
     fn times_are_zero_or_a_second_and_more_in_the_notation_of_go() {
         let seconds = |text| time(text).ok().map(|time| time.as_secs());
-        for (text, expected) in
-            [("5m", Some(300)), ("5m0s", Some(300)), ("1h30m", Some(5400)), ("1.5h", Some(5400)), ("0", Some(0)), ("0s", Some(0))]
-        {
+        for (text, expected) in [
+            ("5m", Some(300)),
+            ("5m0s", Some(300)),
+            ("1h30m", Some(5400)),
+            ("1.5h", Some(5400)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+        ] {
             assert_eq!(seconds(text), expected, "{text}");
         }
         for bad in ["", "5", "m", "5 m", "99999999999999999999s", "18446744073709551615h", "-5m", "500ms"] {

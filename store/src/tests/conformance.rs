@@ -9,8 +9,8 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::actions::{Action, HistoryPosition, action};
-use crate::fuzzing::model::{self, Change, Model};
 use crate::disk::sim::SimDisk;
+use crate::fuzzing::model::{self, Change, Model};
 use crate::{
     CompactError, Config, Durability, EngineKind, KeyRange, LeaseError, Limits, Range, RangeError, Revision,
     Store, Txn, TxnError, WatchError, WatchRequest, Watcher,

@@ -44,8 +44,7 @@ mod tests {
 
     #[test]
     fn transports_and_our_other_crates_are_found() {
-        let output =
-            "kstore-informer v0.1.0 (/x)\nkstore-metrics-text v0.1.0 (/x)\nkstore-nondet v0.1.0 (/x)\ntokio v1.0.0\n\
+        let output = "kstore-informer v0.1.0 (/x)\nkstore-metrics-text v0.1.0 (/x)\nkstore-nondet v0.1.0 (/x)\ntokio v1.0.0\n\
              http-body v1.0.0\n";
         assert_eq!(unwanted(output), []);
         let with = format!("{output}http v1.0.0\nkstore-store v0.1.0 (/x)\n");

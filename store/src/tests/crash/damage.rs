@@ -6,8 +6,8 @@ use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SECTOR};
-use crate::tests::conformance::block_on;
 use crate::fuzzing::model::Model;
+use crate::tests::conformance::block_on;
 
 /// Counts of the outcomes of damage.
 #[derive(Default)]

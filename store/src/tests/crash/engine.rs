@@ -5,8 +5,8 @@ use super::workload::{Step, churn, delete, everything, put};
 use crate::codec::frame::group_len;
 use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
-use crate::tests::conformance::block_on;
 use crate::fuzzing::model::Model;
+use crate::tests::conformance::block_on;
 use crate::types::record::RecordKey;
 use crate::{KeyRange, OpenError};
 

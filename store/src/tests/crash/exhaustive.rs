@@ -6,8 +6,8 @@ use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::disk::sim::{CacheAfterFailure, CrashPolicy, Fault, SimDisk};
 use crate::engine::stub::StubFaults;
-use crate::tests::conformance::block_on;
 use crate::fuzzing::model::Model;
+use crate::tests::conformance::block_on;
 
 /// A failed check, and the disk operations before it.
 struct Failure {

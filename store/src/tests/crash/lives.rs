@@ -9,8 +9,8 @@ use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, delete, leased, put};
 use crate::disk::sim::{CrashPolicy, Fault};
 use crate::engine::stub::StubFaults;
-use crate::tests::conformance::{block_on, cases};
 use crate::fuzzing::model::Model;
+use crate::tests::conformance::{block_on, cases};
 use crate::{KeyRange, Txn};
 
 /// A random step, independent of the state before.

@@ -7,8 +7,8 @@ use kstore_nondet::Rng;
 use super::workload::{Step, is_done, put};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::engine::stub::{StubFaults, StubStorage};
-use crate::tests::conformance::tiny;
 use crate::fuzzing::model::{self, Change, Map, Model};
+use crate::tests::conformance::tiny;
 use crate::{Config, EngineKind, KeyRange, Limits, OpenError, Range, Revision, Store, WatchRequest, Watcher};
 
 /// A disk, a configuration and, if the engine is a stub, its storage.

@@ -8,8 +8,8 @@ use super::workload::{Step, churn, everything};
 use crate::OpenError;
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind};
 use crate::engine::stub::StubFaults;
-use crate::tests::conformance::block_on;
 use crate::fuzzing::model::Model;
+use crate::tests::conformance::block_on;
 
 /// Distance between tested crashes: the recovery from a neighbouring crash does the same.
 const STRIDE: usize = 5;

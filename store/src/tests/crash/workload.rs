@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::runtime::request::{Request, Response};
 use crate::fuzzing::model::Model;
+use crate::runtime::request::{Request, Response};
 use crate::{Delete, KeyRange, LeaseId, Op, Put, Revision, Txn};
 
 /// A step: requests that share one write of the log.
