@@ -11,7 +11,7 @@ pub(crate) struct CrateFloors {
 
 /// The crates whose modules have floors. A new module of such a crate gets a place here, as low as its purpose allows;
 /// an import that leads up is a reason to move code down, and not to move the module up.
-pub(crate) const CRATES: [CrateFloors; 6] = [
+pub(crate) const CRATES: [CrateFloors; 7] = [
     CrateFloors {
         folder: "store",
         floors: &[
@@ -80,6 +80,22 @@ pub(crate) const CRATES: [CrateFloors; 6] = [
             &["bind", "metrics", "preemption", "volume_waits"],
             &["scheduler"],
             &["run"],
+        ],
+    },
+    CrateFloors {
+        folder: "kubelet-sim",
+        floors: &[
+            &["amounts", "identities", "limits", "time"],
+            &["backoff", "behavior", "expansion", "fault"],
+            &["config", "pod_object", "usage"],
+            &["image", "probe", "process_end"],
+            &["execution", "node", "program"],
+            &["record", "runtime"],
+            &["pod"],
+            &["status"],
+            &["chosen_run"],
+            &["stream"],
+            &["manager"],
         ],
     },
     CrateFloors {

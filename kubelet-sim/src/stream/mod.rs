@@ -20,8 +20,8 @@ mod trust_bundles;
 
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
-use crate::manager::record::PodRecord;
 use crate::pod::Pod;
+use crate::record::PodRecord;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 use kstore_api::status::{Details, Reason, Status};
