@@ -4,7 +4,7 @@
 use crate::behavior;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended};
-use crate::pod::object::PodObject;
+use crate::pod_object::PodObject;
 use crate::program::{self, Program};
 use crate::status;
 use k8s_openapi::api::core::v1::ContainerStatus;

@@ -1,10 +1,12 @@
 //! [`Identities`]: the users as which simulated nodes write.
 
-use crate::manager::run::AGENT;
 use kstore_client::Client;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The component's name, in writes and events.
+pub(crate) const AGENT: &str = "kubelet";
 
 type ClientOf = dyn Fn(&str) -> Client + Send + Sync;
 

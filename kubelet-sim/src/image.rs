@@ -2,7 +2,7 @@
 //! contacted.
 
 use crate::behavior::PullError;
-use crate::pod::object::{ContainerSpec, PullPolicy};
+use crate::pod_object::{ContainerSpec, PullPolicy};
 use std::collections::BTreeMap;
 
 /// The decision about a container's image.

@@ -12,10 +12,12 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod amounts;
 pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
 pub mod config;
+pub mod execution;
 mod expansion;
 mod fault;
 mod identities;
@@ -24,8 +26,11 @@ mod limits;
 mod manager;
 pub mod node;
 pub mod pod;
+pub mod pod_object;
 pub mod probe;
+mod process_end;
 pub mod program;
+mod record;
 pub mod runtime;
 pub mod status;
 mod stream;

@@ -1,14 +1,10 @@
 //! Results of probes, computed instead of probed: the times at which results change follow from the probe's
 //! settings and the container's health. Pure.
 
-mod worker;
-
-use crate::pod::object::{ContainerSpec, ProbeSpec};
+use crate::pod_object::{ContainerSpec, ProbeSpec};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::time::Duration;
-
-pub use worker::{ProbeWorker, run, workers};
 
 /// The probes of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,21 +63,16 @@ pub struct Verdict {
     pub next: Option<Timestamp>,
 }
 
-/// The results at `now` for a container that started at `start`. Probes whose commands run (`workers`) say their results themselves.
+/// The results at `now` for a container that started at `start`, of the probes whose results are `computed`.
 pub fn judge(
     spec: &ContainerSpec,
-    (health, workers): (&Health, &[ProbeWorker]),
+    health: &Health,
+    computed: impl Fn(ProbeKind) -> bool,
     start: Timestamp,
     now: Timestamp,
 ) -> Verdict {
-    let computed = |kind: ProbeKind| kind.of(spec).filter(|_| workers.iter().all(|one| one.kind != kind));
-    let verdict = compute(
-        [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness].map(computed),
-        health,
-        start,
-        now,
-    );
-    workers.iter().fold(verdict, |verdict, worker| worker.amend(verdict))
+    let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness];
+    compute(kinds.map(|kind| kind.of(spec).filter(|_| computed(kind))), health, start, now)
 }
 
 /// The results of the startup, readiness and liveness probe, as far as there are any.
@@ -178,7 +169,7 @@ impl ProbeSpec {
     }
 
     /// Offset of the first probe that is not before `from`.
-    fn tick_from(&self, from: Duration) -> Duration {
+    pub(crate) fn tick_from(&self, from: Duration) -> Duration {
         let waiting = from.saturating_sub(self.initial_delay());
         let n = waiting.as_nanos().div_ceil(self.period().as_nanos());
         self.initial_delay()
@@ -217,7 +208,7 @@ mod tests {
         let mut now = START;
         let mut story = Vec::new();
         loop {
-            let verdict = judge(spec, (health, &[]), START, now);
+            let verdict = judge(spec, health, |_| true, START, now);
             let second = kstore_container_sim::time::between(START, now).as_secs();
             story.push((second, verdict.started, verdict.ready, verdict.condemned));
             match verdict.next {
@@ -288,8 +279,8 @@ mod tests {
             unhealthy: Some(Duration::MAX),
         };
         for now in [START, Timestamp::MAX] {
-            judge(&spec, (&health, &[]), START, now);
-            judge(&ContainerSpec::default(), (&health, &[]), START, now);
+            judge(&spec, &health, |_| true, START, now);
+            judge(&ContainerSpec::default(), &health, |_| true, START, now);
         }
     }
 
@@ -311,12 +302,12 @@ mod tests {
             };
             let health = Health { started: Some(seconds(started.into())), ready: Some(seconds(ready.into())), ..Health::default() };
             let now = later(START, seconds(at));
-            let verdict = judge(&spec, (&health, &[]), START, now);
+            let verdict = judge(&spec, &health, |_| true, START, now);
             assert!(!verdict.ready || verdict.started, "ready without started");
             let next = verdict.next.unwrap_or(later(now, seconds(1000)));
             let before = later(START, kstore_container_sim::time::between(START, next).saturating_sub(Duration::from_nanos(1)));
             if before > now {
-                let again = judge(&spec, (&health, &[]), START, before);
+                let again = judge(&spec, &health, |_| true, START, before);
                 assert_eq!((again.started, again.ready, again.condemned), (verdict.started, verdict.ready, verdict.condemned));
             }
         }

@@ -2,8 +2,8 @@
 //! script. Pure.
 
 use crate::behavior;
-use crate::pod::object::PodObject;
-use crate::pod::process_end;
+use crate::pod_object::PodObject;
+use crate::process_end;
 use kstore_container_sim::{check_runnable, is_shell};
 
 /// The program of a container.

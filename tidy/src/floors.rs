@@ -283,6 +283,22 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         ],
     },
     CrateFloors {
+        folder: "kubelet-sim",
+        floors: &[
+            &["amounts", "identities", "limits", "time"],
+            &["backoff", "behavior", "expansion", "fault"],
+            &["config", "pod_object", "usage"],
+            &["image", "probe", "process_end"],
+            &["execution", "node", "program"],
+            &["record", "runtime"],
+            &["pod"],
+            &["status"],
+            &["chosen_run"],
+            &["stream"],
+            &["manager"],
+        ],
+    },
+    CrateFloors {
         folder: "controllers",
         floors: &[
             &[

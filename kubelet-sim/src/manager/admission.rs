@@ -4,9 +4,10 @@
 use super::Manager;
 use super::pods::PodEntry;
 use crate::limits::SECOND_LOOK;
-use crate::node::admission::{Claim, Rejection, judge, judge_resize};
+use crate::node::admission::{Rejection, judge, judge_resize};
 use crate::pod::resize;
 use crate::pod::{Input, PodEvent, Stage, Why};
+use crate::pod_object::Claim;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use kstore_container_sim::time::later;

@@ -4,8 +4,8 @@
 use super::secrets::{Pace, SecretPoll};
 use super::sources::SourceOrder;
 use crate::limits::{SECRET_GETS, SOURCE_QUEUE};
-use crate::pod::Keys;
-use crate::pod::source::{SourceKey, SourceKind, SourceState};
+use crate::pod_object::Keys;
+use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::api::resource::v1::ResourceClaim;

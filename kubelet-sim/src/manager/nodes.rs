@@ -1,14 +1,14 @@
 //! One node in the manager: its state, its newest object and its writes, one at a time. Synchronous.
 
 use super::pods::retry_wait;
-use super::record::NodeRecord;
 use super::write::{Failure, Write, Written};
+use crate::amounts::Amounts;
 use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
 use crate::node::admission::{Ledger, NodeProperties};
-use crate::node::amounts::Amounts;
 use crate::node::object::{self, Identity};
 use crate::node::{Input, NodeState, Output, step};
+use crate::record::NodeRecord;
 use crate::runtime::sim::SimRuntime;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;

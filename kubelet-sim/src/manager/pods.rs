@@ -1,16 +1,16 @@
 //! One pod in the manager: its state machine, its newest object, and its writes. Synchronous.
 
 use super::admission::Admission;
-use super::record::PodRecord;
 use super::write::{Failure, Write, Written};
+use crate::execution::Execution;
 use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
 use crate::pod::adopt::adopt;
 use crate::pod::container::Container;
-use crate::pod::hooks::Execution;
-use crate::pod::object::PodObject;
 use crate::pod::resize;
-use crate::pod::source::{SourceKey, Sources};
 use crate::pod::{Input, Output, Pod, PodEvent, Stage, Why, step};
+use crate::pod_object::PodObject;
+use crate::pod_object::source::{SourceKey, Sources};
+use crate::record::PodRecord;
 use crate::runtime::{Event, Runtime};
 use crate::status;
 use crate::stream::{Disks, Outputs, Snapshot, TerminationPlace};

@@ -3,12 +3,12 @@
 
 use super::apply::apply_batch;
 use super::follow::{Followers, Report};
-use super::record::{NodeRecord, PodRecord};
 use super::write::{Failure, Write, Written, batches, singles};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
-use crate::identities::Identities;
+use crate::identities::{AGENT, Identities};
+use crate::record::{NodeRecord, PodRecord};
 use crate::stream::{Latest, ManagerMessage, PodQuery, Streams};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -24,9 +24,6 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// The component's name, in writes and events.
-pub(crate) const AGENT: &str = "kubelet";
 
 /// Runs the nodes of `config` until `stop` is cancelled; then stops its tasks and returns. All state is in
 /// the API, so a later run continues. To inject faults, use a [`Simulator`].

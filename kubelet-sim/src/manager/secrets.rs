@@ -4,7 +4,7 @@
 
 use super::follow::Report;
 use crate::limits::{SECRET_REFRESH, SECRET_RETRY_BASE, SECRET_RETRY_MAX};
-use crate::pod::source::{SourceKey, SourceState};
+use crate::pod_object::source::{SourceKey, SourceState};
 use crate::stream::Latest;
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{ApiError, Client};

@@ -4,8 +4,8 @@
 use super::Manager;
 use super::pods::PodEntry;
 use crate::pod::Input;
-use crate::pod::needs;
-use crate::pod::source::{SourceKey, SourceKind, SourceState, Sources};
+use crate::pod_object::needs;
+use crate::pod_object::source::{SourceKey, SourceKind, SourceState, Sources};
 use jiff::Timestamp;
 use kstore_informer::Key;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,13 +2,13 @@
 
 mod admission;
 
-use super::record::{NodeRecord, PodRecord};
 use super::sources::SourceOrder;
 use super::write::{Failure, Write, Written};
 use super::{Manager, Notice};
 use crate::config::{Config, Delays};
 use crate::fault::{Fault, FaultError};
-use crate::pod::source::{SourceKey, SourceKind, SourceState};
+use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
+use crate::record::{NodeRecord, PodRecord};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, later};
 use kstore_informer::{Delta, Revision};

@@ -2,8 +2,8 @@
 
 use super::nodes::NodeEntry;
 use super::{Manager, Notice, Regarding};
+use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
-use crate::pod::hooks::Execution;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
 use crate::stream::{ExecutionDone, Exit, Feed, Latest, Launch, PodExecution};

@@ -1,9 +1,9 @@
 //! A node's decision whether a new pod may run there, and whether a running pod may be resized: kubelet's general predicates
 //! (`predicateAdmitHandler.Admit`, `podResizesAdmitHandler.Admit`), in its order and with its texts. Pure.
 
-use super::amounts::{Amounts, Total};
-use crate::pod::object::PodObject;
-use crate::pod::options::HostPort;
+use crate::amounts::{Amounts, Total};
+use crate::pod_object::options::HostPort;
+use crate::pod_object::{Claim, PodObject};
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 use std::collections::BTreeMap;
 
@@ -11,15 +11,6 @@ use std::collections::BTreeMap;
 const OS: &str = "linux";
 /// The field that a node selector can name.
 const NAME_FIELD: &str = "metadata.name";
-
-/// What a pod occupies on its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
-    /// The requested resources.
-    pub requests: Amounts,
-    /// The ports on the node.
-    pub ports: Vec<HostPort>,
-}
 
 /// What the admitted pods of a node occupy together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

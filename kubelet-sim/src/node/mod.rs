@@ -3,7 +3,6 @@
 
 pub mod address;
 pub mod admission;
-pub mod amounts;
 pub mod object;
 
 use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};

@@ -1,16 +1,21 @@
 //! The initial state of a pod in this process: new, or restored from the status that an earlier process
 //! wrote. Pure.
 
-use super::container::{self, Container, Ended, Phase, Run};
-use super::object::{ContainerSpec, PodObject};
-use super::{Pod, Stage, Why, process_end, resize};
+use super::container::{Container, Ended, Phase, Run};
+use super::{Pod, Stage, Why, resize};
+use crate::limits::PROCESS_END_WINDOW;
 use crate::node::admission::Rejection;
+use crate::pod_object::{ContainerSpec, PodObject, kind_of};
 use crate::probe::{Health, Verdict};
+use crate::process_end::{self, CODE, MESSAGE, REASON};
 use crate::program::{self, Program};
 use crate::runtime::Command;
-use crate::status::REJECTED;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
+use kstore_container_sim::time::between;
+
+/// The beginning of the message of a pod that its node rejected.
+pub(crate) const REJECTED: &str = "Pod was rejected: ";
 
 /// The state of a pod that this process sees for the first time, and the commands with which the runtime
 /// adopts it. Running containers continue, except those whose command ran in the earlier process: their run ended with it.
@@ -22,11 +27,11 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     let written = status.init_container_statuses.iter().chain(&status.container_statuses);
     let written = written.chain(&status.ephemeral_container_statuses).flatten();
     let containers = object.containers().enumerate().map(|(index, spec)| {
-        let mut container = Container::new(container::kind_of(object, index, spec));
+        let mut container = Container::new(kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {
             restore(&mut container, status, spec, object);
             if matches!(program::of(object, index), Program::Shell(_)) {
-                process_end::end(&mut container, spec, object, now);
+                end_run(&mut container, spec, object, now);
             }
         }
         container
@@ -102,4 +107,33 @@ fn restore(container: &mut Container, status: &ContainerStatus, spec: &Container
     }
     container.ever_started =
         container.run().is_some() || container.ended.is_some() || container.last.is_some();
+}
+
+/// Ends the run that the status of an earlier process shows.
+fn end_run(container: &mut Container, spec: &ContainerSpec, object: &PodObject, now: Timestamp) {
+    let Phase::Running(run) = &container.phase else { return };
+    let is_short = between(run.started_at, now) <= PROCESS_END_WINDOW;
+    let before = container
+        .last
+        .as_ref()
+        .filter(|_| is_short)
+        .map_or(0, |last| process_end::count(&last.reason, &last.message));
+    let ended = Ended {
+        id: run.id.clone(),
+        code: CODE,
+        reason: REASON.to_owned(),
+        message: format!("{MESSAGE}{}", before.saturating_add(1)),
+        started_at: run.started_at,
+        finished_at: now.max(run.started_at),
+    };
+    container.ended = Some(ended);
+    container.phase =
+        if container.restarts_after(CODE, spec, object.spec.restart_policy) && !object.terminal() {
+            // There is always a wait, in which the status with the count is written.
+            container.crashes.tried(now);
+            let (until, delay) = container.crashes.wait(now);
+            Phase::CrashLoop { until, delay }
+        } else {
+            Phase::Exited
+        };
 }

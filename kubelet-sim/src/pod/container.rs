@@ -1,24 +1,12 @@
 //! The state of one container. `step` decides on its transitions, `order` on the containers that may start.
 
+use super::hooks::HookRun;
+use super::probe_worker::ProbeWorker;
 use crate::backoff::Backoff;
-use crate::pod::hooks::HookRun;
-use crate::pod::object::{ContainerSpec, PodObject, RestartPolicy};
-use crate::probe::{Health, ProbeWorker, Verdict};
+use crate::pod_object::{ContainerSpec, Kind, RestartPolicy};
+use crate::probe::{Health, Verdict};
 use jiff::Timestamp;
 use std::time::Duration;
-
-/// The role of a container in its pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An init container: ends before the next container starts.
-    Init,
-    /// A restartable init container: the next container starts once this one has started up.
-    Sidecar,
-    /// A regular container: starts after all init containers.
-    Regular,
-    /// An ephemeral container, added for debugging: starts at once and never restarts.
-    Ephemeral,
-}
 
 /// A container's current state and its earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,16 +206,5 @@ impl Container {
             (Kind::Init | Kind::Regular, RestartPolicy::OnFailure) => code != 0,
             (Kind::Init | Kind::Regular, RestartPolicy::Never) => false,
         }
-    }
-}
-
-/// The role of the `index`-th container of `pod`.
-pub fn kind_of(pod: &PodObject, index: usize, spec: &ContainerSpec) -> Kind {
-    let init = pod.spec.init_containers.len();
-    match (index < init, spec.restart_policy) {
-        (true, Some(RestartPolicy::Always)) => Kind::Sidecar,
-        (true, _) => Kind::Init,
-        (false, _) if index < init + pod.spec.containers.len() => Kind::Regular,
-        (false, _) => Kind::Ephemeral,
     }
 }

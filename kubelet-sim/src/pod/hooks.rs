@@ -2,59 +2,17 @@
 //! started, preStop within the grace period before SIGTERM. Pure.
 
 use super::container::{Phase, Run};
-use super::object::PodObject;
-use super::options::{Handler, HttpTarget, PortName};
 use super::step::Step;
 use super::{Output, Pod, Stage};
+use crate::execution::{Executed, Execution, Purpose};
 use crate::limits::MIN_KILL_GRACE;
-use crate::probe::ProbeKind;
+use crate::pod_object::options::{Handler, HttpTarget, PortName};
+use crate::pod_object::{Hook, PodObject};
 use crate::program;
 use crate::runtime::Command;
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, later};
 use std::time::Duration;
-
-/// The hooks of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
-    /// Runs as soon as the container has started.
-    PostStart,
-    /// Runs before the container gets SIGTERM.
-    PreStop,
-}
-
-/// Why a kubelet runs a command in a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// It is a hook.
-    Hook(Hook),
-    /// It is a probe.
-    Probe(ProbeKind),
-}
-
-/// A command that is to run in a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// Index of the container.
-    pub container: usize,
-    /// The runtime's id of the run.
-    pub run: String,
-    /// The purpose.
-    pub purpose: Purpose,
-    /// The command with its arguments.
-    pub argv: Vec<String>,
-    /// When it is given up; `None`: never.
-    pub timeout: Option<Duration>,
-}
-
-/// The result of a command that ran in a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Executed {
-    /// The exit code; `None` if the command was given up.
-    pub code: Option<u8>,
-    /// The beginning of the output.
-    pub output: String,
-}
 
 /// A hook that runs, or that is over while its container waits for its turn to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,29 +4,22 @@
 pub mod adopt;
 pub mod container;
 pub mod hooks;
-pub mod needs;
-pub mod object;
-pub mod options;
 pub mod order;
-pub(crate) mod process_end;
-mod raw;
+mod probe_worker;
 pub mod resize;
-pub mod source;
 pub(crate) mod step;
-mod sub_path;
 #[cfg(test)]
 mod tests;
 
+use crate::execution::Execution;
 use crate::node::admission::Rejection;
 use crate::runtime::{Command, Event};
 use container::{Container, Phase};
-use hooks::Execution;
 use jiff::Timestamp;
 use resize::Resize;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-pub(crate) use raw::Keys;
 pub use step::{RESTART_ALL, step};
 
 /// The state of a pod on its node.
@@ -139,7 +132,7 @@ impl PodEvent {
 
 impl Pod {
     /// The time of the next deadline of the pod or a container.
-    pub fn deadline(&self, object: &object::PodObject) -> Option<Timestamp> {
+    pub fn deadline(&self, object: &crate::pod_object::PodObject) -> Option<Timestamp> {
         let own = match &self.stage {
             Stage::SandboxRetry(at) => Some(*at),
             Stage::Active => {
@@ -160,7 +153,7 @@ impl Pod {
     }
 
     /// The end of the pod's active deadline, if it has one.
-    fn active_until(&self, object: &object::PodObject) -> Option<Timestamp> {
+    fn active_until(&self, object: &crate::pod_object::PodObject) -> Option<Timestamp> {
         let seconds = u64::try_from(object.spec.active_deadline_seconds?).unwrap_or(0);
         Some(kstore_container_sim::time::later(self.started_at, std::time::Duration::from_secs(seconds)))
     }

@@ -5,7 +5,8 @@
 //! last one. Once every regular container has ended without a restart, sidecars stop, the last one first.
 //! Ephemeral containers do not take part in this order.
 
-use crate::pod::container::{Container, Kind, Phase};
+use crate::pod::container::{Container, Phase};
+use crate::pod_object::Kind;
 
 /// The containers that may start, in order. A kubelet starts regular containers one after another, and one whose `index` has a postStart
 /// hook (`has_hook`) only lets the next one start when the hook is over.

@@ -1,11 +1,11 @@
 //! In-place resizes of a pod: the resources that its node has allocated while they differ from those in its spec, the conditions that say
 //! so, and the texts of kubelet's events. The manager decides when there is room (`manager/admission`). Pure.
 
-use super::object::{ContainerSpec, PodObject};
 use super::step::Step;
 use super::{Output, Pod, PodEvent};
 use crate::limits::RESIZE_ACTUATION;
 use crate::node::admission::Rejection;
+use crate::pod_object::{ContainerSpec, PodObject};
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, ResourceRequirements};

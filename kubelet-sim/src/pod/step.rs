@@ -1,14 +1,14 @@
 //! The transition of a pod: apply the input, process deadlines, then act on the new state. Level-triggered: a
 //! step without changes does nothing.
 
-use super::container::{Container, Ended, ImageError, Kind, Phase, Run};
-use super::hooks::Hook;
-use super::needs::{self, Readiness};
-use super::object::{ContainerSpec, PodObject};
+use super::container::{Container, Ended, ImageError, Phase, Run};
 use super::order::{self, Outcome};
-use super::source::Sources;
+use super::probe_worker;
 use super::{Input, Output, Pod, PodEvent, Stage, Why};
 use crate::limits::{PULL_ERROR_SHOWN, SANDBOX_RETRY};
+use crate::pod_object::needs::{self, Readiness};
+use crate::pod_object::source::Sources;
+use crate::pod_object::{ContainerSpec, Hook, Kind, PodObject};
 use crate::probe::{self, Condemned, ProbeKind, Verdict};
 use crate::runtime::{Command, Event};
 use jiff::Timestamp;
@@ -205,7 +205,7 @@ impl Step<'_> {
             container.crashes.tried(self.now);
             container.last = Some(ended);
         }
-        let probes = probe::workers(self.object, index);
+        let probes = probe_worker::workers(self.object, index);
         container.phase = Phase::Running(Run { id, started_at: self.now, health, verdict, probes });
         if !self.begin_post_start(index) {
             self.judge(index);
@@ -294,7 +294,7 @@ impl Step<'_> {
     pub(crate) fn judge(&mut self, index: usize) {
         let Some(spec) = self.object.container(index) else { return };
         let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
-        let (due, verdict) = probe::run(run, spec, self.now);
+        let (due, verdict) = probe_worker::run(run, spec, self.now);
         for kind in due {
             self.begin_probe(index, kind);
         }

@@ -6,11 +6,12 @@ mod restarts;
 
 use super::adopt::adopt;
 use super::container::{Container, Phase};
-use super::hooks::{Executed, Execution};
-use super::object::PodObject;
-use super::source::{SourceState, Sources};
-use super::{Input, Output, Pod, PodEvent, needs, step};
+use super::{Input, Output, Pod, PodEvent, step};
 use crate::config::{Delays, Network};
+use crate::execution::{Executed, Execution};
+use crate::pod_object::PodObject;
+use crate::pod_object::needs;
+use crate::pod_object::source::{SourceState, Sources};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{Event, Runtime};
 use crate::status;

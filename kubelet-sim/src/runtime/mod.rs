@@ -3,8 +3,8 @@
 
 pub mod sim;
 
-use crate::pod::hooks::{Executed, Purpose};
-use crate::pod::object::PodObject;
+use crate::execution::{Executed, Purpose};
+use crate::pod_object::PodObject;
 use crate::probe::Health;
 use jiff::Timestamp;
 use std::net::IpAddr;

@@ -2,9 +2,10 @@
 
 use super::phase::initialized;
 use super::{OWNED, RESTARTING, is_owned};
-use crate::pod::container::{Container, Kind};
-use crate::pod::object::PodObject;
+use crate::pod::container::Container;
 use crate::pod::{Pod, RESTART_ALL};
+use crate::pod_object::Kind;
+use crate::pod_object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};

@@ -9,8 +9,9 @@ use crate::node::admission::Rejection;
 use crate::pod::Pod;
 use crate::pod::Stage;
 use crate::pod::Why;
-use crate::pod::object::PodObject;
+use crate::pod::adopt::REJECTED;
 use crate::pod::resize;
+use crate::pod_object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
@@ -18,9 +19,6 @@ use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, P
 /// The types of the conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-
-/// The beginning of the message of a pod that its node rejected.
-pub(crate) const REJECTED: &str = "Pod was rejected: ";
 
 /// The type of the condition of a pod all of whose containers may restart together.
 pub(crate) const RESTARTING: &str = "AllContainersRestarting";

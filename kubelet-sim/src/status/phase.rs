@@ -1,8 +1,9 @@
 //! The phase of a pod, by the kubelet's rules in the kubelet's order.
 
-use crate::pod::container::{Container, Kind, Phase};
-use crate::pod::object::{PodObject, RestartPolicy};
+use crate::pod::container::{Container, Phase};
 use crate::pod::{Pod, Stage, Why};
+use crate::pod_object::Kind;
+use crate::pod_object::{PodObject, RestartPolicy};
 
 /// The phase of a pod. The first rule that applies decides:
 ///

@@ -6,7 +6,7 @@ use super::{Snapshot, Streams};
 use crate::behavior;
 use crate::expansion::{TooLong, expand};
 use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
-use crate::pod::options::TERMINATION_LOG;
+use crate::pod_object::options::TERMINATION_LOG;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };

@@ -3,8 +3,8 @@
 use super::environment::TooLarge;
 use super::program::ended;
 use super::{Feed, ManagerMessage, Streams};
+use crate::execution::{Executed, Execution};
 use crate::limits::EXECUTION_OUTPUT;
-use crate::pod::hooks::{Executed, Execution};
 use kstore_container_sim::ShellStep;
 use kstore_informer::Key;
 use std::sync::Arc;

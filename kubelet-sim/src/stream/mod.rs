@@ -19,9 +19,11 @@ mod tokens;
 mod trust_bundles;
 
 use crate::identities::Identities;
-use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
-use crate::manager::record::PodRecord;
+use crate::limits::MANAGER_MESSAGES;
+use crate::limits::PROGRAM_STARTS;
+use crate::limits::TUNNEL_BACKOFF;
 use crate::pod::Pod;
+use crate::record::PodRecord;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 use kstore_api::status::{Details, Reason, Status};

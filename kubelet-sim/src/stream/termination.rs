@@ -4,7 +4,7 @@ use super::{Disks, Outputs};
 use crate::chosen_run::Chosen;
 use crate::limits::{TERMINATION_LOG_BYTES, TERMINATION_LOG_LINES, TERMINATION_MESSAGE};
 use crate::pod::container::Run;
-use crate::pod::object::PodObject;
+use crate::pod_object::PodObject;
 use jiff::Timestamp;
 use kstore_container_sim::{ContainerRun, LogQuery, LogReader, LogStep};
 

@@ -1,8 +1,8 @@
 //! Objects in the informers' caches: the parts of a pod and a node that the kubelet reads, with their keys.
 
+use crate::amounts::Amounts;
 use crate::node::admission::NodeProperties;
-use crate::node::amounts::Amounts;
-use crate::pod::object::PodObject;
+use crate::pod_object::PodObject;
 use k8s_openapi::api::core::v1::{NodeStatus, Taint};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};

@@ -2,13 +2,13 @@
 //! They run only beside a command of the container that the simulated shell runs; what else a container has is decided by annotations.
 //! Pure.
 
-use super::{Condemned, ProbeKind, Verdict, judge};
+use super::Output;
+use super::container::{Phase, Run};
+use super::step::Step;
 use crate::behavior;
-use crate::pod::Output;
-use crate::pod::container::{Phase, Run};
-use crate::pod::hooks::{Executed, Execution, Purpose};
-use crate::pod::object::{ContainerSpec, PodObject, ProbeSpec};
-use crate::pod::step::Step;
+use crate::execution::{Executed, Execution, Purpose};
+use crate::pod_object::{ContainerSpec, PodObject, ProbeSpec};
+use crate::probe::{self, Condemned, ProbeKind, Verdict};
 use crate::program::{self, Program};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, later};
@@ -38,7 +38,7 @@ enum Turn {
 }
 
 /// The probes of a container whose commands run: those without an annotation that decides in their place.
-pub fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
+pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     let Some(spec) = pod.container(index) else { return Vec::new() };
     let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness];
     let command = |kind: &ProbeKind| kind.of(spec).and_then(|probe| probe.exec.as_ref());
@@ -58,10 +58,17 @@ pub fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
 }
 
+/// The results at `now`: probes whose commands run say theirs themselves, the others are computed.
+fn judge(run: &Run, spec: &ContainerSpec, now: Timestamp) -> Verdict {
+    let computed = |kind| run.probes.iter().all(|worker| worker.kind != kind);
+    let verdict = probe::judge(spec, &run.health, computed, run.started_at, now);
+    run.probes.iter().fold(verdict, |verdict, worker| worker.amend(verdict))
+}
+
 /// Marks the probes as running that are due now, and returns them with the verdict about the container.
-pub fn run(run: &mut Run, spec: &ContainerSpec, now: Timestamp) -> (Vec<ProbeKind>, Verdict) {
+pub(crate) fn run(run: &mut Run, spec: &ContainerSpec, now: Timestamp) -> (Vec<ProbeKind>, Verdict) {
     let start = run.started_at;
-    let started = judge(spec, (&run.health, &run.probes), start, now).started;
+    let started = judge(run, spec, now).started;
     let mut due = Vec::new();
     for worker in &mut run.probes {
         let Some(probe) = worker.kind.of(spec).filter(|_| worker.may_begin(started)) else { continue };
@@ -73,7 +80,7 @@ pub fn run(run: &mut Run, spec: &ContainerSpec, now: Timestamp) -> (Vec<ProbeKin
             due.push(worker.kind);
         }
     }
-    let verdict = judge(spec, (&run.health, &run.probes), run.started_at, now);
+    let verdict = judge(run, spec, now);
     (due, verdict)
 }
 
@@ -84,7 +91,7 @@ impl ProbeWorker {
     }
 
     /// The verdict with this probe's part.
-    pub(super) fn amend(&self, mut verdict: Verdict) -> Verdict {
+    fn amend(&self, mut verdict: Verdict) -> Verdict {
         match (self.kind, self.result) {
             (ProbeKind::Startup, result) => {
                 verdict.started = result == Some(true);

@@ -2,9 +2,9 @@
 //! extracts are defined in `needs`.
 
 use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
-use super::object::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
 use super::options::{ContainerOptions, Lifecycle, PortSpec, RestartRule, TERMINATION_LOG};
 use super::source::SourceKind;
+use super::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};

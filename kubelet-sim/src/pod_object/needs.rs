@@ -1,9 +1,9 @@
 //! The objects that a pod needs before its volumes can be mounted and its containers created, and the
 //! kubelet's messages if they are missing. Pure.
 
-use super::object::{ClaimEntry, PodObject};
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
 use super::sub_path;
+use super::{ClaimEntry, PodObject};
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
 

@@ -1,14 +1,19 @@
 //! The fields of a Pod that the kubelet reads. Decoding skips all others, which keeps thousands of pods
 //! small. For reading only; writes use the API's own types.
 
-use super::hooks::Hook;
-use super::needs::{ContainerNeeds, VolumeNeed};
-use super::options::{ContainerOptions, Handler, RestartRule};
-use crate::node::admission::Claim;
-use crate::node::amounts::Amounts;
+pub mod needs;
+pub mod options;
+mod raw;
+pub mod source;
+mod sub_path;
+
+use crate::amounts::Amounts;
 use k8s_openapi::api::core::v1::{NodeSelector, PodStatus, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use needs::{ContainerNeeds, VolumeNeed};
+use options::{ContainerOptions, Handler, HostPort, RestartRule};
+pub(crate) use raw::Keys;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -85,7 +90,7 @@ pub struct PodSpec {
     /// The resources of the whole pod.
     pub resources: Option<Box<ResourceRequirements>>,
     /// The objects in the pod's volumes; volumes of other kinds are left out.
-    #[serde(deserialize_with = "super::raw::volumes")]
+    #[serde(deserialize_with = "raw::volumes")]
     pub volumes: Vec<VolumeNeed>,
     /// The resource claims that the pod uses.
     pub resource_claims: Vec<ClaimEntry>,
@@ -160,7 +165,7 @@ pub struct SecurityContext {
 
 /// A container's spec.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(from = "super::raw::RawContainer")]
+#[serde(from = "raw::RawContainer")]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct ContainerSpec {
     pub name: String,
@@ -354,5 +359,47 @@ impl PodObject {
     /// Whether the phase can no longer change.
     pub fn terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+}
+
+/// The hooks of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Runs as soon as the container has started.
+    PostStart,
+    /// Runs before the container gets SIGTERM.
+    PreStop,
+}
+
+/// The role of a container in its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An init container: ends before the next container starts.
+    Init,
+    /// A restartable init container: the next container starts once this one has started up.
+    Sidecar,
+    /// A regular container: starts after all init containers.
+    Regular,
+    /// An ephemeral container, added for debugging: starts at once and never restarts.
+    Ephemeral,
+}
+
+/// What a pod occupies on its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The requested resources.
+    pub requests: Amounts,
+    /// The ports on the node.
+    pub ports: Vec<HostPort>,
+}
+
+/// The role of the `index`-th container of `pod`.
+pub fn kind_of(pod: &PodObject, index: usize, spec: &ContainerSpec) -> Kind {
+    let init = pod.spec.init_containers.len();
+    match (index < init, spec.restart_policy) {
+        (true, Some(RestartPolicy::Always)) => Kind::Sidecar,
+        (true, _) => Kind::Init,
+        (false, _) if index < init + pod.spec.containers.len() => Kind::Regular,
+        (false, _) => Kind::Ephemeral,
     }
 }
