@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents with custom kinds, assembled from the fragments of `crd::openapi`.
+//! OpenAPI v3 documents with custom kinds, assembled from the fragments of `definition`.
 
 use serde_json::{Map, Value, json};
 

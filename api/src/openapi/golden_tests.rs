@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{DocumentScope, GOLDEN, GroupVersion, Piece, ResourceDoc, custom_document, frame, gnostic};
-use crate::crd::{self, Definition};
+use super::{
+    DocumentScope, GOLDEN, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, gnostic,
+};
+use crate::crd::Definition;
 use crate::kind::{OPT_IN, RESOURCES};
 
 /// Every document of a server that serves all kinds, also those that are off by default.
@@ -44,7 +46,7 @@ fn swagger(scopes: &[DocumentScope]) -> Value {
 }
 
 /// A definition, namespaced or not, with every subresource and every form of a schema.
-fn definition(scope: &str) -> Value {
+fn custom_definition(scope: &str) -> Value {
     let schema = json!({"type": "object", "description": "A foo.", "required": ["spec"], "properties": {
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}},
         "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
@@ -71,12 +73,12 @@ fn definition(scope: &str) -> Value {
 
 /// The v3 and v2 documents of a custom kind, which refer to built-in models.
 fn custom(scope: &str) -> (Value, Value) {
-    let crd = definition(scope);
+    let crd = custom_definition(scope);
     let definition = Definition::compile(&crd).unwrap();
-    let piece = Piece::of_custom(&[crd::openapi::v2(&definition, &crd, "v1")]);
+    let piece = Piece::of_custom(&[definition::v2(&definition, &crd, "v1")]);
     let [before, between, after] = frame(std::iter::once(&piece.parameters));
     let swagger = [before, piece.paths, between, piece.definitions, after].concat();
-    (custom_document(&[crd::openapi::v3(&definition, &crd, "v1")]), serde_json::from_str(&swagger).unwrap())
+    (custom_document(&[definition::v3(&definition, &crd, "v1")]), serde_json::from_str(&swagger).unwrap())
 }
 
 /// Name of each document with its bytes as JSON and as protobuf.
