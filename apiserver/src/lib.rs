@@ -65,7 +65,7 @@ mod resource_location;
 pub mod rest;
 mod restart;
 mod selectors;
-mod series;
+pub mod series;
 mod server;
 mod service_ranges;
 mod single_flight;

@@ -3,7 +3,7 @@
 use crate::args::Component;
 use crate::pki::{self, Identity};
 use kstore_apiserver::ApiServer;
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
 
 /// The identity with which a component authenticates at the apiserver.
