@@ -11,7 +11,6 @@ use crate::storage::{
 use crate::storage_key::built_in_of_key;
 use kstore_metrics_text::AtomicHistogram;
 use async_trait::async_trait;
-use kstore_metrics_text::{AtomicHistogram, Page};
 use std::sync::Arc;
 use tokio::time::Instant;
 

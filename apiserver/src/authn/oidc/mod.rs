@@ -19,7 +19,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use keys::{Key, Keys};
-use kstore_metrics_text::Page;
 use mapping::Mapping;
 use serde_json::Value;
 use std::fmt;
