@@ -92,6 +92,6 @@ pub use kstore_client::manifest::{ApplyError, ManifestError};
 #[doc(hidden)]
 pub use schedule::{PermutedService, Schedule};
 #[doc(hidden)]
-pub use server_config::{local_components, server_config};
-#[doc(hidden)]
 pub use serde_json::json as __json;
+#[doc(hidden)]
+pub use server_config::{local_components, server_config};

@@ -24,7 +24,6 @@ pub fn server_config(nondet: &Nondet, stop: &CancellationToken, components: Loca
 
 /// The components of a process with or without controllers and simulated nodes.
 pub fn local_components(controllers: bool, nodes: bool) -> LocalComponents {
-    let check =
-        AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: behavior::problems };
+    let check = AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: behavior::problems };
     LocalComponents { controllers, kubelets: nodes, annotations: nodes.then_some(check) }
 }

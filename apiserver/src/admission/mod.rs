@@ -74,11 +74,11 @@ use kstore_nondet::Nondet;
 use metrics::AdmissionMetrics;
 use policy_lookup::PolicyLookup;
 pub(crate) use registered::RESOURCE_QUOTA;
+pub use registered::{LEFT_OUT, PluginSwitches, plugins};
 use registered::{
     MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Running,
     VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
-pub use registered::{LEFT_OUT, PluginSwitches, plugins};
 use request_effects::RequestEffects;
 use serde_json::Value;
 use std::sync::Arc;
