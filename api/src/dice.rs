@@ -1,8 +1,7 @@
 //! Random decisions from bytes, and random objects made with them.
 
-use serde_json::{Map, Value, json};
-
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
+use serde_json::{Map, Value, json};
 
 /// Source of decisions; zeros after the last byte.
 pub(crate) struct Dice<'a>(pub(crate) &'a [u8]);

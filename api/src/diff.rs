@@ -1,12 +1,11 @@
 //! Unified diff of two values' indented JSON, as Kubernetes appends it to refused changes. Members have the
 //! names of the manifest. It is for people, not a patch: long diffs are truncated.
 
+use crate::limits::{DIFF_LINES_MAX, DIFF_MAX};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use similar::TextDiff;
-
-use crate::limits::{DIFF_LINES_MAX, DIFF_MAX};
 
 /// Lines of context around each difference.
 const CONTEXT: usize = 3;

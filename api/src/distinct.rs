@@ -3,11 +3,9 @@
 //!
 //! Sets are ordered, not hashed, so that no choice of values makes them slow.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::object::is_empty;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Set of JSON values.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +82,9 @@ fn write_meaning(value: &Value, except: &[&str], out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::object::semantically_equal;
+    use serde_json::json;
 
     #[test]
     fn equal_values_of_all_types_are_found() {

@@ -2,11 +2,9 @@
 //! texts are an interface: clients print them and tests compare them. `status` turns a list into a response.
 
 use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
-use std::collections::BTreeSet;
-
-use std::fmt;
-
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// Path such as `spec.containers[0].env[1].name`, as a chain of borrowed steps. Walking an object allocates
 /// nothing; only errors build the text.

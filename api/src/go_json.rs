@@ -1,8 +1,7 @@
 //! Decoding of untrusted JSON with the error messages of Go's decoder.
 
-use serde_json::{Map, Value};
-
 use crate::schema::scalar::{self, json_kind};
+use serde_json::{Map, Value};
 
 /// Parses a JSON text.
 ///

@@ -2,20 +2,17 @@
 //! threads that requests share, so a quadratic rule would let one small request stop it. The test fills the
 //! lists of each struct in the field table and compares the processor time of every stage for two lengths.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Map, Value, json};
-
-use crate::kind;
 use crate::patch::apply::{self, ObjectType, Write};
 use crate::patch::{json as json_patch, merge, strategic};
 use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
 use crate::wire::protobuf;
-use crate::{defaults, strategy, structural, table, validate};
+use crate::{defaults, kind, strategy, structural, table, validate};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Shorter length of a list; the longer one is [`FACTOR`] times as long.
 const SHORT: usize = 125;

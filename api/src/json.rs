@@ -4,12 +4,11 @@
 //! number as a double. It writes a double with its shortest digits: in full from 10⁻⁶ up to 10²¹, else with an exponent.
 //! So `1.0` is written `1`, `1e6` is written `1000000`, and Go clients can decode both into integers.
 
-use std::borrow::Cow;
-use std::io::{Result, Write};
-
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+use std::borrow::Cow;
+use std::io::{Result, Write};
 
 /// The replacement character as the escape of a JSON string.
 const REPLACEMENT_ESCAPE: &[u8] = b"\\ufffd";
@@ -203,9 +202,8 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn rewritten(text: &str) -> String {
         to_string(&serde_json::from_str::<Value>(text).unwrap())

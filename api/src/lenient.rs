@@ -7,9 +7,6 @@
 //! and acting on half a spec is worse than acting on its last state. The server's own objects are values with
 //! a field table (`schema`) and do not use this module.
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
-
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
@@ -17,6 +14,8 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt::Display;
 
 /// Zero time of Go, which prints it as `null`.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";

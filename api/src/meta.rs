@@ -2,11 +2,10 @@
 //! Getters return the empty value for absent members and for members of the wrong type; types were checked by
 //! schema before.
 
-use jiff::Timestamp;
-use serde_json::{Map, Value};
-
 use crate::limits::GENERATED_BASE_MAX;
 use crate::time::parse_utc;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 const NAME: &str = "name";
 const NAMESPACE: &str = "namespace";
@@ -263,9 +262,8 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn system_fields_are_wiped_filled_and_carried() {

@@ -14,10 +14,9 @@
 //! Numbers are written as Go writes them ([`json`]). Equal objects therefore have equal bytes, [`splice_revision`] inserts the version without parsing, and a
 //! list item is a suffix of the stored bytes ([`without_type_meta`]).
 
+use crate::{json, meta};
 use bytes::Bytes;
 use serde_json::{Map, Value};
-
-use crate::{json, meta};
 
 /// Key of an object within its resource: namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,9 +235,8 @@ pub fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use serde_json::json;
 
     fn pod() -> Value {
         json!({"spec": {"b": 1, "a": 2}, "apiVersion": "v1", "kind": "Pod", "data": "x",

@@ -2,10 +2,10 @@
 //! Node mode with ten thousand pods, and the first decision after a change. Prints one row for each.
 //! Run by `cargo bench -p kstore-apiserver --bench authorization`.
 
-use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::authz::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use kstore_apiserver::cache::Cache;
 use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::user::UserInfo;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use serde_json::{Value, json};

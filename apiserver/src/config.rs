@@ -1,8 +1,6 @@
 //! [`ServerConfig`]: the configuration of an API server, besides its storage. [`ServerConfig::complete`] fills
 //! in what follows from other fields and divides it among the parts of the server.
 
-pub use crate::pipeline::{AccessConfig, AdmissionConfig, RegistryConfig};
-
 use crate::audit::Audit;
 use crate::authn::FrontProxies;
 use crate::bootstrap::ServerIdentity;
@@ -12,6 +10,7 @@ use crate::kinds::Kinds;
 use crate::limits;
 use crate::load_progress::LoadProgress;
 use crate::outbound::{Network, Outbound, ServiceBackends};
+pub use crate::pipeline::{AccessConfig, AdmissionConfig, RegistryConfig};
 use crate::pipeline::{LocalComponents, PipelineConfig};
 use kstore_api::kind::OptIn;
 use kstore_nondet::Nondet;

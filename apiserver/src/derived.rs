@@ -1,8 +1,6 @@
 //! [`Derived`]: a value that is derived from all objects of some kinds and follows their changes.
 
-use crate::cache::Change;
-use crate::cache::Changes;
-use crate::cache::Position;
+use crate::cache::{Change, Changes, Position};
 use crate::lookup::Lookup;
 use kstore_api::resource::Resource;
 use parking_lot::{Mutex, RwLock};

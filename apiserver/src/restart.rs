@@ -3,8 +3,7 @@
 //! a panic may leave other state half changed.
 
 use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
-use crate::series::Counter;
-use crate::series::Family;
+use crate::series::{Counter, Family};
 use futures::FutureExt as _;
 use kstore_nondet::{Backoff, Waits};
 use std::any::Any;

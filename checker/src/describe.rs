@@ -1,11 +1,10 @@
 //! One-line descriptions of calls, watches and events, for explanations.
 
-use std::fmt::Write as _;
-
 use crate::history::{
     Call, Event, EventKind, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Relation,
     Reply, Txn, Watch,
 };
+use std::fmt::Write as _;
 
 /// Formats a time in seconds.
 pub(crate) fn time(nanos: u64) -> String {

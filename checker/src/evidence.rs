@@ -3,16 +3,14 @@
 //! which calls with unknown outcome made a revision. A watch on everything from the first revision on is evidence of
 //! all revisions: it has the order of the store's writes.
 
-use std::collections::BTreeMap;
-
-use crate::describe;
 use crate::history::{
     Blob, Call, Event, EventKind, History, KeyValue, Op, OpReply, Operation, Outcome, Range, RangeReply,
     Reply, Watch, WatchContent,
 };
 use crate::model::{self, Change, StoreState};
-use crate::monotonic;
 use crate::verdict::{Guarantee, Violation};
+use crate::{describe, monotonic};
+use std::collections::BTreeMap;
 
 /// The source of a piece of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

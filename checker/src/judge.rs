@@ -1,7 +1,5 @@
 //! The judgement of a history: runs every check in order, and passes results between checks.
 
-use std::collections::BTreeMap;
-
 use crate::evidence::{Evidence, Sources};
 use crate::history::{History, Outcome, WatchContent};
 use crate::limits::{SEARCH_TRIES, VIOLATIONS_EACH};
@@ -9,6 +7,7 @@ use crate::linearize::{Failure, Order, linearize, linearize_unmissed};
 use crate::timeline::Timeline;
 use crate::verdict::{Counts, Guarantee, Verdict, Violation};
 use crate::{lease, monotonic, serializable, watch};
+use std::collections::BTreeMap;
 
 /// Judges a history. Takes about a second for 10⁵ calls. A bad history with many unknown outcomes can take longer (see
 /// [`crate::limits::SEARCH_TRIES`]), and may be left [`Verdict::undecided`].

@@ -1,13 +1,11 @@
 //! Lease check: evidence that a lease has ended must not appear before its time to live after the last grant or
 //! renewal. That leases end at all is not checked: a server may be slow, stopped or killed.
 
-use std::collections::BTreeMap;
-
-use crate::describe;
 use crate::history::{Call, History, Operation, Outcome, Refusal, Reply};
-use crate::monotonic;
 use crate::timeline::Timeline;
 use crate::verdict::{Guarantee, Violation};
+use crate::{describe, monotonic};
+use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
 

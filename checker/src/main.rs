@@ -1,15 +1,14 @@
 //! `kstore-check`: makes traffic against an etcd-compatible endpoint, records it, and judges the recording; or judges
 //! an earlier recording. The library does the work.
 
+use clap::{Parser, Subcommand, ValueEnum};
+use kstore_checker::grpc::{Mix, Plan, Workload};
+use kstore_checker::{History, Verdict, judge};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-
-use clap::{Parser, Subcommand, ValueEnum};
-use kstore_checker::grpc::{Mix, Plan, Workload};
-use kstore_checker::{History, Verdict, judge};
 
 const EXAMPLES: &str = "\
 The endpoint must be empty or nearly so, and no other client may write to it: its keys are changed, and it is compacted.

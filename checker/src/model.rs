@@ -2,15 +2,14 @@
 //! has the current state only; a `Timeline` has the past. Leases do not expire by themselves here: an expiry is a
 //! revocation.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-use std::sync::Arc;
-
 use crate::fingerprint::Fingerprint;
 use crate::history::{
     Blob, Compare, EventKind, Field, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply,
     Refusal, Relation, Reply, Start, Txn,
 };
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

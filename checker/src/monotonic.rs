@@ -1,10 +1,9 @@
 //! Monotonicity: every revision that a client observed is covered by every answer to a later call.
 
-use std::collections::BTreeMap;
-
 use crate::describe;
 use crate::history::{Call, History, Operation, Outcome, Reply, WatchContent};
 use crate::verdict::{Guarantee, Violation};
+use std::collections::BTreeMap;
 
 /// An observation of a revision at a time.
 struct Observation<'a> {

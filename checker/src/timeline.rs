@@ -1,12 +1,11 @@
 //! [`Timeline`]: the changes of every revision, from replaying an order of operations. It is the reference for reads of
 //! old revisions and for watches.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, Start};
 use crate::linearize::Order;
 use crate::model::{self, Change, StoreState};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One revision of the timeline.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! The verdict on a history: violated guarantees with explanations.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A guarantee that etcd gives to its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -4,14 +4,13 @@
 //! `cargo run -p kstore-client --example controller -- kstore-data/admin.kubeconfig`, then for instance
 //! `kubectl create configmap web && kubectl label configmap web replicas=3`.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kstore_client::{ApiError, Client, DeleteParams, Kubeconfig, Obj, WatchParams, revision_of};
 use kstore_informer::{Action, Builder, Controller, Index, Object};
 use kstore_nondet::Nondet;
+use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,12 +6,12 @@
 //! value. `--by` takes `node`, `namespace`, `phase`, or a path such as `spec.serviceAccountName`; `--initial`
 //! begins with the existing objects.
 
-use std::{collections::BTreeMap, io::Write as _};
-
 use anyhow::{Context as _, bail};
 use kstore_api::kind;
 use kstore_client::{Client, DynamicObject, Gvr, Kubeconfig, WatchParams};
 use kstore_informer::{Builder, Delta, Index, Informer, Object};
+use std::collections::BTreeMap;
+use std::io::Write as _;
 use tokio_util::sync::CancellationToken;
 
 struct Args {

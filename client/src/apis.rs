@@ -1,6 +1,7 @@
 //! The calls of a [`Client`] by resource: typed, dynamic, and over REST.
 
-use crate::{Api, Client, DynamicApi, Gvr, RestApi, typed::Kind};
+use crate::typed::Kind;
+use crate::{Api, Client, DynamicApi, Gvr, RestApi};
 
 impl Client {
     /// The calls of one type.

@@ -1,10 +1,10 @@
 //! [`Calls`]: the calls of one resource on JSON bytes. `typed` and `dynamic` add types.
 
+use crate::client::bounded;
+use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch};
 use bytes::Bytes;
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
-
-use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, client::bounded};
 
 /// An object as JSON bytes, with its revision.
 #[derive(Debug)]

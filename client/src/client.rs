@@ -1,19 +1,19 @@
 //! [`Client`]: a client of kstore's API over any tower service. It knows the transport of calls; `typed` and
 //! `dynamic` give them types.
 
-use std::{pin::Pin, sync::Arc};
-
+use crate::ApiError;
+use crate::limits::MAX_MESSAGE;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use kstore_informer::{Causes, Fence};
-use kstore_proto::kstore::v1::{self as pb, FieldValidation, kstore_client::KstoreClient};
-use tonic::{
-    Request,
-    metadata::{Ascii, MetadataValue},
-};
-use tower::{Service, ServiceExt, util::BoxCloneSyncService};
-
-use crate::{ApiError, limits::MAX_MESSAGE};
+use kstore_proto::kstore::v1::kstore_client::KstoreClient;
+use kstore_proto::kstore::v1::{self as pb, FieldValidation};
+use std::pin::Pin;
+use std::sync::Arc;
+use tonic::Request;
+use tonic::metadata::{Ascii, MetadataValue};
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =

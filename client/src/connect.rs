@@ -1,26 +1,21 @@
 //! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which reconnects on its own.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
-
+use crate::kubeconfig::Identity;
+use crate::limits::{CONNECT_TIMEOUT, KEEP_ALIVE};
+use crate::{Client, Kubeconfig};
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{
-        CertificateDer, PrivateKeyDer, ServerName,
-        pem::{self, PemObject},
-    },
-};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt;
-
-use crate::{
-    Client, Kubeconfig,
-    kubeconfig::Identity,
-    limits::{CONNECT_TIMEOUT, KEEP_ALIVE},
-};
 
 /// The reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
@@ -197,14 +192,11 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
 
 /// `insecure-skip-tls-verify`: the connection is encrypted but does not authenticate the server.
 mod insecure {
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
     use std::sync::Arc;
-
-    use rustls::{
-        DigitallySignedStruct, Error, SignatureScheme,
-        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-        pki_types::{CertificateDer, ServerName, UnixTime},
-    };
 
     #[derive(Debug)]
     pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);

@@ -3,8 +3,10 @@
 //! makes both.
 
 use crate::object_parts::{ObjectParts, serialize_object};
-use k8s_openapi::{Metadata, Resource, ResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Metadata, Resource, ResourceScope};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The `spec` of a custom kind, with its API version, kind and plural name.
 ///

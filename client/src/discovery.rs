@@ -1,10 +1,9 @@
 //! [`Client::discover`]: the groups, versions and resources that the server lists, those of aggregated API
 //! servers included.
 
+use crate::{ApiError, Client};
 use http::{Request, header};
 use serde::Deserialize;
-
-use crate::{ApiError, Client};
 
 /// Aggregated discovery: all groups in one document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

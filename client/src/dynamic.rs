@@ -1,10 +1,10 @@
 //! [`DynamicApi`]: the calls of a resource that is known only at run time, on JSON values.
 
+use crate::calls::Json;
+use crate::{Api, ApiError, ApiType, Patch};
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::{Api, ApiError, ApiType, Patch, calls::Json};
 
 /// The type of an [`Api`] of JSON values. It has no values.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! [`EventBatches`]: creates events; those that arrive during a call go together into the next one. The
 //! recorder decides which events to write, when, and whether to retry.
 
-use std::sync::Arc;
-
+use crate::limits::EVENT_BATCH;
+use crate::{ApiError, Client, Transaction, TransactionError};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::sync::oneshot;
-
-use crate::{ApiError, Client, Transaction, TransactionError, limits::EVENT_BATCH};
 
 /// Creates events through one client. Clones share the queue. The callers bound its length: each waits for
 /// its event.

@@ -1,16 +1,15 @@
 //! [`ClientSink`]: writes recorded events as Events of the core group.
 
-use k8s_openapi::{
-    api::core::v1::{Event as CoreEvent, EventSource, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
-};
+use crate::event_batches::EventBatches;
+use crate::typed::Kind;
+use crate::{ApiError, Client, Patch};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kstore_api::limits::EVENT_NOTE_MAX;
 use kstore_informer::{Event, EventSink, Recorder, Reference, SinkError};
 use kstore_nondet::Nondet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-
-use crate::{ApiError, Client, Patch, event_batches::EventBatches, typed::Kind};
 
 /// The sink of a [`Recorder`]: creates and updates Events through a client.
 #[derive(Clone)]

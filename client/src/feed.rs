@@ -1,16 +1,14 @@
 //! In-process watches: a [`Feed`] passes the server's batches on as values. Components in the server's
 //! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
-use std::{sync::Arc, time::Duration};
-
+use crate::client::{Batches, OpenFuture, bounded};
+use crate::limits::{IN_PROCESS_PROGRESS, WATCH_PROGRESS};
+use crate::{ApiError, Client};
 use futures::StreamExt;
-use kstore_proto::{ProgressDemand, kstore::v1 as pb};
-
-use crate::{
-    ApiError, Client,
-    client::{Batches, OpenFuture, bounded},
-    limits::{IN_PROCESS_PROGRESS, WATCH_PROGRESS},
-};
+use kstore_proto::ProgressDemand;
+use kstore_proto::kstore::v1 as pb;
+use std::sync::Arc;
+use std::time::Duration;
 
 impl Client {
     /// The same client with `feed` as the opener of its watches.

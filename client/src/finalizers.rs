@@ -1,15 +1,10 @@
 //! The finalizers of Kubernetes objects, for [`kstore_informer::finalizer::finalize`].
 
-use kstore_informer::{
-    Object, Revision,
-    finalizer::{Edit, Finalizers},
-};
+use crate::typed::{Kind, Obj, revision_of};
+use crate::{Api, ApiError, Patch};
+use kstore_informer::finalizer::{Edit, Finalizers};
+use kstore_informer::{Object, Revision};
 use serde_json::{Value, json};
-
-use crate::{
-    Api, ApiError, Patch,
-    typed::{Kind, Obj, revision_of},
-};
 
 const LIST: &str = "/metadata/finalizers";
 

@@ -1,21 +1,19 @@
 //! [`Source`]: the [`ListerWatcher`] over kstore's gRPC API. The initial state and all changes come on one
 //! stream.
 
-use std::{num::NonZeroU32, sync::Arc};
-
+use crate::calls::{Calls, revision, wire};
+use crate::{ApiError, Gvr, ListParams, WatchParams};
 use futures::StreamExt;
 use kstore_informer::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, Key, ListRequest, ListerWatcher, Object, Page,
     ReadAt, Revision, Revisions, SourceError, Start, Undecodable,
 };
-use kstore_proto::{ProgressDemand, kstore::v1 as pb};
+use kstore_proto::ProgressDemand;
+use kstore_proto::kstore::v1 as pb;
 use pb::watch_event::Type;
 use serde::Deserialize;
-
-use crate::{
-    ApiError, Gvr, ListParams, WatchParams,
-    calls::{Calls, revision, wire},
-};
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
 

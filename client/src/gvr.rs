@@ -1,9 +1,9 @@
 //! [`Gvr`]: the group, version and plural name of a resource, as in URLs and calls.
 
-use std::{borrow::Cow, fmt};
-
 use k8s_openapi::Resource;
 use kstore_proto::kstore::v1 as pb;
+use std::borrow::Cow;
+use std::fmt;
 
 /// Group, version and plural name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,16 +1,14 @@
 //! [`ClientLease`]: a Lease of the `coordination.k8s.io` group as the lock of a leader election.
 
-use std::{sync::Arc, time::Duration};
-
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
-    jiff::Timestamp,
-};
+use crate::typed::revision_of;
+use crate::{Api, ApiError, Client};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
 use kstore_informer::{LeaseError, LeaseRecord, LeaseStore, Revision};
 use parking_lot::Mutex;
-
-use crate::{Api, ApiError, Client, typed::revision_of};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// One Lease by namespace and name. Other Kubernetes clients can be candidates too. Needs the verbs get,
 /// create and update on the Lease. Writes carry no fence: a fence refers to this Lease.
@@ -106,11 +104,9 @@ fn failed(error: &ApiError) -> LeaseError {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use serde_json::{Value, json};
-
     use super::*;
+    use serde_json::{Value, json};
+    use std::convert::Infallible;
 
     /// Leases as client-go's `leaderelection` wrote them: a renewal and a release.
     fn recorded() -> [Value; 2] {

@@ -1,7 +1,8 @@
 //! The JSON of an object of a custom kind: `apiVersion` and `kind` from its type, `metadata`, `spec` and
 //! `status` from its fields. [`crate::Custom`] and the types of `derive(CustomResource)` share it.
 
-use k8s_openapi::{Resource, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The decoded fields of an object. The decoder ignores `apiVersion` and `kind`: a client requests one kind.

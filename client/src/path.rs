@@ -1,16 +1,13 @@
 //! Plain HTTP over the client's transport, without gRPC: GET of a path outside the resource API, such as
 //! `/version` or `/kstore/v1/trace`, and the requests of `rest`.
 
+use crate::limits::{CALL_TIMEOUT, MAX_MESSAGE};
+use crate::{ApiError, Client};
 use bytes::Bytes;
 use http::request::Builder;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use tower::ServiceExt as _;
-
-use crate::{
-    ApiError, Client,
-    limits::{CALL_TIMEOUT, MAX_MESSAGE},
-};
 
 /// A call that every server of kstore answers, whoever asks.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";

@@ -1,18 +1,17 @@
 //! [`RestApi`]: the calls of a resource over the REST API. kstore serves its own resources over gRPC, and those
 //! of aggregated API servers only over REST.
 
+use crate::{ApiError, Client, DeleteParams, Gvr, Patch};
 use bytes::Bytes;
-use futures::{FutureExt as _, future::BoxFuture};
-use http::{Method, Request, Response, header, request::Builder};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::request::Builder;
+use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
-use kstore_informer::{
-    Object, SourceError,
-    kube::{KubeSource, Raw, ResponseBody, Transport},
-};
+use kstore_informer::kube::{KubeSource, Raw, ResponseBody, Transport};
+use kstore_informer::{Object, SourceError};
 use serde_json::Value;
 use tower::ServiceExt as _;
-
-use crate::{ApiError, Client, DeleteParams, Gvr, Patch};
 
 /// The objects of one resource for an informer, over the REST API. Their revisions are those of the server
 /// that stores them.
@@ -122,7 +121,8 @@ mod tests {
     use super::*;
     use parking_lot::Mutex;
     use serde_json::json;
-    use std::{convert::Infallible, sync::Arc};
+    use std::convert::Infallible;
+    use std::sync::Arc;
     use tonic::body::Body;
 
     /// A client whose server answers with `answer` and records method, path, content type and body.

@@ -1,9 +1,8 @@
 //! Retries after conflicts: [`on_conflict`] for a caller with its own calls, and [`Api`] as the store for
 //! [`kstore_informer::modify`]. The caller handles all other errors.
 
-use kstore_informer::{Key, Refusal, Tries, Writer};
-
 use crate::{Api, ApiError, Kind};
+use kstore_informer::{Key, Refusal, Tries, Writer};
 
 /// Runs `attempt` until it succeeds or fails with an error other than a conflict, at most as often as
 /// [`Tries::DEFAULT`] says. Each attempt must read the object again: its old state caused the conflict.

@@ -1,15 +1,17 @@
 //! [`ServiceAccounts`]: clients that act as service accounts of one namespace. A client with more rights
 //! requests their tokens.
 
-use std::{sync::Arc, time::Duration};
-
-use http::{HeaderValue, StatusCode, header::AUTHORIZATION};
+use crate::limits::ACCOUNT_TOKEN_LIFETIME;
+use crate::{ApiError, Client, ConnectError, Gvr, Kubeconfig};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, StatusCode};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::{Value, json};
-use tokio::{sync::Mutex, time::Instant};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tower::ServiceExt;
-
-use crate::{ApiError, Client, ConnectError, Gvr, Kubeconfig, limits::ACCOUNT_TOKEN_LIFETIME};
 
 /// gRPC's code for a request with invalid credentials, as in the header `grpc-status`.
 const UNAUTHENTICATED: &[u8] = b"16";

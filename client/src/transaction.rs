@@ -1,20 +1,19 @@
 //! [`Transaction`]: several writes at one revision, or none of them. The client collects operations; the
 //! server evaluates them in order.
 
+use crate::calls::{revision, wire};
+use crate::client::bounded;
+use crate::typed::Kind;
+use crate::{ApiError, Client, DeleteParams, Gvr, Patch};
+use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::{Resource, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
 use pb::operation::Kind as Operation;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use crate::{
-    ApiError, Client, DeleteParams, Gvr, Patch,
-    calls::{revision, wire},
-    client::bounded,
-    typed::Kind,
-};
 
 /// The reason of the cause that names the refused operation.
 const OPERATION_REFUSED: &str = "OperationRefused";

@@ -1,15 +1,15 @@
 //! Decodes objects without `metadata.managedFields`: the text is skipped, so that neither the decoding nor the
 //! cached object has it. Only programs that show field managers need it, and it is a third of many objects.
 
-use std::fmt;
-
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_api::lenient;
 use serde::de::value::UnitDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
+use std::fmt;
 
 /// Decodes an object like [`lenient::from_slice`], without its managed fields.
 ///

@@ -1,20 +1,20 @@
 //! [`Api`]: the calls of one resource, and the Kubernetes types that it may have.
 
-use std::{marker::PhantomData, num::NonZeroU32, ops::Deref};
-
-use k8s_openapi::{Metadata, Resource, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use crate::calls::{Calls, Json};
+use crate::client::bounded;
+use crate::limits::DELETE_PAGE;
+use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams, trimmed};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Metadata, Resource};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use kstore_proto::kstore::v1 as pb;
-use serde::{Serialize, de::DeserializeOwned};
-
-use crate::{
-    ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams,
-    calls::{Calls, Json},
-    client::bounded,
-    limits::DELETE_PAGE,
-    trimmed,
-};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::ops::Deref;
 
 /// A Kubernetes type that the client supports. All suitable types implement it.
 pub trait Kind:

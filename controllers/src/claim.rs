@@ -1,8 +1,7 @@
 //! Controller references, and the rule by which a controller claims, adopts and releases objects. Pure.
 
 use crate::action::{Action, PatchKind, Target};
-use crate::selector;
-use crate::view;
+use crate::{selector, view};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use serde_json::json;

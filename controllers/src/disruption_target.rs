@@ -82,7 +82,8 @@ fn with(pod: &Pod, condition: PodCondition) -> Vec<PodCondition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kstore_api::{patch::strategic, schema};
+    use kstore_api::patch::strategic;
+    use kstore_api::schema;
     use serde_json::from_value;
 
     #[test]

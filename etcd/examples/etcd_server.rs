@@ -3,11 +3,10 @@
 //! `etcd_server DIR ADDRESS [--sled] [--relaxed]` serves until SIGTERM and then closes the store. Production uses
 //! `kstore-server` instead.
 
-use std::time::Duration;
-
 use kstore_etcd::Options;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Durability, EngineKind, Store};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

@@ -1,11 +1,10 @@
 //! The Auth service of a server without users: every client has full access, and no user can be added.
 
+use crate::error::{self, unimplemented};
+use crate::node::Node;
 use kstore_proto::etcd::authpb::Permission;
 use kstore_proto::etcd::etcdserverpb as pb;
 use tonic::{Request, Response, Status, async_trait};
-
-use crate::error::{self, unimplemented};
-use crate::node::Node;
 
 /// Why no user can be added.
 const NO_USERS: &str =

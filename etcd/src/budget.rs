@@ -1,15 +1,13 @@
 //! Memory budgets: bytes of responses that clients have not taken, range reads in transactions, whose results wait to be
 //! written, and bytes of incomplete requests. Each connection has a share of the server's budgets. No I/O.
 
-use std::sync::Arc;
-
-use kstore_store::{End, Op, Range, Txn};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use crate::limits::{
     BODY_BYTES, BODY_BYTES_OF_ALL, SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, SMALL_PART_BYTES, UNTAKEN_BYTES,
     UNTAKEN_BYTES_PER_CONNECTION,
 };
+use kstore_store::{End, Op, Range, Txn};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Permits of a connection's and of the server's budget; dropping them releases the budget. None for what is not counted.
 pub(crate) type BudgetPermits = Vec<OwnedSemaphorePermit>;
@@ -191,10 +189,9 @@ fn scans(txn: &Txn) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use futures::FutureExt;
     use kstore_store::{Delete, KeyRange};
-
-    use super::*;
 
     #[test]
     fn only_unbounded_reads_count_as_scans() {

@@ -2,18 +2,16 @@
 //! a service is called. Also the access log: one INFO line for each unary call when it ends, and for each stream when
 //! it starts. `pages` has the HTTP pages.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use crate::error;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Request};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 use tracing::Level;
-
-use crate::error;
 
 /// Header with the client's API version.
 const CLIENT_VERSION: &str = "client-api-version";

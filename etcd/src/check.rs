@@ -1,16 +1,14 @@
 //! Validation of requests, independent of the store's content. Pure. The checks run in etcd's order, because the first
 //! of several faults determines the error. The store detects keys that a transaction changes twice.
 
-use kstore_proto::MessageFields;
-use kstore_proto::etcd::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
-};
-use prost::Message;
-
 use crate::error::{
     EMPTY_KEY, EtcdError, KEY_NOT_FOUND, LEASE_PROVIDED, TOO_LARGE, TOO_MANY_OPS, VALUE_PROVIDED,
 };
 use crate::limits::{REQUEST_BYTES, TXN_ITEMS, TXN_OPS};
+use kstore_proto::MessageFields;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
+use prost::Message;
 
 /// Bytes that etcd's log adds to a request: an id and the request's kind.
 const ENVELOPE: usize = 18;

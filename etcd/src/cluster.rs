@@ -1,15 +1,15 @@
 //! The Cluster service of a cluster that always has one member.
 
+use crate::error::{self, EtcdError, unimplemented};
+use crate::node::Node;
+use kstore_proto::etcd::etcdserverpb::cluster_server::Cluster;
 use kstore_proto::etcd::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
     MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
-    MemberUpdateResponse, cluster_server::Cluster,
+    MemberUpdateResponse,
 };
 use kstore_store::Revision;
 use tonic::{Request, Response, Status, async_trait};
-
-use crate::error::{self, EtcdError, unimplemented};
-use crate::node::Node;
 
 /// Error text for a valid membership change, which is impossible.
 const ALONE: &str = "kstore is always a cluster of one member";

@@ -173,13 +173,11 @@ fn tagged(tag: u32, value: u64, out: &mut impl Sink) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use kstore_proto::etcd::etcdserverpb as pb;
-    use kstore_store::{LeaseId, Stamp};
-
     use super::*;
     use crate::convert;
+    use kstore_proto::etcd::etcdserverpb as pb;
+    use kstore_store::{LeaseId, Stamp};
+    use std::sync::Arc;
 
     fn kv(n: i64) -> Arc<KeyValue> {
         let stamp = Stamp {

@@ -1,23 +1,21 @@
 //! Connections: accepts them, does TLS, and serves HTTP/1.1 or HTTP/2 (see `http2`). `serve` has the router.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
-use futures::FutureExt as _;
-use http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-
 use crate::connection_slots::ConnectionSlots;
 use crate::http2::{self, DetectedProtocol, Http2, PrefixedIo};
 use crate::limits;
 use crate::listener::{Listener, Socket};
 use crate::service::Service;
+use futures::FutureExt as _;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Accepts connections until `stop` is cancelled, then lets open calls finish.
 pub(crate) async fn accept(

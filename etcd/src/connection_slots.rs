@@ -4,16 +4,14 @@
 //! A client may keep a connection without a call open for ever. Without the choice, a server whose connections are all idle would
 //! accept no other client. Clients of etcd connect again when they need to.
 
+use crate::limits::{IDLE_FOR, SLOT_RETRY};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-
-use crate::limits::{IDLE_FOR, SLOT_RETRY};
 
 /// The calls of one connection, as far as the choice of a connection to close needs them.
 #[derive(Debug)]
@@ -127,9 +125,8 @@ impl Drop for ConnectionSlot {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::timeout;
-
     use super::*;
+    use tokio::time::timeout;
 
     fn is_open(slot: &ConnectionSlot) -> bool {
         !slot.activity.evicted.is_cancelled()

@@ -1,17 +1,17 @@
 //! Conversion between the wire's requests and the store's, and of results to responses. Pure. It checks only what the
 //! store's types cannot express.
 
+use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};
 use bytes::Bytes;
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, compare::TargetUnion, request_op::Request, response_op::Response,
-};
+use kstore_proto::etcd::etcdserverpb::compare::TargetUnion;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::response_op::Response;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
 use kstore_proto::etcd::mvccpb;
 use kstore_store::{
     Compare, CompareOp, Delete, DeleteResult, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, PutResult,
     Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
 };
-
-use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};
 
 /// Converts a key range. etcd requires a key even if the range has an end.
 fn keys(key: Bytes, range_end: Bytes) -> Result<KeyRange, EtcdError> {

@@ -1,10 +1,9 @@
 //! etcd's error texts with their codes. Clients match the text to recover a typed error, so texts are part of the
 //! interface. `watch` reports errors in its stream, with texts from here.
 
+use crate::limits::MESSAGE_BYTES;
 use kstore_store::{AlarmError, CompactError, LeaseError, RangeError, TxnError};
 use tonic::{Code, Status};
-
-use crate::limits::MESSAGE_BYTES;
 
 /// An error with etcd's code and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

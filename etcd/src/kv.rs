@@ -1,17 +1,16 @@
 //! The KV service: reads and writes. The store completes a write even if the call is cancelled or times out.
 
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
-    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, kv_server::Kv,
-};
-use kstore_store::{Op, OpResult, RangeResult, Revision, Txn, TxnResult};
-use tonic::{Request, Response, Status, async_trait};
-
-use crate::check;
-use crate::convert;
 use crate::error::EtcdError;
 use crate::node::Node;
 use crate::range_stream::{self, RangeStream};
+use crate::{check, convert};
+use kstore_proto::etcd::etcdserverpb::kv_server::Kv;
+use kstore_proto::etcd::etcdserverpb::{
+    self as pb, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use kstore_store::{Op, OpResult, RangeResult, Revision, Txn, TxnResult};
+use tonic::{Request, Response, Status, async_trait};
 
 #[async_trait]
 impl Kv for Node {

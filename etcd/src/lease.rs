@@ -1,18 +1,17 @@
 //! The Lease service. The store expires leases.
 
-use std::pin::Pin;
-
+use crate::error::{self, EtcdError};
+use crate::node::Node;
 use futures::stream::{self, Stream};
+use kstore_proto::etcd::etcdserverpb::lease_server::Lease;
 use kstore_proto::etcd::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
-    LeaseTimeToLiveResponse, lease_server::Lease,
+    LeaseTimeToLiveResponse,
 };
 use kstore_store::{LeaseError, LeaseId};
+use std::pin::Pin;
 use tonic::{Request, Response, Status, Streaming, async_trait};
-
-use crate::error::{self, EtcdError};
-use crate::node::Node;
 
 #[async_trait]
 impl Lease for Node {

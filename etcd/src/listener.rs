@@ -1,7 +1,6 @@
 //! [`Listener`]: accepts connections over TCP or a Unix socket.
 
 use std::io;
-
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// A socket that accepts connections.

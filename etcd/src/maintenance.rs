@@ -1,19 +1,20 @@
 //! The Maintenance service: status, alarms, defragmentation, hashes and snapshots. Operations without meaning for
 //! kstore respond as a cluster of one member does.
 
-use kstore_proto::etcd::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
-    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
-    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse,
-    alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server::Maintenance,
-};
-use kstore_store::{Alarm, DefragmentError, HashKv, Revision, StoreStatus};
-use tonic::{Request, Response, Status, async_trait};
-
 use crate::error::{self, EtcdError, unimplemented};
 use crate::node::{CLUSTER_VERSION, Node, TERM, VERSION};
 use crate::pages::alarm_name;
 use crate::snapshot::{self, SnapshotStream};
+use kstore_proto::etcd::etcdserverpb::alarm_request::AlarmAction;
+use kstore_proto::etcd::etcdserverpb::downgrade_request::DowngradeAction;
+use kstore_proto::etcd::etcdserverpb::maintenance_server::Maintenance;
+use kstore_proto::etcd::etcdserverpb::{
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
+    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
+    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse,
+};
+use kstore_store::{Alarm, DefragmentError, HashKv, Revision, StoreStatus};
+use tonic::{Request, Response, Status, async_trait};
 
 #[async_trait]
 impl Maintenance for Node {

@@ -1,15 +1,13 @@
 //! Metrics in Prometheus' text format, under etcd's names, which dashboards and tools expect. Metrics of etcd without a
 //! counterpart in kstore are left out. The store and `calls` count.
 
-use std::fmt;
-use std::sync::Arc;
-
-use kstore_metrics_text::Page;
-use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
-use tonic::Code;
-
 use crate::calls::{CallCount, Calls};
 use crate::node::{Node, VERSION};
+use kstore_metrics_text::Page;
+use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
+use std::fmt;
+use std::sync::Arc;
+use tonic::Code;
 
 /// Metrics of the surrounding program: a function that appends them to the page, in the text format 0.0.4.
 #[derive(Clone)]

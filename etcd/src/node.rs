@@ -1,13 +1,11 @@
 //! The state that all services share: the store, and the identity of the only member.
 
-use std::sync::Arc;
-
+use crate::limits;
 use kstore_proto::etcd::etcdserverpb::ResponseHeader;
 use kstore_store::{Revision, Store};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-
-use crate::limits;
 
 /// The raft term in every header. kstore has no raft; a new etcd of one member has this term.
 pub(crate) const TERM: u64 = 2;

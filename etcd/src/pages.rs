@@ -1,17 +1,15 @@
 //! HTTP pages on the gRPC port: version, health and metrics. `metrics` writes the metrics.
 
-use std::collections::BTreeSet;
-
+use crate::calls::Calls;
+use crate::metrics::{self, ExtraMetrics};
+use crate::node::{CLUSTER_VERSION, Node, VERSION};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use kstore_store::{Alarm, Range};
-
-use crate::calls::Calls;
-use crate::metrics::{self, ExtraMetrics};
-use crate::node::{CLUSTER_VERSION, Node, VERSION};
+use std::collections::BTreeSet;
 
 /// The state that the pages show.
 #[derive(Clone)]

@@ -1,19 +1,17 @@
 //! RangeStream: a range in parts, so that a large one fits into the memory of both sides. All parts are of one
 //! revision; a compaction past it ends the stream.
 
-use std::pin::Pin;
-
+use crate::convert;
+use crate::error::{EtcdError, unimplemented};
+use crate::limits::{CHUNK_BYTES, CHUNK_KEYS};
+use crate::node::Node;
 use futures::stream::{self, Stream};
 use kstore_proto::etcd::etcdserverpb::{
     RangeRequest, RangeResponse, RangeStreamResponse, ResponseHeader, range_request,
 };
 use kstore_store::{End, KeyRange, Range, RangeResult, Revision};
+use std::pin::Pin;
 use tonic::{Request, Response, Status};
-
-use crate::convert;
-use crate::error::{EtcdError, unimplemented};
-use crate::limits::{CHUNK_BYTES, CHUNK_KEYS};
-use crate::node::Node;
 
 pub(crate) type RangeStream =
     Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send + 'static>>;

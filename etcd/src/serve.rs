@@ -1,18 +1,5 @@
 //! The server: the services behind one router, on one listener.
 
-use std::pin::Pin;
-use std::sync::Arc;
-
-use axum::Router;
-use kstore_proto::etcd::etcdserverpb::{
-    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
-    maintenance_server::MaintenanceServer,
-};
-use kstore_store::Store;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
-
 use crate::budget::Budget;
 use crate::calls::{self, Calls};
 use crate::connection;
@@ -22,6 +9,18 @@ use crate::metrics::ExtraMetrics;
 use crate::node::Node;
 use crate::pages::{self, PageState};
 use crate::service::Service;
+use axum::Router;
+use kstore_proto::etcd::etcdserverpb::auth_server::AuthServer;
+use kstore_proto::etcd::etcdserverpb::cluster_server::ClusterServer;
+use kstore_proto::etcd::etcdserverpb::kv_server::KvServer;
+use kstore_proto::etcd::etcdserverpb::lease_server::LeaseServer;
+use kstore_proto::etcd::etcdserverpb::maintenance_server::MaintenanceServer;
+use kstore_store::Store;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
 /// Default name of the member.
 const MEMBER_NAME: &str = "kstore";

@@ -1,13 +1,11 @@
 //! [`Service`]: what every connection serves.
 
-use std::sync::Arc;
-
-use axum::Router;
-
 use crate::budget::Budget;
 use crate::calls::Calls;
 use crate::connection_slots::ConnectionActivity;
 use crate::node::Node;
+use axum::Router;
+use std::sync::Arc;
 
 /// The services of every connection.
 #[derive(Clone)]

@@ -1,20 +1,18 @@
 //! The Snapshot call: sends a database that etcd's tools open in pieces, followed by its digest. The snapshot is
 //! written to a temporary file in the data directory first, so that a slow client delays nothing.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::pin::Pin;
-
+use crate::error;
+use crate::limits::SNAPSHOT_PIECE;
+use crate::node::{CLUSTER_VERSION, Node};
 use futures::stream::{self, Stream};
 use kstore_proto::etcd::etcdserverpb::SnapshotResponse;
 use kstore_store::{SnapshotError, Store};
 use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::pin::Pin;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Response, Status};
-
-use crate::error;
-use crate::limits::SNAPSHOT_PIECE;
-use crate::node::{CLUSTER_VERSION, Node};
 
 pub(crate) type SnapshotStream =
     Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::time::Duration;
-
 use thiserror::Error;
 
 /// The largest absolute value of a duration, in nanoseconds: that of the most negative one.

@@ -4,14 +4,14 @@
 //! `KUBECONFIG=… cargo run -p kstore-informer --features kube-rustls --example any_cluster`, then for
 //! instance `kubectl create configmap web && kubectl label configmap web replicas=3`.
 
-use std::{collections::BTreeMap, error::Error};
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kstore_informer::kube::{Kube, KubeSource};
 use kstore_informer::{Action, Builder, Controller, Environment, Index, Object};
 use kube_client::api::{Api, DeleteParams, PostParams};
 use kube_client::core::params::Preconditions;
+use std::collections::BTreeMap;
+use std::error::Error;
 use tokio_util::sync::CancellationToken;
 
 type Maps = KubeSource<Kube<ConfigMap>>;

@@ -2,14 +2,11 @@
 //! queue_throughput`. Each result is the best of several rounds, because other load on the machine can only
 //! slow a round down.
 
-use std::{
-    sync::Barrier,
-    task::{Context, Poll, Waker},
-    thread,
-    time::Duration,
-};
-
 use kstore_informer::{Add, Causes, Key, KeyLease, Queue, Randomness, Revision};
+use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Distinct keys in the queue at once.

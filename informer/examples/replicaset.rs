@@ -3,13 +3,13 @@
 //!
 //! `cargo run -p kstore-informer --example replicaset --features testing`
 
-use std::{error::Error, time::Duration};
-
 use kstore_informer::testing::{FakeKind, FakeStore, Sample};
 use kstore_informer::{
     Action, Builder, Context, Controller, Index, Informer, ListerWatcher, NotSynced, Object,
 };
 use kstore_nondet::{Nondet, Rng};
+use std::error::Error;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// State that each run reads and writes.

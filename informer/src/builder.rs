@@ -1,14 +1,15 @@
 //! [`Builder`]: configures an informer (source, indexes, name, metrics) and starts it.
 
-use std::{future::Future, sync::Arc};
-
+use crate::cache::indexer::Indexer;
+use crate::driver::Driver;
+use crate::informer::metrics;
+use crate::metrics::Registry;
+use crate::shared::Shared;
+use crate::{Index, Informer, ListerWatcher, Map, Object, Randomness};
 use kstore_nondet::Rng;
+use std::future::Future;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    Index, Informer, ListerWatcher, Map, Object, Randomness, cache::indexer::Indexer, driver::Driver,
-    informer::metrics, metrics::Registry, shared::Shared,
-};
 
 /// Configures and builds an [`Informer`].
 pub struct Builder<S: ListerWatcher> {

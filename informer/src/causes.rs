@@ -1,9 +1,10 @@
 //! [`Causes`]: the revisions that triggered a reconcile run. The server links writes to these revisions; this
 //! is no trace.
 
-use std::{fmt, ops::RangeInclusive};
-
-use crate::{Revision, limits::MAX_CAUSES};
+use crate::Revision;
+use crate::limits::MAX_CAUSES;
+use std::fmt;
+use std::ops::RangeInclusive;
 
 /// A bounded set of the revisions that triggered a reconcile run. Writes of the run send the set to the
 /// server, which stores it with the new revision.
@@ -158,11 +159,9 @@ impl fmt::Display for Causes {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn merging_keeps_the_newest_sixteen_distinct_causes() {

@@ -1,6 +1,8 @@
 //! [`Key`]: namespace and name of an object within its kind. The kind is not part of it.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
 
 /// Namespace and name of an object, in one shared string: a clone costs a reference count.
 ///

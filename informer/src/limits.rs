@@ -1,11 +1,8 @@
 //! Every bound of this crate, with its reason and the behaviour at the bound.
 
-use std::{
-    num::{NonZeroU32, NonZeroUsize},
-    time::Duration,
-};
-
 use crate::Priority;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 
 /// Causes that one queue entry stores exactly; the server accepts as many in one `kstore-cause` header.
 /// Beyond the bound the oldest are dropped: the run acts on the state of the newest revision.

@@ -1,8 +1,8 @@
 //! [`Object`] and [`Revision`]: everything that the crate must know about a cached object.
 
-use std::{fmt, sync::Arc};
-
 use crate::Key;
+use std::fmt;
+use std::sync::Arc;
 
 /// A point in the history of a source: Kubernetes' `resourceVersion`. Revisions of one source are ordered;
 /// those of two sources are not comparable. Zero is before all others.

@@ -4,20 +4,18 @@
 //! Lock order: `waiters`, then `cache`, then `hub`. Wakers are called and old objects are dropped only
 //! without a lock.
 
-use std::{any::Any, sync::atomic::AtomicU64};
-
+use crate::cache::history::Cache;
+use crate::cache::indexer::Indexer;
+use crate::hub::waiters::Waiters;
+use crate::hub::{BacklogSize, PendingChanges, SubscriberHandle, Subscribers};
+use crate::reflector::CacheUpdate;
+use crate::status::ReflectorActivity;
+use crate::{Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError};
 use parking_lot::{Mutex, RwLock};
-use tokio::{sync::Notify, time::Instant};
-
-use crate::{
-    Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
-    cache::history::Cache,
-    cache::indexer::Indexer,
-    hub::waiters::Waiters,
-    hub::{BacklogSize, PendingChanges, SubscriberHandle, Subscribers},
-    reflector::CacheUpdate,
-    status::ReflectorActivity,
-};
+use std::any::Any;
+use std::sync::atomic::AtomicU64;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Counters of the driver's requests to the source and of their failures.
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! [`slow_start`]: calls of one kind in batches of growing size, as in Kubernetes' controllers. Not a rate
 //! limit: it tests whether calls succeed before it makes many.
 
-use std::future::Future;
-
 use futures::{StreamExt, stream};
+use std::future::Future;
 
 /// Results of a [`slow_start`].
 #[derive(Debug, PartialEq, Eq)]
@@ -55,12 +54,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, collections::BTreeSet};
-
+    use super::*;
     use futures::FutureExt;
     use proptest::prelude::*;
-
-    use super::*;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
 
     /// Model: the number of calls.
     fn model(items: usize, first: usize, failing: &BTreeSet<usize>) -> usize {

@@ -1,9 +1,8 @@
 //! [`Status`]: what an informer is doing, for health checks and waiting callers. [`NotSynced`] is the error of a wait for
 //! its initial sync.
 
-use tokio::time::Instant;
-
 use crate::SourceError;
+use tokio::time::Instant;
 
 /// Current activity of an informer. The cache is readable in every status.
 #[derive(Clone, Debug, PartialEq, Eq)]

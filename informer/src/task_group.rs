@@ -1,17 +1,15 @@
 //! [`TaskGroup`]: tasks that end together, also when one of them panics. It restarts nothing: the supervisor
 //! does.
 
-use std::{
-    any::Any,
-    future::Future,
-    panic::{AssertUnwindSafe, resume_unwind},
-    pin::Pin,
-    sync::Arc,
-};
-
 use futures::FutureExt;
 use parking_lot::Mutex;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;

@@ -1,11 +1,10 @@
 //! Waits for a state of one object in the shared cache, with a time limit. They open no watch and do not
 //! poll. [`Informer::until`] waits without a limit.
 
-use std::{sync::Arc, time::Duration};
-
-use tokio::time::timeout;
-
 use crate::{Informer, Key, Object, Stopped};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Why a wait failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,14 +51,11 @@ pub async fn deleted<T: Object>(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::Builder;
+    use crate::testing::{FakeKind, FakeStore, Sample};
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::{
-        Builder,
-        testing::{FakeKind, FakeStore, Sample},
-    };
 
     const LIMIT: Duration = Duration::from_secs(5);
 

@@ -1,8 +1,7 @@
 //! [`Warnings`]: a log subscriber that counts warnings, for tests of log output.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
+use std::sync::Arc;
 use tracing::{Event, Id, Level, Metadata, Subscriber, span};
 
 /// Counts the warnings of one thread from modules with a given word in their path.

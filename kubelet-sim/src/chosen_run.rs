@@ -1,12 +1,11 @@
 //! Chooses the run of a container that a request for its log means, by the kubelet's rule and with the kubelet's errors.
 //! Pure.
 
-use crate::behavior;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended};
 use crate::pod_object::PodObject;
 use crate::program::{self, Program};
-use crate::status;
+use crate::{behavior, status};
 use k8s_openapi::api::core::v1::ContainerStatus;
 use kstore_container_sim::{CommandOutput, ContainerRun, Log, PrintedLines};
 use std::sync::Arc;

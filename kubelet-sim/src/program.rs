@@ -1,9 +1,8 @@
 //! The program of a simulated container: its own command if the simulated shell knows it, otherwise only its
 //! script. Pure.
 
-use crate::behavior;
 use crate::pod_object::PodObject;
-use crate::process_end;
+use crate::{behavior, process_end};
 use kstore_container_sim::{check_runnable, is_shell};
 
 /// The program of a container.

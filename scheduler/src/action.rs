@@ -1,17 +1,15 @@
 //! [`Action`]: what the scheduler asks its caller to write, as data. `bind` and `run` execute it.
 
-use std::num::NonZero;
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use kstore_informer::{Causes, Revision};
-
 use crate::decide::{Choice, Refusal};
 use crate::devices::plan::DevicePlan;
 use crate::plugins::Deallocation;
 use crate::pod::PodInfo;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record};
+use jiff::Timestamp;
+use kstore_informer::{Causes, Revision};
+use std::num::NonZero;
+use std::sync::Arc;
 
 /// A decision about a pod.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! Node affinity: requirements on a node's labels and name. Pod affinity is a different thing (`pod_constraints`).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The only field that a field requirement can name.
 const NAME_FIELD: &str = "metadata.name";

@@ -1,15 +1,13 @@
 //! PodDisruptionBudgets as preemption reads them: whether the eviction of a pod would exceed a budget.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use kstore_api::lenient;
-use serde::Deserialize;
-
 use crate::change::Change;
 use crate::pod::PodInfo;
 use crate::pod_constraints::LabelSelector;
 use crate::storage::{MetaDoc, Record};
+use kstore_api::lenient;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The fields of a PodDisruptionBudget that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,10 +103,9 @@ pub fn decode(json: &[u8]) -> Result<Record<Budget>, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::testing::{cpu_pod, with};
+    use serde_json::{Value, json};
 
     fn budget(name: &str, selector: Value, allowed: i64) -> Change<Record<Budget>> {
         let value = json!({

@@ -5,11 +5,6 @@
 //! A pod is on at most one node. Assumed pods do not expire: every bind finishes, and then the watch confirms
 //! the pod or the scheduler forgets it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use kstore_nondet::HashMap;
-
 use crate::budgets::Budgets;
 use crate::devices::Devices;
 use crate::inventory::Inventory;
@@ -25,6 +20,9 @@ use crate::spread_constraints::Constraints;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
 use crate::zones::{Location, Zones};
+use kstore_nondet::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 struct PlacedPod {
     pod: Arc<PodInfo>,

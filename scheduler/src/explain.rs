@@ -1,10 +1,9 @@
 //! The message of a refusal for conditions and events, as kube-scheduler prints it. Tools and people match
 //! these texts.
 
-use std::collections::BTreeMap;
-
 use crate::decide::Refusal;
 use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
+use std::collections::BTreeMap;
 
 /// The message for a cluster without nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";

@@ -1,15 +1,14 @@
 //! The filters of an attempt: the state of those that do not skip the pod, and their checks of nodes. Pure. The filters run in the registry's
 //! order, and the first refusal per node counts.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use crate::node_state::NodeState;
 use crate::nominations::Nominations;
 use crate::plugin::{Adjustment, ClusterView, PluginId, PluginSet, PodMove, PreFilter, Rejection};
 use crate::plugins::{ActiveFilter, Registry};
 use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A refusal by a filter before any node is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! [`Images`]: on how many nodes each container image is.
 
-use kstore_nondet::HashMap;
-
 use crate::node::NodeInfo;
+use kstore_nondet::HashMap;
 
 /// The number of nodes by name of the image.
 #[derive(Debug, Default)]

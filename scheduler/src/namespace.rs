@@ -1,10 +1,9 @@
 //! A namespace as the scheduler caches it: the labels that pod affinity terms may select.
 
+use crate::pod_constraints::Labels;
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
-
-use crate::pod_constraints::Labels;
 
 /// The scheduler's data of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]

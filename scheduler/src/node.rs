@@ -1,15 +1,13 @@
 //! A node as the scheduler caches it: its capacity, labels and taints. The pods on the node are in `cache`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use kstore_api::lenient;
-use kstore_informer::{Key, Object, Revision};
-use serde::Deserialize;
-
 use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Taint;
+use kstore_api::lenient;
+use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The label of a node's zone.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";

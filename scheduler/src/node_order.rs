@@ -1,9 +1,8 @@
 //! The search order of nodes: zones take turns in the order of their first node, and the nodes of a zone come
 //! in order of arrival. Neighbours are therefore in different zones where possible, and sampling stays fair.
 
-use std::sync::Arc;
-
 use crate::node::NodeInfo;
+use std::sync::Arc;
 
 type Zone = Option<(String, String)>;
 

@@ -1,13 +1,12 @@
 //! [`NodeState`]: a node with the sums over its pods.
 
-use std::mem::take;
-use std::sync::Arc;
-
 use crate::node::NodeInfo;
 use crate::pod::{NonZero, PodInfo, Uid};
 use crate::ports::HostPort;
 use crate::resources::RequestedTotal;
 use crate::zones::Location;
+use std::mem::take;
+use std::sync::Arc;
 
 /// A node with the sums over its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,10 @@
 //! [`Nominations`]: waiting pods and the nodes for which they are nominated. A nominated pod waits for the end of
 //! the pods that were evicted for it; the node counts as occupied by it for pods of its priority and below.
 
+use crate::pod::{PodInfo, Uid};
+use kstore_nondet::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use kstore_nondet::HashMap;
-
-use crate::pod::{PodInfo, Uid};
 
 /// The nominated pods by node.
 ///

@@ -1,11 +1,9 @@
 //! Pod affinity, pod anti-affinity and topology spread of a pod: types and matching. The filters and scores
 //! `inter_pod_affinity` and `pod_topology_spread` evaluate them.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-
 use crate::affinity::Requirement;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Labels by name.
 pub type Labels = BTreeMap<String, String>;

@@ -2,9 +2,8 @@
 //! change places. Writes of different pods do not wait for each other. Pure: this file only orders writes and
 //! does not send them.
 
-use std::collections::BTreeMap;
-
 use crate::pod::Uid;
+use std::collections::BTreeMap;
 
 /// The pods with a write in flight, and the next write of each.
 #[derive(Debug)]

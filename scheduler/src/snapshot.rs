@@ -1,13 +1,11 @@
 //! The nodes as one decision sees them: a list in search order, updated from the cache by copying only the
 //! changed nodes.
 
-use std::sync::Arc;
-
-use kstore_nondet::HashMap;
-
 use crate::cache::Cache;
 use crate::node_state::NodeState;
 use crate::pod_constraints::Namespaces;
+use kstore_nondet::HashMap;
+use std::sync::Arc;
 
 /// A copy of the cache's nodes in search order.
 #[derive(Default)]

@@ -1,14 +1,13 @@
 //! [`Constraints`]: by which a pod is spread softly, its own topology spread constraints or the default ones. Pods without any constraint are
 //! spread among the pods of their Services and of their controller, over nodes and zones.
 
-use std::borrow::Cow;
-
 use crate::node::ZONE;
 use crate::node_state::NodeState;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{LabelSelector, Spread};
 use crate::workloads::Workloads;
 use crate::zones::HOSTNAME;
+use std::borrow::Cow;
 
 /// The keys and maximum skews of the constraints of pods without their own.
 const DEFAULTS: [(&str, i64); 2] = [(HOSTNAME, 3), (ZONE, 5)];

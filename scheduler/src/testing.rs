@@ -1,18 +1,16 @@
 //! Pods, nodes and storage objects for this crate's tests, made by hand and at random.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use jiff::Timestamp;
-use proptest::prelude::*;
-use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Value, json};
-
 use crate::change::Change;
 use crate::devices::{self, DeviceChange};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::storage::{Record, StorageChange, claim, class, volume};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const NAME: &str = "default-scheduler";
 

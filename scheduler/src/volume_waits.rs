@@ -2,17 +2,15 @@
 //! scheduler binds it when its volumes are bound. A wait does not count as a write in flight, so that the
 //! scheduler assigns other pods meanwhile. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use kstore_informer::Revision;
-
 use crate::action::Binding;
 use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
 use crate::pod::Uid;
 use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
+use jiff::Timestamp;
+use kstore_informer::Revision;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// A pod that waits for its volumes.
 #[derive(Debug)]

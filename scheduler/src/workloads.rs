@@ -1,18 +1,16 @@
 //! [`Workloads`]: Services and the controllers of pods, from which the default topology spread takes its selector.
 //! Pure; the informers feed it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use kstore_api::lenient;
-use kstore_informer::Key;
-use serde::Deserialize;
-
 use crate::affinity::{Operator, Requirement};
 use crate::change::Change;
 use crate::pod::{PodInfo, WorkloadKind};
 use crate::pod_constraints::{LabelSelector, Labels};
 use crate::storage::{MetaDoc, Record};
+use kstore_api::lenient;
+use kstore_informer::Key;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// A change of a Service or controller. Its selector is `None` if it selects no pod.
 #[derive(Clone, Debug)]
@@ -142,10 +140,9 @@ fn decode<S: serde::de::DeserializeOwned + Default>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::testing::{cpu_pod, set, with};
+    use serde_json::{Value, json};
 
     fn workload(kind: WorkloadKind, name: &str, selector: Value) -> WorkloadChange {
         let value = json!({ "metadata": { "namespace": "ns", "name": name, "uid": name }, "spec": { "selector": selector } });

@@ -1,9 +1,8 @@
 //! [`Location`]: a node's place in the topology as small numbers, so that scores compare no strings for each node.
 //! `Zones` numbers the zones.
 
-use kstore_nondet::HashMap;
-
 use crate::node::{NodeInfo, ZONE};
+use kstore_nondet::HashMap;
 
 /// The label whose values name nodes: each node is a domain.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";

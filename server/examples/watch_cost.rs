@@ -5,9 +5,8 @@
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
 use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::ApiServer;
-use kstore_apiserver::ServerConfig;
 use kstore_apiserver::user::UserInfo;
+use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};
 use kstore_nondet::Nondet;

@@ -47,12 +47,11 @@ mod watched_object;
 mod wiring;
 
 pub use args::Cli;
-pub use telemetry::LogFormat;
-pub use version::VERSION;
-
 use args::Command;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
+pub use telemetry::LogFormat;
+pub use version::VERSION;
 
 /// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {

@@ -2,8 +2,7 @@
 //! the compaction.
 
 use crate::args::History;
-use jiff::SignedDuration;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kstore_nondet::Clock;
 use kstore_store::{Revision, Store};
 use std::collections::VecDeque;

@@ -3,14 +3,13 @@
 //!
 //! `throughput [clients [transactions]]` measures one load only.
 
+use kstore_nondet::Nondet;
+use kstore_store::{Config, MetricsSnapshot, Op, Revision, Store, Txn};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
-
-use kstore_nondet::Nondet;
-use kstore_store::{Config, MetricsSnapshot, Op, Revision, Store, Txn};
 use tokio::time::Instant;
 
 /// Bytes per value.

@@ -3,12 +3,11 @@
 //!
 //! Promise: after a crash one of the two is intact. Never here: when a manifest is written (`background::worker`).
 
-use std::io;
-use std::path::Path;
-
 use crate::codec::manifest::{Manifest, decode, encode};
 use crate::disk::{Disk, read_all};
 use crate::types::error::OpenError;
+use std::io;
+use std::path::Path;
 
 /// File name of the newest manifest.
 pub(crate) const CURRENT: &str = "MANIFEST";

@@ -79,15 +79,11 @@ pub use cluster::Cluster;
 pub use components::Builder;
 pub use faults::{FaultCounts, Faults};
 pub use fork::{ClusterImage, ForkError};
-pub use listen::{Endpoint, ListenError};
-pub use settle::SettleError;
-pub use subset::is_subset;
-pub use wait::{ResourceName, WaitError};
-
 /// Group, version and plural name of a resource, for [`Cluster::client`].
 pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.
 pub use kstore_client::manifest::{ApplyError, ManifestError};
+pub use listen::{Endpoint, ListenError};
 /// For the tests of kstore, which assemble clusters of their own.
 #[doc(hidden)]
 pub use schedule::{PermutedService, Schedule};
@@ -95,3 +91,6 @@ pub use schedule::{PermutedService, Schedule};
 pub use serde_json::json as __json;
 #[doc(hidden)]
 pub use server_config::{local_components, server_config};
+pub use settle::SettleError;
+pub use subset::is_subset;
+pub use wait::{ResourceName, WaitError};

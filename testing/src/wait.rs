@@ -1,9 +1,8 @@
 //! Waits for a state of an object, by a watch and without polling. The error reports the expected and the found state, and the writes that
 //! led to it.
 
-use crate::Cluster;
 use crate::limits::{WAIT, WAIT_REAL};
-use crate::{causes, subset, trace};
+use crate::{Cluster, causes, subset, trace};
 use futures::StreamExt as _;
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, ReadAt, SourceError, Start};

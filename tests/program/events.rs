@@ -2,9 +2,8 @@
 
 use crate::SERVER;
 use kstore_client::Gvr;
-use kstore_tests::Etcd;
-use kstore_tests::Launch;
 use kstore_tests::wait::until;
+use kstore_tests::{Etcd, Launch};
 use serde_json::json;
 
 #[tokio::test]

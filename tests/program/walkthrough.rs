@@ -35,7 +35,7 @@ const fn hop(line: u8, span: &'static str, file: &'static str, fields: &'static 
 
 /// The hops of the walk, in order.
 const WALK: &[Hop] = &[
-    hop(1, "server", "apiserver/src/server.rs", &[]),
+    hop(1, "server", "apiserver/src/server/mod.rs", &[]),
     hop(
         2,
         "router",
@@ -46,10 +46,10 @@ const WALK: &[Hop] = &[
     hop(
         3,
         "pipeline",
-        "apiserver/src/pipeline.rs",
+        "apiserver/src/pipeline/mod.rs",
         &["router ", "verb=\"create\"", "resource=\"deployments\""],
     ),
-    hop(3, "authz", "apiserver/src/pipeline.rs", &["resource=\"deployments\""]),
+    hop(3, "authz", "apiserver/src/pipeline/mod.rs", &["resource=\"deployments\""]),
     hop(3, "decode", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
     hop(3, "admission", "apiserver/src/admission/mod.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
     hop(3, "validation", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
@@ -72,20 +72,20 @@ const WALK: &[Hop] = &[
     hop(7, "hub", "store/src/published/hub.rs", &[]),
     hop(8, "cache", "apiserver/src/cache/mod.rs", &[]),
     hop(9, "grpc", "client/src/grpc.rs", &[]),
-    hop(9, "reflector", "informer/src/driver.rs", &["informer=\"deployments\""]),
+    hop(9, "reflector", "informer/src/driver/mod.rs", &["informer=\"deployments\""]),
     hop(9, "indexer", "informer/src/shared.rs", &["informer=\"deployments\""]),
     hop(9, "queue", "informer/src/controller/feed.rs", &["key=default/web"]),
     hop(10, "run", "informer/src/controller/worker.rs", &["controller=\"deployment\"", "key=default/web"]),
     hop(10, "plan", "controllers/src/deployment/mod.rs", &["key=default/web"]),
-    hop(10, "apply", "controllers/src/apply.rs", &["controller=\"deployment\""]),
+    hop(10, "apply", "controllers/src/apply/mod.rs", &["controller=\"deployment\""]),
     hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/replicasets/default/web-"]),
     hop(10, "run", "informer/src/controller/worker.rs", &["controller=\"replicaset\"", "key=default/web-"]),
     hop(10, "plan", "controllers/src/replicaset/mod.rs", &["key=default/web-"]),
-    hop(10, "apply", "controllers/src/apply.rs", &["controller=\"replicaset\""]),
+    hop(10, "apply", "controllers/src/apply/mod.rs", &["controller=\"replicaset\""]),
     hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/pods/default/web-"]),
-    hop(11, "queue", "scheduler/src/scheduler.rs", &["pod=default/web-"]),
-    hop(11, "decide", "scheduler/src/scheduler.rs", &["pod=default/web-"]),
-    hop(11, "bind", "scheduler/src/bind.rs", &["pod=default/web-", "node=node-0"]),
+    hop(11, "queue", "scheduler/src/scheduler/mod.rs", &["pod=default/web-"]),
+    hop(11, "decide", "scheduler/src/scheduler/mod.rs", &["pod=default/web-"]),
+    hop(11, "bind", "scheduler/src/bind/mod.rs", &["pod=default/web-", "node=node-0"]),
     hop(
         11,
         "registry",

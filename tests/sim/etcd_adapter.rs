@@ -3,18 +3,10 @@
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kstore_apiserver::ApiServer;
-use kstore_apiserver::ServerConfig;
-use kstore_apiserver::storage::Commit;
-use kstore_apiserver::storage::CommitError;
-use kstore_apiserver::storage::Guard;
-use kstore_apiserver::storage::Layer;
-use kstore_apiserver::storage::Outcome;
-use kstore_apiserver::storage::ReadError;
-use kstore_apiserver::storage::Storage;
-use kstore_apiserver::storage::Write;
 use kstore_apiserver::storage::etcd::Etcd;
+use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
 use kstore_apiserver::user::UserInfo;
+use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
 use kstore_nondet::Nondet;

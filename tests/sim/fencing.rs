@@ -2,7 +2,8 @@
 //! clocks (property L2 of the informer). Also the encoding of a fence on the wire.
 
 use http_body_util::Full;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kstore_client::{Api, ClientLease, DeleteParams, Patch};
 use kstore_informer::{Elector, Fence, Leadership, LeaseRecord, LeaseStore as _, Revision};
 use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};

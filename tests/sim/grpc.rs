@@ -414,9 +414,9 @@ fn a_pod_is_bound_once_and_only_with_the_right_uid() {
 
 #[test]
 fn reflection_lists_the_services_and_health_is_serving() {
-    use tonic_health::pb::{
-        HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
-    };
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_check_response::ServingStatus;
+    use tonic_health::pb::health_client::HealthClient;
     use tonic_reflection::pb::v1 as reflection;
     simulate(Setup::api_alone(), async |cluster| {
         let mut health = HealthClient::new(cluster.in_process());

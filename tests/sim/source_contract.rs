@@ -1,8 +1,7 @@
 //! The source contract for every source in process: kstore's gRPC API with and without a wire, alone and as a
 //! part of a shared stream; and REST through kube-rs.
 
-use futures::StreamExt as _;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kstore_client::{Obj, Source, SourcePart, WatchParams};
 use kstore_informer::kube::{Kube, KubeSource};

@@ -10,21 +10,14 @@ use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::admission::PluginSwitches;
-use kstore_apiserver::config::AccessConfig;
-use kstore_apiserver::config::AdmissionConfig;
-use kstore_apiserver::config::AuthoritiesConfig;
-use kstore_apiserver::config::NetworkConfig;
-use kstore_apiserver::config::RegistryConfig;
+use kstore_apiserver::config::{
+    AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,
+};
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
-use kstore_apiserver::ApiServer;
-use kstore_apiserver::InProcess;
-use kstore_apiserver::LocalComponents;
-use kstore_apiserver::ServerConfig;
-use kstore_apiserver::ServerImage;
-use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::user::UserInfo;
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, ServerConfig, ServerImage, ServiceRanges};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
 use kstore_informer::{Supervisor, TaskGroup};

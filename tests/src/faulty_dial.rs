@@ -4,9 +4,8 @@
 use async_trait::async_trait;
 use kstore_apiserver::storage::etcd::{Dial, Url, Wire};
 use std::io;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 

@@ -3,10 +3,13 @@
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, kv_client::KvClient, kv_server::Kv, lease_client::LeaseClient, lease_server::Lease,
-    watch_client::WatchClient, watch_server::Watch,
-};
+use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::kv_server::Kv;
+use kstore_proto::etcd::etcdserverpb::lease_client::LeaseClient;
+use kstore_proto::etcd::etcdserverpb::lease_server::Lease;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_proto::etcd::etcdserverpb::watch_server::Watch;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -90,14 +90,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["bootstrap"],
             &["racing"],
             // The server.
-            &[
-                "aggregator",
-                "anonymous_slots",
-                "body_budget",
-                "definitions",
-                "identity",
-                "tunnel",
-            ],
+            &["aggregator", "anonymous_slots", "body_budget", "definitions", "identity", "tunnel"],
             &["config"],
             &["grpc", "rest"],
             &["server"],

@@ -1,12 +1,10 @@
 //! [`Attributes`]: the facts about one request that admission uses. Values only, without decisions.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
+use crate::resource::{Resource, Subresource};
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::resource::{Resource, Subresource};
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// Operation of a request, in the terms of `admission.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,8 @@
 //! Audit annotations for webhook calls, with Kubernetes' keys and values.
 
-use serde_json::json;
-
 use super::review::{AuditAnnotation, Patch};
 use super::webhook::{Phase, Webhook};
+use serde_json::json;
 
 /// Annotation for a call of a mutating webhook, with whether it changed the object. `round` is
 /// [`Reinvocation::round`].
@@ -40,10 +39,9 @@ fn note(prefix: &str, round: u8, index: usize, value: String) -> AuditAnnotation
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::admission::tests::hook;
+    use serde_json::{Value, json};
 
     #[test]
     fn audit_annotations_name_round_and_webhook() {

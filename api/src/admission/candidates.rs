@@ -1,10 +1,9 @@
 //! [`CandidateIndex`]: finds the webhooks or policies that may match a request with one look-up by resource.
 
-use std::collections::BTreeMap;
-
 use super::attributes::Operation;
 use super::rule::Operations;
 use super::selection::Selection;
+use std::collections::BTreeMap;
 
 /// Ascending indexes into a list of webhooks or policies, and the operations that any of them names.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,10 @@
 //! [`ClientConfig`]: URL or service of a webhook. Callers resolve the address and make the call.
 
-use std::fmt;
-
+use crate::object::{int, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-
-use crate::object::{int, text};
+use std::fmt;
 
 /// Port of a service that names none.
 const DEFAULT_PORT: u16 = 443;

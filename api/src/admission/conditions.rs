@@ -1,12 +1,11 @@
 //! [`MatchConditions`]: compiled `matchConditions` of a webhook or policy.
 
-use serde_json::Value;
-
 use super::webhook::FailurePolicy;
 use crate::admission_expression::{
     Budget, CompileFailure, Environment, Evaluation, EvaluationError, Inputs, Program, ResultType, Uses,
 };
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Result of match conditions for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,9 @@
 //! follows. Built-in plugins run again in it; webhooks and policies only if they are due. Those that did not
 //! run in the first round do not run in the second.
 
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-use serde_json::Value;
 
 /// Plugin of mutating admission that objects configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

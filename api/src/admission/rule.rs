@@ -1,9 +1,8 @@
 //! [`Rule`]: one rule that selects requests for a webhook or policy. Selectors are in `selection`.
 
-use serde_json::Value;
-
 use super::attributes::{Attributes, GroupVersionResource, Operation};
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Set of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! [`Selection`]: selection of requests for a webhook, policy or binding, in Kubernetes' order: namespace
 //! selector, object selector, rules, equivalent resources. Match conditions follow separately.
 
-use serde_json::Value;
-
 use super::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation};
 use super::equivalent::Equivalent;
 use super::rule::Rule;
 use crate::meta;
 use crate::selector::label::{Selector, SelectorError};
 use crate::status::Status;
+use serde_json::Value;
 
 /// Facts about the cluster for matching requests.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,10 +1,6 @@
 //! [`Webhook`]: one compiled webhook of a configuration, and [`Hooks`], all webhooks of a server at one
 //! moment. This module selects the webhooks for a request; `review` has requests and responses.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::attributes::{Attributes, Operation};
 use super::candidates::CandidateIndex;
 use super::client::ClientConfig;
@@ -16,6 +12,8 @@ use crate::expression::authorizer::RequestAuthorizer;
 use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// Default timeout in seconds.
 const DEFAULT_TIMEOUT_SECONDS: u8 = 10;

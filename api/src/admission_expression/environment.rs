@@ -1,15 +1,13 @@
 //! [`Environment`]: declarations with which the expressions of one policy or webhook are compiled.
 //! `evaluation` runs them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use kstore_cel::{Env, Type};
-
 use super::kind_types::KindTypes;
 use super::types::{self, OBJECT_TYPE, PATCH_TYPE, Types, VARIABLES_TYPE};
 use crate::expression::{authorizer, base, json_patch};
+use kstore_cel::{Env, Type};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Variables of an [`Environment`] besides `object`, `oldObject` and `request`, which always exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,14 @@
 //! [`Evaluation`]: evaluates the expressions of one policy or webhook for one request. `environment` compiles
 //! them.
 
-use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-
-use kstore_cel::{Activation, EvalError, Shape, Val};
-use serde_json::Value;
-
 use super::environment::{Environment, Program};
 use super::types;
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::expression::limits::{CALL_COST, COSTLY, MATCH_CONDITIONS_COST, OBJECT_COST};
+use kstore_cel::{Activation, EvalError, Shape, Val};
+use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// Values of the variables of expressions. Absent values are null.
 #[derive(Clone, Debug)]

@@ -2,15 +2,13 @@
 //! admission policies. The types come from the field table or from the schema of a custom kind. Evaluation
 //! does not use them, since it reads objects of any kind.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use kstore_cel::Type;
-
 use crate::schema::{self, Elem, Shape};
 use crate::structural::Tree;
 use crate::structural::rules::names::{escape, is_reserved, unescape};
 use crate::structural::rules::types::{self as custom, CelNode};
+use kstore_cel::Type;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Source of a kind's fields.
 #[derive(Clone, Debug)]

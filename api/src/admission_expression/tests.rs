@@ -1,14 +1,12 @@
 //! Tests of admission expressions, with recorded messages of a Kubernetes server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use serde_json::{Value, json};
-
 use super::{Budget, Environment, Evaluation, EvaluationError, Inputs, ResultType, Uses};
 use crate::expression::authorizer::{
     AccessCheck, AccessTarget, Authorizer, Decision, RequestAuthorizer, Subject,
 };
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ALL: Uses =
     Uses { params: true, authorizer: true, namespace: true, variables: true, patch_types: false };

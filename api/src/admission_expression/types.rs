@@ -1,10 +1,9 @@
 //! Object types of admission: the request, the namespace, declared variables, and values of mutations.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-
 use super::kind_types::KindTypes;
 use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape, Type, TypeProvider};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 /// The type of `variables`.
 pub(super) const VARIABLES_TYPE: &str = "kubernetes.variables";

@@ -1,13 +1,12 @@
 //! Checks of the metadata of any object, except its name (upstream `ValidateObjectMetaAccessor`).
 
-use serde_json::Value;
-
 use super::grammar;
 use crate::field::{ErrorList, Path};
 use crate::limits::ANNOTATIONS_MAX;
 use crate::meta::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
 
 const METADATA: Path<'static> = Path::new("metadata");
 

@@ -3,13 +3,12 @@
 
 pub(crate) mod metadata;
 
-use serde_json::Value;
-
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name::{self, Faults};
 use crate::object::{int, is_empty, list, semantically_equal, text};
 use crate::quantity::Quantity;
+use serde_json::Value;
 
 /// Message for a change of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";

@@ -1,10 +1,9 @@
 //! Conversion of horizontal pod autoscalers. Version v1 has only a target for CPU utilization; annotations
 //! carry the other metrics of v2, in a flat form that v1 clients understand.
 
-use serde_json::{Map, Value, json};
-
 use super::{put, take};
 use crate::{meta, object, schema};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";

@@ -1,8 +1,7 @@
 //! Conversion of events between core and events.k8s.io: the same fields under other names.
 
-use serde_json::Value;
-
 use super::{put, take};
+use serde_json::Value;
 
 /// Member names in core and in events.k8s.io.
 const NAMES: [(&str, &str); 7] = [

@@ -7,11 +7,9 @@ pub(crate) mod event;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
-use crate::object;
 use crate::resource::Resource;
-use crate::schema;
+use crate::{object, schema};
+use serde_json::Value;
 
 /// Error: no conversion exists between the object's version and the requested one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! Tests of conversions and round trips.
 
-use serde_json::json;
-
 use super::*;
 use crate::kind::lookup;
+use serde_json::json;
 
 fn converted(group: &str, version: &str, plural: &str, object: &Value) -> Value {
     let mut object = object.clone();

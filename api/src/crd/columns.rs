@@ -1,17 +1,14 @@
 //! Table columns of custom resources: columns of a version (`additionalPrinterColumns`) and cells of an
 //! object.
 
-use std::sync::Arc;
-
+use super::go;
+use super::jsonpath::JsonPath;
+use crate::object::{int, list, text};
+use crate::{meta, table};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use super::go;
-use super::jsonpath::JsonPath;
-use crate::meta;
-use crate::object::{int, list, text};
-use crate::table;
+use std::sync::Arc;
 
 /// Column of a custom kind's table, with the fields of `columnDefinitions`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,20 +1,17 @@
 //! Compiles the JSON of a definition into a [`Definition`]. Values of the wrong type count as absent, since
 //! stored definitions were validated.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-
-use super::columns;
-use super::condition;
 use super::definition::{CompileError, Conversion, Definition, Names, Version};
 use super::scale::ScalePaths;
 use super::selectable::SelectableField;
+use super::{columns, condition};
 use crate::object::{list, text};
 use crate::structural::Tree;
 use crate::{group_version, meta};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Definition {
     /// Compiles a stored definition.

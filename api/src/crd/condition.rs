@@ -1,8 +1,7 @@
 //! Conditions of a definition in `status.conditions`: look-up and update.
 
-use serde_json::{Value, json};
-
 use crate::object::{list, text};
+use serde_json::{Value, json};
 
 /// Condition: the approval annotation of a protected group.
 pub(super) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";

@@ -1,8 +1,7 @@
 //! Conversion between versions with the strategy `None`.
 
-use serde_json::Value;
-
 use super::definition::Definition;
+use serde_json::Value;
 
 /// Sets `apiVersion` to a version of the kind. The caller then prunes the object by the target's schema.
 pub fn to_version(definition: &Definition, version: &str, object: &mut Value) {

@@ -1,15 +1,12 @@
 //! [`Definition`]: one CustomResourceDefinition, compiled once and then shared. It has what serving the kind
 //! needs; schemas for OpenAPI stay in the stored object.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use crate::structural::Tree;
-
 use super::columns::ObjectColumn;
 use super::scale::ScalePaths;
 use super::selectable::SelectableField;
+use crate::structural::Tree;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// Names of a kind, from `spec.names` or `status.acceptedNames`. Absent names are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

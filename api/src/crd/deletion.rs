@@ -1,11 +1,10 @@
 //! Deletion of a definition in three steps: DELETE marks it, its objects are deleted, and the finalizer is
 //! removed. Each function updates the stored object in place.
 
-use serde_json::{Value, json};
-
 use super::CLEANUP_FINALIZER;
 use super::condition::{self, Condition, TERMINATING};
 use crate::meta;
+use serde_json::{Value, json};
 
 /// Progress of deleting a definition's objects. Each is a state of the condition `Terminating`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,14 @@
 //! Discovery of custom kinds: entries of `APIResourceList` and aggregated discovery, and the APIServices of
 //! their group versions. All names are accepted names.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
+use super::definition::{Definition, Version};
+use crate::group_version::by_priority;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-
-use super::definition::{Definition, Version};
-use crate::group_version::by_priority;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Verbs of a custom kind, in discovery's order.
 pub const VERBS: &[&str] =

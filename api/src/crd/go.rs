@@ -1,10 +1,8 @@
 //! Formatting of values like Go's `%v`, as in Kubernetes' error texts, table cells and field selectors.
 
-use std::fmt::Write as _;
-
-use serde_json::{Map, Number, Value};
-
 use super::schema;
+use serde_json::{Map, Number, Value};
+use std::fmt::Write as _;
 
 /// Formats a value like `%v`: `map[a:1 b:[x y]]`, `<nil>`.
 pub(super) fn plain(value: &Value) -> String {

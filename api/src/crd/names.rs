@@ -1,15 +1,13 @@
 //! Acceptance of names among the definitions of one group, and the resulting conditions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use serde_json::{Value, json};
-
 use super::approval::{self, Approval};
 use super::condition::{self, APPROVED, Condition, ESTABLISHED, NAMES_ACCEPTED};
 use super::definition::Names;
 use crate::meta;
 use crate::object::text;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The new status of each definition whose status changes, by `metadata.name`. `definitions` are all
 /// definitions of one group after a write or delete; `now` (RFC 3339) is the time of changed conditions. A

@@ -1,14 +1,12 @@
 //! Checks of CEL rules (`x-kubernetes-validations`) when a definition is written
 //! ([`super::validate::check_rules`]). `structural` evaluates rules on objects.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use crate::expression::limits::{REQUEST_BYTES, RULE_ESTIMATE, SCHEMA_ESTIMATE};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::structural::rules::{CompiledRule, compile_node, min_size};
 use crate::structural::{NodeId, Tree};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// CEL rules of one schema node.
 #[derive(Clone, Debug)]

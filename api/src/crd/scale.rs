@@ -1,12 +1,11 @@
 //! Scale subresource of custom kinds: an `autoscaling/v1` Scale read from, and written to, paths of the
 //! object.
 
-use serde_json::{Value, json};
-
 use super::go;
 use crate::field::{ErrorList, Path};
 use crate::object::text;
 use crate::status::Status;
+use serde_json::{Value, json};
 
 /// Replicas of a Scale for an object without replicas: below all values that validation accepts.
 const UNSET: i64 = i32::MIN as i64;

@@ -1,8 +1,7 @@
 //! Walks over the JSON of schemas, valid or not.
 
-use serde_json::{Map, Value};
-
 use crate::object::list;
+use serde_json::{Map, Value};
 
 /// Calls `look` for a schema and every schema inside it until it returns false. Returns whether all calls
 /// returned true.

@@ -1,9 +1,8 @@
 //! Selectable fields of custom kinds, besides name and namespace.
 
-use serde_json::Value;
-
 use super::go;
 use crate::object::text;
+use serde_json::Value;
 
 /// Selectable field of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]

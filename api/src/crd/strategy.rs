@@ -1,14 +1,12 @@
 //! Preparation of definitions for create and update: defaults, status, generation and stored versions.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
 use super::schema;
 use crate::format::Format;
 use crate::limits::WARNINGS_MAX;
 use crate::meta;
 use crate::object::{list, semantically_equal, text};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Port of a conversion webhook's service.
 const WEBHOOK_PORT: u16 = 443;

@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_ValidatingWebhook` and `SetDefaults_MutatingWebhook`.
 
-use serde_json::{Value, json};
-
 use super::{default, items, make, member};
+use serde_json::{Value, json};
 
 pub(crate) fn validating_webhooks(object: &mut Value) {
     items(object, "webhooks").for_each(webhook);

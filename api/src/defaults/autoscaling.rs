@@ -2,10 +2,9 @@
 //!
 //! Follows `SetDefaults_HorizontalPodAutoscaler`.
 
-use serde_json::{Value, json};
-
 use super::{default, make, member};
 use crate::convert::autoscaler::{self, default_metrics};
+use serde_json::{Value, json};
 
 pub(crate) fn autoscaler(version: &str, object: &mut Value) {
     if version != "v1" {

@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_Job` and `SetDefaults_CronJob`.
 
-use serde_json::Value;
-
 use super::{default, items, make, member, pod, workload};
+use serde_json::Value;
 
 /// Default retries of a job whose indexes have their own limit: unlimited.
 const UNLIMITED_RETRIES: i64 = i32::MAX as i64;

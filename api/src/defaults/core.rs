@@ -2,12 +2,11 @@
 //!
 //! Follows `SetDefaults_Secret`, `SetDefaults_Namespace` and `SetDefaults_LimitRangeItem`.
 
+use super::{default, items, make, member};
+use crate::meta;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-
-use super::{default, items, make, member};
-use crate::meta;
 
 /// Label with the namespace's name, for selectors; clients cannot remove it.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_ExactDeviceRequest`.
 
-use serde_json::{Value, json};
-
 use super::{default, items, make, member};
+use serde_json::{Value, json};
 
 pub(crate) fn claim(object: &mut Value) {
     requests(make(object, "spec"));

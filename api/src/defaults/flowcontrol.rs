@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_FlowSchemaSpec` and `SetDefaults_LimitedPriorityLevelConfiguration`.
 
-use serde_json::Value;
-
 use super::{default, default_nonzero, make};
+use serde_json::Value;
 
 pub(crate) fn flow_schema(object: &mut Value) {
     default_nonzero(make(object, "spec"), "matchingPrecedence", 1000);

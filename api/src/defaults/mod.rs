@@ -20,9 +20,8 @@ pub(crate) mod workload;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
-
 use crate::resource::Resource;
+use serde_json::{Map, Value};
 
 /// Sets the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {

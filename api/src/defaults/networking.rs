@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_NetworkPolicy` and `SetDefaults_EndpointSlice`.
 
-use serde_json::{Value, json};
-
 use super::{default, items, make, member};
+use serde_json::{Value, json};
 
 pub(crate) fn endpoints(object: &mut Value) {
     for subset in items(object, "subsets") {

@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_RoleBinding` and `SetDefaults_ClusterRoleBinding`.
 
-use serde_json::Value;
-
 use super::{default, items, make};
+use serde_json::Value;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

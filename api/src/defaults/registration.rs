@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_ServiceReference`.
 
-use serde_json::Value;
-
 use super::{default, make, member};
+use serde_json::Value;
 
 pub(crate) fn api_service(object: &mut Value) {
     if let Some(service) = member(make(object, "spec"), "service") {

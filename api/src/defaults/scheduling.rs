@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_PriorityClass`.
 
-use serde_json::Value;
-
 use super::default;
+use serde_json::Value;
 
 pub(crate) fn priority_class(object: &mut Value) {
     default(object, "preemptionPolicy", "PreemptLowerPriority");

@@ -3,9 +3,8 @@
 //!
 //! Follows `SetDefaults_Service`.
 
-use serde_json::Value;
-
 use super::{default, items, make, member};
+use serde_json::Value;
 
 /// Default timeout of ClientIP session affinity in seconds: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;

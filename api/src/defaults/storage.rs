@@ -2,9 +2,8 @@
 //!
 //! Follows `SetDefaults_PersistentVolume`, `SetDefaults_StorageClass` and `SetDefaults_CSIDriver`.
 
-use serde_json::{Value, json};
-
 use super::{default, make, pod};
+use serde_json::{Value, json};
 
 pub(crate) fn volume(object: &mut Value) {
     default(make(object, "status"), "phase", "Pending");

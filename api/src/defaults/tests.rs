@@ -1,10 +1,9 @@
 //! Table tests of defaulting: `cases.yaml` has objects before and after.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use crate::kind::lookup_api_version;
 use crate::object;
+use serde::Deserialize;
+use serde_json::Value;
 
 #[derive(Deserialize)]
 struct Case {

@@ -2,10 +2,9 @@
 //!
 //! Follows `SetDefaults_Deployment`, `SetDefaults_DaemonSet`, `SetDefaults_StatefulSet` and `SetDefaults_ReplicaSet`.
 
-use serde_json::{Map, Value};
-
 use super::{default, items, make, member, pod, storage};
 use crate::meta;
+use serde_json::{Map, Value};
 
 pub(crate) fn deployment(object: &mut Value) {
     let spec = make(object, "spec");

@@ -2,16 +2,14 @@
 //! apiserver decides through [`Authorizer`]. This module has the functions of the library `kubernetes.authz`
 //! and a cache of the decisions for one request.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
-use serde_json::Value;
-
 use super::row::{self, Named, Row};
 use crate::name;
 use crate::object::text;
+use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Decides whether a subject may do something. Implementations answer from memory, since expressions cannot
 /// wait.

@@ -1,12 +1,10 @@
 //! Base environment of all Kubernetes expressions: the language with the libraries of cel-go and Kubernetes,
 //! without variables.
 
-use std::sync::LazyLock;
-
-use kstore_cel::{Env, EnvBuilder, Library, Type};
-
 use super::row::Row;
 use super::{authorizer, cidr, format, ip, quantity, semver, url};
+use kstore_cel::{Env, EnvBuilder, Library, Type};
+use std::sync::LazyLock;
 
 /// Libraries of cel-go; `cel.bind` is not among them.
 const LIBRARIES: [Library; 7] = [

@@ -1,13 +1,11 @@
 //! The CEL library `kubernetes.net.cidr`: CIDR blocks such as `10.0.0.0/8`, which keep the bits after their
 //! prefix.
 
-use std::net::IpAddr;
-
-use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
-
 use super::ip::{self, Ip};
 use super::row::{self, Named, Row};
 use crate::cidr::Cidr;
+use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
+use std::net::IpAddr;
 
 /// Name of the CIDR type.
 pub(super) const TYPE: &str = "net.CIDR";

@@ -1,14 +1,12 @@
 //! CEL expressions that select devices: [`Selector`] over a [`DeviceValue`]. Device classes and resource claims
 //! contain them; validation compiles them, and schedulers evaluate them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-
-use kstore_cel::{Env, Library, Map, Object, SizeEstimate, SizeProvider, Type, TypeProvider, Val};
-
 use super::limits::CALL_COST;
 use super::{base, quantity, row, semver};
 use crate::quantity::Quantity;
+use kstore_cel::{Env, Library, Map, Object, SizeEstimate, SizeProvider, Type, TypeProvider, Val};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 /// Name of the type of the variable `device`.
 const TYPE: &str = "kubernetes.DRADevice";

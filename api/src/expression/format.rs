@@ -1,11 +1,10 @@
 //! The CEL library `kubernetes.format`: named formats and their validation of texts.
 
-use kstore_cel::{CallEstimate, CostEstimate, EnvBuilder, Overload, SizeEstimate, Type, Val};
-
 use super::row::{self, Named, Row};
 use crate::format::Format;
 use crate::name;
 use crate::name::NameRule;
+use kstore_cel::{CallEstimate, CostEstimate, EnvBuilder, Overload, SizeEstimate, Type, Val};
 
 /// Format by name.
 struct NamedFormat {

@@ -1,10 +1,8 @@
 //! The CEL library `kubernetes.net.ip`: addresses without zones and without IPv4-mapped IPv6.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use kstore_cel::{CallEstimate, EvalError, Overload, Type, Val};
-
 use super::row::{self, Named, Row};
+use kstore_cel::{CallEstimate, EvalError, Overload, Type, Val};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Name of the IP type.
 pub(super) const TYPE: &str = "net.IP";

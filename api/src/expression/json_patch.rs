@@ -1,8 +1,7 @@
 //! The CEL library `kubernetes.jsonpatch` of mutating policies.
 
-use kstore_cel::{CallEstimate, Overload, Type, Val};
-
 use super::row::{self, Row};
+use kstore_cel::{CallEstimate, Overload, Type, Val};
 
 /// Functions of the library.
 pub(crate) fn overloads() -> Vec<Row> {

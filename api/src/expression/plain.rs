@@ -1,11 +1,10 @@
 //! [`Expression`]: an expression over a few JSON documents, as authentication and authorization configuration
 //! files have them.
 
-use kstore_cel::{Shape, Type, Val};
-use serde_json::Value;
-
 use super::base;
 use super::limits::CALL_COST;
+use kstore_cel::{Shape, Type, Val};
+use serde_json::Value;
 
 /// Compiled expression. Its variables have the dynamic type.
 #[derive(Debug)]

@@ -1,11 +1,9 @@
 //! The CEL library `kubernetes.quantity`: quantities such as `500m` and `1.5Gi`.
 
-use std::cmp::Ordering;
-
-use kstore_cel::{EvalError, Overload, Type, Val};
-
 use super::row::{self, Named, Row};
 use crate::quantity::{Format, Quantity};
+use kstore_cel::{EvalError, Overload, Type, Val};
+use std::cmp::Ordering;
 
 impl Named for Quantity {
     const TYPE: &'static str = "kubernetes.Quantity";

@@ -1,9 +1,8 @@
 //! Helpers that the function libraries share: typed arguments and cost rules.
 
+use kstore_cel::{ActualCall, CallEstimate, EstimateCall, EvalError, Opaque, Overload, SizeEstimate, Val};
 use std::any::Any;
 use std::fmt;
-
-use kstore_cel::{ActualCall, CallEstimate, EstimateCall, EvalError, Opaque, Overload, SizeEstimate, Val};
 
 /// Function of a library: its name and one overload with its cost.
 pub(super) type Row = (&'static str, Overload);

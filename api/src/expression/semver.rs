@@ -1,10 +1,8 @@
 //! The CEL library `kubernetes.Semver`: versions as <https://semver.org> 2.0.0 defines them.
 
-use std::cmp::Ordering;
-
-use kstore_cel::{EvalError, Overload, Type, Val};
-
 use super::row::{self, Named, Row};
+use kstore_cel::{EvalError, Overload, Type, Val};
+use std::cmp::Ordering;
 
 /// Semantic version. Equality and order ignore the build metadata after `+`.
 #[derive(Clone, Debug)]

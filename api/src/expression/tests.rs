@@ -1,8 +1,7 @@
 //! Tests of expressions without variables.
 
-use kstore_cel::{EvalError, Val};
-
 use super::base;
+use kstore_cel::{EvalError, Val};
 
 /// Compares the values of expressions with texts: JSON, `none` for an empty optional, the text of an error,
 /// or `?` for any value that is not JSON.

@@ -1,9 +1,8 @@
 //! The CEL library `kubernetes.urls`: absolute URLs and paths, parsed like Go's `net/url`.
 
-use kstore_cel::{CallEstimate, EvalError, Map, Overload, Type, Val};
-
 use super::row::{self, Named, Row};
 use crate::format::Format;
+use kstore_cel::{CallEstimate, EvalError, Map, Overload, Type, Val};
 
 /// Absolute URL or absolute path.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,9 @@
 //! Formats of addresses: hosts, networks, resources and mailboxes.
 
+use regex::Regex;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::sync::OnceLock;
-
-use regex::Regex;
 
 /// Bytes of a host name, and of each of its labels.
 const HOSTNAME_MAX: usize = 255;

@@ -1,9 +1,8 @@
 //! Formats of dates and times.
 
-use std::sync::OnceLock;
-
 use jiff::civil;
 use regex::Regex;
+use std::sync::OnceLock;
 
 /// A valid date `YYYY-MM-DD`.
 pub(super) fn date(text: &str) -> bool {

@@ -1,12 +1,6 @@
 //! Fuzz targets of custom resources: definitions and objects of their kinds, expressions, webhook responses,
 //! printer column paths.
 
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use kstore_cel::{EvalError, Type, UnknownSizes, Val};
-use serde_json::{Value, json};
-
 use crate::admission::conversion::{Batch, Review};
 use crate::admission::review::transport::HttpAnswer;
 use crate::admission::review::{ReviewVersion, apply_patch, decode_patched, read_answer};
@@ -17,6 +11,10 @@ use crate::expression::base;
 use crate::limits::WARNINGS_MAX;
 use crate::schema;
 use crate::structural::{Origin, Tree, ValidationScope};
+use jiff::Timestamp;
+use kstore_cel::{EvalError, Type, UnknownSizes, Val};
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Cost limit of an expression: enough for nested loops, and evaluated quickly.
 const COST: u64 = 20_000;

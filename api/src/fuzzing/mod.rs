@@ -6,15 +6,13 @@ mod patches;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
 use crate::dice::{Dice, kind};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Shape, Type};
 use crate::selector::{field, label};
 use crate::wire::protobuf;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Fuzz target: its name and function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));

@@ -1,10 +1,9 @@
 //! Laws of patches without field ownership.
 
-use serde_json::{Map, Value, json};
-
 use super::{Dice, kind};
 use crate::patch::{json, merge, strategic};
 use crate::schema::{Elem, Field, Shape, Type};
+use serde_json::{Map, Value, json};
 
 /// Fuzzes JSON patch: a computed difference gives the other document, tests of the result pass, and random
 /// operations apply or fail.

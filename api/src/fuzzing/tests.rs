@@ -1,14 +1,12 @@
 //! Runs the fuzz targets on random bytes, and on the corpus in `fuzz/corpus`.
 
-use std::fs;
-use std::path::PathBuf;
-
+use super::TARGETS;
+use crate::wire::protobuf;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use serde_json::json;
-
-use super::TARGETS;
-use crate::wire::protobuf;
+use std::fs;
+use std::path::PathBuf;
 
 fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)

@@ -7,13 +7,12 @@ mod definition;
 #[cfg(test)]
 mod tests;
 
-pub use definition::{GROUP, PLURAL, VERSION, definition};
-
 use crate::check::fully_qualified;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{list, text};
 use crate::status::{Outcome, Status};
+pub use definition::{GROUP, PLURAL, VERSION, definition};
 use serde_json::{Value, json};
 
 const MEMBER: &str = "initializers";

@@ -9,16 +9,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
+use crate::group_version::split_api_version;
+use crate::resource::Resource;
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
 pub use opt_in::{OptIn, OptionalKind};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 pub use table::{OPT_IN, RESOURCES};
-
-use crate::group_version::split_api_version;
-use crate::resource::Resource;
 
 impl Resource {
     /// The row in whose version objects are stored: this row, or the row it shares its storage with.

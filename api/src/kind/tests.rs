@@ -1,11 +1,10 @@
 //! Checks that the resource table is unique, sorted and complete, and that its keys and verbs are those of
 //! Kubernetes.
 
-use std::collections::BTreeSet;
-
 use super::*;
 use crate::name::NameRule;
 use crate::resource::DefaultPropagation;
+use std::collections::BTreeSet;
 
 #[test]
 fn rows_are_unique_by_plural_and_by_kind() {

@@ -1,8 +1,7 @@
 //! Grammars of IP addresses and CIDR blocks in fields: no leading zeros, no IPv4-mapped IPv6 addresses.
 
-use std::net::IpAddr;
-
 use super::Faults;
+use std::net::IpAddr;
 
 const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NOT_A_BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";

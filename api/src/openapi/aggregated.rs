@@ -2,11 +2,9 @@
 //! this server's document. The rest of such a document repeats models of this server, sometimes with other
 //! contents.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Map, Value};
-
 use super::Piece;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Prefixes of references to models and to shared parameters.
 const DEFINITIONS: &str = "#/definitions/";

@@ -1,9 +1,8 @@
 //! OpenAPI v3 documents with custom kinds, assembled from the fragments of `definition`.
 
-use serde_json::{Map, Value, json};
-
 use super::definition::Fragment;
 use super::schemas;
+use serde_json::{Map, Value, json};
 
 /// OpenAPI v3 document of a group and version that has only custom kinds.
 #[must_use]

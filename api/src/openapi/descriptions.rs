@@ -13,9 +13,8 @@
 //! A backslash begins an escape: `\n` is the end of a line, `\t` a tab, `\\` a backslash, `\$` a dollar sign at the
 //! beginning, and `\s` a space at the beginning or end.
 
-use std::collections::BTreeMap;
-
 use crate::schema::FILES;
+use std::collections::BTreeMap;
 
 /// Descriptions of types that are in no table: of scalars, and of what is part of no object.
 static UNLISTED: &str = include_str!("../../schema/unlisted.txt");

@@ -12,12 +12,10 @@
 //! PersistentVolumeSpec.claimRef granular    server-side apply merges the members, although the type is atomic
 //! ```
 
+use crate::schema::{Member, Type};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-use serde_json::{Map, Value, json};
-
-use crate::schema::{Member, Type};
 
 const FILE: &str = include_str!("../../schema/facts.txt");
 

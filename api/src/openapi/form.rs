@@ -1,10 +1,9 @@
 //! [`Form`]: how a version of OpenAPI describes parameters, request bodies and responses. `operation` has the
 //! contents, which all versions share.
 
-use serde_json::{Map, Value, json};
-
 use super::parameters::Parameter;
 use super::reference;
+use serde_json::{Map, Value, json};
 
 /// Writer for the paths of one OpenAPI version.
 pub(super) trait Form {

@@ -4,18 +4,16 @@
 //! A change on purpose replaces the lines that the test prints. `KSTORE_OPENAPI_OUT=<folder>` writes the documents,
 //! to compare them with those of another commit.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::PathBuf;
-
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-
 use super::{
     DocumentScope, GOLDEN, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, gnostic,
 };
 use crate::crd::Definition;
 use crate::kind::{OPT_IN, RESOURCES};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// Every document of a server that serves all kinds, also those that are off by default.
 fn scopes() -> Vec<DocumentScope> {

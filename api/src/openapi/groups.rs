@@ -1,10 +1,9 @@
 //! [`Page`]: OpenAPI paths that belong to no resource, such as `/apis` or `/version`.
 
-use serde_json::{Map, Value, json};
-
 use super::form::{Bodies, Content, Form};
 use super::operation::{OBJECTS, OK};
 use super::{GroupVersion, common, group_tag, upper};
+use serde_json::{Map, Value, json};
 
 /// OpenAPI description of a path with one GET operation.
 pub(super) struct Page {

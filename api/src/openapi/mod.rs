@@ -28,9 +28,6 @@ mod swagger;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha512};
-
 use crate::resource::Resource;
 use crate::schema;
 pub use aggregated::GroupVersionExtract;
@@ -38,6 +35,8 @@ pub use custom::{custom_document, with_custom};
 use form::{Form, V3};
 use operation::upper;
 pub use piece::{Piece, frame, models};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha512};
 pub use standalone::StandaloneDocs;
 pub(crate) use swagger::Parameters;
 
@@ -294,9 +293,8 @@ fn reference(schema_name: &str) -> Value {
 
 /// Schema names and security schemes that all documents use.
 mod common {
-    use serde_json::{Value, json};
-
     use crate::openapi::ResourceDoc;
+    use serde_json::{Value, json};
 
     /// Schema of one API group.
     pub(super) const API_GROUP: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";

@@ -1,13 +1,12 @@
 //! Schema of one type: its members by the field table, its default values and enumerations by `facts`, its texts by
 //! `descriptions`. The few types that are in no table are written here.
 
-use serde_json::{Map, Value, json};
-
 use super::descriptions::{Descriptions, TypeDescriptions};
 use super::facts::{self, Facts};
 use super::{common, reference};
 use crate::kind;
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
+use serde_json::{Map, Value, json};
 
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";

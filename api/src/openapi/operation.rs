@@ -1,12 +1,11 @@
 //! Operations of a path: names, parameters, request bodies and responses.
 
-use serde_json::{Map, Value, json};
-
 use super::form::{Bodies, Content, Request};
 use super::parameters::{self, Parameter};
 use super::{GroupVersion, ResourceDoc, SubresourceDoc, common};
 use crate::patch::PatchType;
 use crate::wire::protobuf;
+use serde_json::{Map, Value, json};
 
 /// Scope of the objects of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Query and path parameters of each action.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// Parameter, independent of the OpenAPI version: v3 repeats it at every use, v2 refers to a shared one. The
 /// order is by name.

@@ -1,12 +1,10 @@
 //! OpenAPI paths of a group and version: collections, objects, subresources, and the deprecated watch paths.
 
-use serde_json::{Map, Value, json};
-
 use super::form::Form;
-use super::groups;
 use super::operation::{Operation, Scope};
 use super::parameters::{self, Parameter};
-use super::{GroupVersion, ResourceDoc, SubresourceDoc};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc, groups};
+use serde_json::{Map, Value, json};
 
 /// HTTP method, Kubernetes' action, and the verb that the resource must support.
 type Action = (&'static str, &'static str, &'static str);

@@ -1,12 +1,10 @@
 //! [`Piece`]: encoded part of the OpenAPI v2 document. The whole document is large and definitions change one
 //! at a time, so unchanged pieces are joined again without encoding.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
-
 use super::definition::Fragment;
 use super::{DocumentScope, Parameters, common, schemas, swagger};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Encoded members of the v2 document. Pieces of one document have no path or model in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

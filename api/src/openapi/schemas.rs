@@ -1,9 +1,8 @@
 //! Schemas of a document: those of the resources, of their lists, and all that they refer to.
 
-use serde_json::{Map, Value, json};
-
 use super::descriptions::Descriptions;
 use super::{GroupVersion, ResourceDoc, common, model, reference};
+use serde_json::{Map, Value, json};
 
 /// Names of the schemas that resources and their operations use, except those of lists. Names may repeat.
 pub(super) fn roots(resources: &[ResourceDoc]) -> Vec<&str> {

@@ -1,14 +1,12 @@
 //! Conversion of OpenAPI v3 to v2: operations, parameters and schemas. Older clients validate and explain
 //! with v2. It has no defaults, since old clients took them for values from the server.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
-
 use super::form::{Bodies, Content, Form, Request};
 use super::parameters::Parameter;
 use super::{GroupVersion, ResourceDoc, paths};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 
 const REFERENCES: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/definitions/";

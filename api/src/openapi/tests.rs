@@ -1,12 +1,10 @@
 //! Tests of the facts that kubectl reads from documents.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
 use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, index};
 use crate::crd::Definition;
 use crate::kind::RESOURCES;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
     let gvs: BTreeSet<(&str, &str)> = RESOURCES.iter().map(|r| (r.group, r.version)).collect();

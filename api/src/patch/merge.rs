@@ -1,8 +1,7 @@
 //! JSON merge patch (RFC 7386).
 
-use serde_json::Value;
-
 use super::PatchError;
+use serde_json::Value;
 
 /// Merges `patch` into `current`: null removes a member, objects merge, and other values replace.
 ///

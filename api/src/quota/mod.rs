@@ -13,15 +13,14 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+use crate::quantity::Quantity;
 pub use charge::{Change, Charges, Refusal, charge};
 pub use evaluator::{Evaluator, count_of, kind_of};
 pub use limited::LimitedResource;
 pub use scope::{Quota, Selector};
-pub use usage::Usage;
-
-use crate::quantity::Quantity;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+pub use usage::Usage;
 
 /// Amounts of resources by quota name, for example `requests.cpu`.
 pub type Amounts = BTreeMap<String, Quantity>;

@@ -9,17 +9,16 @@ mod rules;
 mod subresource;
 mod warnings;
 
+use crate::name::NameRule;
 pub(crate) use fields::{FieldRule, Labels, SelectableFields};
 pub use printer::Column;
 pub(crate) use printer::Printer;
 pub(crate) use ratchet::RatchetedRule;
 pub(crate) use rules::{KindRules, UpdateCheck};
+use serde_json::Value;
 pub use subresource::Reset;
 pub(crate) use subresource::{SubresourceRules, copy, status_only};
 pub(crate) use warnings::Warnings;
-
-use crate::name::NameRule;
-use serde_json::Value;
 
 /// The verbs of an ordinary resource, in discovery's order.
 pub const ALL_VERBS: &[&str] =

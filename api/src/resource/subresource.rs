@@ -1,8 +1,7 @@
 //! Rules of writes through a subresource: which members it writes, and what is validated.
 
-use serde_json::Value;
-
 use super::UpdateCheck;
+use serde_json::Value;
 
 /// Filter for the fields whose ownership a write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

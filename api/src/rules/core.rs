@@ -1,12 +1,11 @@
 //! Kinds of the core group.
 
-use crate::resource::{FieldRule, KindRules, Labels, Reset, SelectableFields, SubresourceRules, status_only};
-use serde_json::json;
-
 use super::events;
+use crate::resource::{FieldRule, KindRules, Labels, Reset, SelectableFields, SubresourceRules, status_only};
 use crate::selector::field::{NAME, pod_ips};
 use crate::validate::{self, ratchet, warning};
 use crate::{defaults, strategy, table};
+use serde_json::json;
 
 pub(crate) static BINDING: KindRules = KindRules::NONE;
 

@@ -1,6 +1,6 @@
 //! The rules of each built-in kind in one place: [`KindRules`] (`resource`) names the functions and data by which objects of a
 //! kind are defaulted, prepared, validated, warned about, printed, selected and converted. Each kind has one
-//! static, in the file of its API group; its row in `kind/table.rs` refers to it, so a request finds the rules
+//! static, in the file of its API group; its row in `kind/table/mod.rs` refers to it, so a request finds the rules
 //! without a search. The functions themselves are in the folders of their verbs (`defaults`, `strategy`,
 //! `validate`, `table`, …). The generic part of a verb, which is equal for all kinds, is there too.
 //!

@@ -5,12 +5,11 @@
 //! `{}`) is absent. Defaults and validation therefore need to check only for absence. [`super::fill`] adds
 //! the zero members that Kubernetes always prints.
 
-use serde_json::{Map, Value};
-
 use super::limits::{MAX_DEPTH, MAX_FIELD_PROBLEMS};
 use super::path::{Path, PathStep};
 use super::{Elem, Field, Shape, Type, json_schema_props, scalar};
 use crate::quantity::QuantityError;
+use serde_json::{Map, Value};
 
 /// A list whose empty value differs from absence: an empty list asks the server to forget all field managers.
 const MANAGED_FIELDS: &str = "managedFields";

@@ -1,12 +1,11 @@
 //! Tests of decoding: the objects and problems that Kubernetes gets from request bodies.
 
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use super::decode::{Mode, normalize};
 use super::fill::{fill, fill_stored};
 use super::strict::{duplicate_fields, in_document_order};
 use super::{lookup, of};
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 fn read(kind: (&str, &str, &str), mut body: Value) -> Result<(Value, Vec<String>), String> {
     let ty = of(kind.0, kind.1, kind.2).unwrap();

@@ -5,10 +5,9 @@
 //! maps, pointers and raw JSON. `omitempty` has no effect on fields of struct types: a time that is not set is printed as `null`, too.
 //! Only `omitzero` leaves those out.
 
-use serde_json::{Map, Value};
-
 use super::limits::MAX_DEPTH;
 use super::{Elem, Field, Shape, Type, json_schema_props};
+use serde_json::{Map, Value};
 
 /// Adds to `value`, an object of type `ty`, the unset members that Kubernetes always prints.
 pub fn fill(value: &mut Value, ty: &'static Type) {

@@ -1,14 +1,13 @@
 //! Canonical forms of scalars that JSON carries as text: times, bytes, int-or-string, quantities.
 
+use super::decode::DecodeError;
+use crate::time::parse_utc;
+use crate::{json, quantity};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use jiff::civil::{self, DateTime};
 use serde_json::Value;
-
-use super::decode::DecodeError;
-use crate::time::parse_utc;
-use crate::{json, quantity};
 
 /// Unix time of Go's zero time, the first second of year one, which Go prints as null.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;

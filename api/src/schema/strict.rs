@@ -1,15 +1,13 @@
 //! Finds duplicate members of a JSON text, and sorts its field problems in document order. A parsed value
 //! keeps neither duplicates nor order, so this module reads the text.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
 use super::decode::FieldProblem;
 use super::limits::{MAX_FIELD_PROBLEMS, MAX_SPELLED_BYTES};
 use super::path::{Path, PathStep};
 use super::{Elem, Shape, Type};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// Most problems reported for one body.
 pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;

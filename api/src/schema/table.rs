@@ -1,10 +1,9 @@
 //! Parses `schema/*.tbl` into memory, once. A malformed table is a bug of this crate and panics; a test reads
 //! all files.
 
+use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Priority, Shape, Type, TypeId};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Priority, Shape, Type, TypeId};
 
 /// Files about the types of one group and version.
 pub(crate) struct PackageFiles {

@@ -1,12 +1,10 @@
 //! Field selectors: the text form of `?fieldSelector=`, the selectable fields of each kind, and matching.
 //! Field values are strings computed from the object; custom resources declare their own paths.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
-
 use crate::meta;
 use crate::resource::{FieldRule, Labels, Resource};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// One term of a field selector: a field equals, or differs from, a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,10 +237,9 @@ pub(crate) fn event_source(event: &Value) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::kind::lookup;
+    use serde_json::json;
 
     fn pods() -> &'static Resource {
         lookup("", "v1", "pods").unwrap()

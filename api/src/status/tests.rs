@@ -1,10 +1,9 @@
 //! Tests of status responses as JSON.
 
-use serde_json::{Value, json};
-
 use super::*;
 use crate::field::Path;
 use crate::kind;
+use serde_json::{Value, json};
 
 fn deployments() -> &'static Resource {
     kind::lookup("apps", "v1", "deployments").unwrap()

@@ -1,9 +1,8 @@
 //! Preparation of API services. Those without a Service are served by this server and available at once; the
 //! aggregator finds out whether the others are after they are stored.
 
-use serde_json::{Value, json};
-
 use crate::meta;
+use serde_json::{Value, json};
 
 /// Sets the first status, with the creation time.
 pub(crate) fn prepare_create(object: &mut Value) {

@@ -1,13 +1,11 @@
 //! Preparation of certificate signing requests: `/approval` and `/status` write different parts of the
 //! status.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
 use crate::distinct::Distinct;
 use crate::object::list;
 use crate::resource::copy;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Restricts a write through `/approval` to the conditions.
 pub(crate) fn approval_only(new: &mut Value, old: &Value) {

@@ -2,9 +2,8 @@
 //!
 //! Follows `NormalizeDataSources`.
 
-use serde_json::{Value, json};
-
 use super::remove;
+use serde_json::{Value, json};
 
 /// Prepares a claim for create or update.
 pub(crate) fn prepare(object: &mut Value, stored: Option<&Value>) {

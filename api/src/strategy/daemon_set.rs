@@ -1,11 +1,10 @@
 //! Preparation of daemon sets: the generation of the template, an annotation in apps/v1 and a member of the specification inside
 //! Kubernetes.
 
-use serde_json::Value;
-
 use crate::meta;
 use crate::object::semantically_equal;
 use crate::schema::decode::TEMPLATE_GENERATION;
+use serde_json::Value;
 
 /// Keeps the generation that the client states, which decoding has checked; it is at least one.
 pub(crate) fn prepare_create(object: &mut Value) {

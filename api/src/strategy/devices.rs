@@ -1,12 +1,10 @@
 //! Preparation of resource slices and claims: times of device taints, and statuses of devices that a claim no
 //! longer holds.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Value, json};
-
 use crate::meta;
 use crate::object::{list, text};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sets the missing times of taints in a new slice to its creation time.
 pub(crate) fn date_taints(slice: &mut Value) {

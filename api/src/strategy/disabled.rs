@@ -2,11 +2,10 @@
 //!
 //! Follows `DropDisabledPodFields`.
 
-use serde_json::Value;
-
 use super::remove;
 use crate::object::list;
 use crate::resource::Resource;
+use serde_json::Value;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {

@@ -1,10 +1,9 @@
 //! Increments of `metadata.generation` by the rule of each kind.
 
-use serde_json::Value;
-
 use crate::meta;
 use crate::object::semantically_equal;
 use crate::resource::{GenerationRule, Resource};
+use serde_json::Value;
 
 /// Sets the generation of a new object.
 pub(super) fn first(resource: &Resource, object: &mut Value) {

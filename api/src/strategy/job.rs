@@ -3,9 +3,8 @@
 //!
 //! Follows `generateSelector`.
 
-use serde_json::{Value, json};
-
 use crate::meta;
+use serde_json::{Value, json};
 
 /// Label with the uid of a pod's job.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";

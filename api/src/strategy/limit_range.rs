@@ -1,8 +1,7 @@
 //! Preparation of limit ranges.
 
-use serde_json::Value;
-
 use crate::meta;
+use serde_json::Value;
 
 /// Names a limit range without a name with a uuid, as `PrepareForCreate` of Kubernetes does. The object's uid is one that was
 /// drawn for it.

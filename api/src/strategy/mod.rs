@@ -22,12 +22,10 @@ pub(crate) mod volume;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
 use crate::resource::{Resource, copy};
-
 pub use owners::drop_same_owners;
 pub use pod::qos_class;
+use serde_json::Value;
 
 /// Features of built-in kinds that are off by default in Kubernetes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Preparation of namespaces: the phase, and the finalizer that keeps a namespace until its contents are
 //! deleted.
 
-use serde_json::{Value, json};
-
 use crate::resource::copy;
+use serde_json::{Value, json};
 
 /// Finalizer in `spec.finalizers`; the namespace controller removes it when the namespace is empty.
 const KUBERNETES: &str = "kubernetes";

@@ -3,12 +3,10 @@
 //!
 //! Follows `GetPodQOS`.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use serde_json::{Value, json};
-
 use crate::quantity::Quantity;
 use crate::resource::copy;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) fn prepare_create(object: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});

@@ -1,12 +1,10 @@
 //! Preparation of services: allocated addresses and ports stay if a writer omits them, and are removed if the
 //! new type does not use them.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::distinct::Distinct;
 use crate::object::list;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Copies addresses, node ports and the health check port that the update omits and its type still uses.
 pub(crate) fn keep_allocated(new: &mut Value, old: &Value) {

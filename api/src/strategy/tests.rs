@@ -1,10 +1,9 @@
 //! Tests of first statuses, generations, and the members that each endpoint may write.
 
-use serde_json::{Value, json};
-
 use super::*;
 use crate::kind::lookup;
 use crate::meta;
+use serde_json::{Value, json};
 
 fn row(group: &str, plural: &str) -> &'static Resource {
     lookup(group, "v1", plural).unwrap()

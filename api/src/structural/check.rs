@@ -1,12 +1,10 @@
 //! Value checks of a schema node, as plain data. [`super::Tree::validate`] applies them.
 
-use std::sync::Arc;
-
-use serde_json::{Number, Value};
-
 use super::node::{Name, NodeId};
 use super::pattern::Pattern;
 use crate::format::Format;
+use serde_json::{Number, Value};
+use std::sync::Arc;
 
 /// Numeric bound: `minimum` or `maximum` with its exclusive flag.
 #[derive(Clone, Debug, PartialEq)]

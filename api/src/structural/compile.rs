@@ -1,11 +1,6 @@
 //! Compiles the JSON of a schema into a [`Tree`]. Children are compiled before parents, and equal nodes are
 //! stored once.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
-
-use serde_json::{Map, Number, Value};
-
 use super::DEPTH_MAX;
 use super::check::{Bound, Checks, NamedFormat};
 use super::node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, SubtreeFlags, ValueType};
@@ -13,6 +8,9 @@ use super::pattern::Pattern;
 use super::rule::Rule;
 use super::tree::Tree;
 use crate::format::Format;
+use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 /// Error of a schema that cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

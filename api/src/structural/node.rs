@@ -1,12 +1,10 @@
 //! Node of a compiled schema, as plain data.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::check::Checks;
 use super::rule::Rule;
 use crate::format::Format;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// Property name; a tree stores each name once.
 pub type Name = Arc<str>;

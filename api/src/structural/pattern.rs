@@ -2,13 +2,11 @@
 //! are compiled long before an object uses them, and compiled expressions are far larger than their texts. Patterns of one text share
 //! the expression: each write of a definition makes its schemas anew, and most keep their patterns.
 
+use super::re2;
+use regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-
-use regex::Regex;
-
-use super::re2;
 
 /// Regular expression in Go's syntax, compiled at most once.
 pub struct Pattern {

@@ -1,10 +1,9 @@
 //! Compiled schema: an array of nodes, and a cursor over them.
 
-use std::ops::Deref;
-use std::sync::OnceLock;
-
 use super::node::{Additional, Node, NodeId};
 use super::rules::CompiledRules;
+use std::ops::Deref;
+use std::sync::OnceLock;
 
 /// Compiled schema of one version of a custom resource. It is immutable; share it with `Arc`.
 #[derive(Debug)]

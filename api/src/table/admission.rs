@@ -1,9 +1,8 @@
 //! Table columns of webhook configurations and admission policies.
 
-use serde_json::Value;
-
 use super::text::{UNSET, join_or, length, list, of};
 use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
+use serde_json::Value;
 
 pub(crate) const WEBHOOKS: Printer =
     row(&[NAME, number("Webhooks", "Number of webhooks."), AGE], |object, now| {

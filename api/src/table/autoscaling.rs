@@ -2,12 +2,11 @@
 //!
 //! Follows `printHorizontalPodAutoscaler` and `printPodDisruptionBudget`.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::text::{NONE, UNKNOWN, UNSET, count, first_of, int_or_string, list, of};
 use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
 use crate::convert::autoscaler::in_v2;
+use jiff::Timestamp;
+use serde_json::Value;
 
 const COLUMNS: &[Column] = &[
     NAME,

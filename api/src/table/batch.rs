@@ -2,15 +2,14 @@
 //!
 //! Follows `printJob` and `printCronJob`.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::text::{NONE, UNSET, containers, int, length, list, of, or, selector};
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, Printer, SELECTOR, age, flag, human_duration, name, number, printer,
     since, text,
 };
 use crate::meta;
+use jiff::Timestamp;
+use serde_json::Value;
 
 pub(crate) const JOB: Printer = printer(
     &[

@@ -1,10 +1,9 @@
 //! Table columns of small kinds: namespaces, config maps, secrets, service accounts, quotas, leases, priority
 //! and runtime classes, certificate signing requests, trust bundles.
 
-use serde_json::Value;
-
 use super::text::{NONE, count, int, join_or, length, list, of, or};
 use super::{AGE, NAME, Printer, age, flag, human_duration, name, number, printer, text};
+use serde_json::Value;
 
 pub(crate) const NAMESPACE: Printer =
     printer(&[NAME, text("Status", "Phase of the namespace."), AGE], |namespace, now| {

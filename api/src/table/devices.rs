@@ -1,11 +1,10 @@
 //! Table columns of dynamic resource allocation: device classes, resource claims, claim templates and
 //! resource slices.
 
-use serde_json::Value;
-
 use super::text::{list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 use crate::meta;
+use serde_json::Value;
 
 /// Device classes and claim templates have only name and age.
 pub(crate) const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);

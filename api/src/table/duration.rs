@@ -2,9 +2,8 @@
 //!
 //! Follows `HumanDuration`.
 
-use jiff::Timestamp;
-
 use crate::meta;
+use jiff::Timestamp;
 
 /// Human-readable duration `now - time`; `<unknown>` if there is no time.
 pub fn since(time: &str, now: Timestamp) -> String {

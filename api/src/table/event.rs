@@ -2,11 +2,10 @@
 //!
 //! Follows `printEvent`.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::text::{int, of, or};
 use super::{Column, NAME, Printer, name, printer, since, text};
+use jiff::Timestamp;
+use serde_json::Value;
 
 const COLUMNS: &[Column] = &[
     text("Last Seen", "Time since the last occurrence."),

@@ -1,9 +1,8 @@
 //! Table columns of API priority and fairness.
 
-use serde_json::Value;
-
 use super::text::{NONE, count, list, of, or};
 use super::{AGE, NAME, Printer, age, name, printer, text};
+use serde_json::Value;
 
 pub(crate) const FLOW_SCHEMA: Printer = printer(
     &[

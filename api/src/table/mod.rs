@@ -23,13 +23,11 @@ pub(crate) mod workload;
 #[cfg(test)]
 mod tests;
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use crate::meta;
 use crate::resource::{Column, Printer, Resource};
-
 pub use duration::{human_duration, since};
+use jiff::Timestamp;
+use serde_json::Value;
 
 const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }

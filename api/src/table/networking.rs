@@ -1,10 +1,9 @@
 //! Table columns of endpoints, ingresses, network policies and IP addresses.
 
-use serde_json::Value;
-
 use super::service::balancer;
 use super::text::{NONE, UNSET, first_of, int, join_or, list, of, or, selector};
 use super::{AGE, NAME, Printer, age, marked, name, printer, text};
+use serde_json::Value;
 
 /// List items shown; the rest is counted.
 const SHOWN: usize = 3;

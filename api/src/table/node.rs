@@ -2,13 +2,11 @@
 //!
 //! Follows `printNode`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::text::{NONE, UNKNOWN, join_or, list, of, or};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 use crate::meta;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(crate) const NODE: Printer = printer(
     &[

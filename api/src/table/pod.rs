@@ -2,14 +2,13 @@
 //!
 //! Follows `printPod`.
 
-use std::collections::BTreeSet;
-
+use super::duration::human_duration;
+use super::text::{self, NONE, int, list, of, or};
+use super::{AGE, NAME, Printer, age, name, printer, text as column};
+use crate::meta;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-use super::text::{self, NONE, int, list, of, or};
-use super::{AGE, NAME, Printer, age, duration::human_duration, name, printer, text as column};
-use crate::meta;
+use std::collections::BTreeSet;
 
 pub(crate) const POD: Printer = printer(
     &[

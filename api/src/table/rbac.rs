@@ -1,9 +1,8 @@
 //! Table columns of role bindings. Roles have only the default columns.
 
-use serde_json::Value;
-
 use super::text::{join_or, list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
+use serde_json::Value;
 
 pub(crate) const BINDING: Printer = printer(
     &[

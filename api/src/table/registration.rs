@@ -1,9 +1,8 @@
 //! Table columns of API services.
 
-use serde_json::Value;
-
 use super::text::{list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
+use serde_json::Value;
 
 pub(crate) const API_SERVICE: Printer = printer(
     &[

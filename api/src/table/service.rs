@@ -2,12 +2,10 @@
 //!
 //! Follows `printService`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::text::{NONE, UNKNOWN, int, join_or, labels, list, of, or};
 use super::{AGE, NAME, Printer, SELECTOR, age, name, printer, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(crate) const SERVICE: Printer = printer(
     &[

@@ -1,10 +1,9 @@
 //! Table columns of volumes, claims, storage classes and CSI objects.
 
-use serde_json::Value;
-
 use super::text::{UNSET, join_or, length, list, of, or};
 use super::{AGE, NAME, Printer, age, flag, marked, name, number, printer as row, text};
 use crate::meta;
+use serde_json::Value;
 
 const ACCESS: super::Column = text("Access Modes", "Supported access modes.");
 const CAPACITY: super::Column = text("Capacity", "Storage capacity.");

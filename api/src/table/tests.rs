@@ -1,15 +1,11 @@
 //! Table tests: `cases.yaml` has objects and their rows. The current time is 2024-01-01T01:00:00Z.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-use serde_json::Value;
-
-use serde_json::json;
-
 use super::*;
 use crate::kind::{every, known};
 use crate::object;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 struct Case {

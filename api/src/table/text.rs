@@ -1,9 +1,8 @@
 //! Formatting that cells of many kinds share: placeholders, shortened lists, labels, container names.
 
-use serde_json::{Map, Value};
-
 pub(super) use crate::object::{int, list, text as of};
 use crate::selector::label::Selector;
+use serde_json::{Map, Value};
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";

@@ -2,13 +2,12 @@
 //!
 //! Follows `printDeployment`, `printStatefulSet` and `printDaemonSet`.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::text::{NONE, containers, count, int, labels, of, selector, selector_or};
 use super::{AGE, CONTAINERS, Column, IMAGES, NAME, Printer, SELECTOR, age, name, number, printer, text};
 use crate::group_version::split_api_version;
 use crate::meta;
+use jiff::Timestamp;
+use serde_json::Value;
 
 fn template(object: &Value) -> &Value {
     &object["spec"]["template"]["spec"]

@@ -2,21 +2,17 @@
 //!
 //! Follows `ValidatePersistentVolumeClaim` and `ValidatePersistentVolumeClaimUpdate`.
 
-use serde_json::Value;
-
 use super::resource;
 use super::selector::label_selector;
-use crate::check::metadata;
 use crate::check::{
-    IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, quantity, required,
-    same_amounts,
+    IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, metadata, optional_grammar, quantity,
+    required, same_amounts,
 };
-use crate::diff;
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::quantity::Quantity;
+use crate::{diff, meta, name};
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 pub(super) const ACCESS_MODES: [&str; 4] =

@@ -2,18 +2,15 @@
 //!
 //! Follows `ValidateConfigMap` and `ValidateSecret`.
 
+use crate::check::{IMMUTABLE, grammar};
+use crate::field::{ErrorList, Path};
+use crate::limits::DATA_MAX;
+use crate::object::{semantically_equal, text};
+use crate::schema::scalar::json_kind;
+use crate::{go_json, meta, name};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-
-use crate::check::{IMMUTABLE, grammar};
-use crate::field::{ErrorList, Path};
-use crate::go_json;
-use crate::limits::DATA_MAX;
-use crate::meta;
-use crate::name;
-use crate::object::{semantically_equal, text};
-use crate::schema::scalar::json_kind;
 
 const FROZEN: &str = "field is immutable when `immutable` is set";
 const REDACTED: &str = "<secret contents redacted>";

@@ -2,13 +2,12 @@
 //!
 //! Follows `ValidateEndpointsCreate` and `ValidateEndpointsUpdate`.
 
-use serde_json::Value;
-
 use super::service;
 use crate::check::{grammar, one_of, optional_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
+use serde_json::Value;
 
 /// Checks Endpoints on create and update; unchanged subsets stay acceptable.
 pub(crate) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {

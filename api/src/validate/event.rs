@@ -2,14 +2,12 @@
 //!
 //! Follows `legacyValidateEvent`.
 
-use serde_json::Value;
-
 use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::text;
+use crate::{meta, name};
+use serde_json::Value;
 
 /// Checks an event on create and update.
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {

@@ -2,10 +2,6 @@
 //!
 //! Follows `ValidateLimitRange`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::{pod, resource};
 use crate::check::{grammar, quantity};
 use crate::distinct::Distinct;
@@ -13,6 +9,8 @@ use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{is_empty, list, text};
 use crate::quantity::{Format, Quantity};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.limits");

@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateObjectMeta` and `ValidateObjectMetaUpdate`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::metadata::common;
 use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
 use crate::meta::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::name;
 use crate::resource::Resource;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const METADATA: Path<'static> = Path::new("metadata");
 /// Finalizers without a domain that Kubernetes defines.

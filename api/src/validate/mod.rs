@@ -26,13 +26,11 @@ pub(crate) mod workload;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use resource::is_extended_of_quotas;
-use serde_json::Value;
-
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::resource::Resource;
-
 pub use groups::trust_bundle;
+pub(crate) use resource::is_extended_of_quotas;
+use serde_json::Value;
 pub use warning::warnings;
 
 /// Errors of a new object: metadata first, then content. Generated names are filled in before.

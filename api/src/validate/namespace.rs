@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateNamespace`, `ValidateNamespaceFinalizeUpdate` and `ValidateNamespaceStatusUpdate`.
 
-use serde_json::Value;
-
 use super::metadata::{NO_DOMAIN, STANDARD_FINALIZERS};
 use crate::check::grammar;
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{list, text};
+use crate::{meta, name};
+use serde_json::Value;
 
 const FINALIZERS: Path<'static> = Path::new("spec.finalizers");
 

@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateNode` and `ValidateNodeUpdate`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::{pod, resource};
 use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::new("spec");
 const STATUS: Path<'static> = Path::new("status");

@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateResourceQuota`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
-
 use super::resource;
 use crate::check::IMMUTABLE;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,12 +2,11 @@
 //!
 //! Follows `ValidateResourceQuantityValue`.
 
-use serde_json::Value;
-
 use crate::check::{grammar, quantity, quantity_not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name as names;
 use crate::quantity::Quantity;
+use serde_json::Value;
 
 /// Prefix of huge page resources; the page size follows.
 pub(super) const HUGE_PAGES: &str = "hugepages-";

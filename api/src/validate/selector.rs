@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateLabelSelector`.
 
-use serde_json::Value;
-
-use crate::check::metadata;
-use crate::check::{each, grammar};
+use crate::check::{each, grammar, metadata};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{is_empty, list, text};
 use crate::selector::label::Selector;
+use serde_json::Value;
 
 /// Checks a `metav1.LabelSelector`, if it is set.
 pub(in crate::validate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {

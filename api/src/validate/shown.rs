@@ -1,11 +1,10 @@
 //! Values in the texts of errors, as Go prints them. Objects here are JSON, where an unset member is absent. Go's validation has the
 //! zero value of the member's type instead: `""` for a string, and `{}` or `[]` for a map or list that a client emptied.
 
-use serde_json::Value;
-
 use crate::field::ErrorList;
 use crate::resource::Resource;
 use crate::schema::{self, Elem, Shape, Type};
+use serde_json::Value;
 
 /// Replaces `null` in the texts of errors about an object where Go has another value. Paths that the field table does not
 /// know keep their texts.

@@ -2,18 +2,15 @@
 //!
 //! Follows `ValidatePersistentVolume` and `ValidatePersistentVolumeUpdate`.
 
-use serde_json::{Map, Value};
-
 use super::{claim, pod};
 use crate::check::{
     IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, optional_one_of, quantity,
 };
-use crate::diff;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{is_empty, list, semantically_equal, text};
 use crate::quantity::Quantity;
+use crate::{diff, meta, name};
+use serde_json::{Map, Value};
 
 const SPEC: Path<'static> = Path::new("spec");
 

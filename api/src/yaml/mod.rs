@@ -8,14 +8,13 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
+pub use self::encode::encode;
+pub use self::scalar::needs_no_quotes;
 use self::scalar::{Scalar, ScalarForm};
 use crate::limits::{YAML_ALIASED_VALUES, YAML_DEPTH, YAML_REPEATED_KEYS, YAML_VALUES};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-pub use self::encode::encode;
-pub use self::scalar::needs_no_quotes;
 
 /// YAML document as a JSON value.
 #[derive(Clone, Debug, PartialEq)]

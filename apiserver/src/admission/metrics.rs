@@ -2,9 +2,7 @@
 
 use super::Operation;
 use crate::series::Family;
-
-use kstore_metrics_text::Page;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use std::time::Duration;
 
 /// Histogram bounds in seconds; those of Kubernetes.

@@ -4,10 +4,8 @@
 
 use super::{Operation, Plugin, Subject};
 use crate::admission::Cluster;
-use crate::authz::Attributes;
-use crate::authz::More;
-use crate::authz::Target;
 use crate::authz::policy::Policy;
+use crate::authz::{Attributes, More, Target};
 use crate::user::MASTERS;
 use kstore_api::meta::owner_references;
 use kstore_api::object::{semantically_equal, text};

@@ -3,7 +3,10 @@
 
 use super::{Operation, Plugin, Subject};
 use crate::admission::Cluster;
-use crate::authz::{Attributes, Decision, Target, coverage::Coverage, policy::Policy, rule::Rule};
+use crate::authz::coverage::Coverage;
+use crate::authz::policy::Policy;
+use crate::authz::rule::Rule;
+use crate::authz::{Attributes, Decision, Target};
 use crate::limits::ESCALATION_RULES_SHOWN;
 use crate::user::MASTERS;
 use kstore_api::object::semantically_equal;

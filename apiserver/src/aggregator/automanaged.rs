@@ -2,10 +2,9 @@
 //! `bootstrap` creates those of built-in groups at the start.
 
 use kstore_api::crd::discovery;
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::resource::Resource;
+use kstore_api::{kind, meta};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

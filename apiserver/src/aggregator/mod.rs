@@ -14,20 +14,19 @@ mod services;
 use crate::limits::METRIC_LABEL_VALUES;
 use crate::lookup::Lookup;
 use crate::outbound::{NoAnswer, Outbound};
-use kstore_metrics_text::Page;
 use crate::user::{MASTERS, UserInfo};
 use axum::body::Body;
+pub(crate) use controller::{TASK, run};
 use http::{Request, Response};
 use kstore_api::kind;
 use kstore_api::openapi::GroupVersionExtract;
 use kstore_api::resource::Resource;
+use kstore_metrics_text::Page;
 use parking_lot::RwLock;
 use serde_json::Value;
+pub(crate) use services::{ApiService, ApiServices};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-pub(crate) use controller::{TASK, run};
-pub(crate) use services::{ApiService, ApiServices};
 
 /// A group and version that another API server serves.
 #[derive(Clone, Debug)]

@@ -20,26 +20,25 @@ mod policy;
 mod trail;
 mod webhook;
 
-pub use backend::Mode;
-pub use batch::{Batching, Throttle, Truncation};
-pub use log::{AuditLog, Rotation};
-pub use policy::{Policy, PolicyError};
-pub(crate) use trail::{
-    Operation, Trail, authenticated, current, is_recording, record_impersonation, scope, stream_end,
-};
-pub use webhook::{AuditSender, WebhookOptions};
-
 use crate::limits;
 use crate::outbound::Remote;
-use kstore_metrics_text::Page;
+pub use backend::Mode;
 use backend::{Backend, QueueBounds, QueuedEvent};
+pub use batch::{Batching, Throttle, Truncation};
 use event::Event;
+use kstore_metrics_text::Page;
 use kstore_nondet::Rng;
+pub use log::{AuditLog, Rotation};
 use metrics::{AuditMetrics, Plugin};
+pub use policy::{Policy, PolicyError};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+pub(crate) use trail::{
+    Operation, Trail, authenticated, current, is_recording, record_impersonation, scope, stream_end,
+};
+pub use webhook::{AuditSender, WebhookOptions};
 
 /// An audit policy, and the backends that its events are written to.
 pub struct Audit {

@@ -5,12 +5,12 @@ use super::basic_auth::{self, BasicAuth};
 use super::oidc::Issuers;
 use super::{TokenFile, TokenWebhook, bootstrap_token};
 use crate::lookup::Lookup;
-use kstore_metrics_text::Page;
 use crate::reloaded::Reloaded;
 use crate::user::UserInfo;
 use http::HeaderMap;
 use jiff::Timestamp;
 use kstore_api::status::Status;
+use kstore_metrics_text::Page;
 use std::sync::Arc;
 
 /// The configured authenticators of bearer tokens. None by default.

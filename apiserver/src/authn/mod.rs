@@ -22,23 +22,22 @@ mod token_webhook;
 mod verified;
 pub mod x509;
 
+use crate::audit;
+use crate::authz::Authorizer;
+use crate::peer::Peer;
+use crate::user::UserInfo;
 pub use anonymous::AnonymousAccess;
 pub use authentication_file::AuthenticationFile;
 pub use basic_auth::{BasicAuth, BasicAuthLine};
 pub(crate) use bearers::BearerUser;
 pub use bearers::Bearers;
 pub use front_proxy::FrontProxies;
-pub use token_file::{TokenFile, TokenFileError};
-pub use token_webhook::TokenWebhook;
-
-use crate::audit;
-use crate::authz::Authorizer;
-use crate::peer::Peer;
-use crate::user::UserInfo;
 use http::HeaderMap;
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use std::sync::Arc;
+pub use token_file::{TokenFile, TokenFileError};
+pub use token_webhook::TokenWebhook;
 
 /// Conditions of authentication beside the request's credentials.
 #[derive(Clone, Copy, Debug)]

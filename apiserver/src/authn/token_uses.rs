@@ -5,9 +5,9 @@ use super::legacy_token::TokenSecret;
 use super::service_account::{CheckedToken, Unknown};
 use crate::lookup::Lookup;
 use crate::series::Counter;
-use kstore_metrics_text::Page;
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;
+use kstore_metrics_text::Page;
 
 /// Prefix of the audit annotations.
 const ANNOTATION: &str = "authentication.k8s.io/";

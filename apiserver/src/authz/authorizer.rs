@@ -8,10 +8,10 @@ use super::rbac::{Compiled, Rbac};
 use super::webhook::{AuthorizationWebhook, Verdict};
 use super::{Attributes, Decision, Question, Target};
 use crate::lookup::Lookup;
-use kstore_metrics_text::Page;
 use crate::reloaded::Reloaded;
 use crate::user::MASTERS;
 use kstore_api::status::{DeniedRequest, Status};
+use kstore_metrics_text::Page;
 use std::sync::Arc;
 
 /// Paths that are allowed for everyone: load balancers and probes have no credentials.

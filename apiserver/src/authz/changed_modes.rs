@@ -2,10 +2,8 @@
 
 use super::webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
 use super::{Attributes, Authorizer, Mode, ModeList, Modes, More, Target};
-use crate::outbound::{
-    Remote,
-    test_server::{Reply, TestServer},
-};
+use crate::outbound::Remote;
+use crate::outbound::test_server::{Reply, TestServer};
 use crate::reloaded::Reloaded;
 use crate::testing::MapLookup;
 use crate::user::UserInfo;

@@ -23,14 +23,12 @@ mod staged_tests;
 mod tests;
 pub mod webhook;
 
-pub(crate) use authorizer::AuthorizerImage;
-pub(crate) use authorizer::WebhookNeeded;
+use crate::user::UserInfo;
 pub use authorizer::{Authorizer, Mode, ModeList, Modes, forbidden};
+pub(crate) use authorizer::{AuthorizerImage, WebhookNeeded};
+use kstore_api::selector::{field, label};
 pub use review_version::ReviewVersion;
 pub(crate) use webhook::review::Question;
-
-use crate::user::UserInfo;
-use kstore_api::selector::{field, label};
 
 /// The attributes of a request that authorization decides by. Empty strings mean "none" (core group, no
 /// subresource, cluster scope, …).

@@ -18,20 +18,6 @@ mod wake_ups;
 mod watch;
 mod watchers;
 
-pub use change::{Change, EventType};
-pub use changes::{Changes, Position};
-pub use filter::{DeclaredFields, Filter};
-pub use form::{
-    Form, MetaVersion, RareForm, converted_event, envelope, enveloped, event_of, frame, partial_message,
-    put_partial, watch_line,
-};
-pub use image::CacheImage;
-pub use objects::Objects;
-pub use selection::{Selected, Snapshot};
-pub use unreadable::Unreadable;
-pub use watch::{Batch, Watch, WatchEnd, WatchStart};
-pub use watchers::Delivery;
-
 use crate::entry::Entry;
 use crate::kinds::Kinds;
 use crate::limits;
@@ -40,17 +26,30 @@ use crate::metrics::Metrics;
 use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use crate::storage_key::{ROOT, is_definition};
+pub use change::{Change, EventType};
+pub use changes::{Changes, Position};
+pub use filter::{DeclaredFields, Filter};
+pub use form::{
+    Form, MetaVersion, RareForm, converted_event, envelope, enveloped, event_of, frame, partial_message,
+    put_partial, watch_line,
+};
+pub use image::CacheImage;
 use kind::Kind;
 use kstore_api::resource::Resource;
+pub use objects::Objects;
 use parking_lot::RwLock;
 use recent::Retained;
+pub use selection::{Selected, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+pub use unreadable::Unreadable;
 use unreadable::UnreadableValues;
 use wake_ups::WakeUps;
+pub use watch::{Batch, Watch, WatchEnd, WatchStart};
+pub use watchers::Delivery;
 
 /// Pause between attempts to fill the cache from a storage that cannot be read.
 const REFILL_PAUSE: Duration = Duration::from_secs(1);

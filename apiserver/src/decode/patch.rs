@@ -6,13 +6,12 @@ use crate::limits::BODY_BYTES;
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::group_version::split_api_version;
-use kstore_api::kind;
 use kstore_api::patch::{PatchType, strategic};
 use kstore_api::schema::decode::{DecodeError, FieldProblem};
 use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
-use kstore_api::{convert, json, meta, object, yaml};
+use kstore_api::{convert, json, kind, meta, object, yaml};
 use serde_json::Value;
 
 /// A parsed patch.

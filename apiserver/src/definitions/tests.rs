@@ -2,13 +2,8 @@
 
 use crate::config::ServerConfig;
 use crate::server::ApiServer;
-use crate::storage::Commit;
-use crate::storage::CommitError;
-use crate::storage::Layer;
-use crate::storage::Outcome;
-use crate::storage::Storage;
-use crate::storage::Write;
 use crate::storage::embedded::Embedded;
+use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
 use crate::user::UserInfo;
 use async_trait::async_trait;
 use axum::body::Body;

@@ -6,8 +6,6 @@ mod packed_strings;
 mod partial_decode;
 mod views;
 
-pub(crate) use views::{ViewKey, Views};
-
 use crate::encryption::ENCRYPTED;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -19,6 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+pub(crate) use views::{ViewKey, Views};
 
 /// An object at a revision. Immutable; shared by cache, lists and watches.
 #[derive(Debug)]

@@ -4,9 +4,8 @@ use super::config::SchemaConfig;
 use super::level::Level;
 use super::matching::RequestDigest;
 use crate::series::Counter;
-
-use kstore_metrics_text::AtomicHistogram;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kstore_metrics_text::AtomicHistogram;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;

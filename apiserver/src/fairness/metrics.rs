@@ -5,9 +5,7 @@
 use super::Fairness;
 use super::flow::{FlowMetrics, Outcome};
 use super::level::LevelSeats;
-
-use kstore_metrics_text::Page;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

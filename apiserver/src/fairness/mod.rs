@@ -17,18 +17,17 @@ mod matching;
 mod metrics;
 mod queue_set;
 
-pub(crate) use dump::{DUMPS, Dump};
-pub(crate) use estimate::{ListFacts, Work, list as list_work, write as write_work};
-pub(crate) use level::{Entered, RequestSummary, Seat, Waiting};
-pub(crate) use matching::{DigestTarget, RequestDigest};
-
 use crate::resource_location::ResourceLocation;
 use borrowing::{SeatBounds, SeatClaim};
 use config::{CATCH_ALL, Config};
+pub(crate) use dump::{DUMPS, Dump};
+pub(crate) use estimate::{ListFacts, Work, list as list_work, write as write_work};
 use flow::{Flow, FlowMetrics, Outcome};
 use http::{HeaderMap, Method};
 use kstore_nondet::Nondet;
+pub(crate) use level::{Entered, RequestSummary, Seat, Waiting};
 use level::{Level, LevelSeats};
+pub(crate) use matching::{DigestTarget, RequestDigest};
 use parking_lot::{Mutex, RwLock};
 use queue_set::Rejection;
 use serde_json::Value;

@@ -2,10 +2,9 @@
 //! budget as REST bodies, and within the same time limit except those of a tunnel. The pipeline authorizes the call after
 //! the message was decoded.
 
-use super::Grpc;
-use super::audited;
 use super::call_body::CallBody;
 use super::item_bounds::ItemBound;
+use super::{Grpc, audited};
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
 use crate::body_budget::BodyBudget;

@@ -12,27 +12,24 @@ mod request;
 mod storage;
 mod webhooks;
 
-pub(crate) use policies::AdmissionPolicies;
-pub use request::{Kind, MeasuredRequest, verb};
-pub use storage::MeasuredStorage;
-pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
-
 use crate::load_progress::LoadProgress;
-use crate::series::Counter;
-use crate::series::Family;
-use kstore_metrics_text::Page;
 use crate::restart::TaskRestarts;
+use crate::series::{Counter, Family};
 use crate::storage::SharedStorage;
 use crate::version;
 use kstore_api::resource::Resource;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use parking_lot::Mutex;
+pub(crate) use policies::AdmissionPolicies;
 use request::Requests;
+pub use request::{Kind, MeasuredRequest, verb};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+pub use storage::MeasuredStorage;
+pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 /// Histogram buckets of authentication and authorization, in seconds.
 const AUTH_DURATIONS: [f64; 15] = [

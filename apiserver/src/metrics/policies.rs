@@ -3,11 +3,8 @@
 
 use super::webhooks::LabelValues;
 use crate::series::Family;
-
-use kstore_metrics_text::Page;
-use kstore_metrics_text::Label;
 use kstore_api::admission::policy::PolicyCheck;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use std::sync::Arc;
 
 /// Histogram buckets of expressions, in seconds, as in Kubernetes.

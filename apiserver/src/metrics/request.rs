@@ -2,15 +2,12 @@
 
 use super::{Metrics, body};
 use crate::observed_body::ObservedBody;
-use crate::series::Counter;
-use crate::series::Family;
-use kstore_metrics_text::Label;
-use kstore_metrics_text::Page;
+use crate::series::{Counter, Family};
 use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};
 use kstore_api::resource::Resource;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,16 +1,13 @@
 //! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
 use super::request::DURATIONS;
-use crate::series::Counter;
-use crate::series::Family;
-
-use kstore_metrics_text::Page;
+use crate::series::{Counter, Family};
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
 use crate::storage_key::built_in_of_key;
-use kstore_metrics_text::AtomicHistogram;
 use async_trait::async_trait;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -3,18 +3,11 @@
 //! times.
 
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
-use crate::series::Counter;
-use crate::series::Family;
-
-use kstore_metrics_text::Page;
-use kstore_api::admission::FailurePolicy;
-use kstore_api::admission::Operation;
-use kstore_api::admission::Phase;
-use kstore_api::admission::Webhook;
+use crate::series::{Counter, Family};
 use kstore_api::admission::conversion::ConversionFailure;
-use kstore_api::admission::review::CallError;
-use kstore_api::admission::review::DecodedResponse;
-use kstore_metrics_text::AtomicHistogram;
+use kstore_api::admission::review::{CallError, DecodedResponse};
+use kstore_api::admission::{FailurePolicy, Operation, Phase, Webhook};
+use kstore_metrics_text::{AtomicHistogram, Page};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::fmt;

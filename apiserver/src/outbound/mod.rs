@@ -17,23 +17,22 @@ pub(crate) mod test_server;
 mod tls;
 mod trust;
 
+use crate::lookup::Lookup;
+use axum::body::Body;
 pub(crate) use backoff::WebhookBackoff;
+use bytes::Bytes;
 pub use failure::NoAnswer;
 pub(crate) use failure::is_worth_another_call;
 pub use front_proxy::{FrontProxy, FrontProxyError};
+use futures::future::BoxFuture;
+use kstore_api::admission::client::ClientConfig;
 pub use network::Network;
 pub use remote::{Remote, RemoteConfig, RemoteError};
 pub use service::{ServiceBackend, ServiceBackendError, ServiceBackends, Unreachable};
-pub use trust::Trust;
-
-use crate::lookup::Lookup;
-use axum::body::Body;
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use kstore_api::admission::client::ClientConfig;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+pub use trust::Trust;
 
 /// One POST of a JSON document.
 #[derive(Clone, Debug)]

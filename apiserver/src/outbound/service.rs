@@ -3,9 +3,8 @@
 //! cluster.
 
 use crate::lookup::Lookup;
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::resource::Resource;
+use kstore_api::{kind, meta};
 use serde_json::Value;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -3,10 +3,8 @@
 //! `delete` admit objects that are stored.
 
 use super::Pipeline;
-use crate::admission::{
-    Operation, Subject,
-    dynamic::{Admitted, Calls, Options},
-};
+use crate::admission::dynamic::{Admitted, Calls, Options};
+use crate::admission::{Operation, Subject};
 use crate::authz::node::node_of;
 use crate::error::of_read;
 use crate::request::{Request, Target, WriteOptions};

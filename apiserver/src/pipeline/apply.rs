@@ -7,11 +7,10 @@ use crate::decode::{self, Configuration, Expected};
 use crate::request::{FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use bytes::Bytes;
 use jiff::Timestamp;
-use kstore_api::initializers;
-use kstore_api::meta;
 use kstore_api::patch::apply::{self, Write};
 use kstore_api::resource::{Reset, Resource};
 use kstore_api::status::{Reason, Status};
+use kstore_api::{initializers, meta};
 use serde_json::Value;
 
 /// Attempts of an apply whose object is created or deleted concurrently.

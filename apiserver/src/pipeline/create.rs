@@ -4,10 +4,8 @@
 use super::custom::check_creatable;
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
-use crate::admission::{
-    Operation, Subject,
-    dynamic::{Admitted, Calls, Options},
-};
+use crate::admission::dynamic::{Admitted, Calls, Options};
+use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected};
 use crate::entry::Entry;
 use crate::kinds::CustomVersion;

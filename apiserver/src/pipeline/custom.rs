@@ -5,12 +5,11 @@
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::conversion::{FieldSelection, filter_by_version};
 use crate::decode::{self, Expected};
-use crate::error;
 use crate::kinds::{CustomVersion, is_conversion_needed};
-use crate::limits;
 use crate::registry::Listed;
 use crate::request::{ListOptions, Request, Target};
 use crate::undecided::Undecided;
+use crate::{error, limits};
 use kstore_api::crd::scale::ScalePaths;
 use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::{self, ObjectType, ReplicasPath};

@@ -2,10 +2,8 @@
 //! Kubernetes.
 
 use super::{Answer, ObjectAnswer, Pipeline};
-use crate::admission::{
-    Operation, Subject,
-    dynamic::{Admitted, Calls, Options},
-};
+use crate::admission::dynamic::{Admitted, Calls, Options};
+use crate::admission::{Operation, Subject};
 use crate::entry::Entry;
 use crate::kinds::CustomKind;
 use crate::limits::{COLLECTION_BATCH, COLLECTION_BATCHES, COLLECTION_DELETES};

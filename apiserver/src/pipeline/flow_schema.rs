@@ -7,10 +7,9 @@ use crate::lookup::Lookup as _;
 use crate::request::{Action, Request, Target, WriteOptions, own_request};
 use crate::user::SELF;
 use kstore_api::flowcontrol::{self, API_VERSION};
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
+use kstore_api::{kind, meta};
 use serde_json::json;
 
 /// Field manager under which Kubernetes' apiservers write the condition.

@@ -3,12 +3,11 @@
 //! rules themselves bound the cost of one request.
 
 use crate::admission::Admission;
-use crate::audit;
 use crate::cache::Cache;
 use crate::decode::weight;
 use crate::entry::Entry;
-use crate::limits;
 use crate::request::{Action, Format, Request, Target, Transaction, TransactionStep};
+use crate::{audit, limits};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kstore_api::status::Status;

@@ -2,10 +2,8 @@
 //! a day, so that the legacy token cleaner finds tokens that are not used any more.
 
 use super::Pipeline;
-use crate::authn::{
-    legacy_token::{LAST_USED, UsedSecret},
-    service_account::TokenAuthenticator,
-};
+use crate::authn::legacy_token::{LAST_USED, UsedSecret};
+use crate::authn::service_account::TokenAuthenticator;
 use crate::limits::TOKEN_USE_WRITE;
 use crate::lookup::core;
 use crate::provenance::Note;

@@ -2,9 +2,9 @@
 //! and answered at once. Pure functions that fill in a review's status; nothing is stored. TokenReviews are
 //! not handled here, since they need the state of the cluster.
 
-use crate::authz::{
-    Attributes, Authorizer, Decision, Mode, More, Target as Asked, node::node_of, rule::Rule,
-};
+use crate::authz::node::node_of;
+use crate::authz::rule::Rule;
+use crate::authz::{Attributes, Authorizer, Decision, Mode, More, Target as Asked};
 use crate::request::Target;
 use crate::user::UserInfo;
 use jiff::Timestamp;

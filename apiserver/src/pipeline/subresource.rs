@@ -9,10 +9,9 @@ use crate::error;
 use crate::registry::Decision;
 use crate::request::{Body, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::patch::apply;
 use kstore_api::status::Status;
+use kstore_api::{kind, meta};
 use serde_json::{Value, json};
 
 impl Pipeline {

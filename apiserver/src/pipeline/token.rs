@@ -1,19 +1,16 @@
 //! Authentication of requests, and tokens of service accounts: TokenRequest and TokenReview.
 
 use super::{Answer, Pipeline};
-use crate::audit;
-use crate::authn::{
-    self, BearerUser,
-    service_account::{Unknown, bearer},
-    token_uses::TokenUse,
-};
+use crate::authn::service_account::{Unknown, bearer};
+use crate::authn::token_uses::TokenUse;
+use crate::authn::{self, BearerUser};
 use crate::decode::{self, Expected};
-use crate::error;
-use crate::limits;
 use crate::peer::Peer;
 use crate::request::{Body, GetOptions, Request, WriteOptions};
-use crate::token::{Tokens, request::claims};
+use crate::token::Tokens;
+use crate::token::request::claims;
 use crate::user::UserInfo;
+use crate::{audit, error, limits};
 use http::{HeaderMap, HeaderValue};
 use kstore_api::meta;
 use kstore_api::status::Status;

@@ -5,14 +5,12 @@
 use super::create::unstored_answer;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
 use crate::admission::Operation;
-use crate::error;
 use crate::kinds::CustomVersion;
-use crate::limits;
-use crate::metrics;
 use crate::provenance::Note;
 use crate::registry::WriteContext;
 use crate::request::{Action, Expectation, Request, Target, Transaction, TransactionStep};
 use crate::stage::Stage;
+use crate::{error, limits, metrics};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::json;

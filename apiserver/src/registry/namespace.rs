@@ -6,10 +6,9 @@
 use crate::request::Target;
 use crate::stage::View;
 use crate::storage::Guard;
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Cause, Status};
+use kstore_api::{kind, meta};
 use serde_json::Value;
 
 /// The table row of Namespaces.

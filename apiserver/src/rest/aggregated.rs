@@ -2,9 +2,10 @@
 //! `X-Remote-*` headers; the API server interprets and counts them. `aggregator` decides which server it is
 //! and whether it is available.
 
-use super::respond::plain;
+use super::query::Query;
+use super::respond::{plain, refusal_as};
 use super::stream::{escape, headers, peer};
-use super::{HttpBody, Rest, content, query::Query, respond::refusal_as};
+use super::{HttpBody, Rest, content};
 use crate::aggregator::{self, AggregatedApi};
 use crate::authz;
 use crate::limits::AGGREGATED_HEAD;

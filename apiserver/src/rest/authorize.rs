@@ -2,12 +2,10 @@
 //! other errors of a request: a caller without permission must not learn which resources exist, or whether a
 //! body is valid. The pipeline authorizes all other requests.
 
-use super::content;
-use super::path;
 use super::query::Query;
 use super::respond::refusal_as;
 use super::router::{self, Operation, ResourcePath};
-use super::{HttpBody, Rest};
+use super::{HttpBody, Rest, content, path};
 use crate::authz::{Attributes, More, Selects, Target};
 use crate::metrics::{self, Kind};
 use crate::resource_location::ResourceLocation;

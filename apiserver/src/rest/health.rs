@@ -4,10 +4,10 @@
 use super::document::reply;
 use crate::percent_encoding::decode_query;
 use crate::series::Counter;
-use kstore_metrics_text::Page;
 use bytes::Bytes;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
+use kstore_metrics_text::Page;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -15,8 +15,9 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
-use kstore_api::openapi::definition as crd;
-use kstore_api::openapi::{self, DocumentScope, GroupVersion, Piece, ResourceDoc, gnostic};
+use kstore_api::openapi::{
+    self, DocumentScope, GroupVersion, Piece, ResourceDoc, definition as crd, gnostic,
+};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;

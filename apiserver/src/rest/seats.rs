@@ -9,13 +9,12 @@ use crate::fairness::{
     Classified, DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Waiting, Work,
     list_work, namespace_of, path_verb, write_work,
 };
-use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
 use crate::peer::Peer;
 use crate::pipeline::TOO_MANY;
 use crate::resource_location::ResourceLocation;
-use crate::selectors;
 use crate::user::UserInfo;
+use crate::{limits, selectors};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};

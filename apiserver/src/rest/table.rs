@@ -7,10 +7,9 @@ use crate::kinds::CustomVersion;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;
-use kstore_api::json;
 use kstore_api::resource::{Column, Resource};
 use kstore_api::status::Status;
-use kstore_api::table;
+use kstore_api::{json, table};
 use serde_json::{Value, json};
 
 /// The object in a table row besides its cells (`includeObject`).

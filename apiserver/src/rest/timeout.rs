@@ -1,6 +1,5 @@
 //! Parsing of `?timeout=`: the longest duration of a request, as Go writes durations. Pure.
 
-
 use kstore_api::status::Status;
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::peer::ClientCertificate;
-use crate::peer::Peer;
+use crate::peer::{ClientCertificate, Peer};
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;
 use http::{Method, StatusCode};

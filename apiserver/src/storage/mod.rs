@@ -5,12 +5,11 @@ pub mod embedded;
 pub mod etcd;
 mod layer;
 
-pub use layer::Layer;
-
 use crate::limits::LEASE_SHARE;
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 use bytes::Bytes;
+pub use layer::Layer;
 use std::sync::Arc;
 use std::time::Duration;
 

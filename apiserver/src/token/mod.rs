@@ -9,12 +9,11 @@ mod keys;
 mod legacy;
 pub(crate) mod request;
 
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 pub use claims::{Bound, Claims, Cluster};
+use jsonwebtoken::Validation;
 pub use keys::{KeyError, PublicKey, SigningKey};
 pub use legacy::{LEGACY_ISSUER, LegacyClaims};
-
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use jsonwebtoken::Validation;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -7,14 +7,13 @@ mod stream;
 mod tests;
 mod window;
 
-pub use link::{Link, Outbox, Violation};
-pub use stream::{FromNode, NodeStream, Reader, Writer};
-
 use crate::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
+pub use link::{Link, Outbox, Violation};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub use stream::{FromNode, NodeStream, Reader, Writer};
 use tokio_util::task::TaskTracker;
 
 /// The verb of the permission to serve nodes through a tunnel; it can be granted for nodes by name.

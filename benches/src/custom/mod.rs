@@ -9,16 +9,15 @@ mod reads;
 mod visible;
 mod webhook;
 
+use crate::process::Server;
+use bytes::Bytes;
 pub(crate) use creates::{Rates, rates};
 pub(crate) use documents::{Documents, documents};
 pub(crate) use many::{Many, many};
 pub(crate) use reads::{Reads, reads};
+use serde_json::{Value, json};
 pub(crate) use visible::{Visible, visible};
 pub(crate) use webhook::overhead;
-
-use crate::process::Server;
-use bytes::Bytes;
-use serde_json::{Value, json};
 
 /// Collection path of definitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

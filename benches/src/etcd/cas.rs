@@ -8,12 +8,10 @@ use super::request::{TXN, key, put, value};
 use super::row::Row;
 use super::server::Durability;
 use bytes::Bytes;
-use kstore_proto::etcd::etcdserverpb::{
-    Compare, RangeRequest, RequestOp, TxnRequest, TxnResponse,
-    compare::{CompareResult, CompareTarget, TargetUnion},
-    request_op::Request,
-    response_op::Response,
-};
+use kstore_proto::etcd::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::response_op::Response;
+use kstore_proto::etcd::etcdserverpb::{Compare, RangeRequest, RequestOp, TxnRequest, TxnResponse};
 use prost::Message;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,8 @@
 use super::limits::FILL_BYTES;
 use super::load::RequestSource;
 use bytes::Bytes;
-use kstore_proto::etcd::etcdserverpb::{
-    CompactionRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
-};
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::{CompactionRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
 
 pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";

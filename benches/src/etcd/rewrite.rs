@@ -10,7 +10,8 @@ use super::server::{Durability, Server, ServerKind};
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RangeResponse};
 use prost::Message;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Reads the store's revision once.
 struct Newest {

@@ -4,11 +4,13 @@ use super::limits::{WATCH_CONNECTIONS, WATCH_STREAMS};
 use super::link::{Link, Messages, Piece};
 use super::request::{WATCH, bounds};
 use anyhow::{Context, ensure};
-use kstore_proto::etcd::etcdserverpb::{WatchCreateRequest, WatchRequest, watch_request::RequestUnion};
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
+use kstore_proto::etcd::etcdserverpb::{WatchCreateRequest, WatchRequest};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 

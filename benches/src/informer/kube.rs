@@ -1,14 +1,15 @@
 //! kube-rs's side: the writer of its store, called directly, without a stream around it.
 
-use std::{cell::RefCell, hint::black_box, rc::Rc, sync::Arc};
-
+use super::rounds::Recorder;
+use super::{OBJECTS, corpus};
 use k8s_openapi::api::core::v1::Pod;
-use kube_runtime::{
-    reflector::{ObjectRef, Store, store::Writer},
-    watcher::Event,
-};
-
-use super::{OBJECTS, corpus, rounds::Recorder};
+use kube_runtime::reflector::store::Writer;
+use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::watcher::Event;
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Arc;
 
 pub(crate) struct KubeRsCache {
     writer: Writer<Pod>,

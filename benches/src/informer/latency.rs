@@ -1,15 +1,13 @@
 //! Latency from a message of the source to the start of a controller's run, in process and idle.
 
+use super::corpus::{Generated, Slim};
+use super::ours::KstoreCache;
 use anyhow::Context;
 use kstore_informer::{Action, Controller, Frame, Object};
 use kstore_nondet::Nondet;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use super::{
-    corpus::{Generated, Slim},
-    ours::KstoreCache,
-};
 
 const EVENTS: usize = 5_000;
 

@@ -1,16 +1,13 @@
 //! Memory that caches use besides the objects, and the peak of a relist. A separate program, since counting
 //! allocations takes time.
 
-use std::{hint::black_box, sync::Arc};
-
+use super::OBJECTS;
+use super::corpus::{self, Generated, Pod, Slim};
+use super::kube::KubeRsCache;
+use super::ours::{KstoreCache, initial_frames};
 use peak_alloc::PeakAlloc;
-
-use super::{
-    OBJECTS,
-    corpus::{self, Generated, Pod, Slim},
-    kube::KubeRsCache,
-    ours::{KstoreCache, initial_frames},
-};
+use std::hint::black_box;
+use std::sync::Arc;
 
 /// Measures and prints a table in Markdown. `heap` is the allocator of this program.
 ///

@@ -1,15 +1,19 @@
 //! kstore's side: a whole informer over a source that sends prepared messages.
 
-use std::{cell::RefCell, collections::VecDeque, hint::black_box, rc::Rc, sync::Arc};
-
+use super::corpus::Generated;
+use super::rounds::Recorder;
+use super::{BATCH, LOOK_UPS, corpus};
+use crate::feed::{Feed, Item};
 use anyhow::Context;
 use kstore_informer::{Builder, Frame, Index, Informer, Object, Revision, SourceError, Subscription};
-use tokio::{runtime::Runtime, sync::mpsc};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-use crate::feed::{Feed, Item};
-
-use super::{BATCH, LOOK_UPS, corpus, corpus::Generated, rounds::Recorder};
 
 /// An informer with one index, and the senders of its source.
 pub(crate) struct KstoreCache<T: Object> {

@@ -1,9 +1,9 @@
 //! The work queue, on one thread.
 
+use super::corpus;
+use super::rounds::Recorder;
 use kstore_informer::{Causes, Key, Queue, Revision};
 use kstore_nondet::Rng;
-
-use super::{corpus, rounds::Recorder};
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().build()

@@ -1,8 +1,8 @@
 //! [`Row`]: one operation, measured for one side or for two in alternating rounds.
 
-use std::{fmt, time::Duration};
-
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+use std::time::Duration;
 
 /// Rounds of each side.
 pub(crate) const ROUNDS: usize = 7;

@@ -8,10 +8,9 @@ use crate::limits::STRING_BYTES;
 use crate::parse::operator;
 use crate::types::Type;
 use crate::value::{List, ListKind, Val, time};
+use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
 use serde_json::Value as Json;
 use std::sync::Arc;
-
-use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
 
 /// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {

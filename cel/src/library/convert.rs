@@ -6,9 +6,8 @@ use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::{Text, Val, text_of, time};
-use std::sync::Arc;
-
 use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
+use std::sync::Arc;
 
 /// A conversion function: name, result type, implementation; ids of overloads with their argument types.
 type ConversionRow = (&'static str, Type, Conversion, &'static [(&'static str, Type)]);

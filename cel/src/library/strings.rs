@@ -6,9 +6,8 @@ use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Val;
-use std::borrow::Cow;
-
 use Type::{Int, String as Str};
+use std::borrow::Cow;
 
 /// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {

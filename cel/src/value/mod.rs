@@ -9,20 +9,19 @@ mod map;
 mod text;
 pub(crate) mod time;
 
+use crate::error::EvalError;
 pub(crate) use compare::{compare, equal};
+use jiff::Timestamp;
 pub(crate) use json::FieldName;
 pub use json::{FieldShape, ListKind, ObjectShape, Shape};
 pub(crate) use map::insert_new;
 pub use map::{Key, Map, MapValue};
-pub(crate) use text::text_of;
-
-use crate::error::EvalError;
-use jiff::Timestamp;
 use serde_json::Value as Json;
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+pub(crate) use text::text_of;
 
 /// A value of an expression.
 #[derive(Debug, Clone)]

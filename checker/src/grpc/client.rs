@@ -1,17 +1,15 @@
 //! One client: makes one call after the other and records each.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
-use tokio_util::sync::CancellationToken;
-
 use super::link::Link;
 use super::traffic::Traffic;
 use super::wire;
 use super::workload::Shared;
 use crate::history::{Call, Operation, Outcome};
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// Runs a client until the workload stops. Returns its calls.
 pub(super) async fn run(shared: Arc<Shared>, client: u32, mut link: Link, rng: Rng) -> Vec<Call> {

@@ -1,15 +1,13 @@
 //! The client that compacts, at readable, compacted and future revisions.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-
 use super::client;
 use super::link::Link;
 use super::workload::Shared;
 use crate::history::{Call, Operation, Outcome};
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Shortest and longest pause between compactions in milliseconds.
 const EVERY: std::ops::Range<u64> = 100..200;

@@ -1,7 +1,6 @@
 //! [`Link`]: a connection that reconnects. Calls in progress at a disconnect have an unknown outcome.
 
 use std::time::Duration;
-
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 

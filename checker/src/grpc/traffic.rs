@@ -1,13 +1,11 @@
 //! Choice of a client's operations. Pure: the client reports the outcomes.
 
-use std::collections::BTreeMap;
-
-use kstore_nondet::Rng;
-
 use super::{Mix, Plan};
 use crate::history::{
     Blob, Compare, Field, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Relation, Reply, Txn,
 };
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
 
 /// Most leases that a client has at a time.
 const LEASES: usize = 4;

@@ -1,21 +1,21 @@
 //! Watch streams: one stream watches everything from the start and always resumes; others start and stop.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-use kstore_proto::etcd::etcdserverpb::{self as pb, watch_client::WatchClient, watch_request::RequestUnion};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, interval};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
-
 use super::link::Link;
 use super::workload::Shared;
 use super::{traffic, wire};
 use crate::history::{Keys, Watch, WatchContent, WatchRequest, WatchResponse};
+use kstore_nondet::Rng;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 
 /// Interval of progress requests; a Kubernetes apiserver uses it while a client waits for a list.
 const PROGRESS: Duration = Duration::from_millis(100);

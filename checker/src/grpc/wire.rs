@@ -1,17 +1,19 @@
 //! Conversion of operations to etcd's messages and of responses to replies; pure, except for the calls at the end.
 
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, compare::TargetUnion, kv_client::KvClient, lease_client::LeaseClient,
-    maintenance_client::MaintenanceClient, request_op::Request, response_op::Response,
-};
-use kstore_proto::etcd::mvccpb;
-use tonic::transport::Channel;
-use tonic::{Code, Status};
-
 use crate::history::{
     Blob, Compare, Event, EventKind, Field, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range,
     RangeReply, Refusal, Relation, Reply, Txn, WatchRequest,
 };
+use kstore_proto::etcd::etcdserverpb::compare::TargetUnion;
+use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::lease_client::LeaseClient;
+use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::response_op::Response;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+use kstore_proto::etcd::mvccpb;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 /// Converts bytes of a history to bytes of a message.
 fn bytes<T: From<Vec<u8>>>(blob: &Blob) -> T {

@@ -1,20 +1,18 @@
 //! [`Workload`]: all concurrent activity against an endpoint, from a known start to a known end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-
 use super::clock::Clock;
 use super::link::Link;
 use super::{Plan, client, compactor, watcher};
 use crate::history::{
     Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, Start, Watch,
 };
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// Most keys that an endpoint may hold before the workload: they become part of the history.
 const KEYS_BEFORE: i64 = 10_000;

@@ -1,10 +1,9 @@
 //! [`Blob`]: an immutable key or value, which are arbitrary bytes but mostly text.
 
-use std::fmt;
-use std::sync::Arc;
-
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::sync::Arc;
 
 /// Bytes that are cheap to clone. Serialized as a string if they are UTF-8, otherwise as a list of numbers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,8 @@
 //! A history as a file with one JSON value per line, so that line tools can filter and truncate it.
 
-use std::io::{self, BufRead, Write};
-
-use serde::{Deserialize, Serialize};
-
 use super::{Call, History, Start, Watch};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
 
 /// The content of a line, for reading.
 #[derive(Deserialize)]

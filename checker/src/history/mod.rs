@@ -10,9 +10,8 @@ pub use file::FileError;
 pub use operation::{
     Compare, Field, KeyValue, Keys, Op, OpReply, Operation, Range, RangeReply, Refusal, Relation, Reply, Txn,
 };
-pub use watch::{Event, EventKind, Watch, WatchContent, WatchRequest, WatchResponse};
-
 use serde::{Deserialize, Serialize};
+pub use watch::{Event, EventKind, Watch, WatchContent, WatchRequest, WatchResponse};
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Operations and replies, with the wire's convention for intervals of keys.
 
-use serde::{Deserialize, Serialize};
-
 use super::Blob;
+use serde::{Deserialize, Serialize};
 
 /// One version of a key, as etcd returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! A watch and its responses, in order.
 
-use serde::{Deserialize, Serialize};
-
 use super::{KeyValue, Keys};
+use serde::{Deserialize, Serialize};
 
 /// The request of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

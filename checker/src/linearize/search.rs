@@ -2,8 +2,6 @@
 //! The parent module explains why it is fast. That does not affect the result: what it does not try could be left out
 //! of any order, or moved in it.
 
-use std::collections::BTreeSet;
-
 use super::item::{Item, items};
 use super::queue::Queue;
 use super::{Failure, Order, PlacedOperation, explain};
@@ -11,6 +9,7 @@ use crate::evidence::Evidence;
 use crate::fingerprint::Fingerprint;
 use crate::history::{History, Operation, Refusal};
 use crate::model::{Effect, StoreState, agrees};
+use std::collections::BTreeSet;
 
 /// An item to place next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

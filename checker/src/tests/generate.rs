@@ -1,15 +1,13 @@
 //! Generator of good histories from a seed: a store that executes one operation after the other, clients that call at
 //! random times around it, and watches.
 
-use std::collections::BTreeMap;
-
-use kstore_nondet::Rng;
-
 use crate::history::{
     Blob, Call, Compare, Event, EventKind, Field, History, KeyValue, Keys, Op, Operation, Outcome, Range,
     RangeReply, Refusal, Relation, Reply, Txn, Watch, WatchContent, WatchRequest, WatchResponse,
 };
 use crate::model::{Change, StoreState};
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
 
 /// The size and shape of a history.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,12 @@
 //! Mutation tests: one thing in a good history is made wrong, and the checker must name it.
 
-use kstore_nondet::Rng;
-
 use super::generate::{Setup, history, is_put};
 use crate::history::{
     Call, Event, History, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply, Reply, Txn,
     Watch, WatchContent,
 };
 use crate::{Guarantee, judge};
+use kstore_nondet::Rng;
 
 /// Mutates a history, if it has something to mutate.
 type Mutate = fn(&mut History, &Rng) -> Option<()>;

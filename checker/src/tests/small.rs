@@ -1,15 +1,14 @@
 //! Tests that search and reference checker agree on small histories, good ones and mutated ones.
 
-use kstore_nondet::Rng;
-use proptest::prelude::{ProptestConfig, any};
-use proptest::{prop_assert, prop_assert_eq, proptest};
-
 use super::brute::is_linearizable;
 use super::generate::{Setup, history};
 use crate::evidence::Evidence;
 use crate::history::{Call, History, OpReply, Outcome, Refusal, Reply};
 use crate::judge;
 use crate::linearize::linearize;
+use kstore_nondet::Rng;
+use proptest::prelude::{ProptestConfig, any};
+use proptest::{prop_assert, prop_assert_eq, proptest};
 
 /// Changes one call at random.
 fn spoil(history: &mut History, rng: &Rng) {

@@ -1,12 +1,11 @@
 //! Watch checks that need no timeline: Filter, Ordered, Unique, Atomic, and Bookmarkable as far as its own events show
 //! it.
 
-use std::collections::BTreeSet;
-
 use super::{Delivery, violation};
 use crate::describe;
 use crate::history::Watch;
 use crate::verdict::{Guarantee, Violation};
+use std::collections::BTreeSet;
 
 type WatchCheck = fn(&Watch, &[Delivery<'_>]) -> Option<Violation>;
 

@@ -5,12 +5,11 @@ mod alone;
 mod delivery;
 mod replayed;
 
-use delivery::Delivery;
-
 use crate::describe;
 use crate::history::{History, Watch};
 use crate::timeline::Timeline;
 use crate::verdict::{Guarantee, Violation};
+use delivery::Delivery;
 
 /// The first violation of each watch, in the order Filter, Ordered, Unique, Atomic, Bookmarkable, Resumable, IsCreate,
 /// Reliable, PrevKv, since later ones often follow from earlier ones. Without a timeline only the first five are

@@ -5,9 +5,8 @@
 mod definition;
 pub mod schema;
 
-pub use definition::{Column, Definition, Rule, Scale};
-
 use crate::Kind;
+pub use definition::{Column, Definition, Rule, Scale};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use schema::SchemaError;
 

@@ -2,14 +2,15 @@
 //! without changes waits until a reader demands it or [`Inbox`]'s longest delay has passed: most changes concern
 //! a few parts, and the others need not wake for each.
 
-use std::{sync::Arc, time::Duration};
-
+use crate::calls::revision;
+use crate::limits::MULTI_BUFFER;
 use kstore_informer::{Revision, SourceError};
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
-
-use crate::{calls::revision, limits::MULTI_BUFFER};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The buffered batches of one part, with the end of its stream.
 pub(super) struct Inbox {

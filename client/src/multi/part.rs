@@ -1,20 +1,18 @@
 //! [`SourcePart`]: the source of one informer on a shared stream.
 
-use std::sync::Arc;
-
+use super::Shared;
+use super::inbox::{InboxContent, Reader};
+use super::pump::Pump;
+use super::table::{PartId, RequestedStart};
+use crate::calls::wire;
+use crate::grpc::least;
+use crate::{Client, Source};
 use futures::stream;
 use kstore_informer::{
     Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision, SourceError, Start,
 };
+use std::sync::Arc;
 use tokio::sync::oneshot;
-
-use super::{
-    Shared,
-    inbox::{InboxContent, Reader},
-    pump::Pump,
-    table::{PartId, RequestedStart},
-};
-use crate::{Client, Source, calls::wire, grpc::least};
 
 /// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
 /// shared stream.

@@ -1,18 +1,18 @@
 //! [`Pump`]: the task that opens the shared stream and distributes its batches. It ends with the last part.
 
-use std::{collections::BTreeMap, sync::Arc};
-
+use super::Shared;
+use super::inbox::{Inbox, Reader};
+use super::table::{Plan, StreamMember};
+use crate::calls::wire;
+use crate::client::Batches;
+use crate::limits::MULTI_WARNING;
+use crate::{ApiError, Client};
 use futures::StreamExt;
 use kstore_informer::{Revision, SourceError};
 use kstore_proto::kstore::v1 as pb;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
-
-use super::{
-    Shared,
-    inbox::{Inbox, Reader},
-    table::{Plan, StreamMember},
-};
-use crate::{ApiError, Client, calls::wire, client::Batches, limits::MULTI_WARNING};
 
 /// The task of the shared stream.
 pub(super) struct Pump {

@@ -1,15 +1,13 @@
 //! [`Table`]: the parts, the request of each, and the next step of the pump. No I/O: the pump executes the
 //! plan.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
+use super::Selectors;
+use super::inbox::{Inbox, Reader};
 use kstore_informer::{Revision, SourceError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
-
-use super::{
-    Selectors,
-    inbox::{Inbox, Reader},
-};
 
 /// The id of a part. Ids rise in the order in which parts were added.
 pub(super) type PartId = u64;

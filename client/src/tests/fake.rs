@@ -1,17 +1,18 @@
 //! A fake gRPC server over a map: it implements none of Kubernetes' rules, only what the tests of the client
 //! need.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use futures::{StreamExt, stream, stream::BoxStream};
-use kstore_proto::kstore::v1::{self as pb, kstore_server::Kstore, kstore_server::KstoreServer};
+use crate::Client;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
+use kstore_proto::kstore::v1::{self as pb};
 use parking_lot::Mutex;
 use prost::Message;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::{Code, Request, Response, Status};
-
-use crate::Client;
 
 /// A call that reached the server.
 #[derive(Clone, Debug)]

@@ -1,25 +1,23 @@
 //! Tests of the client behind TLS, with certificates made for the test.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
-
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-    service::TowerToHyperService,
-};
+use super::fake::Fake;
+use super::pod;
+use crate::{ApiError, Client, Identity, Kubeconfig};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use k8s_openapi::api::core::v1::Pod;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::{
-    RootCertStore, ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::WebPkiClientVerifier,
-};
-use tokio::{net::TcpListener, task::JoinSet};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-
-use super::{fake::Fake, pod};
-use crate::{ApiError, Client, Identity, Kubeconfig};
 
 /// Ports of servers that are started again.
 #[path = "../../../tests/src/ports.rs"]

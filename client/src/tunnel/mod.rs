@@ -4,21 +4,19 @@
 mod request;
 mod stream;
 
-use std::{collections::BTreeMap, sync::Arc};
-
+use crate::client::bounded;
+use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
+use crate::{ApiError, Client};
 use kstore_proto::kstore::v1 as pb;
-use pb::{tunnel_down::Message as Down, tunnel_up::Message as Up};
-use tokio::sync::mpsc;
-use tonic::Streaming;
-
-use crate::{
-    ApiError, Client,
-    client::bounded,
-    limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS},
-};
+use pb::tunnel_down::Message as Down;
+use pb::tunnel_up::Message as Up;
 pub use request::{LogOptions, StreamKind, StreamRequest, Terminal};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use stream::{Flow, cost};
 pub use stream::{Incoming, NodeStream, StreamReader, StreamWriter};
+use tokio::sync::mpsc;
+use tonic::Streaming;
 
 /// The capacity of a stream's channel in messages. The channel is never full unless the server breaks the
 /// protocol.

@@ -1,19 +1,15 @@
 //! One stream on the node's side, with flow control. The proto file states its rule.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
+use super::{StreamRequest, TunnelSender};
+use crate::limits::{STREAM_FRAME_BYTES, STREAM_FRAME_COST, STREAM_WINDOW};
 use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::tunnel_up::Message as Up;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-
-use super::{StreamRequest, TunnelSender};
-use crate::limits::{STREAM_FRAME_BYTES, STREAM_FRAME_COST, STREAM_WINDOW};
 
 /// The cost of a message with this many bytes of data.
 pub(super) fn cost(bytes: usize) -> usize {

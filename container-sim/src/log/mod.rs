@@ -7,13 +7,12 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use printed::PrintedLines;
-pub use read::{LogQuery, LogReader, LogStep, LogStream};
-
 use crate::limits::LOG_LINES;
 use crate::script::LogScript;
 use crate::time::{between, go_duration, later};
 use jiff::Timestamp;
+pub use printed::PrintedLines;
+pub use read::{LogQuery, LogReader, LogStep, LogStream};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! The file system of a container as its programs see it: folders that every container has, mounted files, volumes, and
 //! the container's own [`Disk`]. Links are resolved here.
 
+use super::Environment;
+use super::builtin::absolute;
 use super::disk::{Content, Disk, DiskEntry};
 use super::work::PATH_WORK;
-use super::{Environment, builtin::absolute};
 use crate::limits::{DISK_BYTES, PATH_BYTES};
 use std::collections::BTreeSet;
 use std::sync::Arc;

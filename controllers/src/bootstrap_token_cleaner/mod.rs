@@ -8,14 +8,13 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::expiry;
-
 use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Object};
+pub(crate) use plan::expiry;
 use std::sync::Arc;
 
 const WORKERS: usize = 1;

@@ -9,8 +9,6 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claims::{is_reserved_for, reserved_pods};
-
 use crate::action::{Action, Propagation, Target};
 use crate::apply::Executor;
 use crate::caches::{LookupKey, Pods, ResourceClaims};
@@ -19,6 +17,7 @@ use crate::device_claims::{owner, used_by};
 use crate::resource::{gvr, resource_of};
 use crate::view::Pod;
 use claims::{Consumer, Release};
+pub(crate) use claims::{is_reserved_for, reserved_pods};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kstore_client::{ApiError, Obj};

@@ -2,8 +2,7 @@
 //! controllers.
 
 use crate::caches::{LookupKey, Sources, Watched, candidates};
-use crate::claim::ControlledObject as _;
-use crate::claim::controller_of;
+use crate::claim::{ControlledObject as _, controller_of};
 use crate::resource::resource_of;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};

@@ -11,13 +11,12 @@ mod cache;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cache::{ControllerRevisions, owner_of};
-
 use crate::action::{Action, Propagation, Target};
 use crate::claim::{ControlledObject, controller_of, controller_ref};
 use crate::object::Object;
 use crate::selector;
 use crate::template::{encoded, pruned_value};
+pub(crate) use cache::{ControllerRevisions, owner_of};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};

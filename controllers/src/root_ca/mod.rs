@@ -7,8 +7,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::ROOT_CA;
-
 use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
@@ -16,6 +14,7 @@ use crate::resource::resource_of;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Key};
+pub(crate) use plan::ROOT_CA;
 use std::sync::Arc;
 
 const WORKERS: usize = 2;

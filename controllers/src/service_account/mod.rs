@@ -7,8 +7,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::DEFAULT;
-
 use crate::apply::Executor;
 use crate::caches::{Caches, Sources, Watched};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
@@ -17,6 +15,7 @@ use crate::view::{self, Plain};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Informer, Key};
+pub(crate) use plan::DEFAULT;
 use std::sync::Arc;
 
 const WORKERS: usize = 2;

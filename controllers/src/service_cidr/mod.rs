@@ -14,11 +14,10 @@ use crate::view::Address;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+pub(crate) use plan::blocks;
 use plan::{Observed, is_deleting};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-pub(crate) use plan::blocks;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {

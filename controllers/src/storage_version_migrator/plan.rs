@@ -8,9 +8,8 @@ use crate::view::seconds;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kstore_api::kind;
-use kstore_api::meta;
 use kstore_api::resource::Resource as ResourceRow;
+use kstore_api::{kind, meta};
 use serde_json::{Value, json};
 
 /// Time after the creation of a migration in which its resource may still appear.

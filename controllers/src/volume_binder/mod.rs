@@ -16,12 +16,11 @@ mod fit;
 mod tests;
 mod volume;
 
-pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
-
 use crate::apply::Executor;
 use crate::caches::{Caches, LookupKey, Pods};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
+pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kstore_client::Obj;

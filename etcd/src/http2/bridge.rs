@@ -2,24 +2,23 @@
 //! router. The request body enters through [`Bridge`], and the response comes back as [`ResponsePart`]s, bounded by what the
 //! client takes.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
-
+use super::stream::{ResponseEnd, ResponsePart};
+use crate::budget::{BodyPermits, ConnectionBudget, StreamBudget};
+use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
+use crate::service::Service;
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use kstore_proto::MessageBoundary;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-
-use super::stream::{ResponseEnd, ResponsePart};
-use crate::budget::{BodyPermits, ConnectionBudget, StreamBudget};
-use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
-use crate::service::Service;
 
 /// Calls whose responses have large parts, for which budget is reserved before they are made.
 const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Maintenance/Snapshot"];

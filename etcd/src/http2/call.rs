@@ -1,19 +1,16 @@
 //! Calls that are answered on the connection's own task: reads and writes of keys, which are nearly all calls. They
 //! need no task, router or body stream.
 
-use std::sync::LazyLock;
-
+use crate::calls::MethodIndex;
+use crate::error::{self, EtcdError};
+use crate::limits::MESSAGE_BYTES;
+use crate::node::Node;
+use crate::{check as request_check, kv};
 use bytes::{Buf, Bytes};
 use kstore_store::{OpResult, Revision, Txn};
 use prost::Message;
+use std::sync::LazyLock;
 use tonic::Status;
-
-use crate::calls::MethodIndex;
-use crate::check as request_check;
-use crate::error::{self, EtcdError};
-use crate::kv;
-use crate::limits::MESSAGE_BYTES;
-use crate::node::Node;
 
 /// Size of a gRPC message prefix: the compression flag and the length.
 pub(super) const PREFIX: usize = 5;

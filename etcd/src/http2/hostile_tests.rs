@@ -1,20 +1,18 @@
 //! Tests with hostile clients, and bounds on the resources that they can use. `tests` has ordinary protocol errors.
 
-use std::sync::Arc;
-
+use super::*;
+use crate::budget::Budget;
+use crate::calls::Calls;
+use crate::http2::frame::WINDOW_MAX;
+use crate::node::Node;
 use axum::Router;
 use kstore_nondet::Nondet;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op};
 use kstore_store::{Config, Op, Store, Txn};
 use proptest::prelude::*;
 use prost::Message;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-
-use super::*;
-use crate::budget::Budget;
-use crate::calls::Calls;
-use crate::http2::frame::WINDOW_MAX;
-use crate::node::Node;
 
 /// Whether a client reads the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Decoding of header blocks (HPACK, RFC 7541). A block can refer to fields of earlier blocks by their index in a
 //! table, so every block must be decoded, even for refused streams. Pure.
 
-use std::collections::VecDeque;
-
 use super::huffman;
+use std::collections::VecDeque;
 
 /// Size of the dynamic table, as the standard counts it, without another setting.
 const TABLE_BYTES: usize = 4_096;

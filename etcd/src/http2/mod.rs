@@ -19,17 +19,15 @@ mod request_head;
 mod stream;
 mod watch;
 
+use crate::service::Service;
+use bytes::{Buf, BytesMut};
+use connection::Connection;
+use frame::PREFACE;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
-
-use crate::service::Service;
-use connection::Connection;
-use frame::PREFACE;
 
 /// A connection whose protocol was detected.
 pub(crate) enum DetectedProtocol<T> {

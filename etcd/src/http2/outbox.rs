@@ -1,8 +1,6 @@
 //! The outbox of a connection: frames in sending order, bounded by the client's windows and by the outbox's size. No
 //! I/O.
 
-use tonic::Status;
-
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
@@ -11,6 +9,7 @@ use crate::budget::{Budget, ConnectionBudget};
 use crate::codec::{KvResponse, Sink};
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
+use tonic::Status;
 
 /// Encoded frames that wait to be written, with the connection's flow control.
 #[derive(Debug)]

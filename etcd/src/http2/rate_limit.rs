@@ -1,9 +1,8 @@
 //! A rate limit on expensive client behaviour: each event that costs the server more than the client takes a token, and
 //! tokens are refilled over time. Pure: the caller passes the time.
 
-use tokio::time::Instant;
-
 use crate::limits::{ABUSE_TOKENS, ABUSE_TOKENS_PER_SECOND};
+use tokio::time::Instant;
 
 /// A token bucket.
 #[derive(Debug)]

@@ -1,11 +1,10 @@
 //! Parsing of a request's headers: the fields that decide how the request is handled. Pure.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
-use tonic::Status;
-
 use super::call::Method;
 use super::watch;
 use crate::error;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
+use tonic::Status;
 
 /// The request that is being parsed, field by field.
 #[derive(Debug, Default)]

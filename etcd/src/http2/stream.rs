@@ -1,17 +1,15 @@
 //! State of one stream: the received request, and the data that waits to be sent. It creates no frames.
 
-use std::collections::VecDeque;
-
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
-use tokio::time::Instant;
-use tonic::Status;
-
 use super::bridge::Bridge;
 use super::call::Method;
 use crate::budget::{BodyPermits, BudgetPermits};
 use crate::calls::CallStart;
 use crate::limits::STALLED_AFTER;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use std::collections::VecDeque;
+use tokio::time::Instant;
+use tonic::Status;
 
 /// One stream of a connection.
 pub(super) struct Stream {

@@ -1,22 +1,20 @@
 //! Tests of the connection on the level of frames, with clients that break rules. The crate's other tests use ordinary
 //! clients.
 
-use std::sync::Arc;
-
-use axum::Router;
-use kstore_nondet::Nondet;
-use kstore_proto::etcd::etcdserverpb::{self as pb, RangeResponse};
-use kstore_store::{Config, Store};
-use prost::Message;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio_util::sync::CancellationToken;
-
 use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
 use super::{DetectedProtocol, detect_protocol};
 use crate::budget::Budget;
 use crate::calls::Calls;
 use crate::node::Node;
 use crate::service::Service;
+use axum::Router;
+use kstore_nondet::Nondet;
+use kstore_proto::etcd::etcdserverpb::{self as pb, RangeResponse};
+use kstore_store::{Config, Store};
+use prost::Message;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio_util::sync::CancellationToken;
 
 /// A client that writes raw frames.
 struct Client {

@@ -1,14 +1,5 @@
 //! A watch stream: a task that decodes the client's requests and passes on the session's responses.
 
-use std::sync::Arc;
-
-use bytes::{Buf, Bytes, BytesMut};
-use futures::stream;
-use kstore_proto::etcd::etcdserverpb::WatchRequest;
-use prost::Message;
-use tokio::sync::Semaphore;
-use tonic::Status;
-
 use super::bridge::{Bridge, PartSender, RequestBody};
 use super::call::{self, PREFIX};
 use super::stream::{ResponseEnd, ResponsePart};
@@ -16,6 +7,13 @@ use crate::budget::StreamBudget;
 use crate::limits::ANSWER_BYTES;
 use crate::node::Node;
 use crate::watch::{Requests, Session};
+use bytes::{Buf, Bytes, BytesMut};
+use futures::stream;
+use kstore_proto::etcd::etcdserverpb::WatchRequest;
+use prost::Message;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tonic::Status;
 
 /// The path of the Watch method.
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
@@ -85,7 +83,8 @@ fn message(buffer: &mut BytesMut) -> Result<Option<WatchRequest>, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kstore_proto::etcd::etcdserverpb::{WatchCancelRequest, watch_request::RequestUnion};
+    use kstore_proto::etcd::etcdserverpb::WatchCancelRequest;
+    use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
 
     #[test]
     fn requests_decode_however_they_are_split() {

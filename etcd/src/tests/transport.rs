@@ -88,9 +88,9 @@ async fn an_alarm_fails_the_health_pages_unless_excluded() {
 
 #[tokio::test]
 async fn health_is_also_served_over_grpc() {
-    use tonic_health::pb::{
-        HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
-    };
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_check_response::ServingStatus;
+    use tonic_health::pb::health_client::HealthClient;
     let server = Server::start().await;
     let mut client = HealthClient::new(server.channel.clone());
     let answer = client.check(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();

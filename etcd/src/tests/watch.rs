@@ -2,9 +2,9 @@
 
 use super::*;
 use futures::stream;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
 use kstore_proto::etcd::etcdserverpb::{
     WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
-    watch_request::RequestUnion,
 };
 use kstore_store::Revision;
 use tokio::sync::mpsc;

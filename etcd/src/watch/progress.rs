@@ -4,9 +4,8 @@
 //! Every watch covers the reported revision, and it is not below anything that the stream has sent: clients take it for
 //! the current revision, which must not go back.
 
-use std::collections::BTreeMap;
-
 use kstore_store::Revision;
+use std::collections::BTreeMap;
 
 /// Progress of one watch.
 #[derive(Debug)]

@@ -1,12 +1,11 @@
 //! Encoding of watch responses as gRPC messages, directly from the stored form of versions. Responses that are too
 //! large for a client are split into fragments. Pure.
 
+use crate::codec::{self, Sink, kv_size, message_size, number, prefix, write_kv};
+use crate::limits::MESSAGE_BYTES;
 use kstore_proto::etcd::etcdserverpb::{ResponseHeader, WatchResponse};
 use kstore_store::{Event, EventKind};
 use prost::Message;
-
-use crate::codec::{self, Sink, kv_size, message_size, number, prefix, write_kv};
-use crate::limits::MESSAGE_BYTES;
 
 // Field numbers of a response and of an event.
 const EVENTS: u32 = 11;
@@ -103,13 +102,11 @@ fn cut(sizes: impl Iterator<Item = usize>, base: usize, limit: usize) -> Vec<Fra
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use kstore_proto::etcd::mvccpb;
-    use kstore_store::{KeyValue, Revision, Stamp};
-
     use super::*;
     use crate::convert;
+    use kstore_proto::etcd::mvccpb;
+    use kstore_store::{KeyValue, Revision, Stamp};
+    use std::sync::Arc;
 
     fn kv(key: &str, bytes: usize) -> Arc<KeyValue> {
         let stamp = Stamp { mod_revision: Revision(7), version: 1, ..Stamp::default() };

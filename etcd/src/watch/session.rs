@@ -1,26 +1,23 @@
 //! A watch stream: handles its requests in order, and merges the responses of its watches into one order. The store
 //! waits for events.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
-use futures::stream::{AbortHandle, Abortable, BoxStream, SelectAll, abortable};
-use futures::{FutureExt, StreamExt};
-use kstore_proto::etcd::etcdserverpb::{
-    WatchCreateRequest, WatchRequest, WatchResponse, watch_create_request::FilterType,
-    watch_request::RequestUnion,
-};
-use kstore_store::{Events, KeyRange, Revision, WatchError, WatchHandle, Watcher};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tonic::Status;
-
 use super::progress::Progress;
 use super::response;
 use super::subscription::{Subscription, SubscriptionStep};
 use crate::error::{self, EtcdError};
 use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
 use crate::node::{Node, WatchStream};
+use bytes::Bytes;
+use futures::stream::{AbortHandle, Abortable, BoxStream, SelectAll, abortable};
+use futures::{FutureExt, StreamExt};
+use kstore_proto::etcd::etcdserverpb::watch_create_request::FilterType;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
+use kstore_proto::etcd::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
+use kstore_store::{Events, KeyRange, Revision, WatchError, WatchHandle, Watcher};
+use std::collections::BTreeMap;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tonic::Status;
 
 /// The watch id of responses that concern no watch, or all of them.
 const ALL: i64 = -1;
@@ -349,14 +346,13 @@ async fn tick(ticks: &mut Option<Interval>) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::limits::WATCHES;
     use futures::stream;
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
     use prost::Message;
     use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::limits::WATCHES;
 
     #[tokio::test]
     async fn watches_of_all_streams_are_bounded() {

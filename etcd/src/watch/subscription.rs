@@ -1,13 +1,11 @@
 //! One watch of a stream: the store's watcher under its watch id. History is gathered into larger responses. Later
 //! events are passed on revision by revision, unless the client is slow.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
+use crate::limits::{HISTORY_BYTES, HISTORY_REVISIONS};
 use futures::stream::Stream;
 use kstore_store::{Batch, Events, Revision, WatchError, Watcher};
-
-use crate::limits::{HISTORY_BYTES, HISTORY_REVISIONS};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// One step of a watch.
 #[derive(Debug)]

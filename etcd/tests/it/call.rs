@@ -1,13 +1,14 @@
 //! A unary call as a value, and its response as text. Values that differ between two servers are replaced: ids, terms,
 //! sizes, and fields that etcd 3.5 does not have.
 
-use std::fmt::Debug;
-
 use kstore_proto::etcd::authpb::Permission;
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, auth_client::AuthClient, cluster_client::ClusterClient, kv_client::KvClient,
-    lease_client::LeaseClient, maintenance_client::MaintenanceClient,
-};
+use kstore_proto::etcd::etcdserverpb::auth_client::AuthClient;
+use kstore_proto::etcd::etcdserverpb::cluster_client::ClusterClient;
+use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::lease_client::LeaseClient;
+use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+use std::fmt::Debug;
 use tonic::Status;
 use tonic::transport::Channel;
 

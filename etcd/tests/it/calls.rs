@@ -1,9 +1,10 @@
 //! Scripted calls whose responses are compared: the rules that clients rely on, and the errors.
 
-use kstore_proto::etcd::etcdserverpb::{self as pb, compare::TargetUnion, request_op::Request};
-
 use crate::call::Call;
 use crate::comparison::Comparison;
+use kstore_proto::etcd::etcdserverpb::compare::TargetUnion;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
 
 pub(crate) fn put(key: &'static str, value: &'static str) -> pb::PutRequest {
     pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() }

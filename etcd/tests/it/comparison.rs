@@ -1,13 +1,12 @@
 //! A real etcd and kstore side by side. Both start empty and get the same calls, so their revisions stay equal.
 
+use crate::call::Call;
+use crate::etcd_process::EtcdProcess;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
-
-use crate::call::Call;
-use crate::etcd_process::EtcdProcess;
 
 /// A kstore server.
 pub(crate) struct KstoreServer {

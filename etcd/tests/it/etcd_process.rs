@@ -1,12 +1,10 @@
 //! A real etcd on free loopback ports, with its data in a temporary directory. Killed when dropped.
 
+use crate::ports;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
 use tempfile::TempDir;
-
-use crate::ports;
 
 /// The path of an etcd program. If it is missing, prints so and returns none, or panics if the tests must not be
 /// skipped.

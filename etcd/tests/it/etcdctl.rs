@@ -1,10 +1,9 @@
 //! etcdctl against both servers: the same commands print the same text, except server-specific values.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use crate::comparison::Comparison;
 use crate::etcd_process::tool;
+use std::io::Write as _;
+use std::process::Stdio;
 
 /// Command lines; the text after ` < ` is the standard input.
 const SCRIPT: &[&str] = &[

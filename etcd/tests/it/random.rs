@@ -1,14 +1,15 @@
 //! Random calls from a seed, over few keys, so that they interact. Each seed makes one long history.
 
-use kstore_proto::etcd::etcdserverpb::{self as pb, compare::TargetUnion, request_op::Request};
+use crate::call::Call;
+use crate::calls::op;
+use crate::comparison::Comparison;
+use kstore_proto::etcd::etcdserverpb::compare::TargetUnion;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
 use kstore_store::SortTarget;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-
-use crate::call::Call;
-use crate::calls::op;
-use crate::comparison::Comparison;
 
 /// Calls per seed.
 const CALLS: usize = 1_500;

@@ -1,13 +1,11 @@
 //! A snapshot of kstore that etcdctl saves, etcdutl restores, and etcd serves.
 
-use std::path::Path;
-
-use kstore_proto::etcd::etcdserverpb as pb;
-
 use crate::call::Call;
 use crate::calls::{delete, put, range};
 use crate::comparison::{Comparison, KstoreServer, connect};
 use crate::etcd_process::{EtcdProcess, program, tool};
+use kstore_proto::etcd::etcdserverpb as pb;
+use std::path::Path;
 
 /// A history with every kind of change, compacted in its middle.
 fn history() -> Vec<Call> {

@@ -1,26 +1,25 @@
 //! Watch streams of both servers with the same script. After each step both must have sent the same events per watch,
 //! one by one, since their grouping into responses may differ.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
+use crate::call::Call;
+use crate::calls::{delete, put};
+use crate::comparison::Comparison;
+use crate::random;
 use futures::stream;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
 use kstore_proto::etcd::etcdserverpb::{
     self as pb, WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
-    watch_client::WatchClient, watch_request::RequestUnion,
 };
 use kstore_proto::etcd::mvccpb;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tonic::transport::Channel;
-
-use crate::call::Call;
-use crate::calls::{delete, put};
-use crate::comparison::Comparison;
-use crate::random;
 
 /// Time to wait for both servers to agree: reached only if they do not, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,16 +1,13 @@
 //! [`Cache`]: the current objects and an undo log of recent changes. The undo log shares its batches with the
 //! subscribers and is bounded in number and in age.
 
-use std::{collections::VecDeque, sync::Arc};
-
+use crate::cache::indexer::{Batch, Indexer};
+use crate::limits::{UNDO_AGE, UNDO_CHANGES};
+use crate::reflector::CacheUpdate;
+use crate::{Object, Revision};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use tokio::time::Instant;
-
-use crate::{
-    Object, Revision,
-    cache::indexer::{Batch, Indexer},
-    limits::{UNDO_AGE, UNDO_CHANGES},
-    reflector::CacheUpdate,
-};
 
 /// Cached objects of an informer, with an undo log that reconstructs recent revisions.
 pub(crate) struct Cache<T> {

@@ -1,9 +1,13 @@
 //! [`Index`], the handle that declares and reads a secondary index, and [`IndexState`], which maps each value
 //! to the slots of its objects. An update that keeps an object's values costs the index nothing.
 
-use std::{any::Any, borrow::Borrow, cmp::Ordering, sync::Arc};
-
-use crate::{Object, cache::objects::SortedSlots, cache::sorted::Sorted};
+use crate::Object;
+use crate::cache::objects::SortedSlots;
+use crate::cache::sorted::Sorted;
+use std::any::Any;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 

@@ -1,14 +1,13 @@
 //! [`Indexer`]: the cached objects and their indexes, updated by batches. Pure: no lock, no I/O.
 
-use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
-
-use crate::{
-    Frame, Index, Key, Object, Revision, Undecodable,
-    cache::index::{AnyIndex, IndexState},
-    cache::objects::Objects,
-    limits::MAX_UNDECODABLE,
-    reflector::whole::CompleteState,
-};
+use crate::cache::index::{AnyIndex, IndexState};
+use crate::cache::objects::Objects;
+use crate::limits::MAX_UNDECODABLE;
+use crate::reflector::whole::CompleteState;
+use crate::{Frame, Index, Key, Object, Revision, Undecodable};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Change of one key in the cache, with the old and the new object. The two are never the same state.
 #[derive(Debug)]

@@ -5,11 +5,14 @@
 //! maps keys to slots, a [`Sorted`] list has the slots in key order, and indexes store slots too, so an update
 //! touches none of them. Only the object stores its key: there is one key in memory per object.
 
-use std::{cmp::Ordering, hash::BuildHasher, sync::Arc};
-
+use crate::cache::slots::Slots;
+use crate::cache::sorted::Sorted;
+use crate::cache::table::Table;
+use crate::{Key, Object};
 use kstore_nondet::FixedState;
-
-use crate::{Key, Object, cache::slots::Slots, cache::sorted::Sorted, cache::table::Table};
+use std::cmp::Ordering;
+use std::hash::BuildHasher;
+use std::sync::Arc;
 
 /// Objects that are copied together while a view is alive; each costs a reference count in another cache
 /// line.

@@ -6,7 +6,8 @@
 //! not know what it is sorted by: the caller compares an entry with the searched one. So a list of slots needs
 //! no copy of the keys that its objects have. Suits up to a million entries.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Persistent sorted list with runs of at most `RUN` entries: large enough for a short top vector, small
 /// enough that a copy costs a microsecond. Runs are never empty.

@@ -1,8 +1,9 @@
 //! [`View`]: an immutable, consistent state of a cache at one revision. It blocks no other reader or writer.
 
-use std::{borrow::Borrow, sync::Arc};
-
-use crate::{Index, Key, Object, Revision, cache::indexer::Indexer};
+use crate::cache::indexer::Indexer;
+use crate::{Index, Key, Object, Revision};
+use std::borrow::Borrow;
+use std::sync::Arc;
 
 /// A consistent view of an informer's cache. Taking one is cheap; while it exists, the cache copies what it
 /// changes.

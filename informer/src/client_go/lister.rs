@@ -1,8 +1,7 @@
 //! [`Lister`]: a read-only handle to an informer's cache. For code that should not subscribe, wait or stop.
 
-use std::sync::Arc;
-
 use crate::{Informer, Key, Object, View};
+use std::sync::Arc;
 
 /// Reads a cache as of each call. For consistent reads take a [`Lister::view`].
 pub struct Lister<T>(Informer<T>);

@@ -1,12 +1,10 @@
 //! Tests of retries after conflicts.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use proptest::prelude::*;
-use tokio::time::Instant;
-
 use super::*;
 use crate::testing::{FakeKind, FakeStore, Sample, StoreError};
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::Instant;
 
 /// A kind with a second writer, which wins the first `overtakes` races.
 struct ConcurrentWriter {

@@ -1,21 +1,14 @@
 //! [`Context`]: the input of one reconcile run (key, causes, attempt), and the record of the writes that the
 //! run made.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
-
-use parking_lot::Mutex;
-use tokio::time::timeout;
-
 use super::own_writes::Fences;
-use crate::{
-    Causes, Cut, CutError, Informer, Key, KeyLease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
-};
+use crate::limits::OWN_WRITE_DEADLINE;
+use crate::{Causes, Cut, CutError, Informer, Key, KeyLease, Object, Revision, snapshot};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::time::timeout;
 
 fn floor(causes: &Causes, written: Revision) -> Arc<AtomicU64> {
     let newest = causes.revisions().last().copied().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! [`Failure`]: the error of a reconcile run together with its retry policy.
 
-use std::{fmt::Display, time::Duration};
+use std::fmt::Display;
+use std::time::Duration;
 
 /// Error of a reconcile run with its retry policy. `?` converts any error into [`Failure::Retry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

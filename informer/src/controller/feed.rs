@@ -6,26 +6,21 @@
 //! cancel such changes out, and the controller would never re-examine the conclusion that a run drew from
 //! that state. The queue merges equal keys.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
-
-use futures::{FutureExt, future::BoxFuture};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout_at},
-};
-use tokio_util::sync::CancellationToken;
-
-use super::{Controller, metrics::ControllerMetrics};
+use super::Controller;
+use super::metrics::ControllerMetrics;
+use crate::limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING};
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
-    Status, Subscription, TaskGroup,
-    limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING},
-    status,
+    Status, Subscription, TaskGroup, status,
 };
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 /// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
 const EVERY_CHANGE: Delivery = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };

@@ -1,10 +1,9 @@
 //! [`ControllerMetrics`]: the metrics of one controller, with the names of controller-runtime.
 
-use std::{sync::Arc, time::Duration};
-
-use parking_lot::Mutex;
-
 use crate::metrics::{Collect, Histogram, Metric, Page};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
 
 const TOTAL: Metric =
     Metric::counter("controller_runtime_reconcile_total", "Total number of reconciles by result");

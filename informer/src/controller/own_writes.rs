@@ -7,17 +7,11 @@
 //! older. A fence waits for the cache of the written kind. A run that reads several caches at one revision needs
 //! more: the slowest cache may still be behind the write, and the common revision with it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
-
+use crate::limits::{OWN_WRITE_DEADLINE, WRITTEN_KEYS};
+use crate::{Informer, Key, KeyLease, Object, Revision, Revisions, Ticket, Verdict};
 use parking_lot::Mutex;
-
-use crate::{
-    Informer, Key, KeyLease, Object, Revision, Revisions, Ticket, Verdict,
-    limits::{OWN_WRITE_DEADLINE, WRITTEN_KEYS},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 /// The newest write to the objects of one informer's cache.
 #[derive(Clone)]

@@ -1,25 +1,21 @@
 //! [`Worker`]: takes keys from the queue, runs the reconcile function, and reports the result to the queue.
 
-use std::{
-    fmt::Display,
-    future::Future,
-    panic::AssertUnwindSafe,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
-
-use futures::{FutureExt, future::BoxFuture};
+use super::metrics::{ControllerMetrics, RunOutcome};
+use super::own_writes::{PendingWrites, WrittenRevisions};
+use super::{Action, Context, Controller, Failure, IntoFailure};
+use crate::limits::LOUD_ATTEMPTS;
+use crate::{Key, Queue, Revision, Verdict};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, field};
-
-use super::{
-    Action, Context, Controller, Failure, IntoFailure,
-    metrics::{ControllerMetrics, RunOutcome},
-    own_writes::PendingWrites,
-    own_writes::WrittenRevisions,
-};
-use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
 /// Error of a run, of which a worker shows only the text.
 type RunError = Failure<Box<dyn Display + Send>>;

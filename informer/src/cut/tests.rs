@@ -1,17 +1,15 @@
 //! Tests of views, past views and snapshots against the history of the store.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
+use super::{CutError, snapshot};
+use crate::testing::{Chaos, FakeKind, FakeStore, Sample};
+use crate::{Builder, Index, Informer, Key, Object, Revision, View, ViewError};
 use kstore_nondet::Rng;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{advance, timeout};
 use tokio_util::sync::CancellationToken;
-
-use super::{CutError, snapshot};
-use crate::{
-    Builder, Index, Informer, Key, Object, Revision, View, ViewError,
-    testing::{Chaos, FakeKind, FakeStore, Sample},
-};
 
 fn by_tag() -> Index<Sample, String> {
     Index::new(|sample: &Sample, emit: &mut dyn FnMut(String)| sample.tags.iter().cloned().for_each(emit))

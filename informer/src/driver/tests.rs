@@ -1,13 +1,10 @@
 //! Tests of the driver's waits. They do not check log output, because other tests of the process share the
 //! log.
 
-use tokio::time::advance;
-
 use super::*;
-use crate::{
-    Builder,
-    testing::{FakeStore, Fault, FaultScript, Sample},
-};
+use crate::Builder;
+use crate::testing::{FakeStore, Fault, FaultScript, Sample};
+use tokio::time::advance;
 
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_initial_state_is_warned_about_every_ten_seconds() {

@@ -1,26 +1,18 @@
 //! Tests of finalizers over a store that removes a deleted object when its list is empty.
 
-use std::{
-    collections::BTreeSet,
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
+use super::*;
+use crate::testing::{Chaos, FakeKind, FakeStore, StoreError, Stored};
+use crate::{Builder, Controller, Key};
 use futures::FutureExt;
 use kstore_nondet::{Nondet, Rng};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-use super::*;
-use crate::{
-    Builder, Controller, Key,
-    testing::{Chaos, FakeKind, FakeStore, StoreError, Stored},
-};
 
 const OURS: &str = "example.com/ours";
 

@@ -9,12 +9,13 @@
 //! segments than positions. Each segment has at most one merged entry per key and a bounded list of unmerged
 //! batches.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use crate::{
-    Delta, Object, cache::indexer::Batch, hub::BacklogSize, hub::delta_fifo::DeltaFifo,
-    limits::UNMERGED_CHANGES,
-};
+use crate::cache::indexer::Batch;
+use crate::hub::BacklogSize;
+use crate::hub::delta_fifo::DeltaFifo;
+use crate::limits::UNMERGED_CHANGES;
+use crate::{Delta, Object};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Position of a subscriber in the backlog: the subscriber has read every change before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,11 +2,10 @@
 //! entry for each live object and for each deletion that a reader has not seen. Pure. Draining it yields
 //! [`Delta`]s.
 
-use std::sync::Arc;
-
+use crate::cache::indexer::Change;
+use crate::{Key, Object};
 use kstore_nondet::HashMap;
-
-use crate::{Key, Object, cache::indexer::Change};
+use std::sync::Arc;
 
 /// Change of an object, as one subscriber sees it. For each key the sequence is `Added`, any number of
 /// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A

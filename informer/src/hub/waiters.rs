@@ -1,10 +1,9 @@
 //! [`Waiters`]: tasks and guards that wait for revisions of one cache. Pure; the senders wake tasks.
 
-use std::{any::Any, collections::BTreeMap};
-
-use tokio::sync::oneshot;
-
 use crate::Revision;
+use std::any::Any;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
 
 /// A guard that is kept until a revision is reached; dropping it signals its owner.
 pub(crate) type HeldGuard = Box<dyn Any + Send>;

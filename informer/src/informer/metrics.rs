@@ -1,16 +1,11 @@
 //! Metrics of an informer in a [`Registry`]. Requests to the source are counted here; the other values are
 //! read from the informer.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU64, Ordering},
-};
-
-use crate::{
-    Object, Status,
-    metrics::{Collect, Metric, Page, Registry},
-    shared::Shared,
-};
+use crate::metrics::{Collect, Metric, Page, Registry};
+use crate::shared::Shared;
+use crate::{Object, Status};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 const OBJECTS: Metric = Metric::gauge("informer_objects", "Objects in the cache");
 const REVISION: Metric = Metric::gauge("informer_store_resource_version", "Resource version of the cache");
@@ -55,15 +50,11 @@ impl<T: Object> Collect for Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio_util::sync::CancellationToken;
-
     use super::*;
-    use crate::{
-        Builder, SourceError,
-        testing::{FakeStore, Sample},
-    };
+    use crate::testing::{FakeStore, Sample};
+    use crate::{Builder, SourceError};
+    use std::time::Duration;
+    use tokio_util::sync::CancellationToken;
 
     fn page(registry: &Registry) -> String {
         let mut page = String::new();

@@ -1,20 +1,20 @@
 //! Tests of informers against a model: for every source behaviour, the cache is a true past state and ends as
 //! the store is.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
-use kstore_nondet::Rng;
-use parking_lot::Mutex;
-use proptest::prelude::*;
-use tokio::time::{Instant, advance, timeout};
-use tokio_util::sync::CancellationToken;
-
+use crate::limits::{UNDO_AGE, UNDO_CHANGES};
+use crate::testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, Sample};
 use crate::{
     Builder, Capabilities, Delta, DynListerWatcher, Frames, Index, Informer, Key, ListRequest, ListerWatcher,
     Object, Page, ReadAt, Revision, SourceError, Start, Status, Subscription, ViewError,
-    limits::{UNDO_AGE, UNDO_CHANGES},
-    testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, Sample},
 };
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, advance, timeout};
+use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,13 +1,13 @@
 //! Decoding of watch lines and list bodies into frames and pages. Pure. Each object is decoded from its own
 //! bytes directly into the cached type; fields that the type does not name are skipped and never stored.
 
-use std::{borrow::Cow, sync::Arc};
-
+use super::refusal::Status;
+use super::versions::Versions;
+use crate::{Continue, Frame, Key, Object, Page, Revision, SourceError, Undecodable};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use super::{refusal::Status, versions::Versions};
-use crate::{Continue, Frame, Key, Object, Page, Revision, SourceError, Undecodable};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The JSON of one object, passed to a decode function.
 pub struct Raw<'a> {

@@ -1,15 +1,17 @@
 //! The client of kube-rs as a [`Transport`], and the sources of its types.
 
-use std::sync::Arc;
-
-use futures::{FutureExt, future::BoxFuture};
+use super::request::ResourcePath;
+use super::{Kube, KubeSource, Raw, ResponseBody, Transport};
+use crate::SourceError;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use kube_client::{Client, client::Body, core::Resource};
+use kube_client::Client;
+use kube_client::client::Body;
+use kube_client::core::Resource;
 use serde::de::DeserializeOwned;
-
-use super::{Kube, KubeSource, Raw, ResponseBody, Transport, request::ResourcePath};
-use crate::SourceError;
+use std::sync::Arc;
 
 impl Transport for Client {
     fn send(&self, request: Request<()>) -> BoxFuture<'static, Result<Response<ResponseBody>, SourceError>> {

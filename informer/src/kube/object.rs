@@ -1,10 +1,8 @@
 //! [`Kube`]: wrapper for objects of kube-rs or k8s-openapi in an informer.
 
-use std::ops::Deref;
-
-use kube_client::core::Resource;
-
 use crate::{Key, Object, Revision};
+use kube_client::core::Resource;
+use std::ops::Deref;
 
 /// A Kubernetes object with its key and revision. Dereferences to the object.
 #[derive(Clone, Debug)]

@@ -1,10 +1,8 @@
 //! Mapping of unsuccessful responses to [`SourceError`], from HTTP codes and `metav1.Status`. Pure.
 
-use std::time::Duration;
-
-use serde::Deserialize;
-
 use crate::SourceError;
+use serde::Deserialize;
+use std::time::Duration;
 
 /// The fields of a `metav1.Status` that the mapping reads.
 #[derive(Debug, Default, Deserialize)]

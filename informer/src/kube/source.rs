@@ -1,32 +1,24 @@
 //! [`KubeSource`]: the objects of one Kubernetes API resource as a source for an informer.
 
-use std::{
-    fmt::Display,
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
-use http::{Request, Response, header};
-use http_body_util::{BodyExt, Limited};
-use tokio::time::{Instant, timeout};
-
-use super::{
-    Raw, ResponseBody, Transport,
-    decode::{Decode, Decoder},
-    refusal::{Status, retry_after},
-    request::{ApiRequest, ResourcePath},
-    stream::Watch,
-    versions::Versions,
-};
+use super::decode::{Decode, Decoder};
+use super::refusal::{Status, retry_after};
+use super::request::{ApiRequest, ResourcePath};
+use super::stream::Watch;
+use super::versions::Versions;
+use super::{Raw, ResponseBody, Transport};
+use crate::limits::{KUBE_ANSWER, KUBE_LIST, KUBE_REFUSAL, KUBE_WATCH, KUBE_WATCH_GRACE};
 use crate::{
     Capabilities, Capability, Domain, Frames, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
     Revisions, SourceError, Start,
-    limits::{KUBE_ANSWER, KUBE_LIST, KUBE_REFUSAL, KUBE_WATCH, KUBE_WATCH_GRACE},
 };
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use std::fmt::Display;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
 
 /// List and watch of one Kubernetes API resource; all namespaces by default.
 ///

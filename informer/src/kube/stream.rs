@@ -2,24 +2,16 @@
 //! revision that several objects share may be split over batches. [`LineSplitter`] splits chunks into lines: a line
 //! within one chunk is a slice of it; the parts of a line that spans chunks are copied together.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
+use super::ResponseBody;
+use super::decode::{Decoder, WatchLine};
+use crate::limits::{KUBE_INITIAL_SILENCE, KUBE_LINE};
+use crate::{Capability, Frame, Frames, Object, Revision, SourceError};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::{Instant, timeout_at};
-
-use super::{
-    ResponseBody,
-    decode::{Decoder, WatchLine},
-};
-use crate::{
-    Capability, Frame, Frames, Object, Revision, SourceError,
-    limits::{KUBE_INITIAL_SILENCE, KUBE_LINE},
-};
 
 /// An open watch.
 pub(super) struct Watch<T> {

@@ -1,11 +1,10 @@
 //! [`Transport`]: sends the requests of a source.
 
+use crate::SourceError;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-
-use crate::SourceError;
 
 /// The body of a response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, std::io::Error>;

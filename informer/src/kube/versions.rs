@@ -1,18 +1,13 @@
 //! [`Versions`]: maps a server's `resourceVersion`s to revisions and back. Numeric versions stay unchanged.
 //! After the first non-numeric version the source assigns its own numbers and remembers the version of each.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
-
+use crate::Revision;
+use crate::limits::KUBE_VERSIONS;
 use kstore_nondet::HashMap;
 use parking_lot::Mutex;
-
-use crate::{Revision, limits::KUBE_VERSIONS};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first assigned number, above every numeric version that the server may have sent before.
 const OWN: u64 = 1 << 62;

@@ -1,13 +1,13 @@
 //! [`Candidate`]: one candidate's knowledge of the lease, and the rules that decide its next action. Pure:
 //! both clocks are arguments.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-use tokio::time::Instant;
-
-use super::{LeaseRecord, lease::micros, options::ElectorOptions};
+use super::LeaseRecord;
+use super::lease::micros;
+use super::options::ElectorOptions;
 use crate::Revision;
+use jiff::Timestamp;
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) struct Candidate {
     identity: String,

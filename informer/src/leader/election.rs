@@ -1,13 +1,13 @@
 //! [`Election`]: one candidate's view of the election, for health checks, metrics and logs. It decides
 //! nothing.
 
-use std::{fmt, sync::Arc, time::Duration};
-
-use parking_lot::Mutex;
-use tokio::time::Instant;
-
 use super::options::ElectorOptions;
 use crate::metrics::{Collect, Metric, Page, Registry};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 const STATUS: Metric = Metric::gauge("leader_election_master_status", "1 while this candidate leads, else 0");
 const SLOW_PATHS: Metric =

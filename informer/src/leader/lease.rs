@@ -3,11 +3,11 @@
 //! `coordination.k8s.io` Lease, so that other implementations can compete for the same lease. The rules of
 //! the election are in `candidate`.
 
-use std::{fmt, future::Future, time::Duration};
-
-use jiff::Timestamp;
-
 use crate::Revision;
+use jiff::Timestamp;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
 
 /// Content of a lease: the fields of a `coordination.k8s.io` Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! [`ElectorOptions`]: identity and durations of a candidate, and their validation. Pure.
 
-use std::time::Duration;
-
 use crate::limits::{LEASE_DURATION, LEASE_JITTER, LEASE_RETRY, RENEW_DEADLINE};
+use std::time::Duration;
 
 /// Identity and durations of a candidate. All candidates for one lease should use the same durations; waiting
 /// candidates respect the duration that the holder stored.

@@ -2,9 +2,11 @@
 //! own thread, because the executor's threads may be blocked, and in real time, because other candidates wait
 //! in real time.
 
-use std::{fmt, process::abort, sync::Arc, thread, time::Duration};
-
 use parking_lot::{Condvar, Mutex};
+use std::process::abort;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, thread};
 
 /// Action for a leader whose work still runs when its lease is about to expire. It fires after the renew
 /// deadline and the grace, halfway between them and the end of the lease. Off unless passed to an elector.
@@ -107,13 +109,12 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use kstore_nondet::Nondet;
-    use tokio_util::sync::CancellationToken;
-
     use super::*;
-    use crate::{Elector, ElectorOptions, leader::tests::Connection};
+    use crate::leader::tests::Connection;
+    use crate::{Elector, ElectorOptions};
+    use kstore_nondet::Nondet;
+    use std::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
 
     #[test]
     fn the_watchdog_fires_only_for_a_term_that_outlasts_its_time() {

@@ -1,9 +1,8 @@
 //! Tests of [`DynListerWatcher`]: it keeps the contract of sources.
 
-use crate::{
-    DynListerWatcher,
-    testing::{Sample, world::World},
-};
+use crate::DynListerWatcher;
+use crate::testing::Sample;
+use crate::testing::world::World;
 
 async fn world() -> World<DynListerWatcher<Sample>> {
     World::over(|source| DynListerWatcher::new(source.with_paging()))

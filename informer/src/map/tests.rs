@@ -1,16 +1,11 @@
 //! Tests of [`Map`]: it keeps the contract of sources and transforms each version once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
-
+use crate::testing::world::World;
+use crate::testing::{FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges};
+use crate::{Builder, Key, Map};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    Builder, Key, Map,
-    testing::{FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges, world::World},
-};
 
 mod a_source_with_transformed_objects {
     use super::*;

@@ -1,9 +1,8 @@
 //! [`Histogram`]: the distribution of durations or numbers over fixed buckets, as a type of this crate, so that callers
 //! need no other kstore crate.
 
-use std::time::Duration;
-
 use kstore_metrics_text as text;
+use std::time::Duration;
 
 /// Counts of durations, in seconds, or of other numbers by upper bound. Its memory depends only on the number of
 /// bounds. It has no name and no lock; its owner provides both.

@@ -1,10 +1,9 @@
 //! [`Page`]: metrics by name and labels, and their text format 0.0.4.
 
-use std::collections::{BTreeMap, btree_map::Entry};
-
-use kstore_metrics_text::{self as text, LabelText};
-
 use super::Histogram;
+use kstore_metrics_text::{self as text, LabelText};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Name, help text and type of a metric.
 #[derive(Debug)]

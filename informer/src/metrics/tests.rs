@@ -1,8 +1,7 @@
 //! Tests of the metrics page.
 
-use std::time::Duration;
-
 use super::*;
+use std::time::Duration;
 
 const ADDS: Metric = Metric::counter("adds_total", "Adds \\ so\nfar");
 const DEPTH: Metric = Metric::gauge("depth", "Keys that wait");

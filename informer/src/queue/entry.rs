@@ -1,10 +1,10 @@
 //! The queue's state of one key.
 
+use super::state::Run;
+use super::timers::Timer;
+use super::{Verdict, ready};
+use crate::{Causes, Priority};
 use tokio::time::Instant;
-
-use super::{Verdict, ready, state::Run, timers::Timer};
-use crate::Causes;
-use crate::Priority;
 
 /// State of a key that is ready, waiting, running or parked. Other keys have no entry.
 pub(super) struct KeyEntry {

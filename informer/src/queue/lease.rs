@@ -1,10 +1,13 @@
 //! [`KeyLease`], the exclusive right to process a key, and [`Ticket`], which keeps a key parked after its run.
 
-use std::{fmt, hash::Hash, sync::Arc, time::Duration};
-
-use super::{Queue, state::Run, timers::Timer};
-use crate::Priority;
-use crate::{Causes, Key};
+use super::Queue;
+use super::state::Run;
+use super::timers::Timer;
+use crate::{Causes, Key, Priority};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Result of a run, which decides when the key runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

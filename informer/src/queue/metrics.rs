@@ -1,14 +1,11 @@
 //! Metrics of a queue: counts and durations, and their names in a [`Registry`], which are client-go's.
 
-use std::{
-    hash::Hash,
-    sync::{Arc, Weak},
-    time::Duration,
-};
-
 use super::{Inner, Queue};
 use crate::Priority;
 use crate::metrics::{Collect, Histogram, Metric, Page, Registry};
+use std::hash::Hash;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Counts of a queue at one moment.
 ///

@@ -1,19 +1,13 @@
 //! Options of a queue and of one add.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, Hash},
-    num::NonZeroU32,
-    sync::Arc,
-    time::Duration,
-};
-
+use crate::limits::{QUEUE_AGEING, QUEUE_BURST, QUEUE_PER_SECOND, RETRY_BASE, RETRY_CAP, RETRY_JITTER};
+use crate::{Causes, Priority};
 use kstore_nondet::FixedState;
-
-use crate::{
-    Causes, Priority,
-    limits::{QUEUE_AGEING, QUEUE_BURST, QUEUE_PER_SECOND, RETRY_BASE, RETRY_CAP, RETRY_JITTER},
-};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Options of a [`Queue`](crate::Queue). The default suits a controller.
 #[derive(Clone, Debug)]
@@ -126,9 +120,8 @@ pub struct Add {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     proptest! {
         /// Q9: after n failures the wait is `base · 2ⁿ` or the cap, ± the jitter, for every n.

@@ -1,11 +1,9 @@
 //! Rate limit as reservations: computes when the next request may proceed, without waiting (generic cell rate
 //! algorithm).
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use super::Rate;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Token schedule: one slot each `interval`, and a burst at once.
 pub(super) struct Reservations {
@@ -37,11 +35,9 @@ impl Reservations {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
+    use std::num::NonZeroU32;
 
     proptest! {
         /// Property: no window of time exceeds the burst plus the rate, and no request waits while there is a

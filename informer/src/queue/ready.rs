@@ -1,12 +1,11 @@
 //! Order of the ready keys: by priority with ageing; within a priority first come, first served, or tenants
 //! in turn.
 
-use std::{collections::VecDeque, num::NonZeroU32};
-
-use kstore_nondet::HashMap;
-
 use super::slots::{List, SlotId, Slots};
 use crate::Priority;
+use kstore_nondet::HashMap;
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 /// Ready slots, by priority.
 ///
@@ -176,9 +175,8 @@ impl TenantTurns {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     proptest! {
         /// Q8: the first key of a level is served after at most `ageing` others per higher level and two per

@@ -1,10 +1,9 @@
 //! Keys of a queue, each in one numbered slot, with lookup by key. Linked lists through the slots need no
 //! allocation and allow removal from the middle.
 
-use std::hash::{BuildHasher, Hash};
-
 use hashbrown::HashTable;
 use kstore_nondet::FixedState;
+use std::hash::{BuildHasher, Hash};
 
 /// The number of a slot.
 pub(super) type SlotId = u32;

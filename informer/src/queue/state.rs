@@ -1,20 +1,18 @@
 //! State machine of a queue. Pure: `now` is an argument, and no transition waits.
 
-use std::{hash::Hash, time::Duration};
-
+use super::entry::{EndedRun, FailureCount, KeyEntry, KeyPhase, ParkedRun, earlier};
+use super::metrics::DecadeHistogram;
+use super::rate::Reservations;
+use super::ready::Ready;
+use super::slots::{List, SlotId, Slots};
+use super::timers::{Timer, Timers};
+use super::{Add, Backoff, QueueMetrics, QueueOptions, QueueStats, Verdict};
+use crate::limits::QUEUE_FAR;
+use crate::{Causes, Priority};
 use kstore_nondet::Rng;
+use std::hash::Hash;
+use std::time::Duration;
 use tokio::time::Instant;
-
-use super::{
-    Add, Backoff, QueueMetrics, QueueOptions, QueueStats, Verdict,
-    entry::{EndedRun, FailureCount, KeyEntry, KeyPhase, ParkedRun, earlier},
-    metrics::DecadeHistogram,
-    rate::Reservations,
-    ready::Ready,
-    slots::{List, SlotId, Slots},
-    timers::{Timer, Timers},
-};
-use crate::{Causes, Priority, limits::QUEUE_FAR};
 
 /// All data of a queue.
 ///

@@ -1,11 +1,10 @@
 //! The lock of a queue, in a module of its own, so that model tests can replace it with loom's and explore
 //! every interleaving.
 
-#[cfg(not(all(test, kstore_loom)))]
-pub(super) use parking_lot::Mutex;
-
 #[cfg(all(test, kstore_loom))]
 pub(super) use model::Mutex;
+#[cfg(not(all(test, kstore_loom)))]
+pub(super) use parking_lot::Mutex;
 
 #[cfg(all(test, kstore_loom))]
 mod model {

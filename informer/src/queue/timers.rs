@@ -1,10 +1,8 @@
 //! Timers of a queue, each for one slot.
 
-use std::collections::BTreeMap;
-
-use tokio::time::Instant;
-
 use super::slots::SlotId;
+use std::collections::BTreeMap;
+use tokio::time::Instant;
 
 /// Timers by time; equal times in the order in which they were set.
 #[derive(Default)]

@@ -3,11 +3,8 @@
 //! One worker is woken for each ready key, never more. One waiting worker keeps the timer for all, so that a
 //! due time wakes one worker only. If a woken worker leaves without looking, its wake-up passes to another.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    task::Waker,
-};
-
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
 use tokio::time::Instant;
 
 /// Waiting workers of a queue.

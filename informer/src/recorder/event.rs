@@ -1,11 +1,9 @@
 //! [`Occurrence`]: an event as a component records it, and [`Event`]: an event as it is written, both plain data.
 //! [`EventSink`] stores events.
 
-use std::future::Future;
-
-use jiff::Timestamp;
-
 use crate::Causes;
+use jiff::Timestamp;
+use std::future::Future;
 
 /// Reference to an object or a field of it, as in an event's `regarding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

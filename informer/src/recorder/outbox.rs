@@ -5,18 +5,15 @@
 //! The first two states of an event are written at once. Later states are delayed, each time longer, and the
 //! last state is always written.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-
-use tokio::time::Instant;
-
-use super::{Event, SinkError, recent::LruCache};
+use super::recent::LruCache;
+use super::{Event, SinkError};
 use crate::limits::{
     RECORDER_FLUSH_RETRY, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY, RECORDER_SERIES,
     RECORDER_TRIES,
 };
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Queue of event writes with pacing and retries.
 pub(super) struct Outbox {

@@ -1,8 +1,9 @@
 //! [`LruCache`]: a bounded map that evicts the least recently used entry (LRU cache).
 
-use std::{collections::BTreeMap, hash::Hash, sync::Arc};
-
 use kstore_nondet::HashMap;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::Arc;
 
 /// LRU cache with a fixed number of entries. Keys are hashed, not ordered: those of events are long and begin
 /// alike.

@@ -3,14 +3,14 @@
 //! minutes between them, the messages form one combined event. Each object may have a burst of new events,
 //! then one more every five minutes. `outbox` decides when a count is written.
 
-use std::collections::BTreeSet;
-
-use jiff::{SignedDuration, Timestamp};
-
-use super::{Event, EventType, Occurrence, RecordedEvent, Reference, names::Names, recent::LruCache};
+use super::names::Names;
+use super::recent::LruCache;
+use super::{Event, EventType, Occurrence, RecordedEvent, Reference};
 use crate::limits::{
     RECORDER_BURST, RECORDER_DISTINCT_MESSAGES, RECORDER_REFILL, RECORDER_SERIES, RECORDER_WINDOW,
 };
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
 
 /// Host, object and type of an event: the key of the spam budget.
 type Subject = (String, Reference, EventType);

@@ -1,8 +1,7 @@
 //! [`Counters`]: counts of written and dropped events, as metrics and log lines.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::metrics::{Collect, Metric, Page};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const DROPPED: Metric = Metric::counter(
     "informer_events_dropped_total",

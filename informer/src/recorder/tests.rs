@@ -1,18 +1,15 @@
 //! Tests of the recorder with many events.
 
-use std::{collections::BTreeMap, time::Duration};
-
+use super::*;
+use crate::Revision;
+use crate::limits::{RECORDER_IN_FLIGHT, RECORDER_REFRESH_CAP};
+use crate::warnings::Warnings;
 use kstore_nondet::{Nondet, Rng};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::time::sleep;
-
-use super::*;
-use crate::{
-    Revision,
-    limits::{RECORDER_IN_FLIGHT, RECORDER_REFRESH_CAP},
-    warnings::Warnings,
-};
 
 #[derive(Clone, Default)]
 struct WrittenEvents {

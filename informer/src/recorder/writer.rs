@@ -1,23 +1,20 @@
 //! [`Writer`]: the task that passes recorded events to `series` and `outbox`, and due events to the sink. It
 //! makes no decisions.
 
-use std::sync::{Arc, atomic::Ordering};
-
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use kstore_nondet::Rng;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{Instant, sleep_until, timeout},
-};
-use tokio_util::sync::CancellationToken;
-
-use super::{
-    Event, EventSink, RecorderMessage, SinkError,
-    outbox::{Outbox, WriteOutcome},
-    series::Series,
-    stats::{Counters, RecorderStats, count},
-};
+use super::outbox::{Outbox, WriteOutcome};
+use super::series::Series;
+use super::stats::{Counters, RecorderStats, count};
+use super::{Event, EventSink, RecorderMessage, SinkError};
 use crate::limits::{RECORDER_FLUSH, RECORDER_IN_FLIGHT, RECORDER_REPORT, RECORDER_WRITE};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 type Write = BoxFuture<'static, (String, Result<(), SinkError>)>;
 

@@ -1,9 +1,9 @@
 //! [`CompleteState`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
 //! cache's own on arrival, so an unchanged list costs memory for its keys, not its objects. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use crate::{Frame, Key, Object, Page, Revision, Undecodable};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Lookup in the cache, which does not change while a state is collected.
 pub(crate) type Cached<'a, T> = &'a dyn Fn(&Key) -> Option<Arc<T>>;

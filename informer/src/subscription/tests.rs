@@ -1,25 +1,17 @@
 //! Tests of subscriptions: merging, overflow, resync and the sync signal.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
+use crate::limits::UNMERGED_CHANGES;
+use crate::testing::{Chaos, FakeKind, FakeStore, Sample};
+use crate::{Builder, Delivery, Delta, Informer, Key, Object, Overflow, Revision, Subscription};
 use kstore_nondet::Rng;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::time::{advance, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    Builder, Delivery, Delta, Informer, Key, Object, Overflow, Revision, Subscription,
-    limits::UNMERGED_CHANGES,
-    testing::{Chaos, FakeKind, FakeStore, Sample},
-};
 
 fn lossless(capacity: usize, overflow: Overflow) -> Delivery {
     Delivery::Lossless { capacity: NonZeroUsize::new(capacity).unwrap(), overflow }

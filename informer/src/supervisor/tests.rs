@@ -1,14 +1,12 @@
 //! Tests of generations: their end, their remains, and the next start.
 
-use std::sync::atomic::AtomicUsize;
-
-use tokio::time::timeout;
-
 use super::*;
+use crate::testing::{FakeSource, FakeStore, Sample};
 use crate::{
     Builder, Capabilities, Frames, Key, ListRequest, ListerWatcher, Page as ObjectPage, SourceError, Start,
-    testing::{FakeSource, FakeStore, Sample},
 };
+use std::sync::atomic::AtomicUsize;
+use tokio::time::timeout;
 
 /// A supervised component that counts its generations.
 struct SupervisedComponent {

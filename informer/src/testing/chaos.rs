@@ -1,11 +1,9 @@
 //! [`Chaos`]: random faults with given probabilities, reproducible by seed.
 
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-
 use super::fault::{Cut, Fault};
 use crate::{Capability, SourceError};
+use kstore_nondet::Rng;
+use std::time::Duration;
 
 /// Random faults, each with a probability in per cent for every call or stream item.
 #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
 //! [`assert_converges`]: checks that a cache becomes equal to the store, and reports differences.
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
-
-use tokio::time::timeout;
-
 use super::{FakeKind, Stored};
 use crate::{Informer, Key, Revision};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Time limit in the runtime's time, far above all waits of a failing informer. With a paused clock it passes
 /// at once.

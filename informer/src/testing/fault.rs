@@ -1,11 +1,11 @@
 //! [`Fault`] and [`FaultScript`]: scripted faults of a fake source's calls.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
-
-use parking_lot::Mutex;
-
 use super::Chaos;
 use crate::{Key, SourceError};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Fault of one call and of the stream that it opens. Faults combine: `Fault::lag(3).and_cut_after(1)`.
 #[derive(Clone, Debug, Default)]

@@ -1,14 +1,15 @@
 //! [`Feed`]: one open stream of a fake source.
 
-use std::{collections::VecDeque, future::pending, sync::Arc, time::Duration};
-
-use tokio::{
-    sync::futures::OwnedNotified,
-    time::{Instant, sleep, timeout_at},
-};
-
-use super::{FakeSource, Fault, StoreHistory, Stored, fault::Cut, source::OpenStream};
+use super::fault::Cut;
+use super::source::OpenStream;
+use super::{FakeSource, Fault, StoreHistory, Stored};
 use crate::{Frame, Key, Object, Revision, SourceError};
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::futures::OwnedNotified;
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// State of one open stream.
 pub(super) struct Feed<T> {

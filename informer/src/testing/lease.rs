@@ -1,12 +1,12 @@
 //! [`FakeLease`]: leases whose objects are deleted unless the lease is kept alive, as in etcd. Time is
 //! tokio's: with a paused clock a lease expires exactly when the test advances the time.
 
-use std::{any::Any, sync::Arc, time::Duration};
-
-use tokio::time::Instant;
-
 use super::{FakeKind, FakeStore, Inner, State, StoreError, Stored};
 use crate::{Key, Object, Revision};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A lease of a [`FakeStore`]. Dropping the handle does not end it.
 pub struct FakeLease {

@@ -1,21 +1,16 @@
 //! [`FakeSource`]: a [`ListerWatcher`] over a fake store with configurable capabilities and scripted faults.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
-use futures::{StreamExt, stream};
-use parking_lot::Mutex;
-
-use super::{Chaos, FakeKind, Fault, FaultScript, Stored, feed::Feed};
+use super::feed::Feed;
+use super::{Chaos, FakeKind, Fault, FaultScript, Stored};
 use crate::{
     Capabilities, Capability, Continue, Frames, Key, ListRequest, ListerWatcher, Object, Page, ReadAt,
     Revision, SourceError, Start, Undecodable,
 };
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 type IsUndecodable<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
 

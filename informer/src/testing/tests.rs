@@ -1,12 +1,12 @@
 //! Tests of the fakes: they keep the contract of sources, and fail as scripted.
 
-use std::time::Duration;
-
-use tokio::{task::yield_now, time::advance};
-use tokio_util::sync::CancellationToken;
-
-use super::{world::World, *};
+use super::world::World;
+use super::*;
 use crate::{Builder, SourceError};
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::advance;
+use tokio_util::sync::CancellationToken;
 
 mod a_source_that_streams {
     use super::*;

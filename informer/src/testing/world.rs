@@ -1,7 +1,8 @@
 //! [`World`]: a fake store for contract tests of a source, either bare or inside another source. For tests of
 //! this crate.
 
-use super::{FakeKind, FakeSource, FakeStore, Sample, contract::ContractWorld};
+use super::contract::ContractWorld;
+use super::{FakeKind, FakeSource, FakeStore, Sample};
 use crate::{Key, ListerWatcher, Object, Revision};
 
 /// A store, and the source under test over it.

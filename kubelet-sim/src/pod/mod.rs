@@ -19,7 +19,6 @@ use jiff::Timestamp;
 use resize::Resize;
 use std::borrow::Cow;
 use std::net::IpAddr;
-
 pub use step::{RESTART_ALL, step};
 
 /// The state of a pod on its node.

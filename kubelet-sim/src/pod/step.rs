@@ -3,8 +3,7 @@
 
 use super::container::{Container, Ended, ImageError, Phase, Run};
 use super::order::{self, Outcome};
-use super::probe_worker;
-use super::{Input, Output, Pod, PodEvent, Stage, Why};
+use super::{Input, Output, Pod, PodEvent, Stage, Why, probe_worker};
 use crate::limits::{PULL_ERROR_SHOWN, SANDBOX_RETRY};
 use crate::pod_object::needs::{self, Readiness};
 use crate::pod_object::source::Sources;

@@ -2,8 +2,7 @@
 //! kubelet's messages if they are missing. Pure.
 
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
-use super::sub_path;
-use super::{ClaimEntry, PodObject};
+use super::{ClaimEntry, PodObject, sub_path};
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
 

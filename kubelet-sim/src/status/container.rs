@@ -4,8 +4,7 @@ use crate::image;
 use crate::limits::POD_TERMINATION_MESSAGES;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended, Phase};
-use crate::pod_object::Kind;
-use crate::pod_object::{ContainerSpec, PodObject};
+use crate::pod_object::{ContainerSpec, Kind, PodObject};
 use crate::time::api_time;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,

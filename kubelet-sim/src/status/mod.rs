@@ -6,11 +6,8 @@ mod phase;
 
 use crate::image;
 use crate::node::admission::Rejection;
-use crate::pod::Pod;
-use crate::pod::Stage;
-use crate::pod::Why;
 use crate::pod::adopt::REJECTED;
-use crate::pod::resize;
+use crate::pod::{Pod, Stage, Why, resize};
 use crate::pod_object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;

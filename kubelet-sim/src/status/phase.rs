@@ -2,8 +2,7 @@
 
 use crate::pod::container::{Container, Phase};
 use crate::pod::{Pod, Stage, Why};
-use crate::pod_object::Kind;
-use crate::pod_object::{PodObject, RestartPolicy};
+use crate::pod_object::{Kind, PodObject, RestartPolicy};
 
 /// The phase of a pod. The first rule that applies decides:
 ///

@@ -19,9 +19,7 @@ mod tokens;
 mod trust_bundles;
 
 use crate::identities::Identities;
-use crate::limits::MANAGER_MESSAGES;
-use crate::limits::PROGRAM_STARTS;
-use crate::limits::TUNNEL_BACKOFF;
+use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::pod::Pod;
 use crate::record::PodRecord;
 pub(crate) use disks::Disks;

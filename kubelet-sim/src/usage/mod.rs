@@ -7,13 +7,12 @@ mod counters;
 mod resource_metrics;
 mod summary;
 
-pub(crate) use counters::CpuCounters;
-pub(crate) use resource_metrics::resource_metrics;
-pub(crate) use summary::summary;
-
 use crate::behavior;
+pub(crate) use counters::CpuCounters;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+pub(crate) use resource_metrics::resource_metrics;
+pub(crate) use summary::summary;
 
 /// The usage of a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,5 @@
 //! Writes to resource claims: allocations and reservations together with a bind, and deallocations.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::resource::v1::ResourceClaim;
-use kstore_client::{ApiError, Client, Patch, Transaction};
-use serde_json::json;
-
 use super::{FinishedWrite, bound_revision};
 use crate::action::Binding;
 use crate::devices::claim::{Allocation, Claim, FINALIZER};
@@ -13,6 +7,10 @@ use crate::devices::plan::DevicePlan;
 use crate::plugins::Deallocation;
 use crate::pod::PodInfo;
 use crate::storage::Record;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kstore_client::{ApiError, Client, Patch, Transaction};
+use serde_json::json;
+use std::sync::Arc;
 
 /// Allocates and reserves the claims of a pod and binds the pod, all at one revision, or nothing. A claim that is
 /// allocated must be unchanged since the scheduler read it. A claim that is only reserved must still have the

@@ -1,15 +1,14 @@
 //! The writes of a preemption: the status of the pod that gets room, then the evictions.
 
+use super::FinishedWrite;
+use crate::action::Evict;
+use crate::limits::EVICTIONS_IN_FLIGHT;
+use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
 use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kstore_client::{Client, DeleteParams, Patch, Transaction, TransactionError};
 use serde_json::json;
-
-use super::FinishedWrite;
-use crate::action::Evict;
-use crate::limits::EVICTIONS_IN_FLIGHT;
-use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
 
 /// Writes `patch` to the status of the preemptor, then evicts the victims, several at a time. Without the first write
 /// there are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.

@@ -1,8 +1,5 @@
 //! Tests of `decide` against examples and a plain reference.
 
-use proptest::prelude::{ProptestConfig, Strategy, proptest};
-use serde_json::json;
-
 use super::*;
 use crate::cache::Cache;
 use crate::explain;
@@ -10,6 +7,8 @@ use crate::inventory::Inventory;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, cpu_pod, node, on, pod};
+use proptest::prelude::{ProptestConfig, Strategy, proptest};
+use serde_json::json;
 
 fn snapshot(cluster: &ReferenceCluster) -> Snapshot {
     caches(cluster).1

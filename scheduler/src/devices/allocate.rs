@@ -8,8 +8,6 @@
 //! candidates in the order of candidates. It goes back to an earlier choice where a later request finds nothing.
 //! Each examined candidate counts as work, which [`ALLOCATION_STEPS`] bounds.
 
-use std::collections::BTreeMap;
-
 use super::Devices;
 use super::capacity::{Amounts, consumed, fits};
 use super::claim::{Alternative, Claim, Count, Request};
@@ -21,6 +19,7 @@ use super::slice::{Device, Slice};
 use crate::limits::{ALLOCATION_STEPS, CLAIM_DEVICES};
 use crate::node::NodeInfo;
 use crate::storage::Record;
+use std::collections::BTreeMap;
 
 /// Why claims cannot be allocated on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! Capacities of devices: what a request consumes of a device that several claims can share, and whether a
 //! device has what a request asks for. Pure.
 
-use std::collections::BTreeMap;
-
 use kstore_api::quantity::{Format, Quantity};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A capacity of a device.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,17 +1,15 @@
 //! A ResourceClaim as the scheduler caches it: what it requests, and what it got.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use kstore_api::lenient;
-use kstore_api::quantity::Quantity;
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::DeviceId;
 use crate::affinity::Term;
 use crate::storage::{MetaDoc, Record};
 use crate::taint::{self, Toleration};
+use kstore_api::lenient;
+use kstore_api::quantity::Quantity;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The finalizer that keeps an allocated claim until its devices are released.
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";

@@ -1,11 +1,10 @@
 //! A DeviceClass as the scheduler caches it.
 
+use super::claim::{SelectorDoc, expressions};
+use crate::storage::{MetaDoc, Record};
 use kstore_api::lenient;
 use serde::Deserialize;
 use serde_json::Value;
-
-use super::claim::{SelectorDoc, expressions};
-use crate::storage::{MetaDoc, Record};
 
 /// The scheduler's data of a DeviceClass.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,9 +1,8 @@
 //! Constraints of a claim during a search for devices.
 
-use kstore_api::expression::device::AttributeValue;
-
 use super::claim::{Constraint, Request};
 use super::slice::Device;
+use kstore_api::expression::device::AttributeValue;
 
 /// A constraint with the values of the devices that are chosen so far.
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! Counters of a pool during a search for devices: what devices that are in use leave of them.
 
-use std::collections::BTreeMap;
-
-use kstore_api::quantity::Quantity;
-
 use super::in_use::InUse;
 use super::pools::NodePool;
 use super::slice::{CounterSets, Device};
+use kstore_api::quantity::Quantity;
+use std::collections::BTreeMap;
 
 /// The rest of the counters of a pool.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! Devices that claims have, with what they consume of devices that several claims share.
 
-use kstore_nondet::HashMap;
-
 use super::DeviceId;
 use super::capacity::Amounts;
 use super::claim::Allocation;
+use kstore_nondet::HashMap;
 
 /// The devices in use. Administrative access uses no device.
 #[derive(Debug, Default)]

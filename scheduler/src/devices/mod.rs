@@ -19,21 +19,19 @@ pub mod slice;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use kstore_informer::{Key, Revision};
-
 use crate::change::Change;
 use crate::pod::Uid;
 use crate::storage::{Record, Records, store};
 use claim::{Allocation, Claim};
 use class::Class;
 use in_use::InUse;
+use kstore_informer::{Key, Revision};
 use plan::DevicePlan;
 use pools::Pools;
 use selectors::Selectors;
 use slice::Slice;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The identity of a device. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

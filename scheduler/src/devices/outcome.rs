@@ -1,13 +1,11 @@
 //! The allocation of a claim in the API's form: devices, configuration and node selector. Pure.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
-
 use super::Devices;
 use super::allocate::ChosenDevice;
 use super::claim::{Claim, Request};
 use super::slice::SliceNodes;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// `status.allocation` of a claim that gets the devices on `node`. `share_id` makes the identity of a share of a
 /// device that several claims use.

@@ -1,9 +1,8 @@
 //! [`DevicePlan`]: the writes to claims that a pod's bind needs with it.
 
-use std::sync::Arc;
-
 use super::claim::{Allocation, Claim};
 use crate::storage::Record;
+use std::sync::Arc;
 
 /// The writes to the claims of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,14 +1,12 @@
 //! Pools of devices: the slices of the newest generation, indexed by the nodes that can use their devices.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use kstore_informer::Key;
-
 use super::slice::{Device, Slice, SliceNodes};
 use crate::change::Change;
 use crate::node::NodeInfo;
 use crate::storage::{Record, store};
+use kstore_informer::Key;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The names of a driver and of a pool.
 pub type PoolId = (String, String);

@@ -1,16 +1,14 @@
 //! A reference implementation of the search for devices: it tries every choice in order and examines each as a
 //! whole. Slow, and written from the rules alone. Tests compare [`allocate`](super::allocate::allocate) with it.
 
-use std::collections::BTreeMap;
-
-use kstore_api::quantity::Quantity;
-
 use super::Devices;
 use super::capacity::{Amounts, consumed};
 use super::claim::{Alternative, Claim, Count};
 use super::slice::{Device, Slice};
 use crate::node::NodeInfo;
 use crate::storage::Record;
+use kstore_api::quantity::Quantity;
+use std::collections::BTreeMap;
 
 /// A chosen device: the indices of claim, request and alternative, and the device.
 pub(super) type Choice<'a> = (usize, usize, usize, &'a Device);

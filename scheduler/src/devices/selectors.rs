@@ -1,9 +1,8 @@
 //! The compiled selectors of classes and claims. Objects with the same expression share one program; a program
 //! lives as long as an object has its expression, so that the objects of the cluster bound their number.
 
-use std::collections::BTreeMap;
-
 use kstore_api::expression::device::Selector;
+use std::collections::BTreeMap;
 
 /// Compiled selectors by expression, with the number of objects that have it.
 #[derive(Debug, Default)]

@@ -1,13 +1,5 @@
 //! A ResourceSlice as the scheduler caches it: devices of a pool, with the nodes that can use them.
 
-use std::collections::BTreeMap;
-
-use kstore_api::expression::device::{AttributeValue, DeviceValue};
-use kstore_api::lenient;
-use kstore_api::quantity::Quantity;
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::DeviceId;
 use super::capacity::{Capacity, CapacityDoc};
 use super::claim::{NodeSelectorDoc, quantities};
@@ -15,6 +7,12 @@ use crate::affinity::Term;
 use crate::node::NodeInfo;
 use crate::storage::{MetaDoc, Record};
 use crate::taint::{Effect, Taint};
+use kstore_api::expression::device::{AttributeValue, DeviceValue};
+use kstore_api::lenient;
+use kstore_api::quantity::Quantity;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Quantities by name, in sets by name.
 pub type CounterSets = BTreeMap<String, BTreeMap<String, Quantity>>;

@@ -1,14 +1,13 @@
 //! Tests of the search for devices: the documented rules as a table, and the comparison with the reference.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use super::allocate::{AllocationFailure, allocate};
 use super::outcome::allocation;
 use super::*;
 use crate::node::NodeInfo;
 use crate::testing::{device_claim, device_class, device_slice, gpus, node};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 fn devices(changes: Vec<DeviceChange>) -> Devices {
     let mut devices = Devices::default();

@@ -1,18 +1,16 @@
 //! [`AttemptMetrics`]: results and durations of attempts to schedule pods, and the lengths of the queues, under kube-scheduler's names.
 
+use crate::action::{Action, Binding, SchedulingFailure};
+use crate::plugin::{ExtensionPoint, PointObserver};
+use crate::queue::QueueDepths;
+use jiff::Timestamp;
+use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-use jiff::Timestamp;
-use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
-use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use crate::action::{Action, Binding, SchedulingFailure};
-use crate::plugin::{ExtensionPoint, PointObserver};
-use crate::queue::QueueDepths;
 
 const PENDING: Metric = Metric::gauge(
     "scheduler_pending_pods",

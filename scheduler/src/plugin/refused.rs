@@ -1,8 +1,7 @@
 //! [`Refused`]: why a filter refuses a node, and [`Rejection`], the same with the filter.
 
-use std::sync::Arc;
-
 use super::{PluginId, Row};
+use std::sync::Arc;
 
 /// The reasons why a filter refuses a node: some of its row's, and texts that name an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

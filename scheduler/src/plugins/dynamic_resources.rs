@@ -1,10 +1,6 @@
 //! The plugin DynamicResources: the pod's resource claims are allocated and the node can use their devices, or
 //! the claims can get devices there.
 
-use std::sync::Arc;
-
-use kstore_informer::{Key, Revision};
-
 use crate::devices::allocate::{AllocationFailure, ChosenDevice, allocate};
 use crate::devices::claim::{Allocation, Claim};
 use crate::devices::outcome::allocation;
@@ -20,6 +16,8 @@ use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Rej
 use crate::pod::{ClaimSource, PodInfo};
 use crate::snapshot::Snapshot;
 use crate::storage::Record;
+use kstore_informer::{Key, Revision};
+use std::sync::Arc;
 
 /// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim; the search for
 /// devices was too long.

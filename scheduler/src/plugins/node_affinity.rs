@@ -1,8 +1,6 @@
 //! The plugin NodeAffinity: the node satisfies `spec.nodeSelector` and one of the required affinity terms. The score is the sum of the
 //! weights of the preferred terms that the node satisfies.
 
-use std::borrow::Cow;
-
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
 use crate::event::{ClusterEvent, EventSet};
 use crate::node::NodeInfo;
@@ -10,6 +8,7 @@ use crate::node_state::NodeState;
 use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
 use crate::pod::PodInfo;
 use crate::score::{Candidates, scaled};
+use std::borrow::Cow;
 
 /// The reason for all nodes if the terms name nodes and contradict each other.
 const CONFLICT: &str = "pod affinity terms conflict";

@@ -2,8 +2,6 @@
 //! mean, over CPU and memory, of the free percentage with the pod on the node. Containers without requests count there with a default, so
 //! that they spread too.
 
-use std::sync::Arc;
-
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange, PodFreed};
 use crate::event::{ClusterEvent, EventSet};
 use crate::limits::MAX_NODE_SCORE;
@@ -13,6 +11,7 @@ use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row
 use crate::pod::PodInfo;
 use crate::resources::RequestedTotal;
 use crate::score::Candidates;
+use std::sync::Arc;
 
 /// The plugin.
 pub(crate) struct NodeResourcesFit;

@@ -2,8 +2,6 @@
 //! volume of several pods of a node counts once. The CSINode of the node's name gives the limits; without a
 //! CSINode there are no limits.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::event::EventKind::{NodeAdded, PodFreed};
 use crate::event::{ClusterEvent, EventKind, EventSet};
 use crate::node_state::NodeState;
@@ -11,6 +9,7 @@ use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row
 use crate::pod::PodInfo;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The plugin.
 pub(crate) struct NodeVolumeLimits;

@@ -1,10 +1,6 @@
 //! The plugin VolumeRestrictions: no other pod uses a claim with ReadWriteOncePod, and no pod on the node
 //! uses a disk that cannot be shared.
 
-use std::collections::BTreeSet;
-
-use kstore_informer::Key;
-
 use super::volume_binding::not_found;
 use crate::event::EventKind::{NodeAdded, NodeChanged, PodFreed};
 use crate::event::{ClusterEvent, EventKind, EventSet};
@@ -12,6 +8,8 @@ use crate::node_state::NodeState;
 use crate::plugin::{Adjustment, ClusterView, ExtensionPoint, Plugin, PodMove, PreFilter, Refused, Row};
 use crate::pod::PodInfo;
 use crate::storage::{Storage, StorageEvent};
+use kstore_informer::Key;
+use std::collections::BTreeSet;
 
 /// The plugin.
 pub(crate) struct VolumeRestrictions;

@@ -1,12 +1,5 @@
 //! Decodes a pod's JSON to [`PodInfo`]. The decoder reads only what scheduling needs and skips other fields.
 
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
-use kstore_api::lenient;
-use kstore_informer::{Key, Revision};
-use serde::Deserialize;
-
 use super::{NonZero, PodInfo, Preferences, ScheduledCondition, device_claims, preferences, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
@@ -15,6 +8,11 @@ use crate::ports::HostPort;
 use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Toleration;
+use jiff::Timestamp;
+use kstore_api::lenient;
+use kstore_informer::{Key, Revision};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The type of the condition of a pod that is about to be evicted.
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";

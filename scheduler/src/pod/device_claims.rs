@@ -1,8 +1,7 @@
 //! Decodes the resource claims of a pod.
 
-use serde::Deserialize;
-
 use super::ClaimSource;
+use serde::Deserialize;
 
 /// An entry of `spec.resourceClaims`.
 #[derive(Default, Deserialize)]

@@ -1,8 +1,7 @@
 //! Decodes parts of a pod that only scores read: the owner and the names of images.
 
-use serde::Deserialize;
-
 use super::WorkloadKind;
+use serde::Deserialize;
 
 /// An owner reference.
 #[derive(Default, Deserialize)]

@@ -1,10 +1,9 @@
 //! Decodes the volumes of a pod that limit the choice of the node: claims, and disks in the pod's own spec.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-
 use super::{PodClaim, PodVolumes};
 use crate::disk::{Disk, DiskKind};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// A volume in a pod's JSON. The decoder skips sources that do not matter to scheduling.
 #[derive(Default, Deserialize)]

@@ -1,10 +1,9 @@
 //! [`Evictions`]: the evictions that the watch has not shown, and the pods that wait for them. Until then a
 //! preemptor must not be tried again: it would see its victims on the node and choose others.
 
+use crate::pod::Uid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use crate::pod::Uid;
 
 /// Victims in flight by preemptor, and preemptors by victim.
 #[derive(Debug, Default)]

@@ -20,12 +20,6 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use jiff::Timestamp;
-
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
 use crate::filter::PreFilterState;
@@ -34,6 +28,10 @@ use crate::node_state::NodeState;
 use crate::plugin::{Adjustment, ClusterView, PodMove, Rejection};
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
+use jiff::Timestamp;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 const TERMINATING: &str = "not eligible due to a terminating pod on the nominated node.";

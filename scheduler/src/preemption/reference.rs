@@ -1,11 +1,10 @@
 //! A second implementation of preemption for tests: slow, over the lists of [`ReferenceCluster`], with each filter
 //! evaluated anew over the whole cluster, and each criterion of the choice on its own.
 
-use std::sync::Arc;
-
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::reference::ReferenceCluster;
+use std::sync::Arc;
 
 /// A node and its victims.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,5 @@
 //! Tests of the choice of victims against examples and a plain reference.
 
-use std::sync::Arc;
-
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, proptest};
-use serde_json::json;
-
 use super::reference::{ReferenceBudget, ReferenceCandidate, choice};
 use super::*;
 use crate::budgets;
@@ -15,6 +9,10 @@ use crate::decide::{Outcome, Terms};
 use crate::reference::ReferenceCluster;
 use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, at, cpu_pod, node, on, pod, processor_time, with};
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, Strategy, proptest};
+use serde_json::json;
+use std::sync::Arc;
 
 const TERMS: Terms = Terms { start: 0, tie: 0, percentage: 0 };
 

@@ -1,10 +1,9 @@
 //! The back-off of a pod after its n-th failure: one second, doubled each time, at most ten, cut to the start
 //! of a window.
 
+use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
 use jiff::Timestamp;
 use kstore_nondet::Backoff;
-
-use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
 
 const WAITS: Backoff = Backoff::doubling(INITIAL_BACKOFF.unsigned_abs(), MAX_BACKOFF.unsigned_abs());
 

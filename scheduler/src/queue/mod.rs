@@ -14,19 +14,17 @@
 
 mod backoff;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use kstore_informer::Revision;
-use kstore_nondet::HashMap;
-
 use crate::event::ClusterEvent;
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::plugin::PluginSet;
 use crate::plugins::Registry;
 use crate::pod::{PodInfo, Uid};
+use jiff::Timestamp;
+use kstore_informer::Revision;
+use kstore_nondet::HashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A waiting pod with its history.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! The scores of the reference that look at other nodes: soft topology spread, preferred pod affinity, images.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::ReferenceCluster;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, LabelSelector, Namespaces, Spread};
 use crate::taint::Effect;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl ReferenceCluster {
     /// The PodTopologySpread scores; zeros without constraints.

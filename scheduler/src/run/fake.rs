@@ -1,16 +1,16 @@
 //! A fake API server for the tests of `run`: objects in a map, watches, binds, status patches, evictions and events.
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use futures::Stream;
 use futures::stream::unfold;
 use kstore_proto::kstore::v1 as pb;
 use kstore_proto::kstore::v1::kstore_server::Kstore;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{self};
 use tonic::{Request, Response, Status};
 
 type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

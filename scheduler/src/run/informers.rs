@@ -1,12 +1,5 @@
 //! The informers of the kinds that the scheduler watches in groups (storage, devices, workloads), each group with one type of change.
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, ReplicationController, Service};
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
-use kstore_client::{MultiSource, WatchParams};
-use kstore_informer::{Delta, Informer, Object, Stopped, Subscription};
-
 use super::{Caches, change};
 use crate::change::Change;
 use crate::devices::{self, DeviceChange};
@@ -14,6 +7,12 @@ use crate::pod::WorkloadKind;
 use crate::pod_constraints::LabelSelector;
 use crate::storage::{Record, StorageChange, claim, class, csi, volume};
 use crate::workloads::{WorkloadChange, decode_labels, decode_selector};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, ReplicationController, Service};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
+use kstore_client::{MultiSource, WatchParams};
+use kstore_informer::{Delta, Informer, Object, Stopped, Subscription};
 
 /// Makes two structs with a member per kind, one of informers and one of subscriptions to them. Of each kind: its cached form, its type in the
 /// API with the decoder, the name of its cache, and how a change of it becomes a change of the group. Changes are read in the order of the list:

@@ -1,14 +1,12 @@
 //! Tests of the loop against the fake API server.
 
-use std::time::Duration;
-
-use kstore_proto::kstore::v1::kstore_server::KstoreServer;
-use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-
 use super::fake::Fake;
 use super::*;
 use crate::limits::EVICTIONS_IN_FLIGHT;
+use kstore_proto::kstore::v1::kstore_server::KstoreServer;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinHandle;
 
 fn node(name: &str, cpu: &str) -> Value {
     json!({

@@ -1,10 +1,5 @@
 //! The scheduler's part of preemption: refusals, evictions in flight, nominations. [`preemption`] chooses the victims.
 
-use std::num::NonZero;
-use std::sync::Arc;
-
-use jiff::Timestamp;
-
 use super::Scheduler;
 use crate::action::{Action, Evict, NominationChange, Notice, SchedulingFailure};
 use crate::change::Change;
@@ -16,6 +11,9 @@ use crate::plugins::{Deallocation, deallocation};
 use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, Preemption};
 use crate::queue::QueuedPod;
+use jiff::Timestamp;
+use std::num::NonZero;
+use std::sync::Arc;
 
 impl Scheduler {
     /// Records that these pods could not be evicted. A pod that waits for them is tried again after a back-off.

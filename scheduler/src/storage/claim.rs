@@ -1,12 +1,11 @@
 //! PersistentVolumeClaims as the scheduler caches them. A bound claim keeps no request, because only unbound
 //! claims need it.
 
-use kstore_api::lenient;
-use serde::Deserialize;
-
 use super::record::{MetaDoc, Record};
 use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
+use kstore_api::lenient;
+use serde::Deserialize;
 
 /// Fields of a PersistentVolumeClaim that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! StorageClasses as the scheduler caches them.
 
-use kstore_api::lenient;
-use serde::Deserialize;
-
 use super::record::{MetaDoc, Record};
 use crate::node::NodeInfo;
+use kstore_api::lenient;
+use serde::Deserialize;
 
 /// The provisioner of classes whose volumes an administrator makes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";

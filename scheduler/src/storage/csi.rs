@@ -1,15 +1,13 @@
 //! The CSI objects as the scheduler caches them: the volume limits of a node (CSINode), whether capacity
 //! counts (CSIDriver), and the free capacity (CSIStorageCapacity).
 
-use std::collections::BTreeMap;
-
-use kstore_api::lenient;
-use serde::Deserialize;
-
 use super::record::{MetaDoc, Record};
 use crate::node::NodeInfo;
 use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
+use kstore_api::lenient;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Fields of a CSINode that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,22 +9,19 @@ mod plan;
 mod record;
 pub mod volume;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use kstore_informer::{Key, Revision};
-
 use crate::change::Change;
 use crate::pod::{PodInfo, Uid};
 use claim::Claim;
 use class::Class;
 use csi::{Capacity, CsiDriver, CsiNode};
-use volume::Volume;
-
+use kstore_informer::{Key, Revision};
 pub(crate) use plan::Progress;
 pub use plan::{ClaimedVolume, VolumePlan};
 pub(crate) use record::MetaDoc;
 pub use record::Record;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use volume::Volume;
 
 /// A change of an object of one of the storage kinds.
 #[derive(Clone, Debug)]

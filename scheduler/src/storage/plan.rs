@@ -1,13 +1,11 @@
 //! [`VolumePlan`]: the writes and conditions that a pod's bind needs before it.
 
-use std::sync::Arc;
-
-use kstore_informer::{Key, Revision};
-
 use super::claim::Claim;
 use super::volume::Volume;
 use super::{Record, Storage, StorageEvent};
 use crate::node::NodeInfo;
+use kstore_informer::{Key, Revision};
+use std::sync::Arc;
 
 /// A volume and the claim that gets it.
 pub type ClaimedVolume = (Arc<Record<Volume>>, Arc<Record<Claim>>);

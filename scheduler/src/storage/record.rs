@@ -1,13 +1,11 @@
 //! [`Record`]: an object of storage or of devices in an informer, with its identity, its revision and the fields that the
 //! scheduler reads. [`MetaDoc`] is the metadata from which the decoder makes a record.
 
-use std::ops::Deref;
-
+use crate::pod_constraints::Labels;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use crate::pod_constraints::Labels;
+use std::ops::Deref;
 
 /// An object with its identity and the fields `T` of it that the scheduler reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

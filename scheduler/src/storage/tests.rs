@@ -1,10 +1,9 @@
 //! Tests of decoding storage objects and of the events of their changes.
 
-use serde_json::{Value, json};
-
 use super::volume::VolumePhase;
 use super::*;
 use crate::testing::{bound_claim, claim, claiming_pod, class, set, volume};
+use serde_json::{Value, json};
 
 fn claim_of(change: StorageChange) -> Record<Claim> {
     let StorageChange::Claim(Change::Set(record)) = change else { panic!("{change:?}") };

@@ -1,14 +1,13 @@
 //! PersistentVolumes as the scheduler caches them.
 
-use kstore_api::lenient;
-use kstore_informer::Key;
-use serde::Deserialize;
-
 use super::claim::{AccessModes, Claim, StorageDoc};
 use super::record::{MetaDoc, Record};
 use crate::affinity::Term;
 use crate::node::NodeInfo;
 use crate::pod_constraints::Labels;
+use kstore_api::lenient;
+use kstore_informer::Key;
+use serde::Deserialize;
 
 /// Fields of a PersistentVolume that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,14 @@
 //! Tests of the tallies: kept counts equal counting again, whatever happened before.
 
-use std::sync::Arc;
-
-use proptest::prelude::*;
-use serde_json::json;
-
 use super::*;
 use crate::cache::Cache;
 use crate::node::ZONE;
 use crate::pod::Uid;
 use crate::snapshot::Snapshot;
 use crate::testing::{at, decode_node, pod, with};
+use proptest::prelude::*;
+use serde_json::json;
+use std::sync::Arc;
 
 const APPS: [&str; 3] = ["a", "b", "c"];
 const SPACES: [&str; 2] = ["ns", "other"];

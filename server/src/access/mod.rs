@@ -3,10 +3,9 @@
 
 mod admission_file;
 
-pub(crate) use admission_file::configured_plugins;
-
 use crate::args::{Authentication, Authorization, IssuerSource, ModeChoice};
 use crate::files::unusable;
+pub(crate) use admission_file::configured_plugins;
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::oidc::Issuers;
 use kstore_apiserver::authn::{AnonymousAccess, AuthenticationFile, BasicAuth, Bearers, TokenWebhook};

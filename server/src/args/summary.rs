@@ -75,8 +75,7 @@ pub(crate) fn of_other_tools(word: &str) -> Option<String> {
 mod tests {
     use super::super::Cli;
     use super::of_other_tools;
-    use clap::Parser as _;
-    use clap::{Command, CommandFactory as _};
+    use clap::{Command, CommandFactory as _, Parser as _};
 
     /// Widest line that cannot be broken: a flag with its value, and an example.
     fn widest(text: &str) -> usize {

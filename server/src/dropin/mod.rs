@@ -9,10 +9,9 @@ mod every_program;
 mod kube_apiserver;
 mod serving;
 
-pub(crate) use assets::make as make_assets;
-
 use crate::args::Program;
 use crate::flags::FlagError;
+pub(crate) use assets::make as make_assets;
 use component::ComponentKind;
 use std::ffi::OsString;
 use std::path::Path;

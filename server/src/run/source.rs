@@ -1,5 +1,7 @@
 //! `run --from`: the copy of a prepared cluster on which `run` works. The original is only read, so that many runs can use it.
 
+use crate::args::{Durability, Engine, Storage};
+use crate::{data_dir, files};
 use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
 use kstore_store::EngineKind;
@@ -7,9 +9,6 @@ use kstore_store::maintenance::{self, Restore};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-
-use crate::args::{Durability, Engine, Storage};
-use crate::{data_dir, files};
 
 /// Files and folders of a data directory that hold its objects and keys. Kubeconfigs name an address of the past, and `RESERVE` is
 /// made again.

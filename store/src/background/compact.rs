@@ -2,13 +2,12 @@
 //! works in bounded steps, so that the calling thread can do other work in between. It can be repeated, or interrupted
 //! at any point, also by a crash.
 
-use std::collections::VecDeque;
-
 use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::CompactionBound;
 use crate::published::core::Core;
 use crate::types::record::RecordKey;
 use crate::{Alarm, Revision};
+use std::collections::VecDeque;
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
 const RECORDS: usize = 1_000;

@@ -12,11 +12,6 @@
 //! In each case the log grows. Above its budget the store stops, since memory holds that much and the next start reads
 //! it.
 
-use std::io;
-use std::sync::Arc;
-
-use tokio::time::Instant;
-
 use crate::Alarm;
 use crate::background::worker::BackgroundWorker;
 use crate::disk::space::{DiskSpace, is_full};
@@ -25,6 +20,9 @@ use crate::engine::feed::{Wait, Work};
 use crate::published::core::Core;
 use crate::types::alarm::AlarmChange;
 use crate::types::commit::Commit;
+use std::io;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Runs the background worker, retries it after errors, and raises alarms.
 pub(crate) struct Supervisor {

@@ -2,24 +2,21 @@
 //! checkpoints. A checkpoint makes the engine's state durable, so that old log segments can be deleted. A thread drives
 //! the worker; tests drive it step by step.
 
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use tokio::time::Instant;
-
 use crate::background::compact::Sweeper;
 use crate::background::pace;
 use crate::codec::manifest::Manifest;
 use crate::disk::Disk;
 use crate::disk::space::{DiskSpace, is_full};
 use crate::engine::{DefragmentOutcome, Engine, EngineError, ScrubOutcome};
-use crate::manifest;
 use crate::published::core::Core;
 use crate::types::commit::Commit;
 use crate::types::state::DurableState;
 use crate::wal::WalSegments;
-use crate::{EngineKind, Revision};
+use crate::{EngineKind, Revision, manifest};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The background worker's state: what the engine has stored, the current manifest, and the pending sweep.
 pub(crate) struct BackgroundWorker {

@@ -1,10 +1,9 @@
 //! etcd's stored form of a history record: the revision as key, the version as value. The hash and the snapshot use it.
 
-use bytes::Bytes;
-
 use crate::types::kv::Stamp;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{KeyValue, Revision};
+use bytes::Bytes;
 
 /// Suffix of a tombstone's key.
 const DEAD: u8 = b't';

@@ -3,12 +3,11 @@
 //! A record is kind, revision, sub-revision, length, checksum over all of it, then the content. All integers have fixed
 //! width and are little-endian.
 
-use bincode::config::legacy;
-use bincode::{Decode, Encode};
-
 use super::DecodeError;
 use crate::Revision;
 use crate::types::record::{RecordKey, RecordKind};
+use bincode::config::legacy;
+use bincode::{Decode, Encode};
 
 /// First bytes of an engine file: magic and version.
 pub(crate) const FILE_HEADER: &[u8; 8] = b"kstoreH1";

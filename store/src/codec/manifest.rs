@@ -3,12 +3,11 @@
 //! Version 2 adds the alarms and the progress of physical compaction. Version 1 is still read: no alarm, no compaction
 //! finished.
 
-use bincode::{Decode, Encode};
-
 use super::{DecodeError, VERSION};
 use crate::types::alarm::Alarms;
 use crate::types::state::DurableState;
 use crate::{LeaseId, Revision};
+use bincode::{Decode, Encode};
 
 /// The checkpointed state, and the engine's token that reopens its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

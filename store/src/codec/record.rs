@@ -4,15 +4,14 @@
 //! 1, so that a program that only knows version 1 can read a log without alarms. A set of alarms with an unknown bit is
 //! malformed.
 
-use bincode::{BorrowDecode, Encode};
-use bytes::Bytes;
-
 use super::{DecodeError, VERSION};
 use crate::types::alarm::Alarms;
 use crate::types::commit::{Commit, LeaseChange};
 use crate::types::event::{EventKind, Events};
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{LeaseId, Revision};
+use bincode::{BorrowDecode, Encode};
+use bytes::Bytes;
 
 /// The version with alarms.
 const WITH_ALARMS: u8 = 2;
@@ -143,16 +142,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use proptest::collection::vec;
-    use proptest::option;
-    use proptest::prelude::{any, prop_assert_eq, proptest};
-
     use super::*;
     use crate::types::event::Event;
     use crate::types::kv::Stamp;
     use crate::{KeyValue, LeaseId, Revision};
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use std::sync::Arc;
 
     proptest! {
         #[test]

@@ -128,12 +128,10 @@ pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use parking_lot::Mutex;
     use std::collections::BTreeSet;
     use std::path::PathBuf;
-
-    use parking_lot::Mutex;
-
-    use super::*;
 
     /// A disk of directories; a name survives a crash only if its parent directory was synced.
     #[derive(Debug, Default)]

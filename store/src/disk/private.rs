@@ -2,13 +2,12 @@
 //! created them. New files and directories get these modes; [`protect`] applies them to files of an older version or
 //! another program.
 
+use crate::disk::own_files;
+use crate::types::error::OpenError;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
-
-use crate::disk::own_files;
-use crate::types::error::OpenError;
 
 /// Mode of every file that the store creates.
 pub(crate) const FILE_MODE: u32 = 0o600;

@@ -1,13 +1,12 @@
 //! The operating system's file system, and the lock that excludes other processes.
 
+use super::{Disk, File, private};
+use crate::types::error::OpenError;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use super::{Disk, File, private};
-use crate::types::error::OpenError;
 
 /// The operating system's file system.
 #[derive(Debug)]

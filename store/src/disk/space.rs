@@ -3,16 +3,14 @@
 //! when a log file is prepared, and after a failed write; `published::quota` accounts for the stored
 //! data.
 
+use crate::disk::Disk;
+use crate::types::alarm::AlarmChange;
+use crate::{Alarm, Limits};
+use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
-
-use crate::disk::Disk;
-use crate::types::alarm::AlarmChange;
-use crate::{Alarm, Limits};
 
 /// Name of the reserve file.
 const RESERVE: &str = "RESERVE";

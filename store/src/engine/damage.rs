@@ -1,11 +1,9 @@
 //! Report of damaged records: stored records without an intact copy.
 
+use crate::Revision;
+use bytes::Bytes;
 use std::fmt;
 use std::path::PathBuf;
-
-use bytes::Bytes;
-
-use crate::Revision;
 
 /// A history record that was damaged on disk and has no intact copy. The store never serves it: a read that needs it
 /// fails with its revision, and every other read succeeds. The report drops the record when compaction has removed it.

@@ -1,12 +1,10 @@
 //! The queue from the log to the background worker: published commits, bounded by bytes, and the request for a prepared
 //! log file. A single commit does not wake the worker, because waking it would cost a small write as much as its sync.
 
-use std::sync::Arc;
-
-use parking_lot::{Condvar, Mutex};
-use tokio::time::Instant;
-
 use crate::types::commit::Commit;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A bounded queue of published commits. The log pushes, the background worker takes.
 pub(crate) struct Feed {

@@ -2,14 +2,6 @@
 //! flipped bit. A record without a copy is reported, and the background worker quarantines it. Reads of it fail;
 //! everything else works.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use bytes::Bytes;
-use parking_lot::Mutex;
-
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
 use crate::engine::damage::DamagedRecord;
 use crate::engine::feed::Feed;
@@ -17,6 +9,12 @@ use crate::types::metrics::Counter;
 use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Lost records that are remembered and reported, so that the log is not searched again for each read of one. Reads of
 /// further ones fail as well.

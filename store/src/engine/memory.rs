@@ -1,15 +1,13 @@
 //! An engine in memory: a map of blocks of records. Nothing survives the process. A fork shares every block until one
 //! of the two changes it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use parking_lot::RwLock;
-
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::types::record::{Record, RecordKey, RecordKind};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Revisions per block: few enough that a fork's copy of the newest block is small, many enough that a fork of a long
 /// history copies few pointers.

@@ -20,15 +20,13 @@ pub(crate) mod stub;
 #[cfg(test)]
 mod tests;
 
+use crate::Revision;
+use crate::types::record::{Record, RecordKey};
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-
-use bytes::Bytes;
 use thiserror::Error;
-
-use crate::Revision;
-use crate::types::record::{Record, RecordKey};
 
 /// A part of the history in order; it contains whole revisions.
 #[derive(Debug, Default)]

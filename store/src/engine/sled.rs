@@ -2,20 +2,18 @@
 //! neither the file nor the blobs with large values. So after a flush the engine syncs sled's files itself, the main
 //! one through a descriptor that was opened before the writes.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
 use crate::types::record::{Record, RecordKey, RecordKind};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;

@@ -3,20 +3,18 @@
 //! real engines, it knows its newest revision and checks what it reads. It replaces `sled`, which cannot run on a
 //! simulated disk.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use kstore_nondet::Rng;
-use parking_lot::Mutex;
-
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::types::record::{Record, RecordKey};
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
 
 /// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]

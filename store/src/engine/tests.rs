@@ -1,13 +1,5 @@
 //! Tests of every engine against a map: random operations, and reopening at the last seal.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
-
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
@@ -17,6 +9,12 @@ use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::tests::conformance::cases;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{Limits, Revision};
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 enum Action {

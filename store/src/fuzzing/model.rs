@@ -1,11 +1,10 @@
 //! The reference model: every revision is a full copy of the map.
 
-use std::collections::BTreeMap;
-
 use crate::{
     Compare, CompareOp, Event, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Range, RangeResult,
     Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
 };
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModelKv {

@@ -1,8 +1,6 @@
 //! Parsing of a snapshot's content into records and leases. The file is untrusted: the parser accepts only entries that a store
 //! could have written.
 
-use bytes::Bytes;
-
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::etcd::parse_key;
 use crate::snapshot::bbolt::read::ReadError;
@@ -12,6 +10,7 @@ use crate::types::limits::LEASE_TTL_MAX_SECONDS;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::types::state::DurableState;
 use crate::{KeyValue, LeaseId, Revision};
+use bytes::Bytes;
 
 /// The content of a snapshot apart from its history.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,5 @@
 //! Engines of a data directory: the location of their files, and new ones.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use crate::disk::Disk;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::LoadCallbacks;
@@ -10,6 +7,8 @@ use crate::engine::segments::SegmentsEngine;
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
 use crate::{EngineKind, Limits};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The directory of the sled database.
 pub(super) fn sled_dir(engine: &Path) -> PathBuf {

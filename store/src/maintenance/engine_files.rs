@@ -1,13 +1,6 @@
 //! Reading an engine's files without the engine, for damaged directories: where the engine would refuse to open, intact
 //! records are found all the same.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use super::data_dir;
 use super::survey::{Problems, RecordMap};
 use crate::codec::history::{self, FILE_HEADER, HistoryEntry, RECORD_HEADER};
@@ -17,6 +10,11 @@ use crate::engine::sled::{self as sled_engine, SEAL_KEY};
 use crate::types::kv_encoding;
 use crate::types::record::{Record, RecordKey};
 use crate::{EngineKind, Revision};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The records found in an engine's files.
 #[derive(Default)]

@@ -1,15 +1,14 @@
 //! Verification: reads every record of a state and checks it against its neighbours. It checks everything that opening
 //! the directory does, and more.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use super::restore::Progress;
 use super::state::SurveyedState;
 use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
 use crate::codec::etcd::EtcdRecord;
 use crate::types::record::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Status of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,5 @@
 //! Writing a snapshot file: from an open store, from an intact directory, or from the readable part of a damaged one.
 
-use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
-
 use super::losses::{LossFinder, Losses};
 use super::restore::Progress;
 use super::state::SurveyedState;
@@ -15,6 +9,10 @@ use crate::disk::{Disk, File, read_full};
 use crate::snapshot::build::Builder;
 use crate::types::record::Record;
 use crate::{SnapshotError, SnapshotInfo, Store};
+use sha2::{Digest, Sha256};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a snapshot file could not be written.
 #[derive(Debug, thiserror::Error)]

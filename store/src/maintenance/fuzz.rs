@@ -1,14 +1,13 @@
 //! Entry point for fuzzing the restore of a snapshot.
 
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-
 use super::contents;
 use super::snapshot_file::SnapshotFile;
 use crate::disk::File;
 use crate::engine::Engine;
 use crate::engine::memory::MemoryEngine;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Reads `bytes` as a restore would, into memory. Returns for any bytes.
 pub(crate) fn fuzz_restore(bytes: &[u8]) {

@@ -1,15 +1,12 @@
 //! What a salvage could not read: the lost revisions, and the keys of lost versions as far as they are known.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-use bytes::Bytes;
-
 use super::state::SurveyedState;
 use crate::Revision;
-use crate::types::kv_encoding;
-use crate::types::limits;
 use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::types::{kv_encoding, limits};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What a salvage could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,5 @@
 //! Tests of offline verification, saving and rescue. `salvage_tests` has those of salvage.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-
-use kstore_nondet::{Nondet, Rng};
-
 use super::examine::{VerifyReport, examine};
 use super::export::save_from;
 use super::losses::Losses;
@@ -18,6 +13,9 @@ use crate::tests::samples::{fill, memory};
 use crate::{
     Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpenError, Range, RangeResult, Revision, Store, Txn,
 };
+use kstore_nondet::{Nondet, Rng};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 pub(super) const FILE: &str = "/data/snapshot.db";
 

@@ -1,18 +1,15 @@
 //! Rescue of a damaged directory: the readable part becomes a new store in its place, and the damaged files are kept in
 //! a directory beside it. `export` reads around damage, and `restore` creates the store.
 
+use super::export::{ExportError, SalvageReport, salvage};
+use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
+use crate::disk::real::DirLock;
+use crate::types::error::OpenError;
+use crate::{EngineKind, manifest};
+use kstore_nondet::Rng;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-
-use kstore_nondet::Rng;
-
-use super::export::{ExportError, SalvageReport, salvage};
-use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
-use crate::EngineKind;
-use crate::disk::real::DirLock;
-use crate::manifest;
-use crate::types::error::OpenError;
 
 /// Most names to try for the directory of the damaged files.
 const NAMES: u32 = 100;

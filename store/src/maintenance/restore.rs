@@ -3,13 +3,6 @@
 //! The manifest is written last, so a directory is a store only when it is complete and durable. An interrupted restore
 //! leaves a marker file: no store opens the directory, and the next restore clears it.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-
 use super::contents::{self, HIGHEST, SnapshotContents};
 use super::data_dir;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
@@ -17,12 +10,15 @@ use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError};
-use crate::manifest;
 use crate::types::error::OpenError;
 use crate::types::record::{Record, RecordKind};
 use crate::types::state::DurableState;
 use crate::wal::{ReplayResult, Wal, WalSegments};
-use crate::{EngineKind, KeyValue, Limits, Revision};
+use crate::{EngineKind, KeyValue, Limits, Revision, manifest};
+use kstore_nondet::Rng;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
 /// A request to restore a snapshot.
 #[derive(Clone, Debug)]

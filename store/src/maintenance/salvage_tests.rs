@@ -1,15 +1,5 @@
 //! Tests of salvage: flipped bytes and missing files against the known content of a sample store.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-use kstore_nondet::Rng;
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any, proptest};
-use proptest::sample::Index;
-
 use super::SalvageReport;
 use super::export::{salvage_from, save_from};
 use super::losses::Losses;
@@ -21,6 +11,14 @@ use crate::codec::record;
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::disk::{Disk, read_all};
 use crate::{KeyRange, KeyValue, Range, Revision, Store};
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::sample::Index;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 type Revisions = BTreeSet<Revision>;
 

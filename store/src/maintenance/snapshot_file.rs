@@ -1,12 +1,6 @@
 //! The snapshot file: a database followed by the checksum that `etcdctl snapshot save` appends. `contents` parses the
 //! database.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
-
 use crate::Revision;
 use crate::codec::etcd::parse_key;
 use crate::disk::real::RealDisk;
@@ -14,6 +8,10 @@ use crate::disk::{File, read_full};
 use crate::read::hash::CASTAGNOLI;
 use crate::snapshot::bbolt::read::{Image, ReadError};
 use crate::snapshot::layout;
+use sha2::{Digest, Sha256};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a snapshot file cannot be used.
 #[derive(Debug, thiserror::Error)]

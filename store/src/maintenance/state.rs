@@ -3,16 +3,14 @@
 //! The log is applied on top of the checkpoint, and the log's copy replaces a damaged record of the engine. Above the
 //! compacted revision every revision has records, so a missing one is detected.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
-
 use super::engine_files::RecordSource;
 use super::losses::RevisionRange;
 use super::survey::{LogCommit, RecordMap, Survey};
 use crate::Revision;
 use crate::types::record::RecordKey;
 use crate::types::state::DurableState;
+use bytes::Bytes;
+use std::collections::BTreeMap;
 
 /// The newest state of a surveyed store.
 pub(super) struct SurveyedState {

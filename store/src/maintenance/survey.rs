@@ -1,24 +1,22 @@
 //! Survey of a data directory: reads manifests, engine records and log without changing them. Damage is recorded and
 //! skipped, so that later content is found too. `state` decides what is current.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use super::data_dir;
 use super::engine_files::{self, EngineRecords, read_around};
-use crate::EngineKind;
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
 use crate::codec::record::LogRecord;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
-use crate::manifest;
 use crate::types::commit::Commit;
 use crate::types::error::OpenError;
 use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
+use crate::{EngineKind, manifest};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A problem found in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,5 @@
 //! Tests of restore: snapshots of kstore and etcd, crashing disks, and hostile bytes.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-
-use kstore_nondet::{Nondet, Rng};
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any, proptest};
-use proptest::sample::Index;
-use sha2::{Digest, Sha256};
-
 use super::fuzz::{BytesFile, fuzz_restore};
 use super::restore::{Observers, restore_from};
 use super::snapshot_file::SnapshotFile;
@@ -22,6 +13,13 @@ use crate::{
     Config, EngineKind, KeyRange, LeaseId, Limits, OpenError, Range, Revision, Store, WatchError,
     WatchRequest,
 };
+use kstore_nondet::{Nondet, Rng};
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::sample::Index;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 pub(super) const DIR: &str = "/data";
 

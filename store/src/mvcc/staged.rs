@@ -1,13 +1,11 @@
 //! The writer's view: the published index overlaid with staged changes. Readers do not see the overlay, so no unsynced
 //! change is visible.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::mvcc::index::{Index, Version, VersionRef};
 use crate::{KeyRange, KeyValue, Revision};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Staged versions per key, in order. Once published, a version stays until the writer forgets it; until then it hides
 /// the same version of the index.

@@ -1,14 +1,13 @@
 //! Evaluation of ranges at a revision: selects the versions, then filters, sorts and limits them. Pure; the caller
 //! reads old versions from the engine in between.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-
 use crate::mvcc::index::{Index, VersionRef};
 use crate::mvcc::staged::StagedView;
 use crate::types::range::{Range, RangeResult, SortOrder, SortTarget};
 use crate::types::record::RecordKey;
 use crate::{KeyValue, RangeError, Revision};
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A selected version: in memory, or to be read from the engine.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! The window: the newest commits in memory, for slightly lagging watchers and reads of recent revisions. Older history
 //! is in the engine.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use crate::types::commit::Commit;
 use crate::types::event::Event;
 use crate::types::record::RecordKey;
 use crate::{Limits, Revision};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Commits of consecutive revisions, up to the newest.
 #[derive(Debug)]

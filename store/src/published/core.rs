@@ -1,13 +1,6 @@
 //! State shared by readers, writer and background worker: the published state and the reads of it. Only the writer
 //! publishes.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
-
 use crate::disk::space::DiskSpace;
 use crate::engine::feed::Feed;
 use crate::engine::healing::HealingEngine;
@@ -31,6 +24,11 @@ use crate::types::record::RecordKey;
 use crate::types::state::DurableState;
 use crate::wal::WalSegments;
 use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]

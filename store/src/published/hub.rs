@@ -1,13 +1,6 @@
 //! The hub delivers published events to interested watchers, in order and outside the commit path. Lagging watchers
 //! read the history (`read::watcher`) and rejoin the hub when they have caught up.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::task::Waker;
-
-use parking_lot::{Condvar, Mutex};
-
 pub(crate) use super::registration::WatchEnd;
 use super::registration::{DeliveryMode, OfferResult, Registration};
 use super::watcher_index::WatcherIndex;
@@ -15,6 +8,11 @@ use crate::types::commit::Commit;
 use crate::types::metrics::Metrics;
 use crate::types::watch::{Batch, WatchRequest};
 use crate::{Limits, Revision};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::task::Waker;
 
 /// The registry of watchers, and the progress of delivery.
 #[derive(Debug)]

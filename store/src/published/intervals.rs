@@ -4,9 +4,8 @@
 //! It is a search tree ordered by start, and every node has the furthest end in its subtree. A lookup skips a subtree
 //! that does not reach the key. The tree stays shallow because a node's rank is pseudorandom (a treap).
 
-use bytes::Bytes;
-
 use crate::End;
+use bytes::Bytes;
 
 /// A set of intervals with values. The id distinguishes equal intervals.
 #[derive(Debug)]

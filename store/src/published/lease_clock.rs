@@ -2,14 +2,12 @@
 //! with paused time control expiry. The writer begins and ends leases, callers renew them, and the expiry task waits
 //! for the next deadline.
 
+use crate::LeaseId;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::LeaseId;
 
 /// The deadlines of all published leases.
 #[derive(Debug, Default)]

@@ -4,14 +4,12 @@
 //! Compaction does not wait: index, reads and watches see its effect at once. A crash loses the list of delayed
 //! removals. That is harmless: a compaction counts as done only when the list is empty, and restarts after a crash.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
 use crate::engine::feed::Feed;
 use crate::engine::{Engine, EngineError};
 use crate::types::record::RecordKey;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The number of pins, and the removals that they delay.
 pub(crate) struct Pins {

@@ -6,9 +6,8 @@
 //! second time, for at most two checkpoints, and has bounds of its own. Removed records that await defragmentation do
 //! not count either. In memory the kept versions count in the same way.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::types::txn::{Op, Txn};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that a key costs in addition to its content: index, framing and copies. etcd counts the same, so a quota means
 /// the same.

@@ -1,16 +1,14 @@
 //! Recall: finds the in-memory copies from which damaged records are repaired, and the keys of the records without a
 //! copy.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::KeyValue;
 use crate::engine::healing::RecalledRecord;
 use crate::mvcc::index::KeyEntry;
 use crate::published::core::Core;
 use crate::types::record::{Record, RecordKey, RecordKind};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl Core {
     /// Lets the engine repair damaged records from the copies that this state has in memory.

@@ -1,15 +1,13 @@
 //! A watcher's registration in the hub: its request, its bounded queue, and its progress.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::task::Waker;
-
-use futures::task::AtomicWaker;
-use parking_lot::Mutex;
-
 use crate::types::event::{Event, EventKind};
 use crate::types::watch::{Batch, WatchRequest};
 use crate::{Limits, Revision};
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
 
 /// A watcher's registration. The hub fills its queue, and the watcher empties it.
 #[derive(Debug)]

@@ -1,14 +1,12 @@
 //! Waiters for background work: callers that wait for physical compaction or defragmentation. `background::worker`
 //! does the work.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-
 use crate::Revision;
 use crate::published::core::Core;
 use crate::types::error::{CompactError, Stopped};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The requests for background work, and the notification for the callers that wait for it.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! Lookup of the watchers of a key. The cost depends on the number of matching watchers, not on the number of all.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use super::intervals::Intervals;
 use super::registration::Registration;
 use crate::{End, KeyRange};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Watchers by id, so that they are visited in order of registration.
 type WatcherGroup = BTreeMap<u64, Arc<Registration>>;
@@ -111,13 +109,12 @@ fn leave(groups: &mut BTreeMap<Bytes, WatcherGroup>, keys: &KeyRange, id: u64) -
 
 #[cfg(test)]
 mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
-
     use super::*;
     use crate::published::registration::DeliveryMode;
     use crate::types::watch::WatchRequest;
     use crate::{Limits, Revision};
+    use proptest::collection::vec;
+    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
     fn key() -> impl Strategy<Value = Vec<u8>> {
         vec(prop_oneof![Just(0), Just(1), Just(0xff)], 0..5)

@@ -2,8 +2,6 @@
 //! revision. Records that compaction may already have removed are not hashed. So two stores with the same history have
 //! the same hash, however far each has removed records.
 
-use crc::{CRC_32_ISCSI, Crc, Digest, Table};
-
 use crate::codec::etcd::EtcdRecord;
 use crate::engine::EngineError;
 use crate::mvcc::view;
@@ -12,6 +10,7 @@ use crate::published::pins::Pin;
 use crate::read::history::History;
 use crate::types::record::{Record, RecordKey};
 use crate::{Range, RangeError, Revision};
+use crc::{CRC_32_ISCSI, Crc, Digest, Table};
 
 /// The answer of [`crate::Store::hash_kv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,12 @@
 //! Iteration over the history from its beginning, in order and in bounded steps, from engine and window. It blocks no
 //! writer, and compaction does not disturb it.
 
-use std::collections::BTreeSet;
-
 use crate::Revision;
 use crate::engine::{Engine, EngineError};
 use crate::published::core::Core;
 use crate::published::pins::Pin;
 use crate::types::record::{Record, RecordKey};
+use std::collections::BTreeSet;
 
 /// An iterator over history records. It may or may not yield records that compaction made unreachable, but never a
 /// version without the tombstone that hides it.

@@ -1,7 +1,5 @@
 //! Reads past events for a lagging watcher: from the window if it has them, otherwise from the engine.
 
-use std::sync::Arc;
-
 use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::VersionRef;
 use crate::published::core::{Core, PublishedState};
@@ -10,6 +8,7 @@ use crate::types::event::Event;
 use crate::types::record::{Record, RecordKind};
 use crate::types::watch::Batch;
 use crate::{KeyValue, Revision, WatchError};
+use std::sync::Arc;
 
 /// A part of the history, as read for one watcher.
 pub(crate) struct HistoryPart {

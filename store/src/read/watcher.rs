@@ -1,18 +1,16 @@
 //! The caller's side of a watch: empties its queue and, when it lags, reads history at its own pace.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use futures::future::poll_fn;
-use futures::stream::Stream;
-
 use super::watch_history;
 use crate::published::core::Core;
 use crate::published::registration::{DeliveryMode, Registration, WatchEnd};
 use crate::types::error::{Stopped, WatchError};
 use crate::types::watch::{Batch, WatchRequest};
 use crate::{KeyRange, Revision};
+use futures::future::poll_fn;
+use futures::stream::Stream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// A watch of a key range, as the caller sees it. Dropping it ends the watch.
 pub struct Watcher {

@@ -1,10 +1,5 @@
 //! Rebuilds the index and the leases' keys from the records of an engine. `recover` then replays the log on top.
 
-use std::cmp::Reverse;
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::KeyValue;
 use crate::engine::EngineError;
 use crate::engine::reader::{LoadedRecord, PreparedVersions};
@@ -12,6 +7,9 @@ use crate::mvcc::index::{Index, IndexBuilder, Version, alike, lead};
 use crate::txn::lease_table::LeaseTable;
 use crate::types::kv_encoding::key;
 use crate::types::record::RecordKind;
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// An index that is being rebuilt. It is usable after [`Rebuild::finish`].
 #[derive(Debug, Default)]

@@ -1,14 +1,6 @@
 //! Opening a store: creates a new one or recovers an existing one from manifest, engine and log, in this order. Each
 //! step can be repeated if a crash interrupts it.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use kstore_nondet::{Nondet, Rng};
-use tokio::time::Instant;
-
 use crate::background::compact::Sweeper;
 use crate::background::worker::{BackgroundWorker, EngineCoverage, WorkerEnv};
 use crate::codec::manifest::Manifest;
@@ -21,7 +13,6 @@ use crate::engine::reader::{self, LoadCallbacks};
 use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError, Repairable};
-use crate::manifest;
 use crate::mvcc::index::Index;
 use crate::mvcc::window::Window;
 use crate::published::core::{Core, PublishedState};
@@ -38,7 +29,13 @@ use crate::types::error::OpenError;
 use crate::types::event::{Event, EventKind};
 use crate::types::state::DurableState;
 use crate::wal::{self, ReplayResult, Wal, WalSegments};
-use crate::{Config, Durability, EngineKind, KeyValue, Limits, Revision};
+use crate::{Config, Durability, EngineKind, KeyValue, Limits, Revision, manifest};
+use kstore_nondet::{Nondet, Rng};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Opens the store that `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {

@@ -1,12 +1,11 @@
 //! The evaluating thread of a durable store: takes queued requests and evaluates them on staged state while the log
 //! thread syncs the previous group.
 
-use std::io;
-
 use crate::runtime::group::Group;
 use crate::runtime::queue::Job;
 use crate::runtime::threads::Shared;
 use crate::runtime::writer::Writer;
+use std::io;
 
 /// Evaluates queued requests into groups. One thread owns it.
 pub(crate) struct Committer {

@@ -1,10 +1,5 @@
 //! Dispatches requests to the writer: on the caller's thread in memory, otherwise through a bounded queue to `threads`.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
-
 use crate::Revision;
 use crate::background::compact::Sweeper;
 use crate::engine::memory::MemoryEngine;
@@ -17,6 +12,9 @@ use crate::runtime::threads::Threads;
 use crate::runtime::writer::Writer;
 use crate::types::error::Stopped;
 use crate::types::limits::JOB_BYTES;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Runs requests against the store, in the mode in which the store was opened.
 pub(crate) struct Driver {

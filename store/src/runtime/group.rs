@@ -1,13 +1,11 @@
 //! A group: the commits of several requests that are logged with one sync, and the answers that wait for that sync.
 
-use std::sync::Arc;
-
-use tokio::sync::oneshot;
-use tokio::time::Instant;
-
 use crate::published::core::Core;
 use crate::runtime::request::Response;
 use crate::types::commit::{Commit, LeaseChange};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Commits that are logged with one sync, and the answers waiting for that sync. A request that changed nothing adds an
 /// answer but no commit: its result depends on staged commits, so it is sent only after they are durable.

@@ -1,12 +1,6 @@
 //! The log stage: one write and one sync per group, then the group is published and answered. It runs on the log's own
 //! thread, or on the evaluating thread when nothing else is in progress; on one of them at a time.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use crate::Durability;
 use crate::engine::feed::Feed;
 use crate::published::core::Core;
@@ -14,6 +8,10 @@ use crate::runtime::group::Group;
 use crate::types::commit::Commit;
 use crate::types::invariants;
 use crate::wal::Wal;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The write-ahead log with its sync schedule, and the commits that wait to be given to the engine.
 pub(crate) struct Log {

@@ -2,11 +2,10 @@
 //! is logged next. The hand-over also decides which thread owns the log: the log thread, or the evaluating thread when
 //! nothing is in progress.
 
-use parking_lot::{Condvar, Mutex};
-use tokio::time::Instant;
-
 use crate::Limits;
 use crate::runtime::group::Group;
+use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
 
 /// The group that waits for the log, and the ownership of the log.
 pub(crate) struct LogHandover {

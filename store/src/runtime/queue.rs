@@ -1,12 +1,10 @@
 //! The bounded queue of requests before the evaluating thread, which sleeps while it is empty.
 
-use std::collections::VecDeque;
-
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
-
 use crate::Limits;
 use crate::runtime::request::{Rejection, Request, Response};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use tokio::sync::oneshot;
 
 /// A queued request with the sender for its answer.
 pub(crate) struct Job {

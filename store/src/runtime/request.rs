@@ -1,12 +1,11 @@
 //! Requests to the writer and their answers. Transactions, leases, compaction and alarms share one order.
 
-use bytes::Bytes;
-use tokio::time::Instant;
-
 use crate::types::alarm::AlarmChange;
 use crate::types::error::{AlarmError, CompactError, LeaseError, TxnError};
 use crate::types::lease::{LeaseGranted, LeaseRenewed};
 use crate::{LeaseId, Revision, Txn, TxnResult};
+use bytes::Bytes;
+use tokio::time::Instant;
 
 /// A request to the writer. The caller supplies times, since the writer's thread has no clock.
 #[derive(Debug)]

@@ -1,12 +1,6 @@
 //! A store with a log but without threads, for tests. Every step runs on the caller's thread, so that a test sees the
 //! same steps every time and can stop between evaluation and log.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-
-use tokio::sync::oneshot;
-
 use crate::background::supervisor::Supervisor;
 use crate::background::worker::BackgroundWorker;
 use crate::engine::feed::{Wait, Work};
@@ -16,6 +10,10 @@ use crate::runtime::group::Group;
 use crate::runtime::log::Log;
 use crate::runtime::queue::Job;
 use crate::runtime::request::{Rejection, Request, Response};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// The components of a store that a test drives step by step.
 pub(crate) struct SteppedStore {

@@ -1,13 +1,6 @@
 //! The threads of a store with a log: one evaluates, one logs, one delivers, one runs the background worker. Starts
 //! them, ends them, and cleans up however each one ends.
 
-use std::io;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
-
 use crate::background::supervisor::{LogBudgetExceeded, Supervisor};
 use crate::background::worker::BackgroundWorker;
 use crate::disk::real::DirLock;
@@ -21,6 +14,11 @@ use crate::runtime::log_handover::{LogHandover, WakeReason};
 use crate::runtime::queue::{Job, Queue};
 use crate::runtime::request::{Rejection, Request};
 use crate::types::alarm::AlarmChange;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tokio::sync::oneshot;
 
 /// The state that the store's threads share.
 pub(crate) struct Shared {

@@ -2,12 +2,6 @@
 //! logged and published. `committer` runs it on a thread; in memory the caller runs it. It neither blocks nor reads a
 //! clock.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use kstore_nondet::Rng;
-use tokio::time::Instant;
-
 use crate::mvcc::staged::Overlay;
 use crate::published::core::Core;
 use crate::published::lease_clock::duration;
@@ -23,6 +17,10 @@ use crate::types::event::Event;
 use crate::types::lease::{LeaseGranted, LeaseRenewed};
 use crate::types::state::DurableState;
 use crate::{LeaseId, Revision, Txn, TxnResult};
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Evaluates requests on staged state, and collects their commits.
 pub(crate) struct Writer {

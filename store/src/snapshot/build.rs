@@ -1,7 +1,5 @@
 //! Building a snapshot from records in ascending order, with one open page per tree level in memory.
 
-use std::io::{self, Seek, SeekFrom, Write};
-
 use super::layout::{self, EMPTY};
 use super::{SnapshotError, SnapshotInfo};
 use crate::Revision;
@@ -10,6 +8,7 @@ use crate::engine::EngineError;
 use crate::snapshot::bbolt::tree::{Pages, Tree};
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::types::state::DurableState;
+use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;

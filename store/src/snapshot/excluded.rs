@@ -2,16 +2,14 @@
 //! key. The snapshot's compacted revision is then the revision of that key's next version, so that everything readable
 //! in it is right.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bytes::Bytes;
-
 use super::SnapshotError;
 use crate::KeyValue;
 use crate::engine::damage::DamagedRecord;
 use crate::mvcc::index::Index;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::types::state::DurableState;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]

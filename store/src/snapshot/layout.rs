@@ -1,9 +1,8 @@
 //! Layout of a snapshot: etcd's buckets with the encodings of their small values, as etcd 3.5 writes them, and kstore's
 //! own bucket.
 
-use prost::encoding::{decode_varint, encode_varint};
-
 use crate::{Alarm, LeaseId, Revision};
+use prost::encoding::{decode_varint, encode_varint};
 
 /// Bucket of the history: revision to version.
 pub(crate) const KEY: &str = "key";

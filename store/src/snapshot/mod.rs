@@ -11,9 +11,6 @@ pub(crate) mod layout;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-
 use crate::Revision;
 use crate::engine::EngineError;
 use crate::published::core::Core;
@@ -21,6 +18,8 @@ use crate::read::history::History;
 use crate::types::error::Stopped;
 use build::Builder;
 use excluded::ExcludedRecords;
+use std::collections::BTreeSet;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Summary of a written snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,5 @@
 //! Tests of snapshots: with etcd's tools, and on the level of buckets.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Cursor, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::process::Command;
-
-use futures::FutureExt;
-
 use super::layout;
 use crate::codec::etcd::revision_bytes;
 use crate::disk::Disk;
@@ -18,6 +10,12 @@ use crate::tests::etcd::{Etcd, PEER, output, program};
 use crate::tests::samples::{fill, image, memory};
 use crate::types::record::RecordKey;
 use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
+use futures::FutureExt;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Cursor, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn etcd_serves_a_restored_snapshot_of_kstore() {

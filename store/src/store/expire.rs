@@ -1,16 +1,14 @@
 //! The expiry task: sleeps until the next deadline, then requests the revocation of expired leases from the writer.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-use futures::future::join_all;
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, sleep_until};
-
 use crate::Alarm;
 use crate::published::core::Core;
 use crate::runtime::driver::Driver;
 use crate::runtime::request::{Rejection, Request};
+use futures::future::join_all;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Pause when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);

@@ -1,12 +1,6 @@
 //! Images: copies of a store in memory at one revision. Store and image share their data until either changes it, and
 //! any number of stores can start from an image. An image is in memory only; `snapshot` writes etcd's file format.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::Nondet;
-use tokio::time::Instant;
-
 use crate::background::compact::Sweeper;
 use crate::engine::memory::MemoryEngine;
 use crate::mvcc::index::Index;
@@ -19,6 +13,10 @@ use crate::txn::lease_table::LeaseTable;
 use crate::types::error::Stopped;
 use crate::types::state::DurableState;
 use crate::{LeaseId, Limits, Revision};
+use kstore_nondet::Nondet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,
 /// alarms and limits. It is immutable and cheap to clone, runs no task and needs no runtime.

@@ -12,14 +12,6 @@ mod release;
 pub(crate) mod status;
 mod tasks;
 
-use std::io::{Seek, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use kstore_nondet::Nondet;
-use tokio::time::Instant;
-
 use self::tasks::Tasks;
 use crate::published::waiters::SweepWaiter;
 use crate::read::watcher::Watcher;
@@ -38,6 +30,12 @@ use crate::{
     LeaseId, NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo,
     StoreImage, StoreSize, StoreStatus, Txn, TxnResult, txn,
 };
+use bytes::Bytes;
+use kstore_nondet::Nondet;
+use std::io::{Seek, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A handle to an open store. It is cheap to clone. The store closes when the last handle is dropped, or by
 /// [`Store::close`].

@@ -1,13 +1,11 @@
 //! The task that frees memory after a burst of writes: it drops older commits from the window, since the engine has
 //! them too. The window's own bounds hold at every moment without it.
 
-use std::pin::pin;
-use std::sync::Arc;
-
-use tokio::time::sleep;
-
 use crate::Revision;
 use crate::published::core::Core;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::time::sleep;
 
 /// Commits released per lock acquisition. Readers wait for one such batch.
 const TURN: usize = 512;

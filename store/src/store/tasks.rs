@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::runtime::Handle;
 
 /// The tokio tasks of one store.

@@ -1,14 +1,13 @@
 //! Random actions of the conformance tests, independent of the state before: keys from a small alphabet, revisions as
 //! fractions of the existing history.
 
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
-
 use crate::{
     Compare, CompareOp, Delete, KeyRange, LeaseId, Op, Put, Range, Revision, SortOrder, SortTarget, Target,
     Txn, WatchRequest,
 };
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
 #[derive(Clone, Debug)]
 pub(super) enum Action {

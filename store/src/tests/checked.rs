@@ -2,17 +2,6 @@
 //! what is left. With `Sync` durability no history is bad, even if the disk loses unsynced changes; with `Relaxed` the checker detects
 //! lost acknowledged writes.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_checker::history::{
-    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply,
-    WatchContent, WatchResponse,
-};
-use kstore_checker::{Guarantee, Verdict, judge};
-use kstore_nondet::Rng;
-
 use super::conformance::{block_on_real, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::{
@@ -20,6 +9,15 @@ use crate::{
     LeaseId, Op, OpResult, Put, Range, RangeError, RangeResult, Revision, Store, Target, Txn, TxnError,
     TxnResult, WatchError, WatchRequest,
 };
+use kstore_checker::history::{
+    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply,
+    WatchContent, WatchResponse,
+};
+use kstore_checker::{Guarantee, Verdict, judge};
+use kstore_nondet::Rng;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
 
 const CLIENTS: u32 = 6;
 const LIVES: usize = 3;

@@ -1,21 +1,18 @@
 //! Tests of compaction: what is removed, what stays, and that removal is invisible to readers.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::LocalBoxFuture;
-use kstore_nondet::{Nondet, Rng};
-
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::engine::Engine;
-use crate::manifest;
 use crate::{
     CompactError, Config, EngineKind, EventKind, KeyRange, Op, Range, RangeError, Revision, Store, Txn,
-    WatchRequest,
+    WatchRequest, manifest,
 };
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use kstore_nondet::{Nondet, Rng};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 async fn in_memory() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()

@@ -1,16 +1,14 @@
 //! Concurrency tests on real threads: the clients' observations must fit one order.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use kstore_nondet::{Nondet, Rng};
-
 use super::conformance::tiny;
 use crate::disk::sim::SimDisk;
 use crate::{
     Batch, Config, EngineKind, KeyRange, Limits, Op, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
+use kstore_nondet::{Nondet, Rng};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Runs a future on several threads, in real time.
 fn block_on_threads<T>(future: impl Future<Output = T>) -> T {

@@ -1,13 +1,6 @@
 //! The conformance tests that every engine and durability passes: random actions on a store and on the model; all
 //! results are compared.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::{Nondet, Rng};
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any, proptest};
-
 use super::actions::{Action, HistoryPosition, action};
 use crate::disk::sim::SimDisk;
 use crate::fuzzing::model::{self, Change, Model};
@@ -15,6 +8,11 @@ use crate::{
     CompactError, Config, Durability, EngineKind, KeyRange, LeaseError, Limits, Range, RangeError, Revision,
     Store, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
+use kstore_nondet::{Nondet, Rng};
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Tiny limits, so that rare branches are common.
 pub(super) fn tiny(config: Config, dice: u8) -> Config {

@@ -1,18 +1,16 @@
 //! Tests of a full file system: the alarm is raised in time, no acknowledged write is lost, operations that free space
 //! work, and the store recovers.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SimDisk};
 use crate::{
     Alarm, Config, Delete, EngineKind, KeyRange, Limits, NoSpaceReason, Op, Range, Revision, Store,
     StoreStatus, Txn, TxnError,
 };
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 const DIR: &str = "/data";
 

@@ -1,17 +1,15 @@
 //! Tests of engines that a restart finds lost, broken, behind or ahead, on real files. The store repairs what it can
 //! and refuses to open otherwise.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use kstore_nondet::Nondet;
-
 use crate::engine::Engine;
 use crate::engine::sled::SledEngine;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
 };
+use kstore_nondet::Nondet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A configuration with small log segments; if `dropped`, old ones are deleted.
 fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {

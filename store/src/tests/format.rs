@@ -1,9 +1,5 @@
 //! The examples of FORMAT.md are what the codecs write and read.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader};
 use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, StandIn};
 use crate::codec::{manifest, record};
@@ -15,6 +11,8 @@ use crate::types::kv::Stamp;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::types::state::DurableState;
 use crate::{Alarm, KeyValue, LeaseId, Revision};
+use bytes::Bytes;
+use std::sync::Arc;
 
 const PAGE: &str = include_str!("../../FORMAT.md");
 

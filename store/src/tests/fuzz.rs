@@ -1,13 +1,11 @@
 //! The fuzz targets without a fuzzer: over random bytes, and over the corpus in `fuzz/corpus`.
 
-use std::fs;
-use std::path::PathBuf;
-
-use proptest::collection::vec;
-use proptest::prelude::{any, proptest};
-
 use super::conformance::cases;
 use crate::fuzzing::{TARGETS, seeds};
+use proptest::collection::vec;
+use proptest::prelude::{any, proptest};
+use std::fs;
+use std::path::PathBuf;
 
 fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)

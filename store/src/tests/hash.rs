@@ -1,12 +1,11 @@
 //! Tests of the history hash: etcd's published results as a table, and that the hash depends neither on the progress of
 //! compaction nor on the engine.
 
+use super::conformance::{block_on, block_on_real};
+use crate::{Config, EngineKind, HashKv, Op, RangeError, Revision, Store, Txn};
 use kstore_nondet::Nondet;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert_eq, proptest};
-
-use super::conformance::{block_on, block_on_real};
-use crate::{Config, EngineKind, HashKv, Op, RangeError, Revision, Store, Txn};
 
 async fn memory() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()

@@ -1,16 +1,14 @@
 //! Tests of damage in the engine: repaired from a copy, otherwise reported and never served, while everything else
 //! works.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::Rng;
-
 use super::conformance::block_on;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::{Config, Limits, Op, Range, RangeError, Revision, Store, Txn};
+use kstore_nondet::Rng;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 const DIR: &str = "/data";
 

@@ -1,10 +1,8 @@
 //! Tests of stores that start from an image.
 
-use std::time::Duration;
-
-use kstore_nondet::Nondet;
-
 use crate::{Config, ImageError, KeyRange, LeaseId, Op, Put, Range, Revision, Store, Txn, WatchRequest};
+use kstore_nondet::Nondet;
+use std::time::Duration;
 
 async fn memory() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()

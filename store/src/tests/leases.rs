@@ -1,11 +1,5 @@
 //! Tests of leases in virtual time.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::{Nondet, Rng};
-use tokio::time::{Instant, sleep};
-
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::runtime::request::{Request, Response};
@@ -13,6 +7,10 @@ use crate::types::lease::LeaseRenewed;
 use crate::{
     Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
+use kstore_nondet::{Nondet, Rng};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 const ID: LeaseId = LeaseId(9);
 

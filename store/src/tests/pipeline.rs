@@ -1,16 +1,6 @@
 //! Tests of evaluation ahead of the log, which only a crash can reveal. No answer is sent before everything that it
 //! depends on is durable, and everything answered or observed is there after a failure.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use futures::FutureExt;
-use kstore_nondet::Rng;
-use parking_lot::Mutex;
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
-
 use super::actions;
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
@@ -21,6 +11,14 @@ use crate::{
     Compare, CompareOp, Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpResult, Range, RangeError,
     Revision, Stopped, Store, Target, Txn, TxnError, WatchRequest,
 };
+use futures::FutureExt;
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 fn config() -> Config {
     tiny(Config::durable("/data"), 0)

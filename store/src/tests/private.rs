@@ -1,15 +1,13 @@
 //! Tests of the permissions of all files in a real directory. Secrets are stored as plain bytes, so no other user of
 //! the machine may read the files.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-use kstore_nondet::{Nondet, Rng};
-
 use super::conformance::block_on_real;
 use crate::maintenance::{self, Restore};
 use crate::{Config, EngineKind, OpenError, Store};
+use kstore_nondet::{Nondet, Rng};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 fn config(dir: &Path, engine: EngineKind) -> Config {
     Config { engine, ..Config::durable(dir) }

@@ -1,17 +1,15 @@
 //! Tests of the store as a process: its directory, its threads, and a failing disk.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::{Nondet, Rng};
-
 use super::conformance::{block_on_real, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::{
     CompactError, Config, DefragmentError, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError,
     Revision, Stopped, Store, Txn, TxnError, WatchError, WatchRequest,
 };
+use kstore_nondet::{Nondet, Rng};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn put(key: impl Into<bytes::Bytes>) -> Txn {
     Txn::of(vec![Op::put(key, "v")])

@@ -1,16 +1,14 @@
 //! Tests of the quota and the alarms: what they refuse and permit, and that they survive a crash.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kstore_nondet::{Nondet, Rng};
-
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::{
     Alarm, CompactError, Compare, CompareOp, Config, Delete, EngineKind, KeyRange, LeaseError, LeaseId,
     Limits, Op, Put, Range, Revision, Store, Target, Txn, TxnError,
 };
+use kstore_nondet::{Nondet, Rng};
+use std::sync::Arc;
+use std::time::Duration;
 
 const LEASE: LeaseId = LeaseId(5);
 

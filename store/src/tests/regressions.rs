@@ -1,16 +1,14 @@
 //! Regression tests for defects that etcd had, by issue number. Those of concurrency are in `concurrent`, those of
 //! crashes in `crash`; `PROPERTIES.md` lists them.
 
-use std::sync::Arc;
-
-use futures::FutureExt;
-use kstore_nondet::Rng;
-
 use super::conformance::{block_on, block_on_real, tiny};
 use crate::disk::sim::{CrashPolicy, OperationKind, SimDisk};
 use crate::{
     Config, Delete, EventKind, KeyRange, Limits, Op, Range, RangeError, Revision, Store, Txn, WatchRequest,
 };
+use futures::FutureExt;
+use kstore_nondet::Rng;
+use std::sync::Arc;
 
 /// A store on a disk that can crash, with tiny limits, so that old versions are read from the engine.
 struct CrashableStore {

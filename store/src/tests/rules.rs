@@ -1,19 +1,17 @@
 //! The rules of transactions and ranges, each tested against an independent second formulation.
 
-use std::cmp::Ordering;
-
-use kstore_nondet::Nondet;
-use proptest::collection::vec;
-use proptest::prelude::{
-    BoxedStrategy, Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
-};
-
 use super::conformance::{block_on, cases};
 use crate::txn::check::check;
 use crate::{
     Compare, CompareOp, Config, Delete, End, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, Store,
     Target, Txn, TxnError,
 };
+use kstore_nondet::Nondet;
+use proptest::collection::vec;
+use proptest::prelude::{
+    BoxedStrategy, Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use std::cmp::Ordering;
 
 async fn store() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()

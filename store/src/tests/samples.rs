@@ -1,10 +1,8 @@
 //! Sample stores for tests.
 
-use std::io::Cursor;
-
-use kstore_nondet::Nondet;
-
 use crate::{Config, LeaseId, Op, Put, Revision, Store, Txn};
+use kstore_nondet::Nondet;
+use std::io::Cursor;
 
 /// An empty store in memory.
 pub(crate) async fn memory() -> Store {

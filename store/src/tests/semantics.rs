@@ -1,12 +1,11 @@
 //! Tables of results that clients rely on exactly.
 
-use kstore_nondet::Nondet;
-
 use super::conformance::block_on;
 use crate::{
     Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, OpResult, Put, Range, RangeError,
     Revision, Store, Target, Txn, TxnError,
 };
+use kstore_nondet::Nondet;
 
 async fn store() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()

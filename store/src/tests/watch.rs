@@ -1,19 +1,17 @@
 //! Tests of watches: which events arrive, and when.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::Context;
-
-use futures::FutureExt;
-use futures::task::ArcWake;
-use kstore_nondet::Nondet;
-use parking_lot::Mutex;
-
 use super::conformance::block_on;
 use crate::{
     Batch, Config, EventKind, KeyRange, Limits, Op, Revision, Stopped, Store, Txn, WatchError, WatchRequest,
     Watcher,
 };
+use futures::FutureExt;
+use futures::task::ArcWake;
+use kstore_nondet::Nondet;
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Context;
 
 async fn store_with(limits: Limits) -> Store {
     Store::open(Config { limits, ..Config::memory() }, Nondet::simulated(1)).await.unwrap()

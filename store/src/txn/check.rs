@@ -1,11 +1,9 @@
 //! Validation of a transaction, independent of the store's state. Pure; done before the transaction is queued.
 
-use std::collections::BTreeSet;
-
-use bytes::Bytes;
-
 use crate::types::txn::{Delete, Op, Put, Txn};
 use crate::{End, KeyRange, Limits, TxnError};
+use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// Validates a transaction. Returns the number of bytes that it carries.
 pub(crate) fn check(txn: &Txn, limits: &Limits) -> Result<usize, TxnError> {

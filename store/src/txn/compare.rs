@@ -1,10 +1,9 @@
 //! Evaluation of compares: chooses the branch of a transaction and of each nested transaction. Pure.
 
-use std::cmp::Ordering;
-
 use crate::mvcc::staged::StagedView;
 use crate::types::txn::{Compare, CompareOp, Op, Target, Txn};
 use crate::{End, KeyValue, LeaseId, Revision};
+use std::cmp::Ordering;
 
 /// The chosen branch, with the paths of its nested transactions in order.
 #[derive(Debug, PartialEq, Eq)]

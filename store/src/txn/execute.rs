@@ -1,10 +1,5 @@
 //! Execution of a transaction on staged state; collects its effects. Pure apart from reading old versions.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use super::compare::{BranchPath, decide};
 use crate::mvcc::index::{Index, Version, VersionRef};
 use crate::mvcc::staged::{Overlay, StagedView};
@@ -16,6 +11,9 @@ use crate::types::range::{Range, RangeResult};
 use crate::types::record::RecordKey;
 use crate::types::txn::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Reads an old version.
 pub(crate) type Fetch<'a> = &'a dyn Fn(RecordKey) -> Result<Arc<KeyValue>, RangeError>;

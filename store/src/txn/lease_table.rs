@@ -1,11 +1,9 @@
 //! The writer's table of leases and attached keys. It has no deadlines; `published::lease_clock` has them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bytes::Bytes;
-
 use crate::LeaseId;
 use crate::types::event::Event;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The leases and their attached keys in staged state.
 #[derive(Clone, Debug, Default)]

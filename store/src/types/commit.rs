@@ -1,11 +1,10 @@
 //! Commit: the changes of one request, which are logged, published and delivered as a unit.
 
-use bytes::Bytes;
-
 use crate::types::alarm::Alarms;
 use crate::types::event::Events;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{LeaseId, Revision};
+use bytes::Bytes;
 
 /// The effects of one request, complete in themselves: replaying them needs no evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

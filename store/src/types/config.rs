@@ -1,9 +1,8 @@
 //! Configuration of a store: durability, directory, engine and limits.
 
+use crate::Limits;
 use std::path::PathBuf;
 use std::time::Duration;
-
-use crate::Limits;
 
 /// When the store acknowledges a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Errors of each operation. Each variant says what the caller can do.
 
-use std::path::PathBuf;
-
-use thiserror::Error;
-
 use crate::{LeaseId, Revision};
+use std::path::PathBuf;
+use thiserror::Error;
 
 /// Why a store could not be opened.
 #[derive(Debug, Error)]

@@ -1,10 +1,8 @@
 //! Events: one per changed key, shared by all its watchers. `published::hub` delivers them.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::{KeyValue, Revision};
+use bytes::Bytes;
+use std::sync::Arc;
 
 /// The kind of a change to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

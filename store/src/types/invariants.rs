@@ -1,9 +1,8 @@
 //! Invariants that are checked in every build. A store that breaks one of them panics.
 
-use std::sync::Arc;
-
 use crate::Revision;
 use crate::types::commit::Commit;
+use std::sync::Arc;
 
 /// Asserts that revisions are consecutive. A commit with events makes the next revision; a commit without keeps the
 /// current one; every event has its commit's revision.

@@ -1,11 +1,9 @@
 //! One version of a key, in the encoded form that log, engine and watchers share.
 
-use std::fmt;
-
-use bytes::Bytes;
-
 use crate::types::kv_encoding as codec;
 use crate::{LeaseId, Revision};
+use bytes::Bytes;
+use std::fmt;
 
 /// One version of a key. It is encoded once, when it is written, in the form of etcd's `mvccpb.KeyValue`. Log, engine,
 /// watchers and front ends share those bytes; key and value are slices of them.

@@ -1,13 +1,11 @@
 //! The encoding of a version: etcd's `mvccpb.KeyValue`. It is written by hand because the positions of key and value in
 //! the bytes are needed. Fields are in ascending order; default fields are omitted.
 
-use std::ops::{Range, RangeTo};
-
-use bytes::Bytes;
-use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
-
 use crate::types::kv::Stamp;
 use crate::{LeaseId, Revision};
+use bytes::Bytes;
+use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
+use std::ops::{Range, RangeTo};
 
 /// The decoded numbers of a version, and the positions of its key and value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Leases: attached keys are deleted when a lease expires. `txn::lease_table` is the writer's state,
 //! `published::lease_clock` has the deadlines.
 
-use bytes::Bytes;
-
 use crate::{LeaseId, Revision};
+use bytes::Bytes;
 
 /// A granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Limits of the store: each bound with its reason and what happens when it is reached.
 
-use std::time::Duration;
-
 use crate::OpenError;
+use std::time::Duration;
 
 /// Lost versions that a salvage lists with their keys: enough for a person, and they stay in memory. Further ones are
 /// counted among the lost revisions only.

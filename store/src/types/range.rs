@@ -1,8 +1,7 @@
 //! The range request and its result. `mvcc::view` evaluates it.
 
-use std::sync::Arc;
-
 use crate::{KeyRange, KeyValue, Revision};
+use std::sync::Arc;
 
 /// The field by which a range result is sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! Records of the history: one for each change of a key, and one for the note of a revision. They are what engines store
 //! and snapshots contain.
 
-use bytes::Bytes;
-
 use crate::Revision;
 use crate::types::event::EventKind;
+use bytes::Bytes;
 
 /// Identifies a stored version: the revision that wrote it, and its index among that revision's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

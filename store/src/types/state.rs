@@ -1,10 +1,9 @@
 //! The durable state of a store apart from its keys and history: what a manifest and a snapshot say beside them.
 
-use std::collections::BTreeMap;
-
 use crate::types::alarm::Alarms;
 use crate::types::commit::{Commit, LeaseChange};
 use crate::{LeaseId, Revision};
+use std::collections::BTreeMap;
 
 /// The state after a commit, apart from keys and history. It follows from the commits alone: replaying them gives the
 /// same state.

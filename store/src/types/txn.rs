@@ -1,10 +1,8 @@
 //! Transactions: compares, operations, and results. `txn::check` validates them, `txn::execute` evaluates them.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use crate::{KeyRange, KeyValue, LeaseId, Range, RangeResult, Revision};
+use bytes::Bytes;
+use std::sync::Arc;
 
 /// An atomic transaction: executes `success` if all compares hold, otherwise `failure`.
 ///

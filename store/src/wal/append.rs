@@ -1,10 +1,5 @@
 //! Appending to the log: one write per group, and a sync when the caller requests it.
 
-use std::io;
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-
 use super::ReplayResult;
 use super::segment::WalSegments;
 use crate::Limits;
@@ -12,6 +7,9 @@ use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentH
 use crate::codec::record;
 use crate::disk::File;
 use crate::types::commit::Commit;
+use kstore_nondet::Rng;
+use std::io;
+use std::sync::Arc;
 
 /// Size of a sync note, which is a group without records.
 const NOTE_BYTES: u64 = group_len(0) as u64;

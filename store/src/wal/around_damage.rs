@@ -1,11 +1,10 @@
 //! Reading a damaged log: every intact group counts, also those after the damage. For salvage only; a store that opens
 //! accepts no gap.
 
-use std::collections::BTreeMap;
-
 use super::replay::find_group;
 use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, epoch_at};
 use crate::codec::record::{self, LogRecord};
+use std::collections::BTreeMap;
 
 /// A segment's first sequence number, as its name has it, and its content.
 pub(crate) struct SegmentBytes {

@@ -1,14 +1,13 @@
 //! Search for records in the log, while it may be written and truncated: the copies from which damaged records are
 //! repaired. Found records are checked. A record that is not found may still be there.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::segment::WalSegments;
 use crate::Revision;
 use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record;
 use crate::disk::read_all;
 use crate::types::record::{Record, RecordKey};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds the records with these keys, as far as the log has them. It reads whole files, so it is slow; damage is rare.
 pub(crate) fn find(segments: &WalSegments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {

@@ -1,14 +1,13 @@
 //! Replay of the log at a start. Records that were never confirmed durable are cut off at the first incomplete group.
 //! If a confirmed record is missing, the store does not open.
 
-use std::collections::VecDeque;
-use std::path::Path;
-
 use super::segment::WalSegments;
 use crate::codec::frame::{ALIGN, DecodedGroup, GROUP_MAGIC, SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogRecord};
 use crate::disk::read_all;
 use crate::types::error::OpenError;
+use std::collections::VecDeque;
+use std::path::Path;
 
 /// Result of a replay.
 #[derive(Debug, Default)]

@@ -1,15 +1,13 @@
 //! The log's segment files: their names, the prepared file, and which files can be deleted. The log thread fills the
 //! newest one; the background worker prepares and deletes.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
 use crate::codec::frame::SegmentHeader;
 use crate::disk::space::{DiskSpace, is_full};
 use crate::disk::{Disk, File, write_zeros};
+use parking_lot::Mutex;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const SUFFIX: &str = ".wal";
 /// Suffix of a file that is not a segment yet; its name is a number.

@@ -1,10 +1,5 @@
 //! Tests of the log on the simulated disk: replay, and the handling of its tail.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-
 use super::{ReplayResult, Wal, WalSegments, replay};
 use crate::codec::frame::SEGMENT_HEADER;
 use crate::disk::Disk;
@@ -12,6 +7,9 @@ use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::types::commit::Commit;
 use crate::types::error::OpenError;
 use crate::{Limits, Revision};
+use kstore_nondet::Rng;
+use std::path::Path;
+use std::sync::Arc;
 
 const DIR: &str = "/wal";
 const CLUSTER: u64 = 11;

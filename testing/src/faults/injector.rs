@@ -2,6 +2,7 @@
 
 use super::request::{self, Verb};
 use super::{Cut, FaultCounts, Faults, Refusal, RequestFaults};
+use crate::limits::COUNTED_REQUESTS;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -18,8 +19,6 @@ use kstore_store::Store;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-use crate::limits::COUNTED_REQUESTS;
 
 /// Users of the cluster's own components, whose requests get faults only if `Faults::client` names them.
 const OWN_USERS: [&str; 3] =

@@ -3,6 +3,8 @@
 
 use crate::SERVER;
 use kstore_client::{Identity, Kubeconfig};
+/// Time limit for a program to become ready, or to end.
+pub(super) use kstore_tests::wait::PATIENCE as READY;
 use kstore_tests::{Https, Reply, parse_reply};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SerialNumber,
@@ -15,9 +17,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
-
-/// Time limit for a program to become ready, or to end.
-pub(super) use kstore_tests::wait::PATIENCE as READY;
 /// Interval between readiness checks.
 const PAUSE: Duration = Duration::from_millis(10);
 

@@ -6,12 +6,12 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
+use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::{
-    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage, embedded::Embedded,
+    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
 };
-use kstore_apiserver::ApiServer;
-use kstore_apiserver::ServerConfig;
 use kstore_apiserver::user::UserInfo;
+use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, Patch, Transaction};
 use kstore_nondet::{Nondet, Rng};
 use kstore_store::{Config, EventKind, KeyRange, Revision, Store, WatchRequest};

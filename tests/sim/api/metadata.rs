@@ -1,9 +1,8 @@
 //! Server-managed metadata: the generation of every kind, and system fields that clients cannot change.
 
 use super::{DEPLOYMENTS, PODS, case, run};
-use kstore_api::kind;
 use kstore_api::resource::{GenerationRule, Resource};
-use kstore_api::{meta, strategy};
+use kstore_api::{kind, meta, strategy};
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::{Value, json};
 

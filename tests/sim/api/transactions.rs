@@ -3,9 +3,8 @@
 
 use super::CONFIG_MAPS;
 use futures::future::join_all;
-use k8s_openapi::api::{
-    coordination::v1::Lease, core::v1::ConfigMap, core::v1::Namespace, core::v1::Service,
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service};
 use kstore_apiserver::user::UserInfo;
 use kstore_client::{ApiError, Check, Client, DeleteParams, Gvr, Patch, Transaction};
 use kstore_informer::Revision;

@@ -13,18 +13,18 @@ mod loan;
 mod services;
 mod watch_stream;
 
-pub(crate) use loan::EtcdLoan;
-pub(crate) use watch_stream::Events;
-
 use crate::Change;
 use crate::wait::PATIENCE;
 use async_trait::async_trait;
 use futures::stream;
 use kstore_apiserver::storage::etcd::{Dial, Url, Wire};
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, kv_client::KvClient, kv_server::KvServer, lease_server::LeaseServer,
-    watch_client::WatchClient, watch_server::WatchServer,
-};
+use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::kv_server::KvServer;
+use kstore_proto::etcd::etcdserverpb::lease_server::LeaseServer;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_proto::etcd::etcdserverpb::watch_server::WatchServer;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+pub(crate) use loan::EtcdLoan;
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Response, Status};
+pub(crate) use watch_stream::Events;
 use watch_stream::WatchStream;
 
 /// Buffer size of a pipe in bytes, about that of a socket.

@@ -3,9 +3,11 @@
 use super::Relay;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use kstore_proto::etcd::etcdserverpb::{
-    self as pb, kv_server::Kv, lease_client::LeaseClient, lease_server::Lease, watch_server::Watch,
-};
+use kstore_proto::etcd::etcdserverpb::kv_server::Kv;
+use kstore_proto::etcd::etcdserverpb::lease_client::LeaseClient;
+use kstore_proto::etcd::etcdserverpb::lease_server::Lease;
+use kstore_proto::etcd::etcdserverpb::watch_server::Watch;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 fn unknown<T>() -> Result<T, Status> {

@@ -4,9 +4,9 @@
 
 use super::REAL_TIME;
 use crate::wait::PATIENCE;
-use kstore_proto::etcd::etcdserverpb::{
-    WatchProgressRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
-};
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
+use kstore_proto::etcd::etcdserverpb::{WatchProgressRequest, WatchRequest, WatchResponse};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;

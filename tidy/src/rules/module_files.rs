@@ -5,11 +5,8 @@ use crate::offence::Offence;
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 
-pub(super) const RULE: Rule = Rule {
-    name: "module-files",
-    summary: "a module with files of its own is a folder with a mod.rs",
-    check,
-};
+pub(super) const RULE: Rule =
+    Rule { name: "module-files", summary: "a module with files of its own is a folder with a mod.rs", check };
 
 /// Fewest folders of modules that the rule must recognize.
 const FEWEST: usize = 200;

@@ -25,7 +25,7 @@ const OWN: [&str; 21] = [
     "api/src/defaults/mod.rs",
     "api/src/defaults/pod/reference.rs",
     "api/src/defaults/pod/whole.rs",
-    "api/src/validate/batch.rs",
+    "api/src/validate/batch/mod.rs",
     "api/src/validate/check.rs",
     "api/src/validate/groups/admission/mod.rs",
     "api/src/validate/groups/certificates/pem.rs",
@@ -35,7 +35,7 @@ const OWN: [&str; 21] = [
     "api/src/validate/shown.rs",
     "api/src/validate/warning/other.rs",
     "api/src/validate/warning/workload.rs",
-    "api/src/validate/workload.rs",
+    "api/src/validate/workload/mod.rs",
     "controllers/src/certificate_signer/mod.rs",
     "controllers/src/device_taint_eviction/mod.rs",
     "controllers/src/load_balancer/mod.rs",
@@ -85,9 +85,9 @@ mod tests {
         let named = "//! Validation of pods.\n//!\n//! Follows `ValidatePodSpec`.\n";
         let unnamed = "//! Validation of pods.\n\n// Follows `ValidatePodSpec`.\n";
         let files = [
-            ("api/src/validate/pod.rs", named),
+            ("api/src/validate/pod/mod.rs", named),
             ("api/src/validate/node.rs", unnamed),
-            ("api/src/validate/tests.rs", unnamed),
+            ("api/src/validate/tests/mod.rs", unnamed),
             ("controllers/src/job/mod.rs", unnamed),
             ("controllers/src/job/plan.rs", unnamed),
             ("store/src/lib.rs", unnamed),

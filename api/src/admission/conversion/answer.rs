@@ -1,13 +1,12 @@
 //! Decoding of a conversion webhook's response, with Kubernetes' messages.
 
-use serde_json::Value;
-
 use crate::admission::review::ReviewVersion;
 use crate::admission::review::codec::{self, ReviewKind};
 use crate::admission::review::transport::HttpAnswer;
 use crate::go_json::Struct;
 use crate::object::kind;
 use crate::schema::scalar::json_kind;
+use serde_json::Value;
 
 /// API group of conversion reviews.
 pub(super) const GROUP: &str = "apiextensions.k8s.io";

@@ -1,12 +1,11 @@
 //! Rules for conversion webhooks: they must not change the identity of an object, nor metadata other than
 //! labels and annotations.
 
-use serde_json::{Map, Value};
-
 use crate::check::metadata;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::kind;
+use serde_json::{Map, Value};
 
 /// Getter of a text in an object.
 type ReadText = fn(&Value) -> &str;

@@ -1,10 +1,6 @@
 //! [`Binding`]: a ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding, and grouping of
 //! bindings by policy.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::checks::Enforcement;
 use super::params::ParamRef;
 use crate::admission::attributes::Attributes;
@@ -12,6 +8,8 @@ use crate::admission::selection::{ClusterFacts, Selection};
 use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// Action for a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

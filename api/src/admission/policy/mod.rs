@@ -10,13 +10,11 @@ mod request;
 pub mod type_checking;
 pub mod validating;
 
+use super::review::AuditAnnotation;
+use crate::status::Status;
 pub use checks::{CheckError, CheckObserver, Enforcement, PolicyCheck};
 pub use params::{ParamKind, ParamScope};
 pub use request::{Cluster, PolicyRequest, complete_built_in};
-
-use crate::status::Status;
-
-use super::review::AuditAnnotation;
 
 /// Result of policies for a request.
 #[derive(Clone, Debug, Default)]

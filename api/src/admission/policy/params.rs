@@ -1,12 +1,11 @@
 //! Parameters of policies: the objects that a binding passes to its policy's expressions.
 
-use serde_json::Value;
-
 use super::request::Cluster;
 use crate::admission::attributes::GroupVersionKind;
 use crate::group_version::split_api_version;
 use crate::object::text;
 use crate::selector::label::{Selector, SelectorError};
+use serde_json::Value;
 
 /// Kind of a policy's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,5 @@
 //! [`PolicyRequest`]: a request with all facts that policies need.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
-
 use super::checks::CheckObserver;
 use super::params::{ParamKind, ParamScope};
 use crate::admission::attributes::{Attributes, GroupVersionKind};
@@ -17,6 +13,8 @@ use crate::schema::decode::{Mode, normalize};
 use crate::selector::label::Selector;
 use crate::status::Status;
 use crate::{defaults, schema};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// Facts about the cluster that policies need, from memory and of one moment.
 pub trait Cluster {

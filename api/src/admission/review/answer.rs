@@ -1,8 +1,6 @@
 //! Decoding of a webhook's response: allowed or denied, warnings, audit annotations, and the patch of a
 //! mutating webhook.
 
-use std::sync::Arc;
-
 use super::codec::{self, ReviewKind};
 use super::patch::Patch;
 use super::transport::HttpAnswer;
@@ -11,6 +9,7 @@ use crate::admission::webhook::{Phase, Webhook};
 use crate::go_json::Struct;
 use crate::limits::{AUDIT_VALUE_MAX, WARNINGS_MAX, WEBHOOK_AUDIT_ANNOTATIONS_MAX};
 use crate::status::{Cause, Details, Status};
+use std::sync::Arc;
 
 const ADMISSION_REVIEW: ReviewKind = ReviewKind { group: "admission.k8s.io", kind: "AdmissionReview" };
 

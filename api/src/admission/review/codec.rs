@@ -1,9 +1,8 @@
 //! Type of a review response, by the rules of Kubernetes' codec for `apiVersion` and `kind`.
 
-use serde_json::Value;
-
 use crate::go_json::{self, Struct};
 use crate::group_version::split_api_version;
+use serde_json::Value;
 
 /// Go struct of the type metadata, as the codec's errors print it.
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";

@@ -1,8 +1,7 @@
 //! [`CallError`]: a failed webhook call, or a response that cannot be used.
 
-use std::sync::Arc;
-
 use crate::status::Status;
+use std::sync::Arc;
 
 /// Failed webhook call. `Display` is Kubernetes' message. The webhook's failure policy decides about the
 /// request.

@@ -1,7 +1,5 @@
 //! JSON patch (RFC 6902) of a mutating webhook, for the object in the version that the webhook got.
 
-use serde_json::Value;
-
 use crate::admission::webhook::Webhook;
 use crate::go_json;
 use crate::patch::json;
@@ -9,6 +7,7 @@ use crate::schema::Type;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::scalar::json_kind;
 use crate::status::Status;
+use serde_json::Value;
 
 /// JSON patch with at least one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]

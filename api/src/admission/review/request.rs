@@ -1,12 +1,11 @@
 //! Encoding of `AdmissionReview` requests.
 
-use serde::Serialize;
-use serde_json::Value;
-
 use super::{CallError, ReviewVersion};
 use crate::admission::attributes::{Attributes, GroupVersionKind, GroupVersionResource, UserInfo};
 use crate::admission::selection::MatchedForm;
 use crate::admission::webhook::Webhook;
+use serde::Serialize;
+use serde_json::Value;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,11 +1,10 @@
 //! Tests of conversion by a webhook.
 
-use serde_json::{Value, json};
-
 use super::super::client::ClientConfig;
 use super::super::conversion::{Batch, Review};
 use super::super::review::ReviewVersion;
 use super::super::review::transport::HttpAnswer;
+use serde_json::{Value, json};
 
 fn object(version: &str, name: &str) -> Value {
     json!({"apiVersion": format!("x.dev/{version}"), "kind": "Dog",

@@ -1,13 +1,12 @@
 //! Tests of the selection of requests for webhooks.
 
-use serde_json::{Value, json};
-
 use super::super::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation};
 use super::super::equivalent::{Equivalent, equivalents};
 use super::super::selection::ClusterFacts;
 use super::super::webhook::{Hooks, Phase};
 use super::{hook, request};
 use crate::kind::{Kinds, lookup};
+use serde_json::{Value, json};
 
 fn rule(rule: &Value) -> Value {
     let mut whole =

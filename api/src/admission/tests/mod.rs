@@ -8,13 +8,11 @@ mod reinvocation;
 mod replay;
 mod review;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-
-use serde_json::{Value, json};
-
 use super::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation, UserInfo};
 use super::webhook::{Hooks, Phase, Webhook};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 static NO_EXTRA: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(BTreeMap::new);
 

@@ -1,10 +1,8 @@
 //! Tests of reinvocation.
 
-use std::sync::Arc;
-
-use serde_json::json;
-
 use super::super::reinvocation::{Plugin, Reinvocation};
+use serde_json::json;
+use std::sync::Arc;
 
 /// Runs webhooks given as (name, IfNeeded, changes the object), and returns those that ran in the second
 /// round.

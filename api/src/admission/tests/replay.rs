@@ -2,10 +2,6 @@
 //! responses. `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the test prints a note and
 //! passes.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
 use super::super::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation, UserInfo};
 use super::super::client::{ClientConfig, Endpoint};
 use super::super::equivalent::equivalents;
@@ -22,6 +18,8 @@ use crate::object::{list, text};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::{defaults, meta, schema};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1/";
 

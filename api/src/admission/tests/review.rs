@@ -1,9 +1,5 @@
 //! Tests of webhook requests and responses, malformed ones included.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
-
 use super::super::attributes::Attributes;
 use super::super::review::transport::HttpAnswer;
 use super::super::review::{CallError, DecodedResponse, apply_patch, encode_request, read_answer};
@@ -11,6 +7,9 @@ use super::super::selection::MatchedForm;
 use super::super::webhook::Phase;
 use super::{hook, request};
 use crate::limits::WARNINGS_MAX;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
 fn http(body: &[u8]) -> HttpAnswer<'_> {
     HttpAnswer { status: 200, content_type: "application/json", body }

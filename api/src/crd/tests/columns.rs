@@ -1,10 +1,9 @@
 //! Tests of JSONPath in printer columns, and of cells.
 
-use serde_json::{Value, json};
-
 use crate::crd::columns;
 use crate::crd::jsonpath::JsonPath;
 use crate::meta;
+use serde_json::{Value, json};
 
 #[test]
 fn jsonpath_selects_the_first_value() {

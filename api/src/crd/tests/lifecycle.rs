@@ -1,12 +1,10 @@
 //! Tests of names, conditions, deletion and compilation of definitions, with literal messages.
 
-use std::sync::Arc;
-
-use serde_json::{Value, json};
-
 use crate::crd::{CLEANUP_FINALIZER, Conversion, Definition, convert, deletion, discovery, names, strategy};
 use crate::meta;
 use crate::openapi::definition as openapi;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 

@@ -1,16 +1,14 @@
 //! Property tests of definitions: accepted names never overlap, waiting definitions are accepted, and nothing
 //! panics.
 
-use std::collections::BTreeSet;
-
-use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
-use proptest::prop_assert_eq;
-use serde_json::{Value, json};
-
 use crate::crd::definition::Names;
 use crate::crd::{Definition, columns, condition, deletion, discovery, names, strategy, validate};
 use crate::meta;
 use crate::openapi::definition as openapi;
+use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+use proptest::prop_assert_eq;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 

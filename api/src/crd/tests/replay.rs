@@ -2,20 +2,16 @@
 //! preparation, validation, names, deletion. `KSTORE_TRANSCRIPTS` names the folder of the recordings; without
 //! it the test prints a note and passes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-
-use serde_json::{Value, json};
-
 use crate::crd::{Definition, deletion, names, strategy};
-use crate::meta;
 use crate::name::NameRule;
 use crate::object::text;
-use crate::patch;
 use crate::resource::{DefaultPropagation, GenerationRule, Resource};
-use crate::schema;
 use crate::status::Status;
 use crate::structural::{Origin, ValidationScope, rules_blocked};
+use crate::{meta, patch, schema};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NOW: &str = "2026-01-01T00:00:00Z";

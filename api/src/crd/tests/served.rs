@@ -1,15 +1,13 @@
 //! Compares discovery, models, tables, scales and selectors of a custom kind with recorded answers of
 //! Kubernetes.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
 use super::replay::lines;
 use crate::crd::{Definition, columns, discovery, names, scale, strategy};
 use crate::meta;
 use crate::object::{list, text};
 use crate::openapi::definition as openapi;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The recorded definition with its accepted names.
 fn shop(lines: &[Value]) -> (Value, Definition) {

@@ -1,10 +1,9 @@
 //! Tests of validation errors of definitions, with literal messages.
 
-use serde_json::{Value, json};
-
 use crate::crd::{strategy, validate};
 use crate::field::ErrorList;
 use crate::patch::merge;
+use serde_json::{Value, json};
 
 /// A valid definition; its one version has a schema with `spec.a`.
 fn base() -> Value {

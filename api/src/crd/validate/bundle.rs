@@ -1,9 +1,8 @@
 //! Check of CA bundles: a certificate must be well-formed DER; its contents are not parsed.
 
+use crate::limits::PEM_BROKEN_MAX;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::limits::PEM_BROKEN_MAX;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";

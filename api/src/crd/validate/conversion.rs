@@ -1,16 +1,14 @@
 //! Validation of a definition's conversion. Errors name members of the internal type: `webhookClientConfig`,
 //! `conversionReviewVersions`.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
 use super::options::Options;
 use super::spec::one_of;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 use crate::validate::groups::admission::webhook;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const NOT_A_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
 

@@ -1,12 +1,11 @@
 //! Validation of defaults in a schema: each must be valid for the schema and survive pruning.
 
-use serde_json::{Value, json};
-
 use super::options::Options;
 use super::structural;
 use crate::crd::schema::{any, members};
 use crate::field::{ErrorList, FieldError, Path};
 use crate::structural::{MetadataError, Origin, RuleBudget, Schema, Tree};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";

@@ -1,9 +1,8 @@
 //! Field paths in a schema, such as `.spec.x` and `['a.b']`, of selectable fields and CEL rules.
 
-use serde_json::Value;
-
 use crate::structural::field_path;
 pub(super) use crate::structural::field_path::ArrayNotation;
+use serde_json::Value;
 
 /// The members of a path, and the schema it leads to.
 ///

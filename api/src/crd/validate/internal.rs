@@ -1,11 +1,9 @@
 //! Definitions in Kubernetes' internal form, which validation errors refer to: members that are equal in all
 //! versions move into the spec.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Definition in Kubernetes' internal form. Each member moves to the spec either for all versions or for
 /// none.

@@ -1,10 +1,9 @@
 //! Validation of merge types: `x-kubernetes-map-type`, `x-kubernetes-list-type` and its keys.
 
-use serde_json::Value;
-
 use super::options::Options;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 const MAP_TYPE: &str = "x-kubernetes-map-type";

@@ -21,20 +21,17 @@ mod structural;
 mod structural_nested;
 mod version;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Value, json};
-
 use super::approval::{self, Approval};
 use super::rules;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{list, text};
+pub(super) use bundle::is_certificate_bundle;
 use internal::Internal;
 use options::Options;
-
-pub(super) use bundle::is_certificate_bundle;
 pub(super) use print::rule as print_rule;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Selectable fields of one version; the limit of Kubernetes.
 pub const SELECTABLE_FIELDS_MAX: usize = 8;

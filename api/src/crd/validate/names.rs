@@ -1,10 +1,9 @@
 //! Validation of a kind's names, requested or accepted.
 
-use serde_json::Value;
-
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Checks that the required names are set.
 pub(super) fn required(errors: &mut ErrorList, path: &Path<'_>, names: &Value) {

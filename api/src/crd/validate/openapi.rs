@@ -1,12 +1,11 @@
 //! OpenAPI rules for every node of a schema, including those inside `allOf`, `anyOf`, `oneOf` and `not`.
 
-use serde_json::Value;
-
 use super::options::Options;
 use super::{list_types, rule};
 use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Types of OpenAPI.
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];

@@ -1,14 +1,12 @@
 //! Ratcheting of definitions: an update may break rules that the stored definition already breaks.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
-
 use super::internal::Internal;
 use super::{SELECTABLE_FIELDS_MAX, defaults, list_types, openapi, structural};
 use crate::crd::condition;
 use crate::crd::schema::any;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that are enforced for one write.
 #[derive(Clone, Debug)]

@@ -1,13 +1,12 @@
 //! [`is_plain`]: fast check that a schema is structural, in one pass over its members. Most schemas pass;
 //! `structural` has the full rules with messages, and decides about the others.
 
-use serde_json::Value;
-
 use super::openapi::TYPES;
 use super::structural::{EMBEDDED, INT_OR_STRING, Level, PRESERVE};
 use super::structural_nested::is_int_or_string;
 use crate::object::list;
 use crate::structural::re2;
+use serde_json::Value;
 
 /// True only for structural schemas with known types. The full check handles branches other than
 /// int-or-string, embedded resources, the object's own members (`metadata`, `kind`, `apiVersion` at the

@@ -1,10 +1,9 @@
 //! Formatting of parts of a definition in error messages: JSON of Kubernetes' internal structs, with all
 //! members and Go's names.
 
-use serde_json::{Value, json};
-
 use super::internal::Internal;
 use crate::crd::{go, schema};
+use serde_json::{Value, json};
 
 /// How a schema member is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]

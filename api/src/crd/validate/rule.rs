@@ -1,11 +1,6 @@
 //! Validation of CEL rules (`x-kubernetes-validations`): members of each rule, and collection of all rules.
 //! `crate::crd::rules` compiles them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::field_path::{self, ArrayNotation};
 use super::internal::Internal;
 use super::structural;
@@ -14,6 +9,9 @@ use crate::crd::schema::{any, members};
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::structural::{Schema, Tree};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] =

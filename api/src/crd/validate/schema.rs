@@ -1,10 +1,9 @@
 //! Validation of one schema: the order of the checks, and restrictions on its root.
 
-use serde_json::Value;
-
 use super::options::Options;
 use super::{defaults, openapi, print, structural};
 use crate::field::{ErrorList, Path};
+use serde_json::Value;
 
 /// Members of the root that are allowed with a status subresource, by Go's names.
 const ROOT_MEMBERS: [&str; 22] = [

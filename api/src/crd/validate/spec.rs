@@ -1,9 +1,5 @@
 //! Validation of a definition's spec: group, scope, versions, names, and the order of all checks.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
 use super::internal::{Internal, has_status};
 use super::options::Options;
 use super::{conversion, names, print, schema, version};
@@ -11,6 +7,8 @@ use crate::crd::schema::any;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::new("spec");
 const IMMUTABLE: &str = "field is immutable";

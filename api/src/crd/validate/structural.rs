@@ -1,12 +1,11 @@
 //! Validation of structural schemas: the type of every value must be known without `allOf`, `anyOf`, `oneOf`
 //! and `not`.
 
-use serde_json::Value;
-
 use super::structural_nested as nested;
 use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
 
 pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";

@@ -1,11 +1,10 @@
 //! Structural rules for `allOf`, `anyOf`, `oneOf` and `not`: they restrict values and must not declare types.
 
-use serde_json::Value;
-
 use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::structural::re2;
+use serde_json::Value;
 
 /// Branches exempt from the rules, since they spell out int-or-string.
 #[derive(Clone, Copy, Default)]

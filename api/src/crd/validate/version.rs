@@ -1,15 +1,13 @@
 //! Validation of single versions: deprecation, subresources, printer columns, selectable fields.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::field_path::{self, ArrayNotation};
 use super::internal::{Internal, InternalVersion};
 use super::options::Options;
 use super::{SELECTABLE_FIELDS_MAX, schema, structural};
 use crate::field::{ErrorList, Path};
 use crate::object::text;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Bytes of a deprecation warning.
 const DEPRECATION_WARNING_MAX: usize = 256;

@@ -1,8 +1,7 @@
 //! Grammar of image references, as `ParseNormalizedNamed` of github.com/distribution/reference reads them.
 
-use std::sync::LazyLock;
-
 use regex::Regex;
+use std::sync::LazyLock;
 
 /// Longest name of a repository, with its domain.
 const NAME_MAX: usize = 255;

@@ -2,10 +2,9 @@
 //!
 //! Follows `SetDefaults_Volume`.
 
-use serde_json::{Value, json};
-
 use super::{field_ref, pull_policy};
 use crate::defaults::{default, default_nonzero, items, make, member};
+use serde_json::{Value, json};
 
 /// Default mode of files made from objects: 0644.
 const FILE_MODE: i64 = 0o644;

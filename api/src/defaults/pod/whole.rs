@@ -1,11 +1,10 @@
 //! Defaults of pod-level resources: the sum over the containers, else the limits.
 
-use serde_json::{Map, Value};
-
 use crate::defaults::{default, make};
 use crate::object::is_empty;
 use crate::quantity::Quantity;
 use crate::strategy::pod::aggregates;
+use serde_json::{Map, Value};
 
 const HUGE_PAGES: &str = "hugepages-";
 

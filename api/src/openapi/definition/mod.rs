@@ -3,15 +3,13 @@
 mod model;
 mod v2;
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value};
-
 use super::{GroupVersion, Parameters, ResourceDoc, SubresourceDoc, paths_of};
 use crate::crd::discovery::{SUBRESOURCE_VERBS, VERBS};
 use crate::crd::{Definition, Version};
 use crate::group_version::model_name;
 use crate::object::list;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";

@@ -1,10 +1,9 @@
 //! OpenAPI models of a custom kind and of its list.
 
-use serde_json::{Map, Value, json};
-
 use super::{Definition, Form, META, Version, v2};
 use crate::crd::validate;
 use crate::object::list;
+use serde_json::{Map, Value, json};
 
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";

@@ -1,12 +1,10 @@
 //! Conversion of schemas to OpenAPI v2 for old clients. kubectl validates with them and must not refuse
 //! anything that the server accepts.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::model::children;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 

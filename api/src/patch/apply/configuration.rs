@@ -1,11 +1,10 @@
 //! Merges apply configurations without field ownership, for admission policies. Nothing is removed, and a
 //! configuration must not set atomic lists, maps or structs.
 
-use serde_json::Value;
-
 use super::node::{Node, View};
 use super::path::{Path, Problems};
 use super::{ObjectType, custom, merge, typed};
+use serde_json::Value;
 
 /// Merges the configuration into the object and keeps the object's managed fields.
 ///

@@ -2,16 +2,14 @@
 //! does the same for built-in types. Every value is accepted where the schema keeps unknown fields, or where
 //! there is no schema.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value};
-
 use super::node::Node;
 use super::path::{Path, Problems};
 use super::set::readable;
 use super::typed::{Scalar, expect, of_scalar, of_struct};
 use crate::schema::object_meta;
 use crate::structural::{Additional, ListType, Schema, Tree, ValueType};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Type errors of a configuration, each with its path.
 pub(super) fn check(config: &Value, tree: Option<&Tree>) -> Vec<String> {

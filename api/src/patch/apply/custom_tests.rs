@@ -1,12 +1,11 @@
 //! Tests of server-side apply to custom resources: recorded answers of Kubernetes, and paths without a
 //! declared type.
 
-use serde_json::{Value, json};
-
 use super::{ApplyError, ObjectType, Write, apply};
 use crate::resource::Reset;
 use crate::structural::tests::shop_tree;
 use crate::structural::{Origin, Tree};
+use serde_json::{Value, json};
 
 const NOW: &str = "2024-05-01T10:00:00Z";
 

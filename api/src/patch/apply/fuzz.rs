@@ -1,8 +1,6 @@
 //! Laws of server-side apply, for fuzzers: random sequences of writes by a few managers, checked after each
 //! write.
 
-use serde_json::{Value, json};
-
 use super::managed::{ManagedFields, Operation, Owner};
 use super::node::Node;
 use super::set::FieldSet;
@@ -12,6 +10,7 @@ use crate::resource::Reset;
 use crate::schema::Type;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::fill::fill;
+use serde_json::{Value, json};
 
 /// Decodes the bytes into applies and updates and runs them.
 pub(crate) fn fuzz(bytes: &[u8]) {

@@ -2,13 +2,11 @@
 //! the fields that the former applied; the latter takes them over without a conflict. It also keeps the
 //! annotation current, so that users can go back to client-side apply.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
-use super::walk;
-use super::{Conflict, ObjectType, node::Node};
+use super::node::Node;
+use super::{Conflict, ObjectType, walk};
 use crate::limits::ANNOTATIONS_MAX;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

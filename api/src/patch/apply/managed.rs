@@ -1,14 +1,12 @@
 //! Decoded entries of `metadata.managedFields`.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
-
 use super::node::Node;
 use super::set::FieldSet;
 use super::walk::Difference;
 use crate::schema::limits::MAX_UPDATE_MANAGERS;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Kind of the write that a managed-fields entry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,10 @@
 //! Merges an apply configuration into an object along the schema. Modules `typed` and `custom` check the
 //! configuration's type.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use serde_json::{Map, Value};
-
 use super::node::{Node, View};
 use super::walk::element;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Merges the configuration into the object.
 pub(super) fn merge(live: &Value, config: &Value, node: Node<'_>) -> Value {

@@ -32,12 +32,6 @@ mod touch;
 mod typed;
 mod walk;
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-use serde_json::{Map, Value, json};
-
 use self::managed::{EntryFields, ManagedFields, OwnedFields, Owner, requests_reset};
 use self::node::Node;
 use self::prune::Pruning;
@@ -46,7 +40,6 @@ use self::walk::Difference;
 use crate::group_version::split_api_version;
 use crate::resource::{Reset, Resource};
 use crate::status::{Cause, Details, Reason, Status};
-
 pub use configuration::merge_configuration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzz::fuzz;
@@ -54,6 +47,10 @@ pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::reset_fields;
 pub use scale::{REPLICAS, ReplicasPath, managed_fields_of_scale, managed_fields_of_workload};
+use serde_json::{Map, Value, json};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 pub use touch::{touch, touch_all};
 
 /// Fields that are recorded under no manager, since the system sets them.

@@ -2,15 +2,13 @@
 //! whose elements have an identity. Built-in types say so in the field table, custom resources in their
 //! schema.
 
-use std::borrow::Cow;
-use std::sync::OnceLock;
-
-use serde_json::{Map, Value};
-
 use crate::schema::fill::{self, always_printed, is_null_when_unset};
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 use crate::structural::{self, MapType, Schema, Tree, ValueType};
 use crate::{convert, kind};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// Source of the type information for an object.
 #[derive(Clone, Copy, Debug)]

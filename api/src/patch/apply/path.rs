@@ -1,10 +1,9 @@
 //! Paths of a walk, as a chain of borrowed elements on the stack. The text of a path is built only for
 //! messages. Building it for each visited value would copy a long key as often as there are values below it.
 
-use std::fmt;
-
 use crate::limits::ERROR_BYTES_MAX;
 use crate::schema::limits::MAX_FIELD_PROBLEMS;
+use std::fmt;
 
 /// Path of a value, formatted as in messages: `.spec.containers[name="c"].ports[0]`.
 #[derive(Clone, Copy)]

@@ -1,14 +1,12 @@
 //! Fields that an apply removes: the manager applied them before, no longer states them, and no other manager
 //! owns them.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::managed::OwnedFields;
 use super::node::{Node, ObjectType};
 use super::set::FieldSet;
 use super::walk;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Inputs for the removal of fields after an apply was merged.
 pub(super) struct Pruning<'a> {

@@ -1,10 +1,9 @@
 //! Ownership of the replica count through the scale subresource. Scale and workload are two objects with the
 //! same value, in `spec.replicas` of the Scale and at a path of the workload, and have separate managed fields.
 
-use serde_json::{Value, json};
-
 use super::managed::{EntryFields, ManagedFields, OwnedFields, Owner};
 use super::set::FieldSet;
+use serde_json::{Value, json};
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 

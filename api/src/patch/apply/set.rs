@@ -3,12 +3,10 @@
 //! A path element is kept in its wire spelling: `f:<name>`, `k:{"key":"value"}` (keys sorted), `v:<scalar>`,
 //! `i:<n>`. A path can be a member, have members below it, or both (`.` in the JSON).
 
+use super::node::{Node, View};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-
-use serde_json::{Map, Value};
-
-use super::node::{Node, View};
 
 /// Set of field paths below some value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,12 @@
 //! Tests of field ownership: short sequences of writes by several managers.
 
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use super::{ApplyError, Conflict, ObjectType, Write, apply, reset_fields, touch, touch_all, track_update};
 use crate::resource::Reset;
 use crate::schema::fill::fill;
 use crate::structural::Tree;
 use crate::{kind, schema};
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 const NOW: &str = "2024-05-01T10:00:00Z";
 const LATER: &str = "2024-05-01T11:00:00Z";

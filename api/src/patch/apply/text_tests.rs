@@ -1,11 +1,10 @@
 //! Ownership of scalars that have several texts for one value.
 
-use serde_json::{Value, json};
-
 use super::{ApplyError, ObjectType, Write, apply};
 use crate::resource::Reset;
 use crate::schema::decode::{Mode, normalize};
 use crate::{defaults, kind, schema};
+use serde_json::{Value, json};
 
 /// Applies limits for one container as the server does: the configuration is decoded, and the result, too.
 fn applied(live: Option<&Value>, manager: &str, cpu: &Value) -> Result<Value, ApplyError> {

@@ -1,9 +1,8 @@
 //! Fast path of [`track_update`](super::track_update) for a write that changes one scalar whose manager
 //! already owns it: only the time of the manager's entry changes. All other writes need the full comparison.
 
-use serde_json::Value;
-
 use super::Write;
+use serde_json::Value;
 
 /// Updates the managed fields for a write that changed the scalar at `path`, a path of maps only. True if
 /// `object` now has the managed fields that [`track_update`](super::track_update) would have produced.

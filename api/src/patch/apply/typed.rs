@@ -2,15 +2,13 @@
 //! value, and every list element needs its keys, without duplicates. The check includes the inside of atomic
 //! values. Messages are those of Kubernetes' merge library, which prints values as Go does.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::node::Node;
 use super::path::{Path, Problems};
 use super::set::readable;
 use crate::patch::strategic::in_go;
 use crate::schema::{Elem, Field, Shape, Type};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Type errors of a configuration, each with its path.
 pub(super) fn check(config: &Value, ty: &'static Type) -> Vec<String> {

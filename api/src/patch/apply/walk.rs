@@ -1,12 +1,10 @@
 //! Walks over values along their schema: the fields of a value, the difference of two values, and removal of
 //! fields.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Map, Value};
-
 use super::node::{Node, View};
 use super::set::FieldSet;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All fields of a value.
 pub(super) fn fields(value: &Value, node: Node<'_>) -> FieldSet {

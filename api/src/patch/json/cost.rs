@@ -1,9 +1,8 @@
 //! Cost of a JSON patch: what its operations copy, shift and nest is bounded before it is done.
 
-use serde_json::Value;
-
 use crate::patch::PatchError;
 use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_MEASURED_VALUES, MAX_SHIFTED_ELEMENTS};
+use serde_json::Value;
 
 /// Cost of the operations applied so far.
 #[derive(Default)]

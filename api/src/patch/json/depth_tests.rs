@@ -1,11 +1,10 @@
 //! Nesting of documents by sequences of JSON patch operations.
 
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use super::apply;
 use crate::patch::PatchError;
 use crate::schema::limits::MAX_DEPTH;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 /// `levels` nested maps around a text.
 fn tower(levels: usize) -> Value {

@@ -1,9 +1,5 @@
 //! Merging of lists: by the merge key of their elements, or as sets of scalars.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
 use super::{
     DIRECTIVE, ObjectShape, PatchError, bad_type, go_type, in_go, merge_map, unclassified, unknown_directive,
     without_directives,
@@ -11,6 +7,8 @@ use super::{
 use crate::distinct::Distinct;
 use crate::schema::Field;
 use crate::schema::limits::MAX_REPEATED_ELEMENTS;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Identity of an element inside its list: the JSON text of the merge key's value, or of the scalar itself.
 type Identity = String;

@@ -1,10 +1,9 @@
 //! Reference implementation of strategic merge patch: slow list searches, and one rule per function. Fuzzers
 //! and tests compare the fast implementation with it.
 
-use serde_json::{Map, Value};
-
 use super::ObjectShape;
 use crate::schema::{Field, Type};
+use serde_json::{Map, Value};
 
 /// Applies a patch; `Err` if it is refused.
 pub(crate) fn apply(current: &Value, patch: &Value, ty: &'static Type) -> Result<Value, ()> {

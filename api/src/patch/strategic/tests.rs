@@ -1,11 +1,10 @@
 //! Tests of strategic merge patch: the cases of `cases.yaml`, and properties of generated pods.
 
+use super::apply;
+use crate::schema;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::apply;
-use crate::schema;
 
 #[derive(Deserialize)]
 struct Case {

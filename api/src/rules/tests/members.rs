@@ -26,7 +26,7 @@ const OTHERS: [(&str, &str, &str); 25] = [
     ("convert/autoscaler.rs", "conditions", "a member of v2, taken by the conversion to v1"),
     ("convert/autoscaler.rs", "currentMetrics", "a member of v2, taken by the conversion to v1"),
     ("convert/autoscaler.rs", "metrics", "a member of v2, taken by the conversion to v1"),
-    ("defaults/pod.rs", "v1", "a value"),
+    ("defaults/pod/mod.rs", "v1", "a value"),
     ("defaults/workload.rs", "v1", "a value"),
     ("validate/config.rs", "password", "a key of the data"),
     ("validate/config.rs", "tls.crt", "a key of the data"),
@@ -42,7 +42,7 @@ const OTHERS: [(&str, &str, &str); 25] = [
     ("validate/pod/status.rs", "Type", "Kubernetes' path in the message"),
     ("validate/pod/volume/projected.rs", "clusterTrustBundlePEM", "Kubernetes' path in the message"),
     ("validate/pod/volume/remote.rs", "initiatorname", "Kubernetes' path in the message"),
-    ("validate/service.rs", "LoadBalancerSourceRanges", "Kubernetes' path in the message"),
+    ("validate/service/mod.rs", "LoadBalancerSourceRanges", "Kubernetes' path in the message"),
     ("validate/volume.rs", "iscsi.targetportal", "Kubernetes' path in the message"),
     ("validate/volume.rs", "persistentvolumesource", "Kubernetes' path in the message"),
     ("validate/volume.rs", "storage", "a resource"),
@@ -282,7 +282,8 @@ fn check(sources: &Sources, kinds: &[(String, String, &'static Resource)]) -> (u
     (count, wrong)
 }
 
-const TABLES: [&str; 2] = [include_str!("../../kind/table.rs"), include_str!("../../kind/table/opt_in.rs")];
+const TABLES: [&str; 2] =
+    [include_str!("../../kind/table/mod.rs"), include_str!("../../kind/table/opt_in.rs")];
 
 #[test]
 fn members_that_the_rules_of_a_kind_name_are_in_the_field_table() {
@@ -312,7 +313,7 @@ fn wrong_in(code: &str) -> Vec<String> {
         "rules/apps.rs",
         "use crate::validate::workload;\nstatic DEPLOYMENT: R = R { content: workload::content };\n",
     );
-    sources.add("validate/workload.rs", code);
+    sources.add("validate/workload/mod.rs", code);
     let mut kinds = statics(&TABLES.concat());
     kinds.retain(|(_, name, _)| matches!(name.as_str(), "DEPLOYMENT" | "POD"));
     let (_, wrong) = check(&sources, &kinds);
@@ -326,7 +327,7 @@ fn misspelt_members_are_found() {
                 let _ = spec[\"template\"][\"spec\"][\"containers\"][at][\"image\"];\n}\n";
     assert_eq!(
         wrong_in(code),
-        ["validate/workload.rs:4: replicsa", "validate/workload.rs:5: replicas"],
+        ["validate/workload/mod.rs:4: replicsa", "validate/workload/mod.rs:5: replicas"],
         "a wrong letter, and a member of another type"
     );
 }
@@ -339,11 +340,11 @@ fn members_of_other_kinds_and_wrong_field_paths_are_found() {
                 immutable(errors, \"spec.selectors\", new, old);\n}\nfn unreached(o: &Value) {\n    \
                 let _ = o[\"podIPs\"];\n    let _ = o[\"podips\"];\n}\n";
     let expected = [
-        "validate/workload.rs:3: podIPs",
-        "validate/workload.rs:4: strategy.rollingUpdat",
-        "validate/workload.rs:5: container",
-        "validate/workload.rs:9: spec.selectors",
-        "validate/workload.rs:13: podips",
+        "validate/workload/mod.rs:3: podIPs",
+        "validate/workload/mod.rs:4: strategy.rollingUpdat",
+        "validate/workload/mod.rs:5: container",
+        "validate/workload/mod.rs:9: spec.selectors",
+        "validate/workload/mod.rs:13: podips",
     ];
     assert_eq!(wrong_in(code), expected);
 }

@@ -3,10 +3,9 @@
 mod members;
 mod sources;
 
+use crate::kind::{CustomRow, every};
 use crate::resource::{KindRules, Labels};
 use std::collections::BTreeSet;
-
-use crate::kind::{CustomRow, every};
 
 /// Rules that two rows share would be a mistake in the table of rows: each kind and version has its own static.
 #[test]

@@ -1,8 +1,7 @@
 //! Tests of label matching, and of errors for malformed selectors.
 
-use serde_json::json;
-
 use super::*;
+use serde_json::json;
 
 const LABELS: &[(&str, &str)] = &[("app", "web"), ("empty", ""), ("n", "5"), ("x.io/tier", "a")];
 

@@ -1,10 +1,8 @@
 //! Translation of characters and character classes in patterns: escapes and brackets.
 
-use std::fmt::Write as _;
-
-use regex::Regex;
-
 use super::fault;
+use regex::Regex;
+use std::fmt::Write as _;
 
 /// Translated fragment of a pattern, with the number of bytes it replaces.
 type Piece = (String, usize);

@@ -5,15 +5,13 @@
 
 mod class;
 
+use self::class::{bracketed, class_escape};
+use crate::limits::CHECKED_PATTERNS_BYTES_MAX;
+use regex::{Regex, RegexBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::str::CharIndices;
 use std::sync::{Mutex, PoisonError};
-
-use regex::{Regex, RegexBuilder};
-
-use self::class::{bracketed, class_escape};
-use crate::limits::CHECKED_PATTERNS_BYTES_MAX;
 
 /// Highest repetition that Go allows; nested repetitions multiply.
 const REPEAT_MAX: u32 = 1000;

@@ -1,8 +1,7 @@
 //! Tests of patterns: texts that match, texts that do not, and patterns that Go refuses.
 
-use proptest::prelude::*;
-
 use super::compile;
+use proptest::prelude::*;
 
 #[test]
 fn patterns_match_like_go() {

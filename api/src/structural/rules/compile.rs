@@ -1,11 +1,5 @@
 //! Compiles the rules of a schema to programs, with Kubernetes' error texts and cost estimates.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use kstore_cel::{Checked, Env, Program, Shape, Type};
-
 use super::shapes::Shapes;
 use super::types::NodeTypes;
 use crate::expression::base;
@@ -13,6 +7,10 @@ use crate::structural::field_path;
 use crate::structural::node::NodeId;
 use crate::structural::rule::Rule;
 use crate::structural::tree::{Schema, Tree};
+use kstore_cel::{Checked, Env, Program, Shape, Type};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The programs of all rules of a tree.
 #[derive(Debug, Default)]

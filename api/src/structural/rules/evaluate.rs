@@ -2,12 +2,6 @@
 //!
 //! Ratcheting: a rule that an unchanged value breaks gives a warning instead of an error.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use kstore_cel::{EvalError, Program, Val};
-use serde_json::Value;
-
 use super::compile::{CompiledNode, CompiledRule, CompiledRules};
 use crate::expression::limits::{CALL_COST, COSTLY, MESSAGE_BYTES, OBJECT_COST};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
@@ -15,6 +9,10 @@ use crate::structural::node::NodeId;
 use crate::structural::rule::{Rule, RuleReason};
 use crate::structural::tree::{Schema, Tree};
 use crate::structural::walk::{NO_FIELD, shown};
+use kstore_cel::{EvalError, Program, Val};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The CEL cost that is left for the rules of one object, or of all defaults of a schema.
 #[derive(Clone, Debug)]

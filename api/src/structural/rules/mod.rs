@@ -10,11 +10,10 @@ mod shapes;
 mod sizes;
 pub(crate) mod types;
 
+pub(super) use compile::CompiledRules;
 pub(crate) use compile::{CompiledRule, compile_node};
 pub use evaluate::{RuleBudget, RuleReport};
 pub(crate) use sizes::min_size;
-
-pub(super) use compile::CompiledRules;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,12 @@
 //! Shapes of values: how expressions read the parts of an object, by the object's schema. Equal nodes share a shape.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape};
-
 use super::names::{escape, is_reserved};
 use super::types::{CelKind, CelNode, fields, kind};
 use crate::structural::node::{ListType, NodeId};
 use crate::structural::tree::Tree;
+use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The name that `type()` gives for objects. Kubernetes too knows the types of objects only while it checks expressions.
 const OBJECT: &str = "object";

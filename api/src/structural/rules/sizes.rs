@@ -1,15 +1,13 @@
 //! Sizes of a schema's values, as cost estimates assume them: the largest number of elements or bytes, and the smallest number of bytes
 //! in a request.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::types::{CelKind, CelNode, fields, kind};
 use crate::expression::limits::REQUEST_BYTES;
 use crate::structural::check::Checks;
 use crate::structural::node::{Node, NodeId};
 use crate::structural::tree::Tree;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Bytes of the longest string in a request, without its quotation marks.
 const TEXT_MAX: u64 = REQUEST_BYTES - 2;

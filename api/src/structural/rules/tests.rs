@@ -1,14 +1,12 @@
 //! Tests of rules: measured costs, values in expressions, errors, transition rules, ratcheting and budgets.
 
-use std::sync::Arc;
-
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use super::types::NodeTypes;
 use crate::expression::base;
 use crate::expression::limits::CALL_COST;
 use crate::structural::{Tree, ValidationScope};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn tree(schema: &Value) -> Arc<Tree> {
     Arc::new(Tree::compile(schema).unwrap())

@@ -3,15 +3,13 @@
 //! An object type is named by the path to its node from the node that a rule belongs to. Two fields with equal schemas therefore have
 //! different types, as in Kubernetes.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use kstore_cel::{SizeEstimate, SizeProvider, Type, TypeProvider};
-
 use super::names::{escape, is_reserved, unescape};
 use super::sizes::max_elements;
 use crate::structural::node::{Node, NodeId, ValueType};
 use crate::structural::tree::{Schema, Tree};
+use kstore_cel::{SizeEstimate, SizeProvider, Type, TypeProvider};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A node of the schema that expressions see. Whole objects have nodes that their schema need not declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,10 +5,9 @@ mod objects;
 mod properties;
 mod size;
 
+use super::Tree;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::Tree;
 
 /// Schema and cases of `shop.yaml`.
 #[derive(Deserialize)]

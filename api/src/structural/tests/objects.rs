@@ -1,10 +1,9 @@
 //! Tests of the walks over objects.
 
-use serde_json::{Value, json};
-
 use super::{object, shop, shop_tree, texts, tree_of_spec};
 use crate::field::{FieldErrorKind, Path};
 use crate::structural::{Origin, Tree, ValidationScope, rules_blocked};
+use serde_json::{Value, json};
 
 fn read(tree: &Tree, mut value: Value) -> Value {
     tree.read(&mut value, Origin::Request).unwrap();

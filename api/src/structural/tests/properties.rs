@@ -1,10 +1,9 @@
 //! Property tests with arbitrary schemas and objects.
 
+use crate::structural::{Origin, Tree, ValidationScope};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-
-use crate::structural::{Origin, Tree, ValidationScope};
 
 /// Names that both schemas and objects use, so that they match often.
 const NAMES: [&str; 7] = ["a", "b", "c", "k", "apiVersion", "kind", "metadata"];

@@ -1,10 +1,8 @@
 //! Test of the memory of a compiled schema, without regular expressions, which are compiled at first use.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value, json};
-
 use crate::structural::{Checks, ListType, Node, Tree};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Size of a typical operator's schema in bytes, and the limit for its compiled tree.
 const SCHEMA_BYTES: std::ops::Range<usize> = 36_000..40_000;

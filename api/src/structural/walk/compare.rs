@@ -1,12 +1,10 @@
 //! Correlation and comparison of an object's old and new state. Items of lists with keys are correlated by
 //! their keys, so their order does not count; items of other lists are not correlated.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
 use crate::structural::node::{ListType, Name, Node};
 use crate::structural::tree::{Schema, Tree};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 impl<'t> Schema<'t> {
     /// Whether a value is unchanged. The order of items does not count in lists of type map.

@@ -1,8 +1,7 @@
 //! Schema defaulting of objects.
 
-use serde_json::{Map, Value};
-
 use crate::structural::tree::{Schema, Tree};
+use serde_json::{Map, Value};
 
 impl Tree {
     /// Sets the defaults of absent members, also inside defaults, lists and maps. Null counts as absent where

@@ -1,16 +1,13 @@
 //! Validation of metadata in embedded objects.
 
-use serde_json::{Map, Value};
-
 use super::report::shown;
-use crate::check;
 use crate::field::{ErrorList, FieldError, Path};
 use crate::group_version::split_api_version;
 use crate::limits::{FIELD_MANAGER_MAX, SUBRESOURCE_NAME_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{list, text};
 use crate::structural::tree::Schema;
+use crate::{check, meta, name};
+use serde_json::{Map, Value};
 
 /// Checks every embedded object below a value.
 pub(super) fn check(value: &Value, schema: Schema<'_>, path: &Path<'_>, errors: &mut ErrorList) {

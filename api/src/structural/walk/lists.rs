@@ -1,14 +1,12 @@
 //! Uniqueness checks of lists of type set and map.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
 use super::compare::key_object;
 use super::report::shown;
 use crate::field::{ErrorList, Path};
 use crate::structural::node::{ListType, Name};
 use crate::structural::tree::Schema;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Checks all lists of type set and map below a value.
 pub(super) fn check(value: &Value, schema: Schema<'_>, path: &Path<'_>, errors: &mut ErrorList) {

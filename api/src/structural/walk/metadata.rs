@@ -1,7 +1,5 @@
 //! Decoding of metadata in an object and its embedded objects, by the rules of Kubernetes' `ObjectMeta`.
 
-use serde_json::{Map, Value};
-
 use super::Origin;
 use crate::field::{FieldError, FieldErrorKind, Path};
 use crate::initializers;
@@ -9,6 +7,7 @@ use crate::schema::decode::{DecodeError, FieldProblem, Mode, normalize};
 use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::schema::object_meta;
 use crate::structural::tree::{Schema, Tree};
+use serde_json::{Map, Value};
 
 /// Error of malformed metadata; the client gets a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

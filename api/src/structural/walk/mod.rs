@@ -13,15 +13,13 @@ mod validate;
 mod value_type;
 mod values;
 
-use serde_json::Value;
-
+use super::tree::Tree;
+use crate::schema::decode::FieldProblem;
 pub use compare::OldItems;
 pub use metadata::MetadataError;
 pub(super) use report::{NO_FIELD, shown};
+use serde_json::Value;
 pub use validate::{ValidationScope, rules_blocked};
-
-use super::tree::Tree;
-use crate::schema::decode::FieldProblem;
 
 /// Origin of an object, which decides how malformed metadata is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

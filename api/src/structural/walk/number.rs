@@ -1,15 +1,13 @@
 //! Number checks with the arithmetic of Kubernetes' validator: integers are compared as integers, with
 //! truncated bounds, and everything else as doubles.
 
-use std::cmp::Ordering;
-
-use serde_json::{Number, Value};
-
 use super::report::{ErrorLocation, Report};
 use crate::field::FieldErrorKind;
 use crate::format::Format;
 use crate::structural::check::Bound;
 use crate::structural::node::{Node, ValueType};
+use serde_json::{Number, Value};
+use std::cmp::Ordering;
 
 /// Relative distance within which a double counts as a whole number.
 const WHOLE_WITHIN: f64 = 1e-9;

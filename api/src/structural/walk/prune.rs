@@ -1,12 +1,11 @@
 //! Pruning: removes members without a schema, and invalid nulls. One walk can also set defaults.
 
-use serde_json::{Map, Value};
-
 use crate::field::Path;
 use crate::schema::decode::FieldProblem;
 use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::structural::node::{Additional, NodeId};
 use crate::structural::tree::{Schema, Tree};
+use serde_json::{Map, Value};
 
 /// Whether every object has this member, even if its schema does not declare it.
 pub(super) fn is_implied(name: &str) -> bool {

@@ -1,10 +1,9 @@
 //! Errors collected by a validation walk, which can be dropped again when their value turns out to be
 //! unchanged.
 
-use serde_json::Value;
-
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
+use serde_json::Value;
 
 /// Field of errors without a path.
 pub(in crate::structural) const NO_FIELD: &str = "<nil>";

@@ -1,13 +1,12 @@
 //! Validation of objects by their schema, with the messages of Kubernetes.
 
-use serde_json::Value;
-
 use super::report::{ErrorLocation, NO_FIELD};
 use super::values::{Checker, Subject};
 use super::{embedded, lists};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::structural::node::NodeId;
 use crate::structural::tree::{Schema, Tree};
+use serde_json::Value;
 
 /// Part of an object that a write can change; value checks apply to that part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,10 @@
 //! Type checks of values against their schema.
 
-use serde_json::Value;
-
 use super::number::{GoNumber, is_whole};
 use super::report::{ErrorLocation, Report};
 use crate::field::FieldErrorKind;
 use crate::structural::node::{Node, ValueType};
+use serde_json::Value;
 
 /// Expected and actual type, as messages name them.
 struct Mismatch {

@@ -1,8 +1,6 @@
 //! Value checks in the order of errors: type, nested schemas, text, number, list, enum, object. The walk
 //! counts passed checks: of several alternatives, the one with the most passed checks is reported.
 
-use serde_json::{Map, Value};
-
 use super::compare::{OldItems, is_unchanged};
 use super::report::{ErrorLocation, Report, quoted, shown};
 use super::{number, value_type};
@@ -10,6 +8,7 @@ use crate::field::FieldErrorKind;
 use crate::structural::check::Checks;
 use crate::structural::node::{Additional, Node, NodeId};
 use crate::structural::tree::Tree;
+use serde_json::{Map, Value};
 
 /// Value to check, with its schema and its old value.
 #[derive(Clone, Copy)]

@@ -2,17 +2,15 @@
 //!
 //! Follows `ValidateCronJobCreate` and `ValidateCronJobUpdate`.
 
-use jiff::tz::TimeZone;
-use serde_json::Value;
-
 use super::job;
 use crate::check::{none_negative, one_of_listed};
 use crate::field::{ErrorList, Path};
 use crate::limits::CRON_JOB_NAME_MAX;
-use crate::meta;
-use crate::name;
 use crate::object::text;
 use crate::schedule::Schedule;
+use crate::{meta, name};
+use jiff::tz::TimeZone;
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

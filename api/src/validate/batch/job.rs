@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateJob`, `ValidateJobSpec` and `ValidateJobUpdate`.
 
-use serde_json::{Map, Value};
-
 use super::policy;
 use crate::check::{IMMUTABLE, equal_except, immutable, none_negative, not_negative};
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 use crate::selector::label::Selector;
 use crate::validate::{pod, selector};
+use crate::{meta, name};
+use serde_json::{Map, Value};
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,15 +2,13 @@
 //!
 //! Follows `validatePodFailurePolicy` and `validateSuccessPolicy`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::indexes;
 use crate::check::{grammar, not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Rules of one policy.
 const RULES_MAX: usize = 20;

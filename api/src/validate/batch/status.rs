@@ -3,15 +3,13 @@
 //!
 //! Follows `validateJobStatus` and `ValidateJobUpdateStatus`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::indexes;
 use crate::check::none_negative;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{int, is_empty, list, semantically_equal, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const STATUS: Path<'static> = Path::new("status");
 

@@ -3,12 +3,10 @@
 //!
 //! Follows `IsValidIP` and `IsValidCIDR`.
 
-use std::net::{IpAddr, Ipv4Addr};
-
-use serde_json::Value;
-
 use crate::field::{ErrorList, Path};
 use crate::object::text;
+use serde_json::Value;
+use std::net::{IpAddr, Ipv4Addr};
 
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";

@@ -2,8 +2,6 @@
 //!
 //! Follows `ValidateHorizontalPodAutoscaler`.
 
-use serde_json::Value;
-
 use super::reference::segment;
 use crate::check::{each, none_negative, quantity, quantity_not_negative, required, required_grammar};
 use crate::convert::autoscaler::in_v2;
@@ -13,6 +11,7 @@ use crate::limits::{SCALING_PERIOD_MAX, SCALING_WINDOW_MAX};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::quantity::Quantity;
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

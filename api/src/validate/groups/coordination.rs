@@ -2,12 +2,11 @@
 //!
 //! Follows `ValidateLease`.
 
-use serde_json::Value;
-
 use crate::check::{grammar, none_negative};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 /// The only strategy that Kubernetes itself defines.

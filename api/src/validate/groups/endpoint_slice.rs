@@ -2,11 +2,6 @@
 //!
 //! Follows `ValidateEndpointSlice`.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
-use serde_json::Value;
-
 use super::address::{canonical_ip, endpoint, parse_ip};
 use crate::check::metadata::labels;
 use crate::check::{each, given_one_of, grammar, immutable, one_of};
@@ -16,6 +11,9 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, semantically_equal, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     one_of(errors, &Path::new("addressType"), &object["addressType"], &["FQDN", "IPv4", "IPv6"]);

@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateEventCreate` and `ValidateEventUpdate`.
 
-use serde_json::Value;
-
 use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{int, semantically_equal, text};
+use crate::{meta, name};
+use serde_json::Value;
 
 /// Checks the event's namespace, and the reporter fields of events with an `eventTime`.
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {

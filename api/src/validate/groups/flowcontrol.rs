@@ -2,17 +2,14 @@
 //!
 //! Follows `ValidateFlowSchema` and `ValidatePriorityLevelConfiguration`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::{each, grammar, required, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::flowcontrol::mandatory;
 use crate::limits::{FLOW_PRECEDENCE_MAX, LEVEL_HASH_BITS_MAX, LEVEL_QUEUES_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, semantically_equal, text};
+use crate::{meta, name};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateIngressCreate` and `ValidateIngressClass`.
 
-use serde_json::Value;
-
 use super::address::parse_ip;
 use super::reference::{api_group, segment};
 use crate::check::{each, grammar, immutable, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::INGRESS_CONTROLLER_MAX;
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, text};
+use crate::{meta, name};
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateNetworkPolicy`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::address::{self, parse_block};
 use crate::check::{each, given_one_of, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::selector::label_selector;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,12 +2,11 @@
 //!
 //! Follows `ValidatePodDisruptionBudget`.
 
-use serde_json::Value;
-
 use super::reference::conditions;
 use crate::check::{at_most_100_percent, int_or_percent, none_negative};
 use crate::field::{ErrorList, Path};
 use crate::validate::selector::label_selector;
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,14 +2,13 @@
 //!
 //! Follows `ValidateRole`, `ValidateClusterRole` and `ValidateRoleBinding`.
 
-use serde_json::Value;
-
 use super::reference::segment;
 use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::validate::selector::label_selector;
+use serde_json::Value;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -1,16 +1,14 @@
 //! Checks of references between objects, and of conditions. Each function appends its errors to the given
 //! list.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::{each, grammar, required_grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CONDITION_MESSAGE_MAX, CONDITION_REASON_MAX, DRIVER_NAME_MAX};
 use crate::name;
 use crate::object::{int, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Checks a required text that must be a path segment, such as a kind or an object name.
 pub(super) fn segment(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {

@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateAPIService`.
 
-use serde_json::Value;
-
 use crate::check::{grammar, required};
 use crate::field::{ErrorList, Path};
 use crate::limits::{API_GROUP_PRIORITY_MAX, API_VERSION_PRIORITY_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, text};
+use crate::{meta, name};
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,13 +2,11 @@
 //!
 //! Follows `ValidateSubjectAccessReview` and `ValidateTokenRequest`.
 
-use serde_json::Value;
-
 use crate::check::each;
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{list, semantically_equal, text};
+use crate::{meta, name};
+use serde_json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 

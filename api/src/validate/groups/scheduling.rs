@@ -2,18 +2,15 @@
 //!
 //! Follows `ValidatePriorityClass` and `ValidateRuntimeClass`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::metadata::labels;
 use crate::check::{immutable, one_of_listed, quantity_not_negative, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::USER_PRIORITY_MAX;
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::pod;
+use crate::{meta, name};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];

@@ -2,14 +2,13 @@
 //!
 //! Follows `ValidateIPAddress` and `ValidateServiceCIDR`.
 
-use serde_json::Value;
-
 use super::address::canonical_block;
 use super::reference::segment;
 use crate::check::{IMMUTABLE, grammar, immutable};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
 
 pub(crate) fn ip_address(object: &Value, errors: &mut ErrorList) {
     let (path, parent) = (Path::new("spec.parentRef"), &object["spec"]["parentRef"]);

@@ -3,10 +3,6 @@
 //!
 //! Follows `ValidateStorageClass`, `ValidateCSIDriver` and `ValidateVolumeAttachment`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
-
 use super::reference::{driver, label_key};
 use crate::check::{
     IMMUTABLE, each, given_one_of, grammar, immutable, none_negative, quantity_not_negative, required,
@@ -20,6 +16,8 @@ use crate::limits::{
 use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::validate::selector::label_selector;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SPEC: Path<'static> = Path::new("spec");
 

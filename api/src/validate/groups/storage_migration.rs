@@ -2,13 +2,12 @@
 //!
 //! Follows `ValidateStorageVersionMigration`.
 
-use serde_json::Value;
-
 use super::reference;
 use crate::check::IMMUTABLE;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
+use serde_json::Value;
 
 const RESOURCE: Path<'static> = Path::new("spec.resource");
 const STATUS: Path<'static> = Path::new("status");

@@ -1,11 +1,10 @@
 //! Table tests of validation: the YAML files in `cases`. A case is a new object, or a stored object with a
 //! change, optionally through a subresource.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use crate::kind::known;
 use crate::{defaults, object, strategy, validate};
+use serde::Deserialize;
+use serde_json::Value;
 
 #[derive(Deserialize)]
 struct Case {

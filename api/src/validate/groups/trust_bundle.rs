@@ -3,16 +3,14 @@
 //!
 //! Follows `ValidateClusterTrustBundle`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::certificates::{pem, signer_name};
 use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::TRUST_BUNDLE_MAX;
 use crate::name::{self, Faults};
 use crate::object::text;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 const METADATA: Path<'static> = Path::new("metadata");
 const SIGNER: Path<'static> = Path::new("spec.signerName");

@@ -2,16 +2,14 @@
 //!
 //! Follows `validateAffinity`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::check::{each, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::selector;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";

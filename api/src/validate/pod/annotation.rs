@@ -2,11 +2,10 @@
 //!
 //! Follows `ValidatePodSpecificAnnotations`.
 
-use serde_json::Value;
-
 use super::{security, toleration};
 use crate::field::{ErrorList, Path};
 use crate::object::text;
+use serde_json::Value;
 
 /// Annotation of mirror pods, through which a node shows its static pods in the API.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -2,17 +2,14 @@
 //!
 //! Follows `ValidatePodUpdate`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::{ANNOTATIONS, SPEC, annotation, toleration};
 use crate::check::equal_except;
-use crate::diff;
 use crate::distinct::{Distinct, meaning};
 use crate::field::{ErrorList, Path};
-use crate::name;
 use crate::object::{list, semantically_equal, text};
+use crate::{diff, name};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 

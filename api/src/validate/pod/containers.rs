@@ -2,15 +2,13 @@
 //!
 //! Follows `validateContainers`, `validateInitContainers` and `validateEphemeralContainers`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::container::{container, image, restart_policy};
 use super::probe;
 use super::volume::Volumes;
 use crate::field::{ErrorList, Path};
 use crate::object::{is_empty, list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Facts about the pod that checks of a container need.
 pub(super) struct PodContext<'p> {

@@ -2,12 +2,11 @@
 //!
 //! Follows `validatePodDNSConfig` and `ValidateHostAliases`.
 
-use serde_json::Value;
-
 use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
+use serde_json::Value;
 
 /// Limits of resolvers: name servers, search domains, and bytes of all search domains.
 const NAMESERVERS_MAX: usize = 3;

@@ -2,13 +2,12 @@
 //!
 //! Follows `validateProbe` and `validateLifecycle`.
 
-use serde_json::Value;
-
 use super::containers::PodContext;
 use crate::check::{grammar, none_negative, port, port_number, required};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
+use serde_json::Value;
 
 /// Checks the hooks and probes of a main container or sidecar.
 pub(super) fn handlers(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &PodContext<'_>) {

@@ -2,12 +2,11 @@
 //!
 //! Follows `validateObjectFieldSelector` and `validateContainerResourceFieldSelector`.
 
-use serde_json::Value;
-
 use crate::check::{grammar, need, no_parent_references, quantity, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
+use serde_json::Value;
 
 /// Checks a reference to a pod field: one of `fields`, or a single label or annotation.
 pub(super) fn field(errors: &mut ErrorList, path: &Path<'_>, reference: &Value, fields: &[&str]) {

@@ -2,14 +2,13 @@
 //!
 //! Follows `ValidatePodResize`.
 
-use serde_json::Value;
-
 use super::{SPEC, annotation};
 use crate::check::{equal_except, same_amounts};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{is_empty, list, semantically_equal, text};
 use crate::strategy::qos_class;
+use serde_json::Value;
 
 const ONLY: &str = "only cpu and memory resources are mutable";
 

@@ -2,15 +2,13 @@
 //!
 //! Follows `validateTopologySpreadConstraints`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::affinity::label_keys;
 use crate::check::{NOT_POSITIVE, given_one_of, positive};
 use crate::field::{ErrorList, Path};
 use crate::object::{int, list, text};
 use crate::validate::selector;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 

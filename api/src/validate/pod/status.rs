@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidatePodStatusUpdate`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::{ANNOTATIONS, annotation};
 use crate::check::{IMMUTABLE, each, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 const STATUS: Path<'static> = Path::new("status");
 

@@ -2,12 +2,11 @@
 //!
 //! Follows `ValidateTolerations`.
 
-use serde_json::Value;
-
 use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Effects of taints, in the order of messages.
 pub(in crate::validate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

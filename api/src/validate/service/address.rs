@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateServiceClusterIPsRelatedFields`.
 
-use std::net::IpAddr;
-
-use serde_json::Value;
-
 use super::{SPEC, is_headless};
 use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::net::IpAddr;
 
 /// Checks cluster IPs: one, or one of each family.
 pub(super) fn addresses(errors: &mut ErrorList, spec: &Value, before: &Value) {

@@ -3,11 +3,10 @@
 //!
 //! Follows `ValidateServiceUpdate`.
 
-use serde_json::Value;
-
 use super::{IMMUTABLE, SPEC, is_headless, needs_check};
 use crate::field::ErrorList;
 use crate::object::list;
+use serde_json::Value;
 
 /// Checks an update of a service. Runs before the content check.
 pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {

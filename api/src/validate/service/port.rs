@@ -2,15 +2,13 @@
 //!
 //! Follows `validateServicePort`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::SPEC;
 use crate::check::{grammar, one_of, port};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(super) fn ports(errors: &mut ErrorList, spec: &Value) {
     let (path, ports) = (SPEC.child("ports"), list(&spec["ports"]));

@@ -2,13 +2,12 @@
 //!
 //! Follows `ValidateServiceStatusUpdate` and `ValidateLoadBalancerStatus`.
 
-use serde_json::Value;
-
 use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
 
 pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.loadBalancer.ingress");

@@ -2,11 +2,10 @@
 //! change is a JSON pointer and a value (`-` appends to a list, null removes). `before` changes the stored
 //! object too, `set` only the new one.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
 use super::{complete, difference};
 use crate::strategy;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

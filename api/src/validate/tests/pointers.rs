@@ -1,10 +1,9 @@
 //! Empty texts in fields that are pointers: a value that Kubernetes refuses, and not absence, which has a default.
 
-use serde_json::{Value, json};
-
 use super::complete;
 use crate::schema::{self, decode};
 use crate::strategy;
+use serde_json::{Value, json};
 
 /// Errors of creating an object that was decoded and defaulted.
 fn errors_of(mut object: Value) -> Vec<String> {

@@ -1,15 +1,14 @@
 //! Warnings of kinds with one warning each.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
-
 use super::{address, block, old_label};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
 use crate::resource::Warnings;
 use crate::validate::groups::certificates::pem;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 /// Warning of the deprecated kind Endpoints.
 pub(crate) const ENDPOINTS: &str =

@@ -2,14 +2,12 @@
 //!
 //! Follows `GetWarningsForPod` and `GetWarningsForPodTemplate`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::{address, fraction, node_terms, old_label, port, volume};
 use crate::field::Path;
 use crate::object::{int, list, text};
 use crate::resource::Warnings;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Warns about a pod or a pod template: a value with metadata and spec.
 pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Warnings) {

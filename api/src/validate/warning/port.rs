@@ -2,14 +2,12 @@
 //!
 //! Follows `warningsForPodSpecAndMeta`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::field::Path;
 use crate::limits::WARNINGS_MAX;
 use crate::object::{int, list, text};
 use crate::resource::Warnings;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Container port seen before, with its path.
 struct SeenPort<'p> {

@@ -2,13 +2,12 @@
 //!
 //! Follows `GetWarningsForService`.
 
-use serde_json::Value;
-
 use super::address;
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
 use crate::resource::Warnings;
+use serde_json::Value;
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 

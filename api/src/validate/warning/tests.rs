@@ -1,10 +1,9 @@
 //! Tests of warnings by kind.
 
-use serde_json::{Value, json};
-
 use super::warnings;
 use crate::kind;
 use crate::object::text;
+use serde_json::{Value, json};
 
 fn said(object: &Value, old: Option<&Value>) -> Vec<String> {
     let row = kind::lookup_api_version(text(&object["apiVersion"]), text(&object["kind"])).unwrap();

@@ -2,13 +2,12 @@
 //!
 //! Follows `GetWarningsForPersistentVolume` and `GetWarningsForPersistentVolumeClaim`.
 
-use serde_json::Value;
-
 use super::{fraction, node_terms};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
 use crate::resource::Warnings;
+use serde_json::Value;
 
 /// Volume sources that no version serves any more: member, name in messages, and message.
 const OLD: [(&str, &str, &str); 9] = [

@@ -1,14 +1,12 @@
 //! Warnings of pods and of the kinds that make pods from a template. Pods cause warnings only on create, and
 //! templates only when the specification changes.
 
-use serde_json::Value;
-
 use super::{pod, volume};
 use crate::field::Path;
-use crate::meta;
-use crate::name;
 use crate::object::{int, list, text};
 use crate::resource::Warnings;
+use crate::{meta, name};
+use serde_json::Value;
 
 pub(crate) fn pod(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     if old.is_none() {

@@ -2,14 +2,13 @@
 //!
 //! Follows `ValidateDaemonSet` and `ValidateDaemonSetUpdate`.
 
-use serde_json::Value;
-
 use super::{SPEC, amounts, at_most_100_percent, is_zero, strategy_text, template};
 use crate::check::{immutable, none_negative};
 use crate::field::{ErrorList, Path};
 use crate::object::{is_empty, text};
 use crate::selector::label::Selector;
 use crate::validate::selector;
+use serde_json::Value;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];

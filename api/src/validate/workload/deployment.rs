@@ -2,12 +2,11 @@
 //!
 //! Follows `ValidateDeployment` and `ValidateDeploymentUpdate`.
 
-use serde_json::Value;
-
 use super::{SPEC, amounts, at_most_100_percent, is_zero, selected_template, strategy_text};
 use crate::check::none_negative;
 use crate::field::{ErrorList, Path};
 use crate::object::{int, text};
+use serde_json::Value;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];

@@ -2,11 +2,10 @@
 //!
 //! Follows `ValidateReplicaSet`.
 
-use serde_json::Value;
-
 use super::{SPEC, selected_template};
 use crate::check::none_negative;
 use crate::field::ErrorList;
+use serde_json::Value;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     none_negative(errors, &SPEC, &object["spec"], &["replicas", "minReadySeconds"]);

@@ -2,11 +2,10 @@
 //!
 //! Follows `ValidateReplicationController`.
 
-use serde_json::Value;
-
 use super::{SPEC, template};
 use crate::check::none_negative;
 use crate::field::ErrorList;
+use serde_json::Value;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];

@@ -2,10 +2,9 @@
 //!
 //! Follows `ValidateControllerRevision`.
 
-use serde_json::Value;
-
 use crate::check::{immutable, not_negative};
 use crate::field::{ErrorList, Path};
+use serde_json::Value;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     not_negative(errors, &Path::new("revision"), &object["revision"]);

@@ -2,16 +2,14 @@
 //!
 //! Follows `ValidateStatefulSet` and `ValidateStatefulSetUpdate`.
 
-use serde_json::Value;
-
 use super::{SPEC, at_most_100_percent, is_zero, runs_on, strategy_text};
 use crate::check::{equal_except, grammar, int_or_percent, none_negative, optional_grammar};
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
 use crate::object::{list, text};
 use crate::validate::selector::{self, Usable};
 use crate::validate::{claim, pod};
+use crate::{meta, name};
+use serde_json::Value;
 
 /// Checks fields of a new set that are immutable afterwards.
 pub(crate) fn create(object: &Value, errors: &mut ErrorList) {

@@ -2,11 +2,10 @@
 //!
 //! Follows `ValidateDeploymentStatus` and `ValidateReplicaSetStatus`.
 
-use serde_json::Value;
-
 use crate::check::none_negative;
 use crate::field::{ErrorList, Path};
 use crate::object::int;
+use serde_json::Value;
 
 const STATUS: Path<'static> = Path::new("status");
 

@@ -1,14 +1,13 @@
 //! Protobuf decoding of objects into JSON in the canonical form of [`crate::schema::decode::normalize`].
 
-use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-
 use super::reader::{Payload, Reader, WireField};
 use super::{MAGIC, TypeMeta, WireError};
 use crate::group_version::split_api_version;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::limits::{MAX_DEPTH, MAX_WIRE_BYTES, MAX_WIRE_VALUES};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_props, scalar};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
 /// Decodes an enveloped object of a built-in kind. The result has apiVersion and kind of the envelope.
 ///

@@ -1,10 +1,9 @@
 //! Protobuf encoding of JSON objects, byte for byte as Go's: members in order of their numbers, zero scalars
 //! that are not pointers included, maps in key order.
 
-use serde_json::{Map, Value};
-
 use super::{MAGIC, WireError};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, json_schema_props, scalar};
+use serde_json::{Map, Value};
 
 /// Encodes an object of a built-in kind with its envelope. The object must state apiVersion and kind.
 ///

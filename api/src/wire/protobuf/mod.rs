@@ -10,12 +10,11 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+use crate::schema::decode::DecodeError;
 pub use decode::{decode, decode_as};
 pub use encode::{
     ENVELOPE_TAIL, bare, encode, envelope_head, has_message, item_head, list_meta, watch_frame,
 };
-
-use crate::schema::decode::DecodeError;
 
 /// The first bytes of every protobuf body.
 pub const MAGIC: [u8; 4] = *b"k8s\0";

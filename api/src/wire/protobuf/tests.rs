@@ -1,11 +1,10 @@
 //! Tests of the protobuf codec: golden bytes, and round trips of generated objects.
 
-use proptest::prelude::*;
-use serde_json::{Map, Value, json};
-
 use super::{MAGIC, WireError, decode, encode, watch_frame};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 /// A length-delimited field; number and length are below 128.
 fn field(number: u8, contents: &[u8]) -> Vec<u8> {

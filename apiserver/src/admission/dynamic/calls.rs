@@ -4,7 +4,8 @@
 
 use super::authorizer::{AccessChecks, RequesterAuthorizer};
 use super::configurations::Configurations;
-use crate::admission::{Remarks, Subject, request_effects::RequestEffects};
+use crate::admission::request_effects::RequestEffects;
+use crate::admission::{Remarks, Subject};
 use crate::audit;
 use crate::authz::Authorizer;
 use crate::limits::POLICY_CHECKS;
@@ -14,11 +15,10 @@ use crate::outbound::{self, Call, Outbound};
 use crate::undecided::Undecided;
 use crate::user::UserInfo;
 use futures::future::join_all;
-use kstore_api::admission::{
-    Operation, Webhook,
-    policy::{CheckObserver, PolicyCheck},
-    review::{self, AuditAnnotation, CallError, DecodedResponse, transport::HttpAnswer},
-};
+use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
+use kstore_api::admission::review::transport::HttpAnswer;
+use kstore_api::admission::review::{self, AuditAnnotation, CallError, DecodedResponse};
+use kstore_api::admission::{Operation, Webhook};
 use kstore_api::expression::authorizer::{
     self as expression, AccessCheck, AccessTarget, RequestAuthorizer, ResourceAccess,
 };

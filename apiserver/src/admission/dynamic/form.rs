@@ -5,9 +5,8 @@ use crate::conversion::in_version;
 use crate::kinds::Kinds;
 use kstore_api::admission::{Attributes, GroupVersionKind, MatchedForm};
 use kstore_api::resource::Resource;
-use kstore_api::schema;
 use kstore_api::status::Status;
-use kstore_api::stored;
+use kstore_api::{schema, stored};
 use serde_json::Value;
 use std::borrow::Cow;
 

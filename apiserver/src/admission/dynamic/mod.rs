@@ -11,9 +11,6 @@ mod options;
 pub(super) mod policies;
 pub(super) mod validating;
 
-pub(crate) use calls::Calls;
-pub(crate) use options::Options;
-
 use super::Subject;
 use super::request_effects::RequestEffects;
 use crate::authz::Authorizer;
@@ -22,15 +19,16 @@ use crate::lookup::Lookup;
 use crate::metrics::{AdmissionPolicies, AdmissionWebhooks};
 use crate::outbound::Outbound;
 use crate::request::Target;
+pub(crate) use calls::Calls;
 use calls::Dependencies;
 use configurations::ConfigurationCache;
 use kstore_api::admission::equivalent::{Equivalent, equivalents};
 use kstore_api::admission::{Attributes, ClusterFacts, GroupVersionKind, UserInfo};
-use kstore_api::initializers;
-use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_api::{initializers, kind};
 use kstore_nondet::Nondet;
+pub(crate) use options::Options;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -9,19 +9,16 @@ mod review;
 #[cfg(test)]
 mod tests;
 
-pub use document::ImagePolicyOptions;
-pub(super) use review::ImageVerdict;
-
 use super::{Plugin, Remarks, Subject};
 use crate::admission::Cluster;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::outbound::Remote;
-use crate::outbound::WebhookBackoff;
-use crate::outbound::is_worth_another_call;
+use crate::outbound::{Remote, WebhookBackoff, is_worth_another_call};
 use crate::undecided::Undecided;
 use bytes::Bytes;
+pub use document::ImagePolicyOptions;
 use kstore_nondet::Rng;
+pub(super) use review::ImageVerdict;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

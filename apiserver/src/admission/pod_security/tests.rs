@@ -1,7 +1,8 @@
 //! Labels, modes and repeated checks.
 
+use super::PodSecurity;
 use super::policy::{Level, LevelVersion, Policy, Version};
-use super::{PodSecurity, significant::is_significant};
+use super::significant::is_significant;
 use crate::admission::{Operation, Plugin, Remarks, Subject};
 use crate::testing::MapLookup;
 use crate::user::UserInfo;

@@ -1,7 +1,8 @@
 //! ClusterTrustBundleAttest.
 
 use super::{Operation, UserInfo};
-use crate::admission::{Plugin, Subject, cluster_trust_bundle_attest::ClusterTrustBundleAttest};
+use crate::admission::cluster_trust_bundle_attest::ClusterTrustBundleAttest;
+use crate::admission::{Plugin, Subject};
 use crate::testing::MapLookup;
 use crate::user::MASTERS;
 use kstore_api::kind;

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::audit::backend::{Backend, Mode, QueueBounds, QueuedEvent};
-use crate::audit::metrics::AuditMetrics;
-use crate::audit::metrics::Plugin;
+use crate::audit::metrics::{AuditMetrics, Plugin};
 use crate::audit::policy::Policy;
 use kstore_nondet::Nondet;
 use serde_json::json;

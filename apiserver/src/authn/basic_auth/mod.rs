@@ -8,22 +8,19 @@ mod file;
 pub(crate) mod fuzzing;
 mod hash;
 
-pub use file::{BasicAuthFileError, BasicAuthLine, BasicAuthLineError};
-pub use hash::HashError;
-
-pub(crate) use credentials::{BasicCredentials, MalformedCredentials, of_headers};
-
 use crate::expiring::Expiring;
 use crate::limits::{
     ACCESS_FILE_LOOK, BASIC_AUTH_CHECKS, BASIC_AUTH_VERIFIED, BASIC_AUTH_VERIFIED_TIME, BASIC_AUTH_WAITING,
 };
-use crate::series::Counter;
-use crate::series::Family;
-use kstore_metrics_text::Page;
 use crate::reloaded::{Reloaded, UnusableFiles};
+use crate::series::{Counter, Family};
 use crate::user::UserInfo;
+pub(crate) use credentials::{BasicCredentials, MalformedCredentials, of_headers};
 use file::{BasicAuthFile, Digest};
+pub use file::{BasicAuthFileError, BasicAuthLine, BasicAuthLineError};
+pub use hash::HashError;
 use kstore_api::status::Status;
+use kstore_metrics_text::Page;
 use kstore_nondet::Nondet;
 use ring::hmac;
 use std::fmt;

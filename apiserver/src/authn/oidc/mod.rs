@@ -6,20 +6,18 @@ pub(super) mod fuzzing;
 mod keys;
 mod mapping;
 
-pub use mapping::{ClaimRule, MappingConfig, MappingError, Source, UserRule};
-
 use crate::limits;
 use crate::outbound::RemoteError;
-use crate::series::Counter;
-use crate::series::Family;
-use kstore_metrics_text::Page;
+use crate::series::{Counter, Family};
 use crate::user::UserInfo;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use keys::{Key, Keys};
+use kstore_metrics_text::Page;
 use mapping::Mapping;
+pub use mapping::{ClaimRule, MappingConfig, MappingError, Source, UserRule};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! Token webhooks that are valid, slow, failing, lying, or have a wrong certificate.
 
 use super::*;
-use crate::outbound::{
-    RemoteConfig,
-    test_server::{Reply, TestServer},
-};
+use crate::outbound::RemoteConfig;
+use crate::outbound::test_server::{Reply, TestServer};
 use crate::user::AUTHENTICATED;
 
 const MINUTE: Duration = Duration::from_secs(60);

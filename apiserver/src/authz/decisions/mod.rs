@@ -4,9 +4,8 @@
 mod table;
 
 use super::abac::Abac;
-use super::bootstrap;
 use super::webhook::{AuthorizationWebhook, AuthorizationWebhookOptions, FailurePolicy};
-use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Selects, Target};
+use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Selects, Target, bootstrap};
 use crate::outbound::{Remote, RemoteConfig};
 use crate::testing::MapLookup;
 use kstore_api::selector::{field, label};

@@ -1,11 +1,10 @@
 //! Verdicts of real webhooks, alone and in a chain of modes.
 
 use super::*;
-use crate::authz::{Attributes, Authorizer, Mode, Modes, More, Selects, Target, abac::Abac};
-use crate::outbound::{
-    RemoteConfig,
-    test_server::{Reply, TestServer},
-};
+use crate::authz::abac::Abac;
+use crate::authz::{Attributes, Authorizer, Mode, Modes, More, Selects, Target};
+use crate::outbound::RemoteConfig;
+use crate::outbound::test_server::{Reply, TestServer};
 use crate::testing::MapLookup;
 use crate::user::UserInfo;
 use kstore_api::selector::{field, label};

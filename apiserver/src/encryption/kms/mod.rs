@@ -12,11 +12,10 @@ mod service;
 mod tests;
 mod write_key;
 
+use endpoint::Endpoint;
 pub(super) use endpoint::EndpointError;
 pub(super) use envelope::SealedSeed;
 pub(super) use provider::KmsProvider;
-
-use endpoint::Endpoint;
 use std::time::Duration;
 
 /// Whether bytes are a stored value, for fuzzing.

@@ -8,8 +8,8 @@ use crate::storage::Storage;
 use crate::user::UserInfo;
 use bytes::Bytes;
 use kstore_api::kind;
-use kstore_api::resource::Resource;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! NamespaceAutoProvision and EventRateLimit through the pipeline.
 
 use crate::admission::{ConfiguredPlugins, PluginSwitches};
-use crate::pipeline::AdmissionConfig;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
 use crate::request::{Action, Body, Request, Target, Transaction, TransactionStep, WriteOptions};
 use crate::user::UserInfo;

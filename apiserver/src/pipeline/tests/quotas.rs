@@ -1,18 +1,12 @@
 //! Quota charges that race with another process between the read of the quota and the commit.
 
 use crate::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
-use crate::pipeline::AdmissionConfig;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
-use crate::request::Action;
-use crate::request::Body;
-use crate::request::Request;
-use crate::request::Target;
-use crate::request::WriteOptions;
+use crate::request::{Action, Body, Request, Target, WriteOptions};
 use crate::user::UserInfo;
 use kstore_api::kind;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const KEY: &str = "/registry/resourcequotas/default/q";

@@ -1,11 +1,9 @@
 //! Plugins that refuse commands in pods.
 
+use super::provisioned::{create, pipeline_with};
 use crate::admission::PluginSwitches;
 use crate::lookup::core;
-use crate::pipeline::AdmissionConfig;
-use crate::pipeline::Pipeline;
-use super::provisioned::create;
-use super::provisioned::pipeline_with;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::request::Target;
 use crate::user::{MASTERS, UserInfo};
 use serde_json::{Value, json};

@@ -1,8 +1,7 @@
 //! `pods/log`: the log of a container as text, and its continuation if the caller follows it.
 
-use super::protocol;
 use super::websocket::{self, Handshake};
-use super::{Expiry, StreamRequest, Streams};
+use super::{Expiry, StreamRequest, Streams, protocol};
 use crate::rest::query::Query;
 use crate::rest::respond::response;
 use crate::tunnel::{FromNode, Reader};

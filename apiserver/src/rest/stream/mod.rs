@@ -17,24 +17,22 @@ use super::query::Query;
 use super::respond::refusal;
 use super::router::ResourcePath;
 use crate::error::of_read;
-use crate::limits;
-use crate::metrics;
 use crate::pipeline::Pipeline;
 use crate::request::Target;
 use crate::tunnel::{OpenError, Reader, Tunnels, Writer};
 use crate::user::UserInfo;
+use crate::{limits, metrics};
 use axum::body::Body;
+pub(super) use expiry::Expiry;
 use http::request::Parts;
 use http::{Method, Response};
 use kstore_api::status::{Reason, Status};
 use kstore_proto::kstore::v1 as pb;
+pub(super) use proxy::{escape, headers, is_proxy, peer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
-
-pub(super) use expiry::Expiry;
-pub(super) use proxy::{escape, headers, is_proxy, peer};
 pub(super) use websocket::Handshake;
 
 /// The kind of a stream: the streaming subresource that was requested.

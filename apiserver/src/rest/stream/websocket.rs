@@ -2,9 +2,8 @@
 
 use super::protocol::Protocol;
 use super::{Expiry, Streams};
-use crate::audit;
-use crate::limits;
 use crate::rest::header;
+use crate::{audit, limits};
 use axum::body::Body;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
@@ -19,7 +18,8 @@ use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// A WebSocket connection on the server.

@@ -4,9 +4,10 @@
 
 use super::call_error::{CallError, Refusal};
 use super::link::{Link, Member};
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::response_op::Response;
 use kstore_proto::etcd::etcdserverpb::{
     CompactionRequest, Compare, PutRequest, RangeRequest, RequestOp, TxnRequest, compare,
-    request_op::Request, response_op::Response,
 };
 use std::sync::Arc;
 use std::time::Duration;

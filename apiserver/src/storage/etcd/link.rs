@@ -11,10 +11,11 @@ use crate::limits::{
 };
 use hyper_util::rt::TokioIo;
 use kstore_nondet::{Backoff, Rng};
-use kstore_proto::etcd::etcdserverpb::{
-    AuthenticateRequest, auth_client::AuthClient, kv_client::KvClient, lease_client::LeaseClient,
-    watch_client::WatchClient,
-};
+use kstore_proto::etcd::etcdserverpb::AuthenticateRequest;
+use kstore_proto::etcd::etcdserverpb::auth_client::AuthClient;
+use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::lease_client::LeaseClient;
+use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -32,20 +32,19 @@ mod tests;
 mod txn;
 mod watch;
 
-pub use dial::{Dial, Network, TlsError, Url, Wire};
-pub use keys::BadPrefix;
-pub use link::User;
-
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage, Write};
 use crate::limits::{ETCD_PAGE, ETCD_PATIENCE};
 use crate::restart::{Panics, TaskRestarts};
 use async_trait::async_trait;
 use bytes::Bytes;
 use call_error::{CallError, Refusal};
+pub use dial::{Dial, Network, TlsError, Url, Wire};
+pub use keys::BadPrefix;
 use keys::Keys;
 use kstore_nondet::Rng;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest};
 use lease::Leases;
+pub use link::User;
 use link::{Link, Member};
 use newest::{Newest, RequestedProgress};
 use note::{Note, Stamp};

@@ -6,9 +6,10 @@ use super::keys::Keys;
 use super::note::Note;
 use crate::storage::{Commit, Outcome, Write};
 use bytes::Bytes;
+use kstore_proto::etcd::etcdserverpb::request_op::Request;
+use kstore_proto::etcd::etcdserverpb::response_op::Response;
 use kstore_proto::etcd::etcdserverpb::{
     Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse, compare,
-    request_op::Request, response_op::Response,
 };
 use kstore_proto::etcd::mvccpb::KeyValue;
 

@@ -10,8 +10,9 @@ use crate::limits::{ETCD_CALL, ETCD_PAUSE_MAX, ETCD_PROGRESS};
 use crate::storage::{RawBatch, RawWatch, ReadError};
 use async_trait::async_trait;
 use bytes::Bytes;
+use kstore_proto::etcd::etcdserverpb::watch_request::RequestUnion;
 use kstore_proto::etcd::etcdserverpb::{
-    WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, watch_request::RequestUnion,
+    WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
 };
 use std::sync::Arc;
 use tokio::sync::mpsc;

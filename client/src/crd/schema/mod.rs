@@ -30,7 +30,6 @@ mod tests;
 mod write;
 
 pub use error::{SchemaError, SchemaProblem};
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use read::Reader;
 use schemars::{JsonSchema, SchemaGenerator};

@@ -1,17 +1,18 @@
 //! A fake watch server over a history in memory, which fails on command or at random.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use futures::{StreamExt, stream, stream::BoxStream};
+use crate::Client;
+use crate::tests::fake::failure;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
 use kstore_nondet::Rng;
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
 use pb::watch_event::Type;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::{Code, Request, Status};
-
-use crate::{Client, tests::fake::failure};
 
 /// Kind and name of each object, with its newest revision.
 pub(super) type Objects = BTreeMap<(String, String), i64>;

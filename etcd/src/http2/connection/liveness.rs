@@ -1,14 +1,12 @@
 //! Liveness of a connection's client: it must answer pings, complete its requests, and take its responses, on each stream.
 
+use super::super::stream::{Request, Stream};
+use super::{Connection, Reason, frame, limits};
 use std::future::Future;
 use std::task::{Context, Poll};
-
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tonic::Status;
-
-use super::super::stream::{Request, Stream};
-use super::{Connection, Reason, frame, limits};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// Refuses overdue requests, and pings a silent client. Ready if the client did not answer, or takes nothing.

@@ -1,10 +1,9 @@
 //! Flow control from the client's side: its settings, and the windows of streams and connection.
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
 use super::super::frame::{self, Head, PAYLOAD_BYTES, PAYLOAD_MAX, Reason, Setting, WINDOW_MAX};
 use super::super::stream::Stream;
 use super::{Connection, ConnectionError};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     pub(super) fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {

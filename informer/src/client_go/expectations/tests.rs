@@ -1,16 +1,12 @@
 //! Tests of expectations against a simple model, and with a controller that relies on them alone.
 
-use std::convert::Infallible;
-
+use super::*;
+use crate::testing::{Chaos, FakeStore, Sample};
+use crate::{Action, Builder, Controller, Delta, Index, Key, Object};
 use kstore_nondet::{Nondet, Rng};
 use proptest::prelude::*;
+use std::convert::Infallible;
 use tokio_util::sync::CancellationToken;
-
-use super::*;
-use crate::{
-    Action, Builder, Controller, Delta, Index, Key, Object,
-    testing::{Chaos, FakeStore, Sample},
-};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,14 +1,10 @@
 //! Tests of the registry: unique informers, explicit start, wait by name, common shutdown.
 
-use std::time::Duration;
-
-use tokio_util::sync::CancellationToken;
-
 use super::{AlreadyRegistered, Factory};
-use crate::{
-    Builder, Informer, Key, SourceError, Status,
-    testing::{FakeStore, Sample},
-};
+use crate::testing::{FakeStore, Sample};
+use crate::{Builder, Informer, Key, SourceError, Status};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -1,16 +1,12 @@
 //! Tests of read-your-own-writes: C1, C2.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
+use super::*;
+use crate::limits::OWN_WRITE_DEADLINE;
+use crate::testing::{Chaos, FakeSource};
+use crate::{Capabilities, CutError, Frames, ListRequest, ListerWatcher, Page, Revisions, Start};
 use futures::StreamExt;
 use kstore_nondet::Rng;
-
-use super::*;
-use crate::{
-    Capabilities, CutError, Frames, ListRequest, ListerWatcher, Page, Revisions, Start,
-    limits::OWN_WRITE_DEADLINE,
-    testing::{Chaos, FakeSource},
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A source that delivers batches late but in order.
 struct LateSource {

@@ -1,8 +1,7 @@
 //! Tests of when the workers start, and of a failed initial sync.
 
-use futures::FutureExt;
-
 use super::*;
+use futures::FutureExt;
 
 #[tokio::test(start_paused = true)]
 async fn no_run_starts_before_all_caches_have_synced() {

@@ -1,8 +1,7 @@
 //! Tests of the shutdown of a controller.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Guard(Arc<AtomicUsize>);
 

@@ -1,15 +1,19 @@
 //! A fake Kubernetes API that sends scripted responses in order and records its requests. Without a scripted
 //! response it does not answer.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc};
-
 use bytes::Bytes;
-use futures::{StreamExt, channel::mpsc};
+use futures::StreamExt;
+use futures::channel::mpsc;
 use http::{Request, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
-use kube_client::{Client, client::Body};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use kube_client::Client;
+use kube_client::client::Body;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;

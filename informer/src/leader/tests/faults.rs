@@ -1,8 +1,7 @@
 //! Properties of the election under all connection and clock faults.
 
-use proptest::prelude::*;
-
 use super::*;
+use proptest::prelude::*;
 
 fn simulate<F: Future<Output = ()>>(run: F) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,16 +1,12 @@
 //! Model tests of the lock and the waiting workers under every interleaving of a few threads. Without timers,
 //! which are tokio's and unknown to loom.
 
-use std::task::{Context, Poll, Waker};
-
-use kstore_nondet::Rng;
-use loom::{
-    future::block_on,
-    model::Builder,
-    thread::{self, JoinHandle},
-};
-
 use super::super::*;
+use kstore_nondet::Rng;
+use loom::future::block_on;
+use loom::model::Builder;
+use loom::thread::{self, JoinHandle};
+use std::task::{Context, Poll, Waker};
 
 /// Explores all interleavings of `threads` with at most `preemptions` preemptions.
 fn model(preemptions: usize, threads: impl Fn() + Send + Sync + 'static) {

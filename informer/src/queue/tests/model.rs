@@ -2,14 +2,14 @@
 //! observable state after each step. The model scans lists where the queue keeps an order, and has no locks
 //! or workers.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use super::super::*;
+use super::paused;
+use crate::limits::MAX_CAUSES;
+use crate::{Priority, Revision};
 use futures::FutureExt;
 use kstore_nondet::Rng;
 use proptest::prelude::*;
-
-use super::{super::*, paused};
-use crate::{Priority, Revision, limits::MAX_CAUSES};
+use std::collections::{BTreeMap, BTreeSet};
 
 const BASE: u64 = 5;
 const CAP: u64 = 60;

@@ -1,12 +1,10 @@
 //! Regression tests named for defects of other work queues.
 
-use std::time::Duration;
-
-use futures::FutureExt;
-use kstore_nondet::Rng;
-
 use super::super::*;
 use crate::{Priority, Revision};
+use futures::FutureExt;
+use kstore_nondet::Rng;
+use std::time::Duration;
 
 /// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs the key
 /// twice.

@@ -1,17 +1,15 @@
 //! Tests of the wake-ups of a queue: one worker per ready key, even if woken workers leave, and one worker
 //! for a due time.
 
-use std::{
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    task::{Wake, Waker},
-};
-
-use futures::{FutureExt, future::BoxFuture};
+use super::super::*;
+use super::paused;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kstore_nondet::Rng;
 use proptest::prelude::*;
-
-use super::{super::*, paused};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
 
 /// A waiting worker that is polled by hand.
 struct Worker {

@@ -1,13 +1,10 @@
 //! R9: tests of how often the reflector sends requests, for all responses of the source.
 
+use super::*;
+use crate::Continue;
+use crate::limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET};
 use kstore_nondet::Rng;
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
-
-use super::*;
-use crate::{
-    Continue,
-    limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
-};
 
 /// Response of a source.
 #[derive(Clone, Debug)]

@@ -1,19 +1,17 @@
 //! Random histories through randomly failing sources: at every moment the cache equals the store at the
 //! cache's revision, and finally the current store.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
+use super::paused;
+use crate::cache::indexer::Indexer;
+use crate::testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, FaultScript, Sample, assert_converges};
+use crate::{Builder, Frame, Informer, Key, ListRequest, Object, ReadAt, Revision};
 use kstore_nondet::Rng;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::advance;
 use tokio_util::sync::CancellationToken;
-
-use super::paused;
-use crate::{
-    Builder, Frame, Informer, Key, ListRequest, Object, ReadAt, Revision,
-    cache::indexer::Indexer,
-    testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, FaultScript, Sample, assert_converges},
-};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,25 +1,19 @@
 //! Regression tests named for defects of other informers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use crate::limits::{LIST_PAGE, SOURCE_BACKOFF_BASE};
+use crate::testing::{
+    Call, FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, Stored, assert_converges,
 };
-
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep, timeout},
-};
-use tokio_util::sync::CancellationToken;
-
+use crate::warnings::Warnings;
 use crate::{
     Builder, Delta, Index, Informer, Key, ListRequest, Object, ReadAt, Revision, SourceError, Start, Status,
-    limits::{LIST_PAGE, SOURCE_BACKOFF_BASE},
-    testing::{Call, FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, Stored, assert_converges},
-    warnings::Warnings,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 fn samples() -> (FakeStore, FakeKind<Sample>) {
     let store = FakeStore::new();

@@ -1,18 +1,15 @@
 //! The rules of the contract, one function each. [`source_contract!`](crate::source_contract) calls them.
 
-use std::{num::NonZeroU32, time::Duration};
-
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-
-use super::{
-    ContractWorld,
-    history::{DeliveredState, History, ObjectNumbers, PATIENCE, joined},
-};
+use super::ContractWorld;
+use super::history::{DeliveredState, History, ObjectNumbers, PATIENCE, joined};
 use crate::{
     Builder, Capability, Frame, Frames, Informer, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
     SourceError, Start,
 };
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
 

@@ -1,13 +1,12 @@
 //! [`History`]: the writes of a test, by revision, and [`DeliveredState`]: the state that a stream delivered; both must
 //! agree.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use futures::StreamExt;
-use tokio::time::timeout;
-
 use super::ContractWorld;
 use crate::{Frame, Frames, ListerWatcher, Object, Page, Revision, SourceError};
+use futures::StreamExt;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Time limit for everything that a source guarantees.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

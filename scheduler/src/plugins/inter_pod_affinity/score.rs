@@ -1,14 +1,13 @@
 //! The InterPodAffinity score: preferred terms of the pod, preferred terms of existing pods about the pod, and the
 //! required affinity terms of existing pods about the pod.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use crate::limits::MAX_NODE_SCORE;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, Namespaces, WeightedTerm};
 use crate::score::Candidates;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The weight of a required affinity term of an existing pod: kube-scheduler's `hardPodAffinityWeight`.
 const REQUIRED_WEIGHT: i64 = 1;

@@ -1,8 +1,6 @@
 //! The PodTopologySpread score (ScheduleAnyway): favors nodes in whose domains few matching pods run. Pods without any
 //! constraint are spread among the pods of their Services and of their controller, over nodes and zones.
 
-use std::collections::BTreeMap;
-
 use super::taint_toleration;
 use crate::limits::MAX_NODE_SCORE;
 use crate::node::ZONE;
@@ -12,6 +10,7 @@ use crate::score::Candidates;
 use crate::spread_constraints::{Constraint, Constraints};
 use crate::tally::{Tally, label};
 use crate::zones::HOSTNAME;
+use std::collections::BTreeMap;
 
 /// The scores, 0 to 100; `None` for a pod without constraints.
 pub(super) fn scores(pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
@@ -145,16 +144,14 @@ fn reversed(raw: &[i64], counted: &[bool]) -> Vec<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use serde_json::json;
-
     use super::*;
     use crate::cache::Cache;
     use crate::pod::WorkloadKind;
     use crate::snapshot::Snapshot;
     use crate::testing::{decode_node, on, pod, set, with};
     use crate::workloads::{WorkloadChange, decode_labels};
+    use serde_json::json;
+    use std::sync::Arc;
 
     /// Two nodes in zone a, one in zone b, one without a zone, and a Service for pods `app=web`.
     fn cluster() -> Cache {

@@ -1,7 +1,5 @@
 //! Tests of the rows, and of a plugin that is not in the tree.
 
-use serde_json::json;
-
 use super::*;
 use crate::action::Action;
 use crate::change::Change;
@@ -11,6 +9,7 @@ use crate::plugin::Refused;
 use crate::scheduler::Scheduler;
 use crate::testing::{NAME, at, cpu_pod, decode_node, with};
 use kstore_nondet::Rng;
+use serde_json::json;
 
 /// A plugin for nothing but its row.
 struct Numbered<const N: usize>;

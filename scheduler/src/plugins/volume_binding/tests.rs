@@ -1,11 +1,10 @@
 //! Tables of kube-scheduler's documented behaviour, and a property test against a plain search.
 
-use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, proptest};
-use serde_json::{Value, json};
-
 use super::*;
 use crate::storage::StorageChange;
 use crate::testing::{bound_claim, claim, claiming_pod, class, decode_pod, near, node, volume};
+use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, proptest};
+use serde_json::{Value, json};
 
 const HOST: &str = "kubernetes.io/hostname";
 

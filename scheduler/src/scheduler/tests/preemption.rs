@@ -1,10 +1,9 @@
 //! Tests of preemption as a state machine: waits, nominations and evictions in flight.
 
-use kstore_informer::metrics::Registry;
-
 use super::*;
 use crate::metrics::PreemptionMetrics;
 use crate::testing::device_pod;
+use kstore_informer::metrics::Registry;
 
 fn preempt(scheduler: &mut Scheduler, second: i64) -> Evict {
     match scheduler.next(at(second)) {

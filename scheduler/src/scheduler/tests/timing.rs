@@ -1,11 +1,10 @@
 //! Tests of the time of a decision: it must not depend on the number of pods that run already.
 
-use std::time::Duration;
-
 use super::*;
 use crate::pod::WorkloadKind;
 use crate::testing::{decode_node, pod, processor_time, set};
 use crate::workloads::decode_labels;
+use std::time::Duration;
 
 /// The processor time of 50 decisions for pods with this label `app`, beside as many pods `app=web` of a Service on each of
 /// `nodes` nodes.

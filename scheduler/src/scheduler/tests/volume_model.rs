@@ -1,11 +1,10 @@
 //! A model test of pods with claims against the true cluster: no two claims get one volume, and no pod gets a
 //! node that cannot use its volumes.
 
-use proptest::collection::vec;
-
 use super::*;
 use crate::storage::StorageChange;
 use crate::testing::{claim, claiming_pod, class, near, volume};
+use proptest::collection::vec;
 
 const HOST: &str = "kubernetes.io/hostname";
 const CLAIMS: usize = 6;

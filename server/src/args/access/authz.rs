@@ -106,8 +106,8 @@ impl Authorization {
 #[cfg(test)]
 mod tests {
     use super::*;
-use crate::flags::given::TestFlags;
-use kstore_apiserver::authz::ReviewVersion;
+    use crate::flags::given::TestFlags;
+    use kstore_apiserver::authz::ReviewVersion;
     use std::time::Duration;
 
     #[test]

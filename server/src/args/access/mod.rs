@@ -13,6 +13,7 @@ mod requests;
 mod table;
 
 pub(crate) use crate::flags::given::{FlagError, FlagValues};
+use crate::flags::{BOOL, Flag};
 pub use admission::AdmissionConfig;
 pub(crate) use admission::known as known_plugin;
 pub use apis::OptionalApis;
@@ -20,16 +21,14 @@ pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
-pub(crate) use gates::feature_gates;
-pub(crate) use table::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS, TABLES,
-};
-
-use crate::flags::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+pub(crate) use gates::feature_gates;
 use kstore_apiserver::RequestLimits;
 use kstore_apiserver::limits::EVENT_TTL;
 use std::time::Duration;
+pub(crate) use table::{
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS, TABLES,
+};
 
 /// Authenticators, authorizers, admission plugins, limits and optional APIs that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

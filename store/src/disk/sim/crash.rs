@@ -1,11 +1,9 @@
 //! Simulated crashes: which unsynced changes survive.
 
-use std::collections::BTreeMap;
-
-use kstore_nondet::Rng;
-
 use super::SECTOR;
 use super::state::{Dir, DiskState, Inode, Names, Write, apply, is_root};
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
 
 /// Which unsynced writes and unsynced changes of names survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-use parking_lot::Mutex;
-
 pub(crate) use self::crash::CrashPolicy;
 #[cfg(test)]
 pub(crate) use self::fault::CacheAfterFailure;
@@ -22,6 +15,11 @@ pub(crate) use self::fault::Fault;
 use self::state::{Change, DiskState, Inode, is_root};
 pub(crate) use self::state::{Operation, OperationKind};
 use super::{Disk, File};
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Size of a sector, the unit in which writes tear.
 pub(crate) const SECTOR: usize = 512;

@@ -1,17 +1,14 @@
 //! State of a simulated disk: for every file the durable content, the pending writes and the cache; the same for the
 //! names in every directory.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::path::{Path, PathBuf};
-
-use kstore_nondet::Rng;
-
 use super::SECTOR;
 use super::crash::tear;
 use super::fault::{CacheAfterFailure, Fault, Outcome};
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 #[derive(Debug, Default)]
 pub(super) struct DiskState {

@@ -1,12 +1,11 @@
 //! Tests of the simulated disk: what it keeps, loses and reports, so that tests of the store can rely on it.
 
+use super::{CacheAfterFailure, CrashPolicy, Fault, OperationKind, SECTOR, SimDisk};
+use crate::disk::{Disk, File, read_all};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-
-use super::{CacheAfterFailure, CrashPolicy, Fault, OperationKind, SECTOR, SimDisk};
-use crate::disk::{Disk, File, read_all};
 
 const DIR: &str = "/d";
 

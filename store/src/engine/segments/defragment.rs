@@ -1,14 +1,12 @@
 //! Defragmentation: copies the live entries of one file into the newest file, then retires the old file.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use parking_lot::RwLock;
-
 use super::files::{FinishedFile, Tail, file_bytes, walk};
 use super::{EngineError, Inner, Location, Removal};
 use crate::codec::history::{self, HistoryEntry};
 use crate::types::record::RecordKey;
+use parking_lot::RwLock;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
 /// about twice in all.

@@ -1,15 +1,13 @@
 //! Files of the segment engine: their lengths, their live bytes, and the file being written.
 
+use super::{EngineError, EngineSize, Inner, Location, body_len};
+use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, REMOVED_KEY};
+use crate::disk::{Disk, File, read_full};
+use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use parking_lot::RwLock;
-
-use super::{EngineError, EngineSize, Inner, Location, body_len};
-use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, REMOVED_KEY};
-use crate::disk::{Disk, File, read_full};
 
 const SUFFIX: &str = ".seg";
 

@@ -1,9 +1,6 @@
 //! Loading the files of a state, each once, several in parallel, and newest first: so a record's removal or replacement
 //! is known before the record is read.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::thread;
-
 use super::files::{Files, walk};
 use super::locations::{LocationMap, Row};
 use super::repair::{FileRepair, FindCopy, ReplacedRanges, repair_entries};
@@ -11,6 +8,8 @@ use super::{EngineError, Location, QuarantinedRecord, Removal};
 use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::engine::reader::{LoadCallbacks, LoadedRecord, PrepareVersions, PreparedVersions};
 use crate::types::record::RecordKey;
+use std::collections::{BTreeMap, VecDeque};
+use std::thread;
 
 /// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;

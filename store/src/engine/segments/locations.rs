@@ -1,11 +1,10 @@
 //! Locations of all records: a sorted map with little overhead, since records arrive in ascending order and there are
 //! millions of them.
 
-use std::ops::RangeBounds;
-
 use super::Location;
 use crate::Revision;
 use crate::types::record::RecordKey;
+use std::ops::RangeBounds;
 
 /// Rows per chunk. Removing a row moves half of them on average.
 const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
@@ -151,11 +150,9 @@ fn begin(row: Row) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::{any, prop_assert_eq, proptest};
-
     use super::*;
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use std::collections::BTreeMap;
 
     fn location(n: u32) -> Location {
         Location { file: n, offset: n, len: n }

@@ -12,17 +12,9 @@ mod locations;
 mod repair;
 mod scrub;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-
 use self::defragment::DefragmentStep;
 use self::files::{Files, Tail};
-pub(crate) use self::files::{name as file_name, number as file_number};
-pub(crate) use self::files::{remove_unnamed, set_aside};
+pub(crate) use self::files::{name as file_name, number as file_number, remove_unnamed, set_aside};
 use self::locations::LocationMap;
 pub(crate) use self::repair::FindCopy;
 use super::reader::LoadCallbacks;
@@ -31,6 +23,11 @@ use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn
 use crate::disk::{Disk, File, read_full};
 use crate::types::record::{Record, RecordKey};
 use crate::{Limits, Revision};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An engine that stores history in append-only segment files.
 pub(crate) struct SegmentsEngine {

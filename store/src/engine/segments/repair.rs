@@ -1,12 +1,11 @@
 //! Repair of a file's damaged entries. A single flipped bit is corrected, a record with a copy in the log is rewritten,
 //! and one that a stand-in replaces is skipped. Other damage stays, since the original bytes are unknown.
 
-use std::collections::BTreeMap;
-
 use super::files::name;
 use super::{EngineError, Location};
 use crate::codec::history::{self, FILE_HEADER};
 use crate::types::record::{Record, RecordKey};
+use std::collections::BTreeMap;
 
 /// Finds a copy of a record in the log. Callable from any thread.
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);

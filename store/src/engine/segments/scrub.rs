@@ -1,13 +1,12 @@
 //! The scrub: reads the engine's files in the background, to find damage before a reader does, while a copy may still
 //! exist.
 
-use parking_lot::RwLock;
-
 use super::files::Tail;
 use super::{EngineError, Inner};
 use crate::codec::history::{self, FILE_HEADER};
 use crate::disk::read_full;
 use crate::engine::ScrubOutcome;
+use parking_lot::RwLock;
 
 /// Progress of a scrub pass: the file, and the offset in it.
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! Index entries: one key with its newest version in full and the names of its older versions.
 
-use std::sync::Arc;
-
 use crate::types::record::RecordKey;
 use crate::{KeyValue, Revision};
+use std::sync::Arc;
 
 /// The bounds of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,16 +11,14 @@ mod restore;
 mod tests;
 mod tree;
 
-use std::slice;
-
-pub(crate) use entry::{CompactionBound, KeyEntry, Version, VersionRef};
-pub(crate) use restore::IndexBuilder;
-
 use self::leaf::Leaf;
 use self::tree::{CompactStep, Node};
 use crate::types::record::RecordKey;
 use crate::{End, KeyRange, Revision};
+pub(crate) use entry::{CompactionBound, KeyEntry, Version, VersionRef};
 pub(crate) use leaf::{alike, lead};
+pub(crate) use restore::IndexBuilder;
+use std::slice;
 
 /// A sorted map from keys to entries.
 #[derive(Clone, Debug)]

@@ -1,13 +1,11 @@
 //! Tests of the index against a map that keeps every version.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
-
 use super::{Index, IndexBuilder, Version, VersionRef};
 use crate::types::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
+use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// For each key, whether it exists from each revision on.
 type Model = BTreeMap<Vec<u8>, BTreeMap<i64, bool>>;

@@ -2,12 +2,11 @@
 //! and compaction skip subtrees instead of visiting keys. Clones of the tree share nodes, and a node is copied before
 //! its first change.
 
-use std::sync::Arc;
-
 use super::leaf::Leaf;
 use super::{CompactionBound, KeyEntry, Version};
 use crate::Revision;
 use crate::types::record::RecordKey;
+use std::sync::Arc;
 
 /// Entries at which a leaf splits. Large enough that a scan reads dense memory, small enough that an insert moves few
 /// entries. Tests use deep trees with few keys.

@@ -1,12 +1,11 @@
 //! Reading an untrusted database image: every number is checked before use, and the image's length bounds the work
 //! for any contents.
 
-use std::collections::BTreeMap;
-use std::io;
-
 use super::page::{Header, Kind, Meta, decode_header, decode_meta, u64_at};
 use super::{BUCKET, BUCKET_HEADER};
 use crate::disk::{File, read_full};
+use std::collections::BTreeMap;
+use std::io;
 
 /// Why a database image cannot be read.
 #[derive(Debug, thiserror::Error)]

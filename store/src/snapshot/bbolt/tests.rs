@@ -1,17 +1,15 @@
 //! Tests of the bbolt format: what is written reads back, and hostile bytes are refused.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use proptest::collection::{btree_map, vec};
-use proptest::prelude::{any, prop_assert_eq, proptest};
-
 use super::PAGE;
 use super::page::decode_meta;
 use super::read::{Image, ReadError};
 use super::tree::{Pages, Tree};
 use crate::disk::File;
 use crate::maintenance::fuzz::BytesFile;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::{any, prop_assert_eq, proptest};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -1,13 +1,12 @@
 //! Exhaustive tests: a crash or a failure at every operation of a small workload.
 
-use std::collections::BTreeSet;
-
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::disk::sim::{CacheAfterFailure, CrashPolicy, Fault, SimDisk};
 use crate::engine::stub::StubFaults;
 use crate::fuzzing::model::Model;
 use crate::tests::conformance::block_on;
+use std::collections::BTreeSet;
 
 /// A failed check, and the disk operations before it.
 struct Failure {

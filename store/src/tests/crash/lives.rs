@@ -1,10 +1,5 @@
 //! Random sequences of work and crashes, some of them during recovery; each run continues on what is left.
 
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
-use proptest::sample::select;
-
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, delete, leased, put};
 use crate::disk::sim::{CrashPolicy, Fault};
@@ -12,6 +7,10 @@ use crate::engine::stub::StubFaults;
 use crate::fuzzing::model::Model;
 use crate::tests::conformance::{block_on, cases};
 use crate::{KeyRange, Txn};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use proptest::sample::select;
 
 /// A random step, independent of the state before.
 #[derive(Clone, Debug)]

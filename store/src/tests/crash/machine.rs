@@ -1,15 +1,13 @@
 //! A simulated machine on which a store runs, crashes and recovers; and the check of what it has afterwards.
 
-use std::sync::Arc;
-
-use kstore_nondet::Rng;
-
 use super::workload::{Step, is_done, put};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::engine::stub::{StubFaults, StubStorage};
 use crate::fuzzing::model::{self, Change, Map, Model};
 use crate::tests::conformance::tiny;
 use crate::{Config, EngineKind, KeyRange, Limits, OpenError, Range, Revision, Store, WatchRequest, Watcher};
+use kstore_nondet::Rng;
+use std::sync::Arc;
 
 /// A disk, a configuration and, if the engine is a stub, its storage.
 #[derive(Clone, Debug)]

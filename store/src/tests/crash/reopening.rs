@@ -1,8 +1,6 @@
 //! Tests of a disk that fails or is full while a store opens after a crash. The start may fail, but only with the real
 //! cause. Once the disk works again, everything acknowledged or observed is there.
 
-use std::path::Path;
-
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
@@ -10,6 +8,7 @@ use crate::disk::sim::{CrashPolicy, Fault, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::fuzzing::model::Model;
 use crate::tests::conformance::block_on;
+use std::path::Path;
 
 /// Distance between tested crashes: the recovery from a neighbouring crash does the same.
 const STRIDE: usize = 5;

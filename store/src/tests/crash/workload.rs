@@ -1,10 +1,9 @@
 //! Small workloads that leave every kind of trace on disk.
 
-use std::fmt;
-
 use crate::fuzzing::model::Model;
 use crate::runtime::request::{Request, Response};
 use crate::{Delete, KeyRange, LeaseId, Op, Put, Revision, Txn};
+use std::fmt;
 
 /// A step: requests that share one write of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Refusal of a request whose mutating policies failed.
 
-use std::sync::Arc;
-
 use crate::admission::policy::request::PolicyRequest;
 use crate::status::Status;
+use std::sync::Arc;
 
 /// Failure of a policy whose failure policy is `Fail`.
 #[derive(Debug)]

@@ -1,8 +1,5 @@
 //! [`Mutation`]: one mutation of a policy: an apply configuration or a JSON patch from an expression.
 
-use kstore_cel::{List, Map, Object, Val};
-use serde_json::{Value, json};
-
 use crate::admission::attributes::GroupVersionKind;
 use crate::admission::policy::checks::CheckError;
 use crate::admission::policy::request::Cluster;
@@ -12,6 +9,8 @@ use crate::admission_expression::{
 use crate::object::{api_version, kind, text};
 use crate::patch::{apply, json as json_patch};
 use crate::status::Status;
+use kstore_cel::{List, Map, Object, Val};
+use serde_json::{Value, json};
 
 /// Depth of lists, maps and objects that the check of type names visits; the conversion to JSON refuses
 /// deeper values.

@@ -1,15 +1,12 @@
 //! Tests of type-checking warnings for built-in and custom kinds.
 
-use std::sync::Arc;
-
-use serde_json::{Value, json};
-
 use super::{CheckedKind, Checks, ExpressionWarning, ResourceName, Schemas, resources};
 use crate::admission_expression::KindSchema;
-use crate::kind;
 use crate::limits::POLICY_WARNING_BYTES_MAX;
-use crate::schema;
 use crate::structural::Tree;
+use crate::{kind, schema};
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Schemas of the built-in kinds and of the custom kind `Lamp`.
 struct Cluster(Arc<Tree>);

@@ -1,11 +1,6 @@
 //! [`Rules`]: compiled expressions of one validating policy, and their evaluation for one request and
 //! parameter.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde_json::Value;
-
 use crate::admission::conditions::{ConditionsOutcome, MatchConditions};
 use crate::admission::policy::checks::{CheckError, CheckObserver};
 use crate::admission::policy::request::VersionedRequest;
@@ -17,6 +12,9 @@ use crate::expression::authorizer::RequestAuthorizer;
 use crate::expression::limits::{CALL_COST, MESSAGE_BYTES};
 use crate::limits::POLICY_VARIABLES_MAX;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Verdict of one validation, with the duration of its evaluation.
 #[derive(Debug)]

@@ -3,11 +3,6 @@
 
 mod evaluate;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use self::evaluate::{AnnotationResult, PolicyEvaluation, Rules, Verdict};
 use super::Outcome;
 use super::binding::{Action, Binding};
@@ -22,6 +17,9 @@ use crate::admission::webhook::FailurePolicy;
 use crate::limits::{AUDIT_VALUE_MAX, POLICY_WARNINGS_MAX};
 use crate::meta;
 use crate::status::Status;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Key of the audit annotation for failed validations with the action `Audit`.
 const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";

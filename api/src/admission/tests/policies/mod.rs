@@ -4,11 +4,6 @@
 mod replay;
 mod rules;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::NO_EXTRA;
 use crate::admission::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation, UserInfo};
 use crate::admission::equivalent::equivalents;
@@ -26,6 +21,9 @@ use crate::resource::Resource;
 use crate::selector::label::Selector;
 use crate::status::Status;
 use crate::{convert, meta, schema};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1/";
 

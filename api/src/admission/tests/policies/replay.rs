@@ -1,8 +1,6 @@
 //! Recorded answers of a Kubernetes server to requests with policies. `KSTORE_TRANSCRIPTS` names the folder
 //! of the recordings; without it the test prints a note and passes.
 
-use serde_json::Value;
-
 use super::{Call, Server};
 use crate::admission::attributes::Operation;
 use crate::admission::tests::replay::{content, lines, target};
@@ -10,6 +8,7 @@ use crate::object::{list, text};
 use crate::patch::merge;
 use crate::resource::Resource;
 use crate::{defaults, meta, schema};
+use serde_json::Value;
 
 /// The object of a write as admission sees it.
 fn object_of(line: &Value, row: &Resource, namespace: &str, old: Option<&Value>) -> Value {

@@ -1,7 +1,5 @@
 //! Tests of policy rules that the recordings do not cover.
 
-use serde_json::{Value, json};
-
 use super::{Call, Server};
 use crate::admission::attributes::{Attributes, Operation};
 use crate::admission::policy::validating::ValidatingPolicies;
@@ -10,6 +8,7 @@ use crate::admission::selection::ClusterFacts;
 use crate::admission::tests::request;
 use crate::kind::lookup;
 use crate::meta;
+use serde_json::{Value, json};
 
 /// A server with one validating policy of this spec for ConfigMaps, and one binding.
 fn server(spec: &Value, binding: &Value) -> Server {

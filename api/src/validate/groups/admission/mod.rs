@@ -7,11 +7,6 @@ mod rule;
 mod tests;
 pub(crate) mod webhook;
 
-use std::cell::LazyCell;
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::reference::conditions;
 use crate::admission_expression::{Environment, ResultType, Uses};
 use crate::check::{each, grammar};
@@ -19,6 +14,9 @@ use crate::field::{ErrorList, Path};
 use crate::limits::MATCH_CONDITIONS_MAX;
 use crate::name;
 use crate::object::{list, text};
+use serde_json::Value;
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
 
 pub(crate) fn policy_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.typeChecking");

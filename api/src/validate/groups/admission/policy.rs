@@ -2,11 +2,6 @@
 //!
 //! Follows `ValidateValidatingAdmissionPolicy` and `ValidateMutatingAdmissionPolicy`.
 
-use std::cell::LazyCell;
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::expression::{compile, refuse};
 use super::rule::{match_resources, only_mutable};
 use super::{is_blank, match_conditions};
@@ -15,11 +10,13 @@ use crate::check::{each, given_one_of, grammar, one_of, one_of_listed, required_
 use crate::field::{ErrorList, Path};
 use crate::group_version::split_api_version;
 use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX, POLICY_VARIABLES_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{list, text};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
+use crate::{meta, name};
+use serde_json::Value;
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::new("spec");
 

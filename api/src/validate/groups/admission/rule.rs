@@ -2,16 +2,14 @@
 //!
 //! Follows `validateRuleWithOperations`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 /// Operations whose objects a mutating policy can change.

@@ -1,10 +1,6 @@
 //! Recorded answers of a Kubernetes server to writes of webhook configurations and policies.
 //! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the test prints a note and passes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Value, json};
-
 use crate::kind::lookup;
 use crate::object::{list, text};
 use crate::patch::{json as json_patch, merge};
@@ -12,6 +8,8 @@ use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::status::Status;
 use crate::{defaults, meta, schema, validate};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/";
 

@@ -2,17 +2,16 @@
 //!
 //! Follows `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
-use super::{match_conditions, rule::rule};
+use super::match_conditions;
+use super::rule::rule;
 use crate::check::{each, fully_qualified, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::selector::label_selector;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const HARMLESS: [&str; 2] = ["None", "NoneOnDryRun"];
 const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];

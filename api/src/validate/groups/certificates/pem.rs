@@ -1,10 +1,9 @@
 //! PEM parser with the rules of Go's decoder: text around blocks and malformed blocks are skipped. The
 //! contents are decoded and not interpreted.
 
+use crate::limits::PEM_BROKEN_MAX;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::limits::PEM_BROKEN_MAX;
 
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";

@@ -2,8 +2,6 @@
 //!
 //! Follows `ValidateResourceClaim`.
 
-use serde_json::Value;
-
 use super::{EFFECTS, at_most, configuration, qualified, selectors, unique_names};
 use crate::check::{each, grammar, required_grammar};
 use crate::field::{ErrorList, Path};
@@ -13,6 +11,7 @@ use crate::limits::{
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::groups::reference::{label_key, unique_texts};
+use serde_json::Value;
 
 pub(super) fn spec(path: &Path<'_>, spec: &Value, errors: &mut ErrorList) {
     let (path, devices) = (path.child("devices"), &spec["devices"]);

@@ -6,8 +6,6 @@ mod claim;
 pub(crate) mod slice;
 mod status;
 
-use serde_json::Value;
-
 use super::reference::{driver, unique_texts};
 use crate::check::metadata::{annotations, labels};
 use crate::check::{each, grammar};
@@ -20,7 +18,7 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, text};
-
+use serde_json::Value;
 pub(crate) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -2,10 +2,6 @@
 //!
 //! Follows `ValidateResourceSlice`.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::{EFFECTS, at_most, binding_conditions, pool_name, qualified, unique_names};
 use crate::check::{each, grammar, immutable, one_of, required_grammar};
 use crate::field::{ErrorList, Path};
@@ -17,6 +13,8 @@ use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 use crate::validate::groups::reference::{driver, label_key};
 use crate::validate::pod::node_selector;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,19 +2,16 @@
 //!
 //! Follows `ValidateResourceClaimStatusUpdate`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::{at_most, binding_conditions, claim, configuration, pool_name};
 use crate::check::{IMMUTABLE, each, grammar, one_of, required};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CLAIM_CONSUMERS_MAX, DEVICE_CONFIGS_MAX, DEVICE_REQUESTS_MAX};
-use crate::meta;
-use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::validate::groups::reference::{conditions, driver};
+use crate::{meta, name};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 const STATUS: Path<'static> = Path::new("status");
 

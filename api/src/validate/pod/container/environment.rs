@@ -2,14 +2,13 @@
 //!
 //! Follows `ValidateEnv` and `ValidateEnvFrom`.
 
-use serde_json::Value;
-
 use crate::check::{each, optional_grammar, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 use crate::validate::pod::reference;
 use crate::validate::pod::volume::Volumes;
+use serde_json::Value;
 
 /// Checks `env` and `envFrom`.
 pub(super) fn environment(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {

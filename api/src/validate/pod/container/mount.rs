@@ -2,14 +2,12 @@
 //!
 //! Follows `ValidateVolumeMounts` and `ValidateVolumeDevices`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::check::relative;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::validate::pod::volume::Volumes;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 fn texts<'v>(items: &'v Value, member: &str) -> BTreeSet<&'v str> {
     list(items).iter().map(|item| text(&item[member])).collect()

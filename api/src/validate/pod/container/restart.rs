@@ -2,11 +2,10 @@
 //!
 //! Follows `validateContainerRestartPolicy`.
 
-use serde_json::Value;
-
 use crate::check::given_one_of;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
 
 /// Restart rules of one container.
 const RULES_MAX: usize = 20;

@@ -2,14 +2,13 @@
 //!
 //! Follows `validatePodResources`.
 
-use serde_json::Value;
-
 use super::requirements;
 use crate::check::quantity;
 use crate::field::{ErrorList, Path};
 use crate::object::list;
 use crate::strategy::pod::aggregates;
 use crate::validate::resource;
+use serde_json::Value;
 
 /// Resources allowed at pod level, besides huge pages.
 const OF_PODS: [&str; 2] = ["cpu", "memory"];

@@ -2,12 +2,11 @@
 //!
 //! Follows `validateSeccompProfileField` and `ValidateAppArmorProfileField`.
 
-use serde_json::Value;
-
 use crate::check::relative;
 use crate::field::{ErrorList, Path};
 use crate::object::text;
 use crate::validate::pod::each_container;
+use serde_json::Value;
 
 const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

@@ -2,12 +2,10 @@
 //!
 //! Follows `validateSysctls`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Bytes of a sysctl name.
 const NAME_MAX: usize = 253;

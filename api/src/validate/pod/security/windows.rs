@@ -2,13 +2,12 @@
 //!
 //! Follows `validateWindowsSecurityContextOptions` and `validateOS`.
 
-use serde_json::Value;
-
 use crate::check::optional_grammar;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 use crate::validate::pod::each_container;
+use serde_json::Value;
 
 /// Bytes of an inline GMSA credential specification.
 const CREDENTIAL_MAX: usize = 64 * 1024;

@@ -2,12 +2,11 @@
 //!
 //! Follows `validateSecretVolumeSource`, `validateConfigMapVolumeSource` and `validateDownwardAPIVolumeSource`.
 
-use serde_json::Value;
-
 use crate::check::{each, need, relative_unreserved, required};
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::validate::pod::reference;
+use serde_json::Value;
 
 /// Checks a secret or config map source; `name` is the member with the object's name.
 pub(super) fn keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {

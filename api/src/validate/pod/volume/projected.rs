@@ -2,10 +2,6 @@
 //!
 //! Follows `validateProjectedVolumeSource`.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::file;
 use crate::check::{relative_unreserved, required};
 use crate::field::{ErrorList, Path};
@@ -14,6 +10,8 @@ use crate::object::{int, list, text};
 use crate::validate::groups::certificates::signer_name;
 use crate::validate::groups::trust_bundle;
 use crate::validate::selector;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// File paths already used in the volume, and the path for messages about duplicates.
 struct TakenPaths<'p> {

@@ -2,12 +2,11 @@
 //!
 //! Follows `validateNFSVolumeSource`, `validateISCSIVolumeSource` and `validateCSIVolumeSource`.
 
-use serde_json::Value;
-
 use crate::check::{given_one_of, grammar, need, optional_grammar, required, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
+use serde_json::Value;
 
 /// Checks a cloud disk and its partition.
 pub(super) fn disk(errors: &mut ErrorList, path: &Path<'_>, source: &Value, id: &str) {

@@ -3,8 +3,6 @@
 //!
 //! Follows `validateVolumeSource`.
 
-use serde_json::Value;
-
 use super::{file, projected, remote};
 use crate::check::{given_one_of, need, no_parent_references, quantity, relative, required_grammar};
 use crate::field::{ErrorList, Path};
@@ -12,6 +10,7 @@ use crate::name;
 use crate::object::text;
 use crate::validate::claim;
 use crate::validate::pod::container::pull_policy;
+use serde_json::Value;
 
 /// Volume source: its member, its names in messages, and its check.
 pub(in crate::validate) struct Source {

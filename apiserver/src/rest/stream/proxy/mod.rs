@@ -7,8 +7,6 @@ mod links;
 mod page;
 mod wire;
 
-pub(in crate::rest) use links::escape;
-
 use super::{Expiry, Streams};
 use crate::error::of_read;
 use crate::limits::PROXY_PAGE;
@@ -16,7 +14,10 @@ use crate::metrics;
 use crate::peer::Peer;
 use crate::pipeline::connect::backend::unreachable;
 use crate::request::Target;
-use crate::rest::{header, query::Query, respond::refusal, router::ResourcePath};
+use crate::rest::header;
+use crate::rest::query::Query;
+use crate::rest::respond::refusal;
+use crate::rest::router::ResourcePath;
 use crate::user::UserInfo;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -30,6 +31,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use links::Links;
+pub(in crate::rest) use links::escape;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

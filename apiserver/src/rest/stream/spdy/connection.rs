@@ -3,6 +3,7 @@
 
 use super::frame::{self, Decoder, Frame};
 use crate::limits::{SPDY_OUTBOX, STREAM_FRAME_BYTES};
+use crate::rest::stream::websocket::{self, Socket};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{SinkExt as _, StreamExt as _};
@@ -12,8 +13,6 @@ use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
-
-use crate::rest::stream::websocket::{self, Socket};
 
 /// An event on a SPDY connection, caused by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,11 @@
 use super::super::{SchemaError, SchemaProblem, structural};
 use super::{accepted, store};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json, to_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

@@ -1,0 +1,305 @@
+//! Executes decisions: binds pods, with the writes to their claims, evicts pods for others, and writes conditions,
+//! many at a time, and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
+
+use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
+use crate::limits::WRITES_IN_FLIGHT;
+use crate::plugins::Deallocation;
+use crate::pod::{PodInfo, ScheduledCondition, Uid};
+use crate::pod_writes::PodWrites;
+use devices::bind_devices;
+use evict::evict;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kstore_client::{ApiError, Client, Patch, Transaction, TransactionError};
+use kstore_informer::{Causes, Revision};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+/// Annotation on a volume: the control plane set the reference to the claim and may remove it.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+/// Annotation on a claim: the node for which the provisioner makes the volume.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// The binds and condition writes in flight.
+pub(crate) struct Writes {
+    client: Client,
+    tasks: JoinSet<FinishedWrite>,
+    pod_writes: PodWrites<Write>,
+}
+
+enum Write {
+    Bind(Binding),
+    Volumes(Box<VolumeWrites>),
+    Condition(Arc<PodInfo>, Patch, Causes),
+    Evict(Box<Evict>, Option<Patch>, Timestamp),
+}
+
+/// A finished write.
+pub(crate) enum FinishedWrite {
+    /// A bind and its result.
+    Bind(Binding, Result<(), ApiError>),
+    /// A bind with the writes to claims of devices: their revision, or the error.
+    Devices(Binding, Result<Revision, ApiError>),
+    /// The volumes of a pod's claims: the revision of the write, or the error.
+    Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
+    /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
+    /// again.
+    Condition(Uid),
+    /// The evictions for a pod, and the victims that could not be evicted.
+    Evictions(Box<Evict>, Vec<Uid>),
+    /// A deallocation. Its failure is not reported: the claim has users then, or is gone.
+    Deallocation,
+}
+
+impl FinishedWrite {
+    /// The bind, and whether the API accepted it; `None` for other writes.
+    pub(crate) fn bind(&self) -> Option<(&Binding, bool)> {
+        match self {
+            Self::Bind(binding, result) => Some((binding, result.is_ok())),
+            Self::Devices(binding, result) => Some((binding, result.is_ok())),
+            Self::Volumes(..) | Self::Condition(_) | Self::Evictions(..) | Self::Deallocation => None,
+        }
+    }
+}
+
+impl Writes {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
+    }
+
+    /// Whether the scheduler may start another write.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tasks.len() < WRITES_IN_FLIGHT
+    }
+
+    /// Starts a bind, or queues it until the pod's current write has finished.
+    pub(crate) fn bind(&mut self, binding: Binding) {
+        let uid = Arc::clone(&binding.pod.uid);
+        self.submit(&uid, Write::Bind(binding));
+    }
+
+    /// Starts to write which volumes the claims of a pod get, or queues it until the pod's current write has
+    /// finished.
+    pub(crate) fn bind_volumes(&mut self, writes: VolumeWrites) {
+        let uid = Arc::clone(&writes.binding.pod.uid);
+        self.submit(&uid, Write::Volumes(Box::new(writes)));
+    }
+
+    /// Starts to write `notice` into the pod's condition, unless the condition already says the same.
+    pub(crate) fn report(&mut self, notice: &Notice, now: Timestamp) {
+        if let Some(patch) = status(notice, now) {
+            let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
+            self.submit(&notice.pod.uid, write);
+        }
+    }
+
+    /// Starts to evict pods for a pod, or queues that until the pod's current write has finished. A later write for the
+    /// pod, a bind for example, replaces queued evictions: the victims are being deleted already then.
+    pub(crate) fn evict(&mut self, evict: Evict, now: Timestamp) {
+        let patch = status(&evict.notice, now);
+        let uid = Arc::clone(&evict.notice.pod.uid);
+        self.submit(&uid, Write::Evict(Box::new(evict), patch, now));
+    }
+
+    /// Starts to take the devices of a claim away.
+    pub(crate) fn deallocate(&mut self, deallocation: Deallocation, causes: &Causes) {
+        self.tasks.spawn(devices::deallocate(self.client.causes(causes), deallocation));
+    }
+
+    /// The next finished write, without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<FinishedWrite> {
+        self.tasks.try_join_next().map(|done| self.ended(done))
+    }
+
+    /// The next finished write. The future never resolves if no write is in flight. It is cancel-safe.
+    pub(crate) async fn next(&mut self) -> FinishedWrite {
+        match self.tasks.join_next().await {
+            Some(done) => self.ended(done),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Cancels the writes in flight and returns when they have stopped.
+    pub(crate) async fn shutdown(mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    fn submit(&mut self, uid: &Uid, write: Write) {
+        if let Some(write) = self.pod_writes.enter(uid, write) {
+            self.start(write);
+        }
+    }
+
+    fn start(&mut self, write: Write) {
+        let client = self.client.clone();
+        match write {
+            Write::Bind(binding) => {
+                let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
+                match binding.devices.clone() {
+                    None => self.tasks.spawn(bind(client, binding).instrument(span)),
+                    Some(plan) => self.tasks.spawn(bind_devices(client, binding, plan).instrument(span)),
+                };
+            }
+            Write::Volumes(writes) => {
+                let span = tracing::debug_span!("volumes", pod = %writes.binding.pod.key);
+                self.tasks.spawn(bind_volumes(client, writes).instrument(span));
+            }
+            Write::Condition(pod, patch, causes) => {
+                let span = tracing::debug_span!("condition", pod = %pod.key);
+                self.tasks.spawn(write_condition(client.causes(&causes), pod, patch).instrument(span));
+            }
+            Write::Evict(evictions, patch, now) => {
+                let pod = &evictions.notice.pod.key;
+                let span = tracing::debug_span!("evict", %pod, node = %evictions.node);
+                self.tasks.spawn(evict(client, evictions, patch, now).instrument(span));
+            }
+        }
+    }
+
+    fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
+        let done = done.expect("a write neither panics nor is cancelled before the end");
+        let uid = match &done {
+            FinishedWrite::Bind(binding, _) | FinishedWrite::Devices(binding, _) => &binding.pod.uid,
+            FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
+            FinishedWrite::Condition(uid) => uid,
+            FinishedWrite::Evictions(evictions, _) => &evictions.notice.pod.uid,
+            FinishedWrite::Deallocation => return done,
+        };
+        if let Some(next) = self.pod_writes.leave(uid) {
+            self.start(next);
+        }
+        done
+    }
+}
+
+async fn bind(client: Client, binding: Binding) -> FinishedWrite {
+    let api = client.causes(&binding.causes()).api::<Pod>();
+    let (key, node) = (&binding.pod.key, &binding.choice.node);
+    let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
+        Ok(_) => Ok(()),
+        // A request without a response may have succeeded; the pod shows whether it did.
+        Err(error @ ApiError::Transport(_)) => {
+            bound_revision(&client, &binding).await.map(|_| ()).ok_or(error)
+        }
+        Err(error) => Err(error),
+    };
+    FinishedWrite::Bind(binding, outcome)
+}
+
+/// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read
+/// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
+/// the scheduler compares it with what the claim got.
+async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrite {
+    let client = client.causes(&writes.binding.causes());
+    nominate(&client, &writes.binding).await;
+    let mut transaction = Transaction::new(&client);
+    for (volume, claim) in &writes.bind {
+        let patch = Patch::Merge(json!({
+            "metadata": {
+                "uid": volume.uid, "resourceVersion": volume.revision.0.to_string(),
+                "annotations": { BOUND_BY_CONTROLLER: "yes" },
+            },
+            "spec": { "claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.key.namespace(),
+                "name": claim.key.name(), "uid": claim.uid, "resourceVersion": claim.revision.0.to_string(),
+            } },
+        }));
+        transaction = transaction.patch::<PersistentVolume>("", volume.key.name(), "", &patch);
+    }
+    for claim in &writes.provision {
+        let patch = Patch::Merge(json!({
+            "metadata": { "uid": claim.uid, "annotations": { SELECTED_NODE: &*writes.binding.choice.node } },
+        }));
+        let (namespace, name) = (claim.key.namespace(), claim.key.name());
+        transaction = transaction.patch::<PersistentVolumeClaim>(namespace, name, "", &patch);
+    }
+    let outcome = match writes.bind.is_empty() && writes.provision.is_empty() {
+        true => Ok(Revision(0)),
+        false => transaction.commit().await.map(|committed| committed.revision()),
+    };
+    FinishedWrite::Volumes(writes, outcome)
+}
+
+/// Writes the node of a pod into its status: the wait for the volumes may be long, and others, such as a later
+/// scheduler, then know the node. The pod gets its volumes even if that fails.
+async fn nominate(client: &Client, binding: &Binding) {
+    let (pod, node) = (&binding.pod, &*binding.choice.node);
+    let patch = json!({ "metadata": { "uid": &*pod.uid }, "status": { "nominatedNodeName": node } });
+    let (namespace, name) = (pod.key.namespace(), pod.key.name());
+    let written = client.api::<Pod>().patch_status(namespace, name, &Patch::Strategic(patch)).await;
+    if let Err(error) = written {
+        tracing::debug!(pod = %pod.key, node, %error, "failed to nominate the pod for the node");
+    }
+}
+
+/// Whether a bind without a response succeeded: a revision that shows it.
+async fn bound_revision(client: &Client, binding: &Binding) -> Option<Revision> {
+    let key = &binding.pod.key;
+    let pod = client.api::<Pod>().get(key.namespace(), key.name()).await.ok()?;
+    let revision = pod.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
+    revision.filter(|_| is_on(&pod, binding)).map(Revision)
+}
+
+fn is_on(pod: &Pod, binding: &Binding) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    pod.metadata.uid.as_deref() == Some(&*binding.pod.uid) && node == Some(&*binding.choice.node)
+}
+
+async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> FinishedWrite {
+    let outcome = client.api::<Pod>().patch_status(pod.key.namespace(), pod.key.name(), &patch).await;
+    if let Err(error) = outcome
+        && !error.is_not_found()
+    {
+        tracing::debug!(%error, "failed to update the pod condition");
+    }
+    FinishedWrite::Condition(Arc::clone(&pod.uid))
+}
+
+/// The patch that makes the pod's status say `notice`: its condition and the node for which it is nominated. `None` if
+/// it already does. The uid in the patch excludes a new pod of the same name.
+fn status(notice: &Notice, now: Timestamp) -> Option<Patch> {
+    let mut status = serde_json::Map::new();
+    if let Some(condition) = condition(notice, now) {
+        status.insert("conditions".to_owned(), json!([condition]));
+    }
+    let node = match &notice.nomination {
+        NominationChange::Keep => None,
+        NominationChange::Set(node) if notice.pod.nominated_node.as_ref() == Some(node) => None,
+        NominationChange::Set(node) => Some(json!(&**node)),
+        // Even if the known version has none: an earlier nomination may be on its way.
+        NominationChange::Clear => Some(serde_json::Value::Null),
+    };
+    if let Some(node) = node {
+        status.insert("nominatedNodeName".to_owned(), node);
+    }
+    let changes = !status.is_empty();
+    let patch = json!({ "metadata": { "uid": &*notice.pod.uid }, "status": status });
+    changes.then_some(Patch::Strategic(patch))
+}
+
+/// The pod's condition; `None` if it is the same already. The transition time changes only with the status.
+fn condition(notice: &Notice, now: Timestamp) -> Option<serde_json::Value> {
+    let pod = &notice.pod;
+    let wanted = ScheduledCondition {
+        status: "False".to_owned(),
+        reason: notice.failure.reason().to_owned(),
+        message: notice.message.clone(),
+    };
+    if pod.scheduled.as_ref() == Some(&wanted) {
+        return None;
+    }
+    let mut condition = json!({
+        "type": "PodScheduled", "status": wanted.status, "reason": wanted.reason, "message": wanted.message,
+        "observedGeneration": pod.generation,
+    });
+    if pod.scheduled.as_ref().is_none_or(|old| old.status != wanted.status) {
+        condition["lastTransitionTime"] = now.to_string().into();
+    }
+    Some(condition)
+}
+
+mod devices;
+mod evict;

@@ -1,0 +1,231 @@
+//! The scheduling decision: the node for a pod with the reasons, or why no node fits. Pure: everything it
+//! depends on is an argument.
+//!
+//! # The rule
+//!
+//! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
+//!    node names, only the existing nodes of those names, sorted by name. A pod that a filter refuses as such (it contradicts
+//!    itself, or no node can have its volumes or devices) is refused without a look at any node.
+//! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
+//! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
+//!    feasible if every filter admits it (`filter`). The search stops at one feasible node more than
+//!    [`sampling::wanted`]; the search drops that node.
+//! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
+//!    weight times score, scaled over the feasible nodes.
+//! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
+//! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
+//!    refusals, modulo the number of all nodes.
+
+use crate::filter::{PodRefusal, PreFilterState};
+use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Rejection};
+use crate::plugins::Registry;
+use crate::pod::PodInfo;
+use crate::sampling;
+use crate::score::Candidates;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The inputs of a decision besides the pod and the nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The index of the candidate at which the search starts.
+    pub start: usize,
+    /// The number that selects among nodes with the highest score.
+    pub tie: u64,
+    /// The share of the cluster to search, in per cent; zero is adaptive.
+    pub percentage: usize,
+}
+
+/// A decision and the start of the next search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The start of the next search.
+    pub next_start: usize,
+}
+
+/// The outcome of a decision: a node, or a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A node fits the pod.
+    Fits(Choice),
+    /// No node fits the pod.
+    Unfit(Refusal),
+}
+
+/// The chosen node, with the numbers behind the choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The node.
+    pub node: Arc<str>,
+    /// The number of evaluated nodes.
+    pub evaluated: usize,
+    /// The number of feasible nodes.
+    pub feasible: usize,
+    /// The number of feasible nodes with the highest score.
+    pub best: usize,
+    /// The chosen node's weighted score; zero if it was the only feasible node and the scheduler computed
+    /// none.
+    pub total: i64,
+    /// The chosen node's unweighted score by the plugin's name; empty if the scheduler computed none.
+    pub scores: Vec<(&'static str, i64)>,
+}
+
+/// The reasons why no node fits the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The reason for a refusal without a look at any node: the pod contradicts itself, or no node can have
+    /// its volumes or devices.
+    pub contradiction: Option<Cow<'static, str>>,
+    /// Each refusing node's index in the snapshot and its refusal, in search order.
+    pub rejections: Vec<(usize, Rejection)>,
+    /// The filters that refused a node: an event that may change their result wakes the pod.
+    pub plugins: PluginSet,
+    /// The reason for the nodes left out because a filter names others.
+    pub left_out: Option<String>,
+}
+
+impl Refusal {
+    /// The number of nodes left out because a filter names others.
+    pub fn not_named(&self) -> usize {
+        if self.contradiction.is_some() { 0 } else { self.nodes - self.rejections.len() }
+    }
+}
+
+/// Decides on which node `pod` runs. The module documentation states the rule. `observer` hears of the end of each extension point.
+pub fn decide(
+    registry: &Registry,
+    cluster: ClusterView<'_>,
+    pod: &PodInfo,
+    terms: Terms,
+    observer: &mut dyn PointObserver,
+) -> Decision {
+    let all = cluster.snapshot.nodes();
+    if all.is_empty() {
+        return Decision { outcome: Outcome::Unfit(no_nodes(registry)), next_start: 0 };
+    }
+    let state = PreFilterState::of(registry, cluster, pod);
+    observer.end(ExtensionPoint::PreFilter, state.is_ok());
+    let mut state = match state {
+        Ok(state) => state,
+        Err(why) => {
+            return Decision { outcome: Outcome::Unfit(unusable(all.len(), why)), next_start: terms.start };
+        }
+    };
+    let (nominations, namespaces) = (&cluster.inventory.nominations, cluster.snapshot.namespaces());
+    let nominated = nominations.node_of(&pod.uid).and_then(|name| cluster.snapshot.slot(name));
+    let is_admitted = |slot: &usize| state.check_with_nominated(&all[*slot], nominations, namespaces).is_ok();
+    if let Some(slot) = nominated.filter(is_admitted) {
+        observer.end(ExtensionPoint::Filter, true);
+        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &[slot]);
+        let choice = choose(registry, pod, &candidates, terms.tie, 1);
+        return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
+    }
+    let named = state.node_names();
+    let named: Option<Vec<usize>> =
+        named.map(|names| names.iter().filter_map(|name| cluster.snapshot.slot(name)).collect());
+    let check = |slot: usize| state.check_with_nominated(&all[slot], nominations, namespaces);
+    let search = match &named {
+        None => search(all.len(), |at| at, check, terms),
+        Some(slots) => search(slots.len(), |at| slots[at], check, terms),
+    };
+    observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
+    let evaluated = search.feasible.len() + search.rejections.len();
+    let next_start = (terms.start + evaluated) % all.len();
+    let outcome = if search.feasible.is_empty() {
+        Outcome::Unfit(refusal(all.len(), &state, search.rejections))
+    } else {
+        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &search.feasible);
+        let choice = choose(registry, pod, &candidates, terms.tie, evaluated);
+        if choice.feasible > 1 {
+            observer.end(ExtensionPoint::Score, true);
+        }
+        Outcome::Fits(choice)
+    };
+    Decision { outcome, next_start }
+}
+
+struct Search {
+    feasible: Vec<usize>,
+    rejections: Vec<(usize, Rejection)>,
+}
+
+/// Step 3 over `count` candidates; `slot` gives a candidate's index among all nodes.
+fn search(
+    count: usize,
+    slot: impl Fn(usize) -> usize,
+    mut check: impl FnMut(usize) -> Result<(), Rejection>,
+    terms: Terms,
+) -> Search {
+    let wanted = sampling::wanted(count, terms.percentage);
+    let mut found = Search { feasible: Vec::with_capacity(wanted), rejections: Vec::new() };
+    for step in 0..count {
+        let slot = slot((terms.start + step) % count);
+        match check(slot) {
+            Ok(()) if found.feasible.len() == wanted => break,
+            Ok(()) => found.feasible.push(slot),
+            Err(rejection) => found.rejections.push((slot, rejection)),
+        }
+    }
+    found
+}
+
+/// Steps 4 and 5.
+fn choose(
+    registry: &Registry,
+    pod: &PodInfo,
+    candidates: &Candidates<'_>,
+    tie: u64,
+    evaluated: usize,
+) -> Choice {
+    let nodes = &candidates.nodes;
+    let node = |at: usize| Arc::clone(&nodes[at].info().name);
+    if nodes.len() == 1 {
+        return Choice { node: node(0), evaluated, feasible: 1, best: 1, total: 0, scores: Vec::new() };
+    }
+    let mut totals = vec![0; nodes.len()];
+    let mut columns = Vec::new();
+    for scorer in registry.scorers().iter().map(|id| registry.get(id)) {
+        let row = scorer.row();
+        if let Some(scores) = scorer.scores(pod, candidates) {
+            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += row.weight * score);
+            columns.push((row.name, scores));
+        }
+    }
+    let highest = totals.iter().copied().max().expect("some node is feasible");
+    let best: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] == highest).collect();
+    let chosen = best[(tie % best.len() as u64) as usize];
+    Choice {
+        node: node(chosen),
+        evaluated,
+        feasible: nodes.len(),
+        best: best.len(),
+        total: highest,
+        scores: columns.iter().map(|(name, scores)| (*name, scores[chosen])).collect(),
+    }
+}
+
+/// The refusal in an empty cluster. It names every filter, so that the first node wakes the pod.
+fn no_nodes(registry: &Registry) -> Refusal {
+    let plugins = registry.filters();
+    Refusal { nodes: 0, contradiction: None, rejections: Vec::new(), plugins, left_out: None }
+}
+
+/// The refusal of a pod that no node can have.
+fn unusable(nodes: usize, PodRefusal { plugins, why }: PodRefusal) -> Refusal {
+    Refusal { nodes, contradiction: Some(why), rejections: Vec::new(), plugins, left_out: None }
+}
+
+/// The refusal from the nodes' rejections.
+fn refusal(nodes: usize, state: &PreFilterState<'_>, rejections: Vec<(usize, Rejection)>) -> Refusal {
+    let (named_by, left_out) = state.narrowed_by().unzip();
+    let refused_by = rejections.iter().map(|(_, rejection)| rejection.plugin());
+    let plugins = refused_by.chain(named_by.unwrap_or_default().iter()).collect();
+    Refusal { nodes, contradiction: None, rejections, plugins, left_out }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,317 @@
+//! The plugin VolumeBinding: the node can use the volumes of the pod's bound claims. Claims that wait for
+//! their first pod find volumes there, or a provisioner can make them. [`ClaimVolumes::of`] reads the claims once,
+//! [`ClaimVolumes::plan`] checks a node.
+
+use crate::event::EventKind::{NodeAdded, NodeChanged};
+use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::node::NodeInfo;
+use crate::node_state::NodeState;
+use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
+use crate::pod::PodInfo;
+use crate::storage::claim::{Claim, VolumeRequest};
+use crate::storage::volume::{Volume, VolumePhase};
+use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
+use std::sync::Arc;
+
+/// The reason for every node while a claim waits for a volume that does not depend on the node.
+const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
+
+/// Bits of the reasons why a node cannot serve the claims of a pod. Several may hold.
+const UNREACHABLE: u32 = 1;
+const NO_VOLUME: u32 = 1 << 1;
+const NO_SPACE: u32 = 1 << 2;
+const VOLUME_MISSING: u32 = 1 << 3;
+
+/// The plugin.
+pub(crate) struct VolumeBinding;
+
+impl Plugin for VolumeBinding {
+    type State<'a> = ClaimVolumes<'a>;
+
+    const ROW: &'static Row = &Row {
+        name: "VolumeBinding",
+        points: &[ExtensionPoint::PreFilter, ExtensionPoint::Filter, ExtensionPoint::Reserve],
+        weight: 0,
+        reasons: &[
+            "node(s) didn't match PersistentVolume's node affinity",
+            "node(s) didn't find available persistent volumes to bind",
+            "node(s) did not have enough free storage",
+            "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        ],
+        events: EventSet::of(&[NodeAdded, NodeChanged, EventKind::Storage]),
+    };
+
+    fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, ClaimVolumes<'a>> {
+        if pod.claims().is_empty() {
+            return PreFilter::Skip;
+        }
+        match ClaimVolumes::of(pod, &cluster.inventory.storage) {
+            Err(why) => PreFilter::Refuse(why.into()),
+            Ok(claims) => PreFilter::Check(claims),
+        }
+    }
+
+    fn check(&self, _pod: &PodInfo, claims: &ClaimVolumes<'_>, node: &NodeState) -> Result<(), Refused> {
+        claims.plan(node.info()).map(drop)
+    }
+
+    /// A new node helps, and so does a node with changed labels. So do changes of the pod's claims, their classes and bound volumes, and of
+    /// volumes and capacity of their classes.
+    fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
+            ClusterEvent::Storage(event, storage) => storage_may_help(pod, event, storage),
+            _ => false,
+        }
+    }
+}
+
+/// The writes for the claims of a pod if it is bound to `node`, which the filters admitted; `None` if there are none.
+pub(crate) fn plan(pod: &PodInfo, storage: &Storage, node: &NodeInfo) -> Option<VolumePlan> {
+    if pod.claims().is_empty() {
+        return None;
+    }
+    let claims = ClaimVolumes::of(pod, storage).expect("a pod that was admitted may have volumes");
+    let plan = claims.plan(node).expect("the filters asked for this plan");
+    (!plan.is_empty()).then_some(plan)
+}
+
+/// The claims of a pod, sorted by what each needs of a node.
+pub(crate) struct ClaimVolumes<'a> {
+    storage: &'a Storage,
+    /// Volumes of bound claims; `None` for a deleted volume.
+    bound: Vec<Option<&'a Record<Volume>>>,
+    /// Claims whose volume a provisioner makes for a node that was selected before.
+    selected: Vec<(&'a Arc<Record<Claim>>, &'a str)>,
+    /// Claims without a selected node, smallest first, so that a small claim does not take the volume that a
+    /// large one needs.
+    open: Vec<OpenClaim<'a>>,
+}
+
+/// A claim that waits for its first pod, and the volumes that it can get on some node.
+struct OpenClaim<'a> {
+    claim: &'a Arc<Record<Claim>>,
+    size: i64,
+    /// The volume reserved for the claim: the claim gets no other one.
+    kept: Option<&'a Arc<Record<Volume>>>,
+    /// Free volumes that fit, smallest first, then by name.
+    free: Vec<&'a Arc<Record<Volume>>>,
+}
+
+/// The reason if a claim does not exist.
+pub(super) fn not_found(claim: &str) -> String {
+    format!("persistentvolumeclaim \"{claim}\" not found")
+}
+
+/// The existing claims of `pod`.
+pub(super) fn claims_of<'a>(
+    pod: &'a PodInfo,
+    storage: &'a Storage,
+) -> impl Iterator<Item = &'a Arc<Record<Claim>>> {
+    pod.claims().iter().filter_map(|claim| storage.claim(&claim.key(pod)))
+}
+
+impl<'a> ClaimVolumes<'a> {
+    /// Sorts the claims of `pod` by what each needs of a node.
+    ///
+    /// # Errors
+    ///
+    /// Why no node can have the pod, in kube-scheduler's words.
+    fn of(pod: &PodInfo, storage: &'a Storage) -> Result<Self, String> {
+        let mut records = Vec::with_capacity(pod.claims().len());
+        for claim in pod.claims() {
+            let name = &claim.name;
+            let record = storage.claim(&claim.key(pod));
+            let record = record.ok_or_else(|| match claim.is_ephemeral {
+                false => not_found(name),
+                true => format!(
+                    "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+                ),
+            })?;
+            if record.lost {
+                let volume = record.volume.as_deref().unwrap_or_default();
+                return Err(format!(
+                    "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+                ));
+            }
+            if record.deleting {
+                return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+            }
+            if claim.is_ephemeral && record.controller.as_deref() != Some(&*pod.uid) {
+                let (namespace, pod) = (pod.key.namespace(), pod.key.name());
+                return Err(format!(
+                    "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
+                ));
+            }
+            records.push(record);
+        }
+        let mut claims = Self { storage, bound: Vec::new(), selected: Vec::new(), open: Vec::new() };
+        for record in records {
+            if record.is_bound() {
+                let name = record.volume.as_deref();
+                claims.bound.push(name.and_then(|name| storage.volume(name)).map(|volume| &**volume));
+                continue;
+            }
+            // A claim that names its volume does not wait for a pod, in any binding mode of its class.
+            let waits = storage.class(&record.class).is_some_and(|class| class.waits_for_consumer);
+            if !waits || record.volume.is_some() {
+                return Err(UNBOUND_IMMEDIATE.to_owned());
+            }
+            match storage.selected_node(record) {
+                Some(node) => claims.selected.push((record, node)),
+                None => claims.open.push(OpenClaim::find(record, storage)),
+            }
+        }
+        claims.open.sort_by_key(|open| open.size);
+        Ok(claims)
+    }
+}
+
+impl<'a> OpenClaim<'a> {
+    fn find(claim: &'a Arc<Record<Claim>>, storage: &'a Storage) -> Self {
+        let mut found = Self { claim, size: 0, kept: None, free: Vec::new() };
+        let Some(request) = claim.request.as_deref() else { return found };
+        found.size = request.size;
+        for volume in storage.open_volumes(&claim.class) {
+            match storage.is_kept_for(volume, claim) {
+                Some(true) if suffices(request, volume) && found.kept.is_none() => found.kept = Some(volume),
+                None if is_free_for(request, volume) => found.free.push(volume),
+                Some(_) | None => {}
+            }
+        }
+        found.free.sort_by_key(|volume| volume.size);
+        found
+    }
+
+    /// The volume that the claim gets on `node`, other than those in `taken`.
+    fn volume_on(&self, node: &NodeInfo, taken: &VolumePlan) -> Option<&'a Arc<Record<Volume>>> {
+        let is_taken = |volume: &Record<Volume>| taken.bind.iter().any(|(other, _)| other.key == volume.key);
+        let fits = |volume: &&&Arc<Record<Volume>>| !is_taken(volume) && volume.is_reachable_from(node);
+        match &self.kept {
+            Some(kept) => Some(kept).filter(fits).copied(),
+            None => self.free.iter().find(fits).copied(),
+        }
+    }
+}
+
+/// Whether a volume reserved for a claim satisfies the request.
+fn suffices(request: &VolumeRequest, volume: &Volume) -> bool {
+    volume.size >= request.size
+        && volume.is_block == request.is_block
+        && volume.attributes_class == request.attributes_class
+        && !volume.deleting
+}
+
+fn is_free_for(request: &VolumeRequest, volume: &Volume) -> bool {
+    suffices(request, volume)
+        && volume.phase == VolumePhase::Available
+        && volume.modes.includes(request.modes)
+        && request.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels))
+}
+
+impl ClaimVolumes<'_> {
+    /// The writes for the claims if the pod is bound to `node`.
+    ///
+    /// # Errors
+    ///
+    /// Why the node cannot serve the claims.
+    fn plan(&self, node: &NodeInfo) -> Result<VolumePlan, Refused> {
+        let mut reasons = 0;
+        for volume in &self.bound {
+            match volume {
+                None => {
+                    reasons |= VOLUME_MISSING;
+                    break;
+                }
+                Some(volume) if !volume.is_reachable_from(node) => {
+                    reasons |= UNREACHABLE;
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        let mut plan = VolumePlan::default();
+        for (claim, selected) in &self.selected {
+            if **selected != *node.name {
+                reasons |= NO_VOLUME;
+                return Err(Refused::by(false, reasons));
+            }
+            plan.provision.push(Arc::clone(claim));
+        }
+        for open in &self.open {
+            match open.volume_on(node, &plan) {
+                Some(volume) => plan.bind.push((Arc::clone(volume), Arc::clone(open.claim))),
+                None => plan.provision.push(Arc::clone(open.claim)),
+            }
+        }
+        for claim in &plan.provision {
+            match self.can_provision(claim, node) {
+                Provision::Possible => {}
+                Provision::NotHere => {
+                    reasons |= NO_VOLUME;
+                    break;
+                }
+                Provision::NoSpace => {
+                    reasons |= NO_SPACE;
+                    break;
+                }
+            }
+        }
+        if reasons == 0 { Ok(plan) } else { Err(Refused::by(false, reasons)) }
+    }
+
+    fn can_provision(&self, claim: &Record<Claim>, node: &NodeInfo) -> Provision {
+        let class = self.storage.class(&claim.class);
+        let Some(class) = class.filter(|class| class.provisions() && class.admits(node)) else {
+            return Provision::NotHere;
+        };
+        let size = claim.request.as_ref().map_or(0, |request| request.size);
+        let mut capacities = self.storage.capacities();
+        if !self.storage.publishes_capacity(&class.provisioner)
+            || capacities.any(|capacity| capacity.suffices(&claim.class, size, node))
+        {
+            Provision::Possible
+        } else {
+            Provision::NoSpace
+        }
+    }
+}
+
+/// Whether a provisioner can make a volume for a node.
+enum Provision {
+    Possible,
+    /// The class has no provisioner, or none for this node.
+    NotHere,
+    NoSpace,
+}
+
+/// Helpful changes: the pod's claims, their classes and bound volumes, and volumes and capacity of their
+/// classes.
+fn storage_may_help(pod: &PodInfo, event: &StorageEvent, storage: &Storage) -> bool {
+    let unbound = || claims_of(pod, storage).filter(|claim| !claim.is_bound());
+    match event {
+        StorageEvent::Claim(key) => pod.uses(key),
+        StorageEvent::Volume(volume) => {
+            // A volume that is reserved for one claim helps no other claim.
+            let may_get = |claim: &Record<Claim>| match &volume.claim {
+                Some(reference) => reference.key == claim.key,
+                None => claim.class == volume.class,
+            };
+            claims_of(pod, storage).any(|claim| match claim.is_bound() {
+                true => claim.volume.as_deref() == Some(volume.key.name()),
+                false => may_get(claim),
+            })
+        }
+        StorageEvent::Class(name) | StorageEvent::Capacity(name) => {
+            unbound().any(|claim| claim.class == *name)
+        }
+        StorageEvent::CsiDriver(name) => {
+            unbound().any(|claim| storage.class(&claim.class).is_some_and(|class| class.provisioner == *name))
+        }
+        StorageEvent::CsiNode => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

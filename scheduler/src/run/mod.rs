@@ -1,0 +1,416 @@
+//! Runs the scheduler: feeds it from informers, executes its decisions and waits. [`Scheduler`] decides; time
+//! and randomness come from `nondet`.
+
+use crate::action::{Action, Binding, Evict, Notice};
+use crate::bind::{FinishedWrite, Writes};
+use crate::budgets::{self, Budget};
+use crate::change::Change;
+use crate::devices::DeviceChange;
+use crate::explain;
+use crate::limits::DECISIONS_PER_TURN;
+use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
+use crate::namespace::{self, NamespaceInfo};
+use crate::node::{self, NodeInfo};
+use crate::plugins::Registry as Plugins;
+use crate::pod::{self, PodInfo};
+use crate::scheduler::Scheduler;
+use crate::storage::{Record, StorageChange};
+use crate::workloads::WorkloadChange;
+use informers::{
+    DeviceInformers, DeviceSubscriptions, StorageInformers, StorageSubscriptions, WorkloadInformers,
+    WorkloadSubscriptions,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kstore_client::{Client, ClientSink, WatchParams};
+use kstore_informer::metrics::Registry;
+use kstore_informer::{
+    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
+    Subscription, Supervisor, TaskGroup,
+};
+use kstore_nondet::{Clock, Nondet};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The component's name in provenance and as field manager, the same as kube-scheduler's.
+const AGENT: &str = "kube-scheduler";
+
+/// The configuration of a scheduler.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The scheduler assigns pods with this `spec.schedulerName`.
+    pub scheduler_name: String,
+    /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
+    /// cluster, half of a small one, a twentieth of a large one.
+    pub percentage_of_nodes_to_score: usize,
+    /// The plugins.
+    pub plugins: Plugins,
+    /// The registry for the metrics of the caches and of preemption.
+    pub metrics: Registry,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            scheduler_name: "default-scheduler".to_owned(),
+            percentage_of_nodes_to_score: 0,
+            plugins: Plugins::in_tree(),
+            metrics: Registry::new(),
+        }
+    }
+}
+
+/// Assigns pods until `stop` is cancelled. When it returns, all its tasks have ended. Binds in flight at that
+/// moment may or may not have succeeded; the next scheduler reads the result. After a panic of a task the
+/// scheduler starts again with new caches after a back-off and counts the restart.
+// Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+pub fn run(
+    client: Client,
+    nondet: Nondet,
+    config: Config,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let (client, supervisor) = (client.agent(AGENT), Supervisor::new("scheduler", &config.metrics));
+    let metrics = LoopMetrics {
+        preemptions: PreemptionMetrics::registered(&config.metrics),
+        attempts: AttemptMetrics::registered(&config.scheduler_name, &config.metrics),
+    };
+    Box::pin(supervisor.run(stop, move |tasks| {
+        schedule(client.clone(), nondet.clone(), config.clone(), metrics.clone(), tasks)
+    }))
+}
+
+/// The metrics of the loop, which outlive a restart.
+#[derive(Clone)]
+struct LoopMetrics {
+    preemptions: Arc<PreemptionMetrics>,
+    attempts: Arc<AttemptMetrics>,
+}
+
+/// One run of the scheduler between restarts.
+async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopMetrics, tasks: TaskGroup) {
+    let stop = tasks.stop();
+
+    // One stream for all kinds, so that the client sees changes in the server's order.
+    let multi = client.multi();
+    let all = WatchParams::default;
+    let caches = Caches { tasks: &tasks, nondet: &nondet, config: &config };
+    let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
+    let namespaces = caches.start("scheduler-namespaces", namespaces);
+    let storage = StorageInformers::start(&multi, &caches);
+    let devices = DeviceInformers::start(&multi, &caches);
+    let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
+    let budgets = caches.start("scheduler-budgets", budgets);
+    let workloads = WorkloadInformers::start(&multi, &caches);
+    let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
+    let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
+    let sink = ClientSink::new(&client);
+    let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, stop);
+    recorder.metrics(&config.metrics);
+    tasks.spawn(driver);
+
+    // A scheduler with incomplete caches could refuse a pod without reason.
+    let known = async {
+        namespaces.synced().await?;
+        storage.synced().await?;
+        devices.synced().await?;
+        budgets.synced().await?;
+        workloads.synced().await?;
+        nodes.synced().await?;
+        pods.synced().await
+    };
+    if known.await.is_ok() {
+        let rng = nondet.rng.fork("scheduler");
+        let scheduler_loop = SchedulerLoop {
+            scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng)
+                .with_plugins(config.plugins.clone()),
+            namespaces: namespaces.subscribe(),
+            storage: storage.subscribe(),
+            devices: devices.subscribe(),
+            budgets: budgets.subscribe(),
+            workloads: workloads.subscribe(),
+            nodes: nodes.subscribe(),
+            pods: pods.subscribe(),
+            writes: Writes::new(client),
+            metrics,
+            recorder,
+            clock: nondet.clock,
+        };
+        scheduler_loop.run(stop).await;
+    } else {
+        // The recorder's driver waits for further events, up to a limit, while a handle exists.
+        drop(recorder);
+        // An informer ends without an initial state only at the stop or by a panic, which leads to the stop.
+        stop.cancelled().await;
+    }
+}
+
+/// Starts informers.
+struct Caches<'a> {
+    tasks: &'a TaskGroup,
+    nondet: &'a Nondet,
+    config: &'a Config,
+}
+
+impl Caches<'_> {
+    fn start<S: ListerWatcher>(&self, name: &str, source: S) -> Informer<S::Obj> {
+        let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let (informer, driver) = builder.build(self.tasks.stop());
+        self.tasks.spawn(driver);
+        informer
+    }
+}
+
+struct SchedulerLoop {
+    scheduler: Scheduler,
+    namespaces: Subscription<NamespaceInfo>,
+    storage: StorageSubscriptions,
+    devices: DeviceSubscriptions,
+    budgets: Subscription<Record<Budget>>,
+    workloads: WorkloadSubscriptions,
+    nodes: Subscription<NodeInfo>,
+    pods: Subscription<PodInfo>,
+    writes: Writes,
+    metrics: LoopMetrics,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl SchedulerLoop {
+    async fn run(mut self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            self.read_changes();
+            if self.decide() {
+                // Lets the informers and the writes run.
+                tokio::task::yield_now().await;
+            } else {
+                self.metrics.attempts.queued(self.scheduler.depths());
+                self.wait(stop).await;
+            }
+        }
+        self.writes.shutdown().await;
+    }
+
+    /// Reads all pending changes: what pods refer to first.
+    fn read_changes(&mut self) {
+        let namespaces = self.namespaces.try_next();
+        self.take_namespaces(namespaces);
+        let changes = self.storage.try_next();
+        self.take_storage(changes);
+        let changes = self.devices.try_next();
+        self.take_devices(changes);
+        let budgets = self.budgets.try_next();
+        self.take_budgets(budgets);
+        let workloads = self.workloads.try_next();
+        self.take_workloads(workloads);
+        let nodes = self.nodes.try_next();
+        self.take_nodes(nodes);
+        let pods = self.pods.try_next();
+        self.take_pods(pods);
+        while let Some(done) = self.writes.try_next() {
+            self.ended(done);
+        }
+    }
+
+    /// Waits for a change, a finished write or the deadline, and processes it. The informers end only at the
+    /// stop.
+    async fn wait(&mut self, stop: &CancellationToken) {
+        let deadline = self.scheduler.deadline().filter(|_| self.writes.has_room());
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
+            Some(changes) = self.storage.next() => self.take_storage(changes),
+            Some(changes) = self.devices.next() => self.take_devices(changes),
+            Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
+            Some(changes) = self.workloads.next() => self.take_workloads(changes),
+            Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
+            Some(deltas) = self.pods.next() => self.take_pods(deltas),
+            done = self.writes.next() => self.ended(done),
+            () = until(deadline, self.clock) => {}
+        }
+    }
+
+    /// Decides on some of the ready pods. False if no pod was ready or no more writes are allowed.
+    fn decide(&mut self) -> bool {
+        let mut decided = false;
+        for _ in 0..DECISIONS_PER_TURN {
+            if !self.writes.has_room() {
+                break;
+            }
+            let now = self.clock.now();
+            let mut points = PointDurations::start();
+            let Some(verdict) = self.scheduler.next_observed(now, &mut points) else { break };
+            decided = true;
+            self.metrics.attempts.decided(&verdict, &points);
+            self.metrics.preemptions.observe(&verdict);
+            match verdict {
+                Action::Bind(binding) => self.writes.bind(binding),
+                Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
+                Action::Refuse(notice) => self.report(&notice, now),
+                Action::Preempt(evict) => {
+                    self.record_failed_event(&evict.notice);
+                    self.deallocate(&evict.notice);
+                    self.writes.evict(evict, now);
+                }
+            }
+        }
+        self.metrics.attempts.queued(self.scheduler.depths());
+        decided
+    }
+
+    fn ended(&mut self, done: FinishedWrite) {
+        if let Some((binding, is_accepted)) = done.bind() {
+            self.metrics.attempts.bound(binding, is_accepted, self.clock.now());
+        }
+        match done {
+            FinishedWrite::Bind(binding, Ok(())) => {
+                self.scheduler.bound(&binding.pod.uid);
+                self.record_bound_event(&binding);
+            }
+            FinishedWrite::Bind(binding, Err(error)) => {
+                let now = self.clock.now();
+                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod");
+                if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
+                    self.report(&notice, now);
+                }
+            }
+            FinishedWrite::Volumes(writes, Ok(revision)) => {
+                self.scheduler.volumes_written(&writes, revision, self.clock.now());
+            }
+            FinishedWrite::Volumes(writes, Err(error)) => {
+                tracing::debug!(pod = %writes.binding.pod.key, %error, "failed to bind the volumes");
+                self.scheduler.volumes_refused(&writes, &error.error.to_string());
+            }
+            FinishedWrite::Devices(binding, Ok(revision)) => {
+                self.scheduler.devices_written(&binding, revision);
+                self.scheduler.bound(&binding.pod.uid);
+                self.record_bound_event(&binding);
+            }
+            FinishedWrite::Devices(binding, Err(error)) => {
+                let now = self.clock.now();
+                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod with its devices");
+                if let Some(notice) = self.scheduler.devices_refused(&binding, &error.to_string(), now) {
+                    self.report(&notice, now);
+                }
+            }
+            FinishedWrite::Evictions(evict, failed) => {
+                let evicted = evict.victims.iter().filter(|victim| !failed.contains(&victim.uid));
+                evicted.for_each(|victim| self.record_evicted_event(&evict, victim));
+                self.scheduler.evictions_failed(&failed, self.clock.now());
+            }
+            FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
+        }
+    }
+
+    /// Records the event for a bind with the time of the decision: the node may already have started the pod
+    /// and recorded events.
+    fn record_bound_event(&self, binding: &Binding) {
+        let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
+        let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
+        let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
+        recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
+    }
+
+    fn record_evicted_event(&self, evict: &Evict, victim: &Arc<PodInfo>) {
+        let preemptor = &evict.notice.pod;
+        let message = format!("Preempted by pod {} on node {}", preemptor.uid, evict.node);
+        let preempted = Occurrence::new(&reference(victim), EventType::Normal, "Preempted", message);
+        let (action, related) = ("Preempting".to_owned(), Some(reference(preemptor)));
+        let recorder = self.recorder.causes(&evict.notice.causes());
+        recorder.record(Occurrence { action, related, ..preempted });
+    }
+
+    fn report(&mut self, notice: &Notice, now: Timestamp) {
+        self.record_failed_event(notice);
+        self.writes.report(notice, now);
+        self.deallocate(notice);
+    }
+
+    /// Takes the devices away that the notice names, so that the pod may fit.
+    fn deallocate(&mut self, notice: &Notice) {
+        if let Some(deallocation) = &notice.deallocation {
+            self.writes.deallocate(deallocation.clone(), &notice.causes());
+        }
+    }
+
+    fn record_failed_event(&self, notice: &Notice) {
+        let recorder = self.recorder.causes(&notice.causes());
+        let message = explain::for_event(&notice.message);
+        let failed =
+            Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
+        recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
+    }
+
+    fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
+        deltas.into_iter().for_each(|delta| self.scheduler.namespace(change(delta)));
+    }
+
+    fn take_storage(&mut self, changes: Vec<StorageChange>) {
+        let now = self.clock.now();
+        changes.into_iter().for_each(|change| self.scheduler.storage(change, now));
+    }
+
+    fn take_devices(&mut self, changes: Vec<DeviceChange>) {
+        let now = self.clock.now();
+        changes.into_iter().for_each(|change| self.scheduler.devices(change, now));
+    }
+
+    fn take_budgets(&mut self, deltas: Vec<Delta<Record<Budget>>>) {
+        deltas.into_iter().for_each(|delta| self.scheduler.budget(change(delta)));
+    }
+
+    fn take_workloads(&mut self, changes: Vec<WorkloadChange>) {
+        changes.into_iter().for_each(|change| self.scheduler.workload(change));
+    }
+
+    fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.node(change(delta), now));
+    }
+
+    fn take_pods(&mut self, deltas: Vec<Delta<PodInfo>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.pod(change(delta), now));
+    }
+}
+
+fn change<T: Object>(delta: Delta<T>) -> Change<T> {
+    match delta {
+        Delta::Added(object) | Delta::Updated { new: object, .. } | Delta::Resync(object) => {
+            Change::Set(object)
+        }
+        Delta::Deleted(object) => Change::Gone(object),
+    }
+}
+
+fn reference(pod: &Arc<PodInfo>) -> Reference {
+    Reference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: pod.key.namespace().to_owned(),
+        name: pod.key.name().to_owned(),
+        uid: pod.uid.to_string(),
+        ..Reference::default()
+    }
+}
+
+/// Resolves at `deadline`; never without a deadline.
+async fn until(deadline: Option<Timestamp>, clock: Clock) {
+    match deadline {
+        Some(deadline) => {
+            let wait = clock.now().duration_until(deadline);
+            tokio::time::sleep(wait.try_into().unwrap_or_default()).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+mod informers;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,443 @@
+//! The scheduler without input and output: receives changes of objects and results of writes, and returns
+//! decisions. No I/O, no clock, no waiting; `run` and `bind` execute the decisions.
+//!
+//! The scheduler is level-triggered: a change carries the current state of the object, and a repeated change
+//! has no effect.
+
+use crate::action::{Action, Binding, NominationChange, Notice, SchedulingFailure, VolumeWrites};
+use crate::budgets::Budget;
+use crate::cache::Cache;
+use crate::change::Change;
+use crate::decide::{Choice, Outcome, Terms, decide};
+use crate::devices::plan::DevicePlan;
+use crate::devices::{DeviceChange, DeviceEvent};
+use crate::event::ClusterEvent;
+use crate::namespace::NamespaceInfo;
+use crate::node::NodeInfo;
+use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver};
+use crate::plugins::{DeviceClaims, Registry, plan_volumes};
+use crate::pod::{PodInfo, PodOwnership, Uid};
+use crate::preemption::evictions::Evictions;
+use crate::queue::{Queue, QueueDepths, QueuedPod};
+use crate::snapshot::Snapshot;
+use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
+use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
+use crate::workloads::WorkloadChange;
+use jiff::Timestamp;
+use kstore_informer::Revision;
+use kstore_nondet::{HashMap, HashSet, Rng};
+use std::sync::Arc;
+
+/// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
+pub struct Scheduler {
+    name: String,
+    registry: Registry,
+    percentage: usize,
+    seed: u64,
+    start: usize,
+    cache: Cache,
+    snapshot: Snapshot,
+    queue: Queue,
+    /// Pods whose bind is in flight, in their newest version.
+    binding: HashMap<Uid, QueuedPod>,
+    /// Pods that gates keep out of the queue.
+    gated: HashSet<Uid>,
+    /// The pods of `binding` that wait for their volumes.
+    waits: VolumeWaits,
+    /// The evictions in flight, for which pods are held in the queue.
+    evictions: Evictions,
+}
+
+impl Scheduler {
+    /// A scheduler for pods with this scheduler name. It searches `percentage` per cent of the nodes (zero:
+    /// adaptive) and breaks ties by a seed drawn from `rng`.
+    pub fn new(name: &str, percentage: usize, rng: &Rng) -> Self {
+        Self {
+            name: name.to_owned(),
+            registry: Registry::in_tree(),
+            percentage,
+            seed: rng.next_u64(),
+            start: 0,
+            cache: Cache::default(),
+            snapshot: Snapshot::default(),
+            queue: Queue::default(),
+            binding: HashMap::default(),
+            gated: HashSet::default(),
+            waits: VolumeWaits::default(),
+            evictions: Evictions::default(),
+        }
+    }
+
+    /// The same scheduler with these plugins.
+    #[must_use]
+    pub fn with_plugins(self, registry: Registry) -> Self {
+        Self { queue: Queue::new(registry.clone()), registry, ..self }
+    }
+
+    /// Processes a change of a pod.
+    pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
+        self.observe_eviction(&change, now);
+        match &change {
+            Change::Set(pod) if pod.is_gated_for(&self.name) => {
+                self.gated.insert(Arc::clone(&pod.uid));
+            }
+            Change::Set(pod) | Change::Gone(pod) if !self.gated.is_empty() => {
+                self.gated.remove(&pod.uid);
+            }
+            Change::Set(_) | Change::Gone(_) => {}
+        }
+        match change {
+            Change::Gone(pod) => self.release(&pod, now),
+            Change::Set(pod) if pod.ended => self.release(&pod, now),
+            Change::Set(pod) => match pod.ownership(&self.name) {
+                PodOwnership::Assigned(node) => self.assigned(pod, &node, now),
+                PodOwnership::Pending => self.pending(pod, now),
+                PodOwnership::Ignored => self.ignored(pod, now),
+            },
+        }
+    }
+
+    /// Processes a change of a node.
+    pub fn node(&mut self, change: Change<NodeInfo>, now: Timestamp) {
+        match change {
+            Change::Gone(node) => {
+                if let Some(known) = self.cache.remove_node(&node.name) {
+                    self.wake(ClusterEvent::NodeRemoved(&known), node.revision, now);
+                    self.waits.on_node_removed(&node.name, self.cache.storage());
+                }
+            }
+            Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
+                None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
+                Some(old) if old.is_equivalent(&new) => {}
+                Some(old) => self.wake(ClusterEvent::NodeChanged { old: &old, new: &new }, new.revision, now),
+            },
+        }
+    }
+
+    /// Processes a change of a namespace. Its labels affect later decisions; the change wakes no pod.
+    pub fn namespace(&mut self, change: Change<NamespaceInfo>) {
+        match change {
+            Change::Set(ns) => self.cache.set_namespace(ns.key.name(), Some(ns.labels.clone())),
+            Change::Gone(ns) => self.cache.set_namespace(ns.key.name(), None),
+        }
+    }
+
+    /// Processes a change of a PodDisruptionBudget. It affects later preemptions and wakes no pod.
+    pub fn budget(&mut self, change: Change<Record<Budget>>) {
+        self.cache.budgets_mut().apply(change);
+    }
+
+    /// Processes a change of a Service or controller. It affects later scores and wakes no pod.
+    pub fn workload(&mut self, change: WorkloadChange) {
+        self.cache.workloads_mut().apply(change);
+    }
+
+    /// Processes a change of a storage object.
+    pub fn storage(&mut self, change: StorageChange, now: Timestamp) {
+        let revision = change.revision();
+        if let Some(event) = self.cache.storage_mut().apply(change) {
+            self.on_storage_event(&event, revision, now);
+        }
+    }
+
+    /// Processes a change of a claim, class or slice of devices.
+    pub fn devices(&mut self, change: DeviceChange, now: Timestamp) {
+        let revision = change.revision();
+        if let Some(event) = self.cache.devices_mut().apply(change) {
+            self.on_device_event(&event, revision, now);
+        }
+    }
+
+    fn on_device_event(&mut self, event: &DeviceEvent, revision: Revision, now: Timestamp) {
+        self.queue.on_event(ClusterEvent::Devices(event, self.cache.devices()), revision, now);
+    }
+
+    fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
+        let storage = self.cache.storage();
+        self.queue.on_event(ClusterEvent::Storage(event, storage), revision, now);
+        self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
+    }
+
+    /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is
+    /// ready.
+    pub fn next(&mut self, now: Timestamp) -> Option<Action> {
+        self.next_observed(now, &mut ())
+    }
+
+    /// Like [`next`](Self::next). `observer` hears of the end of each extension point of an attempt.
+    pub fn next_observed(&mut self, now: Timestamp, observer: &mut dyn PointObserver) -> Option<Action> {
+        while let Some((wait, outcome)) = self.waits.next(now) {
+            if let Some(verdict) = self.end_wait(wait, outcome, now) {
+                return Some(verdict);
+            }
+        }
+        let queued = self.queue.pop(now)?;
+        let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
+        self.snapshot.update(&self.cache);
+        self.cache.keep_tallies(&queued.pod);
+        let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
+        let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
+        observer.begin();
+        let decision = decide(&self.registry, cluster, &queued.pod, terms, observer);
+        self.start = decision.next_start;
+        Some(match decision.outcome {
+            Outcome::Fits(choice) => {
+                let action = self.assume(queued, choice, now);
+                observer.end(ExtensionPoint::Reserve, true);
+                action
+            }
+            Outcome::Unfit(refusal) => self.refuse(queued, refusal, now, observer),
+        })
+    }
+
+    /// Records that the volumes of a pod's claims were written at `revision`. The pod waits until the claims
+    /// are bound.
+    pub fn volumes_written(&mut self, writes: &VolumeWrites, revision: Revision, now: Timestamp) {
+        let attempt = (&writes.binding.pod.uid, writes.binding.attempts);
+        self.waits.written(attempt, (revision, now), self.cache.storage(), |name| self.cache.node(name));
+    }
+
+    /// Records that the API refused the volumes of a pod's claims.
+    pub fn volumes_refused(&mut self, writes: &VolumeWrites, error: &str) {
+        self.waits.refused(&writes.binding.pod.uid, writes.binding.attempts, error.to_owned());
+    }
+
+    /// Records that the API accepted a bind. The watch will confirm it.
+    pub fn bound(&mut self, uid: &Uid) {
+        self.binding.remove(uid);
+    }
+
+    /// Records that the API accepted the writes to the claims of a bind at `revision`. The watch will show them.
+    pub fn devices_written(&mut self, binding: &Binding, revision: Revision) {
+        if let Some(plan) = &binding.devices {
+            self.cache.devices_mut().written(&binding.pod.uid, plan, revision);
+        }
+    }
+
+    /// Records that the API refused a bind. The resources are free again. If the pod still waits, the
+    /// scheduler tries it again after a back-off, and the notice reports `error`. `None` if the pod no longer
+    /// waits.
+    pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
+        let message = format!("running Bind plugin \"DefaultBinder\": {error}");
+        self.fail(uid, SchedulingFailure::BindFailed, message, now)
+    }
+
+    /// Records that the API refused a bind with writes to claims of devices. The devices are free again;
+    /// otherwise like [`bind_failed`](Self::bind_failed).
+    pub fn devices_refused(&mut self, binding: &Binding, error: &str, now: Timestamp) -> Option<Notice> {
+        self.forget_devices(binding, now);
+        let message = format!("running PreBind plugin \"DynamicResources\": {error}");
+        self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)
+    }
+
+    /// Discards the decision about the devices of a pod; other pods may get them then.
+    fn forget_devices(&mut self, binding: &Binding, now: Timestamp) {
+        let Some(plan) = &binding.devices else { return };
+        if let Some(event) = self.cache.devices_mut().forget(&binding.pod.uid, plan) {
+            self.on_device_event(&event, binding.pod.revision, now);
+        }
+    }
+
+    fn fail(
+        &mut self,
+        uid: &Uid,
+        failure: SchedulingFailure,
+        message: String,
+        now: Timestamp,
+    ) -> Option<Notice> {
+        let queued = self.binding.remove(uid);
+        let forgotten = self.cache.forget(uid)?;
+        self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
+        let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
+        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        // The nomination of a pod that waited for its volumes may not be in the known version yet.
+        let is_nominated =
+            matches!(failure, SchedulingFailure::VolumesFailed) || pod.nominated_node.is_some();
+        self.cache.nominations_mut().nominate(&pod, None);
+        self.queue.give_back_failed(queued, now);
+        let nomination = if is_nominated { NominationChange::Clear } else { NominationChange::Keep };
+        Some(Notice { pod, failure, message, cause, deallocation: None, nomination })
+    }
+
+    /// Continues with a pod whose wait for volumes is over.
+    fn end_wait(&mut self, wait: VolumeWait, outcome: WaitOutcome, now: Timestamp) -> Option<Action> {
+        let uid = &wait.binding.pod.uid;
+        match outcome {
+            Ok(revision) => {
+                // The API shows all of the plan: no resource becomes free.
+                self.cache.storage_mut().forget(uid, &wait.plan);
+                // Revision zero: the claims were bound before the wait.
+                let cause = if revision == Revision(0) { wait.binding.cause } else { revision };
+                Some(Action::Bind(Binding { at: now, cause, ..wait.binding }))
+            }
+            Err(why) => {
+                self.forget_volumes(&wait, now);
+                self.forget_devices(&wait.binding, now);
+                let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
+                self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
+            }
+        }
+    }
+
+    /// Discards the decision about the volumes of a pod; other pods may get them then.
+    fn forget_volumes(&mut self, wait: &VolumeWait, now: Timestamp) {
+        let pod = &wait.binding.pod;
+        for event in self.cache.storage_mut().forget(&pod.uid, &wait.plan) {
+            self.on_storage_event(&event, pod.revision, now);
+        }
+    }
+
+    /// Cancels the pod's wait for volumes. True if the pod waited.
+    fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
+        let Some(wait) = self.waits.remove(uid) else { return false };
+        self.forget_volumes(&wait, now);
+        self.forget_devices(&wait.binding, now);
+        self.binding.remove(uid);
+        true
+    }
+
+    /// Whether [`next`](Self::next) returns a decision now.
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        self.queue.is_ready(now) || self.waits.is_ready() || self.waits.deadline().is_some_and(|at| at <= now)
+    }
+
+    /// The time at which [`next`](Self::next) may return a decision without a further change.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.queue.deadline().into_iter().chain(self.waits.deadline()).min()
+    }
+
+    /// The number of pods in each queue, and behind gates.
+    pub fn depths(&self) -> QueueDepths {
+        let depths = self.queue.depths();
+        QueueDepths { gated: depths.gated + self.gated.len(), ..depths }
+    }
+
+    /// The cache of nodes and pods.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Forgets the pod: it occupies nothing and waits for nothing.
+    fn release(&mut self, pod: &PodInfo, now: Timestamp) {
+        self.cancel_wait(&pod.uid, now);
+        self.dequeue(pod, now);
+        self.binding.remove(&pod.uid);
+        if let Some(freed) = self.cache.remove_pod(&pod.uid) {
+            self.wake(ClusterEvent::PodFreed(&freed), pod.revision, now);
+        }
+    }
+
+    fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
+        self.cancel_wait(&pod.uid, now);
+        self.dequeue(&pod, now);
+        let known = self.cache.holds(&pod.uid);
+        let before = self.cache.set_pod(Arc::clone(&pod), node);
+        if let Some(before) = &before {
+            if pod.differs_only_in_deletion(before) {
+                return self.wake(ClusterEvent::PodTerminating(before), pod.revision, now);
+            }
+            self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
+        }
+        if !known || before.is_some() {
+            self.wake(ClusterEvent::PodPlaced(&pod), pod.revision, now);
+        }
+    }
+
+    /// Processes an unassigned pod. The watch may still show an assumed pod as unassigned, while the bind or
+    /// its watch event is in flight. A pod that a plugin keeps out of the queue waits without an attempt.
+    fn pending(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        if let Some(queued) = self.binding.get_mut(&pod.uid) {
+            queued.pod = pod;
+        } else if !self.cache.holds(&pod.uid) {
+            self.cache.nominations_mut().observe(&pod);
+            let span = tracing::debug_span!("queue", pod = %pod.key);
+            span.in_scope(|| match self.registry.keeps_out(&pod, self.cache.inventory()) {
+                None => self.queue.add(pod, now),
+                Some(plugin) => self.queue.add_waiting(pod, PluginSet::from_iter([plugin]), now),
+            });
+        }
+    }
+
+    /// Processes a pod that is not to be scheduled. A bind in flight continues; its end sees that the pod no
+    /// longer waits. A wait for volumes is cancelled.
+    fn ignored(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        self.dequeue(&pod, now);
+        if self.cancel_wait(&pod.uid, now)
+            && let Some(freed) = self.cache.forget(&pod.uid)
+        {
+            self.wake(ClusterEvent::PodFreed(&freed), pod.revision, now);
+        }
+        if let Some(queued) = self.binding.get_mut(&pod.uid) {
+            queued.pod = pod;
+        }
+    }
+
+    fn wake(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) {
+        self.queue.on_event(event, revision, now);
+    }
+
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
+        let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
+        let since = queued.since;
+        let plan = self.volumes(&pod, &choice.node);
+        let devices = self.plan_devices(&queued, &choice.node);
+        let nominated = self.cache.nominations_mut().remove(&pod.uid);
+        self.cache.assume(Arc::clone(&pod), &choice.node);
+        self.binding.insert(Arc::clone(&pod.uid), queued);
+        self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
+        if nominated.is_some_and(|node| node != choice.node) {
+            self.wake(ClusterEvent::PodFreed(&pod), cause, now);
+        }
+        let binding = Binding { pod, choice, attempts, cause, at: now, since, devices };
+        match plan {
+            None => Action::Bind(binding),
+            Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
+        }
+    }
+
+    /// The writes for the volumes of a pod that the filters admitted to the node; `None` if none are needed.
+    fn volumes(&self, pod: &PodInfo, node: &str) -> Option<VolumePlan> {
+        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
+        plan_volumes(pod, self.cache.storage(), node)
+    }
+
+    /// The writes to the resource claims of a pod that the filters admitted to the node; `None` if none are
+    /// needed. The cache assumes them.
+    fn plan_devices(&mut self, queued: &QueuedPod, node: &str) -> Option<Arc<DevicePlan>> {
+        let (pod, shares) = (&queued.pod, self.attempt(queued).fork("shares"));
+        let claims = DeviceClaims::of(pod, self.cache.devices());
+        let claims = claims.expect("a pod that was admitted may have its claims")?;
+        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
+        let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
+        self.cache.devices_mut().assume(&pod.uid, &plan);
+        (!plan.is_empty()).then(|| Arc::new(plan))
+    }
+
+    fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan) -> VolumeWrites {
+        let node = &binding.choice.node;
+        self.cache.storage_mut().assume(&binding.pod.uid, node, &plan);
+        let writes = VolumeWrites {
+            bind: plan.unwritten_bindings().cloned().collect(),
+            provision: plan.unwritten_nodes(node).cloned().collect(),
+            binding: binding.clone(),
+        };
+        self.waits.add(binding, plan);
+        writes
+    }
+
+    /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod
+    /// does not depend on the number of earlier decisions.
+    fn tie(&self, queued: &QueuedPod) -> u64 {
+        self.attempt(queued).next_u64()
+    }
+
+    /// The random numbers of the pod's attempt.
+    fn attempt(&self, queued: &QueuedPod) -> Rng {
+        Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts))).fork(&queued.pod.uid)
+    }
+}
+
+mod preempt;
+
+#[cfg(test)]
+mod tests;

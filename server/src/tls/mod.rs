@@ -1,0 +1,51 @@
+//! TLS of the listeners: server certificate, HTTP/2 and HTTP/1.1, and optional client certificates of known
+//! authorities. A client without a certificate is anonymous rather than refused.
+
+mod client_authorities;
+mod listed_clients;
+mod serving_certificate;
+mod signature_checks;
+
+use anyhow::Context;
+pub(crate) use client_authorities::{Authorities, ClientAuthorities};
+use listed_clients::ListedClients;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+pub(crate) use serving_certificate::ServingCertificate;
+use std::sync::Arc;
+
+/// TLS configuration of a server with this certificate. Clients may show certificates that `clients` accepts;
+/// without it the server requests none.
+pub(crate) fn server(
+    serving: ServingCertificate,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+) -> anyhow::Result<Arc<ServerConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = match clients {
+        None => config.with_no_client_auth(),
+        Some(clients) => config.with_client_cert_verifier(clients),
+    };
+    let mut config = config.with_cert_resolver(Arc::new(serving));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config.into())
+}
+
+/// A verifier of client certificates that one of the authorities (PEM) signed, or that are themselves in the
+/// list. A client may show none.
+pub(crate) fn client_verifier(authorities: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    let listed: Vec<_> = CertificateDer::pem_slice_iter(authorities.as_bytes()).collect::<Result<_, _>>()?;
+    let mut roots = RootCertStore::empty();
+    for authority in &listed {
+        roots.add(authority.clone())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let authorities = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+        .allow_unauthenticated()
+        .build()
+        .context("cannot verify client certificates by the given authorities")?;
+    Ok(Arc::new(ListedClients { authorities, listed }))
+}
