@@ -21,7 +21,7 @@ const CONTROLLERS: &str = "controllers/src/";
 
 /// Files of those folders that follow no function of Kubernetes: lists of modules, helpers, and controllers that
 /// Kubernetes leaves to others.
-const OWN: [&str; 21] = [
+const OWN: [&str; 23] = [
     "api/src/defaults/mod.rs",
     "api/src/defaults/pod/reference.rs",
     "api/src/defaults/pod/whole.rs",
@@ -36,6 +36,8 @@ const OWN: [&str; 21] = [
     "api/src/validate/warning/other.rs",
     "api/src/validate/warning/workload.rs",
     "api/src/validate/workload/mod.rs",
+    "controllers/src/apply/mod.rs",
+    "controllers/src/caches/mod.rs",
     "controllers/src/certificate_signer/mod.rs",
     "controllers/src/device_taint_eviction/mod.rs",
     "controllers/src/load_balancer/mod.rs",
