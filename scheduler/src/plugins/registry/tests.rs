@@ -66,7 +66,7 @@ fn plugins_run_in_kube_schedulers_default_order() {
 
 /// Where each filter's rule is stated a second time, as a plain search or as a table of cases.
 const SECOND_STATEMENTS: [&str; 4] = [
-    include_str!("../../reference.rs"),
+    include_str!("../../reference/mod.rs"),
     include_str!("../../scheduler/tests/volumes.rs"),
     include_str!("../../scheduler/tests/devices.rs"),
     include_str!("../volume_binding/tests.rs"),
