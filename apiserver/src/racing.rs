@@ -40,10 +40,12 @@ impl Racing {
         storage.write(Some(first)).await;
         let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
         tokio::spawn(follow);
+        // The initial objects are there before the plugins judge anything.
+        let first = PipelineConfig { nondet: nondet.clone(), ..PipelineConfig::default() };
+        let first = Arc::new(Pipeline::new(PipelineState::of_cache(cache.clone()), first));
+        crate::bootstrap::run(&first, &Default::default()).await.unwrap();
         let config = PipelineConfig { nondet, admission, ..PipelineConfig::default() };
-        let pipeline = Arc::new(Pipeline::new(PipelineState::of_cache(cache), config));
-        crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
-        (storage, Arc::into_inner(pipeline).expect("all initial objects are created"))
+        (storage, Pipeline::new(PipelineState::of_cache(cache), config))
     }
 
     /// Writes the object; `None` deletes it.

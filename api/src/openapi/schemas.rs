@@ -22,7 +22,7 @@ pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String,
 
 /// The named schemas and all that they refer to. Names without a type are left out.
 pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
-    let mut descriptions = Descriptions::new();
+    let mut descriptions = Descriptions::default();
     let mut wanted: Vec<String> = names.into_iter().map(str::to_owned).collect();
     let mut out = Map::new();
     while let Some(name) = wanted.pop() {

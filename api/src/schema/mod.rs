@@ -29,7 +29,6 @@
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map
 //! keys and `atomic` for a map or struct that server-side apply owns as a whole.
 //!
-//! The file `.txt` beside a table has the published descriptions of its types; only [`crate::openapi`] reads it.
 
 pub mod decode;
 pub mod fill;
@@ -44,7 +43,8 @@ mod decode_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use table::FILES;
+#[cfg(test)]
+use table::FILES;
 use table::table;
 
 /// Group and version of a set of types, with the names by which messages and OpenAPI refer to it.

@@ -12,8 +12,6 @@ pub(crate) struct PackageFiles {
     pub(crate) name: &'static str,
     /// The field table.
     pub(crate) table: &'static str,
-    /// Published descriptions; `openapi` reads them.
-    pub(crate) descriptions: &'static str,
 }
 
 macro_rules! files {
@@ -23,7 +21,6 @@ macro_rules! files {
             #[cfg(test)]
             name: $name,
             table: include_str!(concat!("../../schema/", $name, ".tbl")),
-            descriptions: include_str!(concat!("../../schema/", $name, ".txt")),
         }),*];
     };
 }

@@ -137,7 +137,8 @@ fn name(flag: &str) -> &str {
 
 impl clap::FromArgMatches for GivenFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let ids = matches.ids().map(clap::Id::as_str);
+        // The flags of subcommands are among the ids, but not among the arguments here.
+        let ids = matches.ids().map(clap::Id::as_str).filter(|id| matches.try_contains_id(id).is_ok());
         let given = ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
         Ok(Self(given.map(|id| id.replace('_', "-")).collect()))
     }
@@ -164,6 +165,14 @@ mod tests {
     use super::super::Cli;
     use super::*;
     use clap::CommandFactory as _;
+
+    #[test]
+    fn flags_of_a_subcommand_are_none_of_the_server() {
+        use clap::Parser as _;
+        let parsed =
+            Cli::try_parse_from(["kstore-server", "store", "verify", "--data-dir", "d", "--output", "json"]);
+        assert!(parsed.is_ok(), "{parsed:?}");
+    }
 
     #[test]
     fn each_flag_of_the_server_has_one_row() {
