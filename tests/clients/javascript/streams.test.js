@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -94,9 +94,12 @@ test('a forwarded port answers', async () => {
 });
 
 test('files are copied into a container and out of it', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'kstore-cp-'));
-  // The client sets modes and times of a file after its content, and nothing tells when it has done so.
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  // The client sets modes and times of a file after its content, and nothing tells when it has done so: the folder is removed by the next
+  // run only.
+  const parent = path.join(tmpdir(), 'kstore-cp');
+  rmSync(parent, { recursive: true, force: true });
+  mkdirSync(parent);
+  const folder = mkdtempSync(path.join(parent, 'files-'));
   const content = 'x'.repeat(100_000) + '\n';
   writeFileSync(path.join(folder, 'up.txt'), content);
   const cp = new Cp(server.config);
