@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use jiff::civil::{self, DateTime};
 
 /// Parses a time in RFC 3339 as Go's `time.Parse` does: capital `T` and `Z`, no leap seconds, any number of fractional digits. The
-/// result is in UTC. It has the years 0 to 9999, some hours more than a [`Timestamp`].
+/// result is in UTC. It has the years 0 to 9999, some hours more than a `Timestamp`.
 pub(crate) fn parse_utc(text: &str) -> Option<DateTime> {
     let bytes = text.as_bytes();
     let number = |from: usize, length: usize| -> Option<i16> {

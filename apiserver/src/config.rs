@@ -1,4 +1,4 @@
-//! [`ServerConfig`]: the configuration of an API server, besides its storage. [`ServerConfig::complete`] fills
+//! [`ServerConfig`]: the configuration of an API server, besides its storage. `ServerConfig::complete` fills
 //! in what follows from other fields and divides it among the parts of the server.
 
 use crate::audit::Audit;

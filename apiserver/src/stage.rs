@@ -1,5 +1,5 @@
 //! [`Stage`] collects the guards and writes of a transaction's operations before any of it is stored.
-//! [`View`] is the cluster as an operation sees it: the watch cache overlaid with the writes of earlier
+//! `View` is the cluster as an operation sees it: the watch cache overlaid with the writes of earlier
 //! operations. `Registry::commit_stage` commits a stage.
 
 use crate::cache::{Cache, Change, Filter, Objects};

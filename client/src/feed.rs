@@ -1,4 +1,4 @@
-//! In-process watches: a [`Feed`] passes the server's batches on as values. Components in the server's
+//! In-process watches: a feed passes the server's batches on as values. Components in the server's
 //! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
 use crate::client::{Batches, OpenFuture, bounded};

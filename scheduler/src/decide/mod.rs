@@ -3,7 +3,7 @@
 //!
 //! # The rule
 //!
-//! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
+//! 1. **Candidates.** The nodes in search order (`Snapshot::nodes`). If every required affinity term pins
 //!    node names, only the existing nodes of those names, sorted by name. A pod that a filter refuses as such (it contradicts
 //!    itself, or no node can have its volumes or devices) is refused without a look at any node.
 //! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
