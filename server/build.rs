@@ -1,4 +1,4 @@
-//! Build script: puts the git commit into the version of release builds.
+//! Build script: puts the git commit into the version of release builds, and strips them.
 //! Debug builds carry no commit, so that a new commit does not recompile them. Without git, or outside a
 //! clone of this repository, the version has no commit either.
 
@@ -11,6 +11,12 @@ fn main() {
     let commit = if is_release { commit() } else { None };
     let suffix = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
     println!("cargo::rustc-env=KSTORE_COMMIT_SUFFIX={suffix}");
+    // Cargo forgets `strip` of the profile for a package with a level of optimisation of its own. Builds for profilers ask for debug
+    // information, and keep their symbols.
+    let asked = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
+    if is_release && asked("DEBUG", "false") && asked("CARGO_CFG_TARGET_OS", "linux") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
 }
 
 /// The checked-out commit, abbreviated to 12 digits. Makes cargo run this script again when HEAD moves.
