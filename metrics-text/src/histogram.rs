@@ -19,7 +19,7 @@ impl Histogram {
         Self { bounds, counts: vec![0; bounds.len() + 1].into(), sum: 0.0 }
     }
 
-    /// A histogram from the count of each bucket, the last of which has no bound, and the sum of all values.
+    /// Makes a histogram from the counts of its buckets and the sum of all values. The last bucket has no bound.
     ///
     /// # Panics
     /// When there is not one count more than bounds.

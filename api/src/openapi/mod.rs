@@ -250,8 +250,8 @@ fn hash_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Length and hash of every document with all built-in kinds. `golden_tests` holds it, so that fingerprints need
-/// neither the documents nor the sources of which they are made.
+/// Length and hash of every document with all built-in kinds. `golden_tests` holds it, so that a fingerprint is
+/// computed without the document and without its sources.
 static GOLDEN: &str = include_str!("golden.txt");
 
 /// What documents with custom kinds change with, besides the definitions.

@@ -16,7 +16,7 @@ pub enum Failure<E> {
 }
 
 impl<E: Display + Send + 'static> Failure<E> {
-    /// The failure with an error of which only the text is left to use.
+    /// The same failure with its error behind a pointer, as a worker gets it: a worker only prints errors.
     pub(super) fn boxed(self) -> Failure<Box<dyn Display + Send>> {
         match self {
             Self::Retry(error) => Failure::Retry(Box::new(error)),

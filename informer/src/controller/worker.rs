@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, field};
 
-/// Error of a run, of which a worker shows only the text.
+/// Failure of a run with an error that the worker can only print.
 type RunError = Failure<Box<dyn Display + Send>>;
 
 /// Reconcile function without its types, so that the code of workers is generated once and not for every controller.

@@ -27,7 +27,7 @@ impl Histogram {
         Self(text::Histogram::new(bounds))
     }
 
-    /// A histogram from the count of each bucket, the last of which has no bound, and the sum in seconds.
+    /// Makes a histogram from the counts of its buckets and the sum in seconds. The last bucket has no bound.
     pub(crate) fn of_counts(bounds: &'static [f64], counts: &[u64], sum: f64) -> Self {
         Self(text::Histogram::of_counts(bounds, counts, sum))
     }
