@@ -5,7 +5,7 @@ LOGS=$ROOT/target/ci-logs
 # Seconds that the gate may take on two quiet cores.
 GATE_SECONDS=1800
 # Compiler errors, failed tests and their panics, smoke steps, missed bounds, findings of the fuzzer.
-FAILURE_LINES='^error|panicked at|\.\.\. FAILED|^test result: FAILED|^FAIL |^Error: |^offence|\*\*(missed|failed)\*\*|FOUND by|No space left'
+FAILURE_LINES='^error|signal: |^fatal runtime error|has overflowed its stack|panicked at|\.\.\. FAILED|^test result: FAILED|^FAIL |^Error: |^offence|\*\*(missed|failed)\*\*|FOUND by|No space left'
 
 # What runs: gate, all, or the named checks.
 mode=gate
@@ -143,11 +143,19 @@ closing() {
 ended=()
 failed_checks=()
 
-# panics LOG: what failed tests said, such as the smallest input that a property found; without it a rare failure cannot be repeated.
+# panics LOG: what failed tests said, such as the smallest input that a property found; without it a rare failure cannot be repeated. A
+# property panics at one place for every input that it shrinks: of each place and thread only the first and the last are shown.
 panics() {
-    awk '/panicked at/ { shown = 60 }
+    awk '/panicked at/ { place = $0; sub(/^[0-9]+:/, "", place); nth[FNR == NR, place]++ }
+        FNR == NR { next }
+        /panicked at/ { shown = nth[0, place] == 1 || nth[0, place] == nth[1, place] ? 60 : 0 }
         /^stack backtrace|^note: |^test result/ { shown = 0 }
-        shown > 0 && lines < 150 { print; shown--; lines++ }' "$1" | cut -c 1-240
+        shown > 0 && lines < 150 { print; shown--; lines++ }' "$1" "$1" | cut -c 1-400
+}
+
+# failures LOG: the lines that name a failure, each text once.
+failures() {
+    grep -nE "$FAILURE_LINES" "$1" | awk '{ text = $0; sub(/^[0-9]+:/, "", text) } !seen[text]++' | sed -n 1,40p | cut -c 1-240
 }
 
 # excerpts: the lines of failed checks that name the failure, and the ends of their logs: a log that is cut in the middle still shows the
@@ -156,7 +164,7 @@ excerpts() {
     local name
     for name in ${failed_checks[@]+"${failed_checks[@]}"}; do
         printf '\n== why %s failed (all of it: target/ci-logs/%s.log)\n' "$name" "$name"
-        grep -nE "$FAILURE_LINES" "$LOGS/$name.log" | sed -n 1,25p | cut -c 1-240 || true
+        failures "$LOGS/$name.log" || true
         panics "$LOGS/$name.log"
         printf '   …\n'
         tail -n 10 "$LOGS/$name.log" | cut -c 1-240

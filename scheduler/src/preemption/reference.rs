@@ -70,6 +70,7 @@ impl ReferenceCluster {
             }
             stays
         });
+        trial.removed.extend(lower.iter().map(|other| (Arc::clone(other), Arc::clone(&node.name))));
         if lower.is_empty() || !trial.reasons(pod, node).is_empty() {
             return None;
         }
@@ -83,9 +84,11 @@ impl ReferenceCluster {
         let (first, second): (Vec<usize>, Vec<usize>) = (0..lower.len()).partition(|at| exceeds(*at));
         let (mut victims, mut violations) = (Vec::new(), 0);
         for at in first.into_iter().chain(second) {
-            trial.placed.push((Arc::clone(&lower[at]), Arc::clone(&node.name)));
+            let returned = (Arc::clone(&lower[at]), Arc::clone(&node.name));
+            trial.removed.retain(|(other, _)| other.uid != returned.0.uid);
+            trial.placed.push(returned);
             if !trial.reasons(pod, node).is_empty() {
-                trial.placed.pop();
+                trial.removed.extend(trial.placed.pop());
                 violations += usize::from(exceeds(at));
                 victims.push(Arc::clone(&lower[at]));
             }

@@ -9,6 +9,7 @@ use crate::decide::{Outcome, Terms};
 use crate::reference::ReferenceCluster;
 use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, at, cpu_pod, node, on, pod, processor_time, with};
+use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::json;
@@ -199,18 +200,34 @@ fn a_nominated_pod_keeps_others_of_its_priority_from_its_node() {
     assert!(world.preempt(&ranked("small", "1", 5), 0).is_none(), "both fit");
 }
 
+/// Follows `updateWithPod` of PodTopologySpread, which subtracts pods that `countPodsMatchSelector` never counted.
+#[test]
+fn a_victim_is_subtracted_from_a_constraint_that_never_counted_it() {
+    let mut world = World::default();
+    world.cache.set_node(node("n", json!({})));
+    world.cache.set_node(node("cordoned", json!({ "unschedulable": true })));
+    world.place(&ranked("low", "1", 0), "n");
+    world.cache.nominations_mut().nominate(&ranked("ahead", "1", 9), Some("n".into()));
+    let constraint = json!({
+        "topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {},
+    });
+    let spread = pod("p", json!({ "priority": 5, "topologySpreadConstraints": [constraint] }));
+    assert_eq!(victims(&mut world, &spread), ("n".to_owned(), vec!["low".to_owned()]));
+}
+
 /// Pods placed on nodes, another one that is nominated, and the pod that asks.
 fn any_cluster() -> impl Strategy<Value = ReferenceCluster> {
     let nodes = (any_node("n0".into()), any_node("n1".into()), any_node("n2".into()));
-    let placed = vec((any_pod(String::new()), 0usize..3, 0i64..3), 0..9);
+    let placed = vec((any_pod(String::new()), 0usize..3, 0i64..3, weighted(0.1)), 0..9);
     let nominated = vec((any_pod(String::new()), 0usize..3), 0..3);
     (nodes, placed, nominated).prop_map(|(nodes, placed, nominated)| {
         let mut cluster = ReferenceCluster::default();
         [nodes.0, nodes.1, nodes.2].into_iter().for_each(|node| cluster.set_node(node));
-        for (i, (pod, node, start)) in placed.into_iter().enumerate() {
+        for (i, (pod, node, start, deleting)) in placed.into_iter().enumerate() {
             let pod = with(&pod, |pod| {
                 pod.uid = format!("placed-{i}").into();
                 pod.started = Some(at(start));
+                pod.deleting = deleting;
             });
             cluster.placed.push((pod, format!("n{node}").into()));
         }

@@ -31,6 +31,8 @@ pub(crate) struct ReferenceCluster {
     pub(crate) placed: Vec<(Arc<PodInfo>, Arc<str>)>,
     /// Waiting pods with the nodes for which they are nominated.
     pub(crate) nominated: Vec<(Arc<PodInfo>, Arc<str>)>,
+    /// Pods that a trial of preemption has taken from their nodes.
+    pub(crate) removed: Vec<(Arc<PodInfo>, Arc<str>)>,
 }
 
 impl ReferenceCluster {
@@ -202,13 +204,18 @@ impl ReferenceCluster {
                     // An empty selector counts no pod that has a node, but the pod itself and nominated pods.
                     let is_nominated =
                         |p: &PodInfo| self.nominated.iter().any(|(other, _)| other.uid == p.uid);
-                    let like = |p: &&PodInfo| {
+                    let selects = |p: &PodInfo| {
                         let labels = spread.selector.as_ref().is_some_and(|s| s.matches(&p.labels));
-                        let counts = spread.selector != Some(LabelSelector::default()) || is_nominated(p);
-                        labels && counts && !p.deleting && p.key.namespace() == pod.key.namespace()
+                        labels && p.key.namespace() == pod.key.namespace()
                     };
+                    let is_counted =
+                        |p: &PodInfo| spread.selector != Some(LabelSelector::default()) && !p.deleting;
+                    let like = |p: &&PodInfo| selects(p) && (is_counted(p) || is_nominated(p));
                     let count = self.pods_on(other).into_iter().filter(like).count() as i64;
-                    *domains.entry(&other.labels[key]).or_default() += count;
+                    // kube-scheduler's `updateWithPod` subtracts also those that it has never counted.
+                    let uncounted = self.removed.iter().filter(|(p, name)| *name == other.name && selects(p));
+                    let uncounted = uncounted.filter(|(p, _)| !is_counted(p)).count() as i64;
+                    *domains.entry(&other.labels[key]).or_default() += count - uncounted;
                 }
             }
             let few = (domains.len() as i64) < spread.min_domains;

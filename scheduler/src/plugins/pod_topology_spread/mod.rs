@@ -153,17 +153,16 @@ fn count(pod: &PodInfo, snapshot: &Snapshot, tallies: &Tallies) -> Counts {
     Counts { constraints: counted.collect() }
 }
 
-/// Whether the constraint counts `other`.
-fn is_counted(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
-    !other.deleting && other.key.namespace() == pod.key.namespace() && spread.counts(&other.labels)
-}
-
 impl Counts {
-    /// Counts an assumed change of the pods on a node.
+    /// Counts an assumed change of the pods on a node. Follows `updateWithPod`: a pod that leaves is subtracted even if it
+    /// was never counted, because it is being deleted or the selector is empty.
     fn adjust(&mut self, pod: &PodInfo, adjustment: &Adjustment<'_>) {
         let Adjustment { node, other, change, .. } = adjustment;
+        if other.key.namespace() != pod.key.namespace() {
+            return;
+        }
         for (counted, spread) in self.constraints.iter_mut().zip(&pod.spread) {
-            if is_counted(pod, spread, other) && is_eligible(pod, spread, node) {
+            if spread.counts(&other.labels) && is_eligible(pod, spread, node) {
                 counted.set(&node.labels[&spread.topology_key], |count| change.of(count));
             }
         }
