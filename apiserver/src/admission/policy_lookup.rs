@@ -1,7 +1,7 @@
 //! [`PolicyLookup`]: the cluster as plugins see it, with the policy that the authorizer keeps up to date, so
 //! that no plugin compiles roles and bindings again.
 
-use super::Cluster;
+use super::plugin::Cluster;
 use crate::authz::Authorizer;
 use crate::authz::policy::Policy;
 use crate::cache::{Change, Changes, Objects, Position};

@@ -5,7 +5,7 @@
 use super::heavy::Heavy;
 use super::in_flight::InFlight;
 use super::{LocalComponents, Pipeline};
-use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
+use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{AnonymousAccess, Bearers};
 use crate::authz::{Authorizer, Modes};
@@ -136,11 +136,14 @@ impl Pipeline {
         let authorizer = Arc::new(authorizer);
         let AdmissionConfig { mut switches, configured } = admission;
         if authorizer.modes().allow_everything() {
-            switches.disabled.extend(ROLE_CHECKS);
+            switches.disable_role_checks();
         }
-        let registry = new_registry(cache.clone(), &nondet, registry, (&switches, &configured));
-        let admission = Admission::new(cache, authorizer.clone(), outbound.clone(), nondet.clone());
+        let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         let admission = admission.with(&switches, &configured);
+        let registry = Registry::new(cache, nondet.clone())
+            .with_service_ranges(registry.service_ranges)
+            .with_event_ttl(registry.event_ttl)
+            .with_limited_resources(admission.limited_resources());
         metrics.append(admission.render_metrics());
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));
         metrics.append(converter.render_metrics());
@@ -163,23 +166,6 @@ impl Pipeline {
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: access.anonymous,
         }
-    }
-}
-
-/// The registry. Quotas are charged only if the plugin ResourceQuota runs.
-fn new_registry(
-    cache: Arc<Cache>,
-    nondet: &Nondet,
-    config: RegistryConfig,
-    (switches, configured): (&PluginSwitches, &ConfiguredPlugins),
-) -> Registry {
-    let registry = Registry::new(cache, nondet.clone())
-        .with_service_ranges(config.service_ranges)
-        .with_event_ttl(config.event_ttl);
-    if switches.runs(RESOURCE_QUOTA) {
-        registry.with_limited_resources(configured.limited_resources())
-    } else {
-        registry.without_quotas()
     }
 }
 

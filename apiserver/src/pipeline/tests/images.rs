@@ -1,10 +1,8 @@
 //! Pods whose images a webhook refuses.
 
-use super::provisioned::{create, pipeline};
-use crate::admission::{ConfiguredPlugins, ImagePolicyOptions};
+use super::provisioned::{configured, create, pipeline};
 use crate::outbound::Remote;
 use crate::outbound::test_server::{Reply, TestServer};
-use kstore_nondet::Rng;
 use serde_json::json;
 
 /// A server that allows all images but `evil`.
@@ -24,12 +22,9 @@ async fn server() -> TestServer {
 #[tokio::test]
 async fn pods_with_refused_images_are_not_stored() {
     let server = server().await;
-    let options =
-        ImagePolicyOptions::parse(json!({ "imagePolicy": { "kubeConfigFile": "k", "retryBackoff": 1 } }))
-            .unwrap();
-    let mut configured = ConfiguredPlugins::default();
+    let document = json!({ "imagePolicy": { "kubeConfigFile": "k", "retryBackoff": 1 } });
     let remote = Remote::new(&server.config()).unwrap();
-    configured.set_image_policy(remote, options, Rng::seeded(1)).unwrap();
+    let configured = configured("ImagePolicyWebhook", document, Some(&remote));
     let guarded = pipeline(["ImagePolicyWebhook"], configured).await;
     let spec = |image: &str| {
         json!({
