@@ -93,6 +93,15 @@ impl Chain {
         })
     }
 
+    /// Whether the plugins without stored configurations have nothing to say about such an update if it only
+    /// renews a Lease.
+    pub(super) fn ignores_renewal(&self, subject: &Subject<'_>) -> bool {
+        let phases = [Phase::Mutate, Phase::Complete, Phase::Validate];
+        let rows = self.plugins.iter().map(|running| running.row).filter(|row| !row.is_dynamic);
+        let mut reviewing = rows.filter(|row| phases.into_iter().any(|phase| row.reviews(phase, subject)));
+        reviewing.all(|row| (row.ignores_renewal)(subject))
+    }
+
     /// Runs the plugins of a phase one after the other until one refuses or waits.
     pub(super) fn run(
         &self,

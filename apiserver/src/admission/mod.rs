@@ -266,6 +266,12 @@ impl Admission {
         self.run(Phase::Validate, reviewed, |plugin| plugin.validate(reviewed.0, new))
     }
 
+    /// Whether the plugins without stored configurations have nothing to say about such an update if it only
+    /// renews a Lease.
+    pub(crate) fn ignores_renewal(&self, subject: &Subject<'_>) -> bool {
+        self.chain.ignores_renewal(subject)
+    }
+
     /// Whether plugins without stored configurations review the body of such a request, which is not stored as
     /// sent.
     pub(crate) fn reviews_unstored(&self, subject: &Subject<'_>) -> bool {

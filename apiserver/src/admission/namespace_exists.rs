@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub(super) static ROW: Row = Row {
     subresources: &[],
     validates: &[Operation::Create, Operation::Update, Operation::Delete],
+    ignores_renewal: |_| true,
     ..Row::new("NamespaceExists", || Arc::new(NamespaceExists))
 };
 

@@ -19,6 +19,7 @@ pub(super) static ROW: Row = Row {
     subresources: &[],
     mutates: &[Operation::Create, Operation::Update],
     validates: &[Operation::Delete],
+    ignores_renewal: |_| true,
     ..Row::new("NamespaceLifecycle", || Arc::new(NamespaceLifecycle))
 };
 

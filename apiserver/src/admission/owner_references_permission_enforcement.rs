@@ -20,6 +20,7 @@ pub(super) static ROW: Row = Row {
     subresources: &[],
     validates: &[Operation::Create, Operation::Update],
     checks_roles: true,
+    ignores_renewal: |_| true,
     ..Row::new("OwnerReferencesPermissionEnforcement", || Arc::new(OwnerReferencesPermissionEnforcement))
 };
 

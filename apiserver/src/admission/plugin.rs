@@ -113,6 +113,9 @@ pub(super) struct Row {
     /// Whether the plugin checks that the user's roles permit more than the request itself needs. Without
     /// authorization there is nothing to check.
     pub(super) checks_roles: bool,
+    /// Whether the plugin has nothing to say about such an update if it only renews a Lease, that is, changes
+    /// `spec.renewTime`. The pipeline stores such an update without a decision if no plugin would make one.
+    pub(super) ignores_renewal: fn(&Subject<'_>) -> bool,
     /// Whether new objects may wait for initializers: the pipeline hides such objects, and their creators wait.
     pub(super) initializes: bool,
     /// The kinds that a server with the plugin serves; the argument is those of a server without it.
@@ -137,6 +140,7 @@ impl Row {
             is_dynamic: false,
             may_wait: false,
             checks_roles: false,
+            ignores_renewal: |_| false,
             initializes: false,
             served: |kinds| kinds,
         }

@@ -52,6 +52,8 @@ pub(super) static ROW: Row = Row {
     mutates: &[Operation::Create, Operation::Update],
     // As in Kubernetes, changes by other plugins are not checked.
     validates: &[Operation::Delete],
+    // A node does not renew the Lease of another one.
+    ignores_renewal: |subject| node_of(subject.user).is_none_or(|node| node == subject.name),
     unstored: Unstored::ReviewedOnNewest(|subject| node_of(subject.user).is_some()),
     ..Row::new("NodeRestriction", || Arc::new(NodeRestriction))
 };
