@@ -189,6 +189,18 @@ fn rows_are_complete() {
 }
 
 #[test]
+fn the_page_about_security_names_the_plugins() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for (enabled, runs) in [(Enabled::ByDefault, "by default"), (Enabled::OnRequest, "on request")] {
+        let names: Vec<&str> =
+            PLUGINS.iter().filter(|row| row.enabled == enabled).map(|row| row.name).collect();
+        let line = format!("| {runs} | {} |", names.join(", "));
+        assert!(page.lines().any(|known| known == line), "docs/security.md lacks the line {line}");
+    }
+}
+
+#[test]
 fn a_namespace_must_exist_and_not_be_terminating() {
     let case = Case::create([]);
     let config = |namespace: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "namespace": namespace } });
