@@ -1,7 +1,7 @@
 //! Errors of the files that configure access: AuthenticationConfiguration and AuthorizationConfiguration.
 
 /// Versions of both kinds of file.
-pub const VERSIONS: [&str; 3] =
+pub(crate) const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 
 /// Bytes of the largest file, after its YAML aliases are expanded.
@@ -24,14 +24,14 @@ pub enum AccessFileError {
 }
 
 /// What is read of a configuration of access, or the first error in it.
-pub type Result<T> = std::result::Result<T, AccessFileError>;
+pub(crate) type Result<T> = std::result::Result<T, AccessFileError>;
 
 /// An error about a field.
-pub fn invalid(field: &str, reason: impl Into<String>) -> AccessFileError {
+pub(crate) fn invalid(field: &str, reason: impl Into<String>) -> AccessFileError {
     AccessFileError::Invalid { field: field.to_owned(), reason: reason.into() }
 }
 
 /// An error about a field, unless the condition holds.
-pub fn check(holds: bool, field: &str, reason: impl FnOnce() -> String) -> Result<()> {
+pub(crate) fn check(holds: bool, field: &str, reason: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(invalid(field, reason())) }
 }

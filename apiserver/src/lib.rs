@@ -1,8 +1,8 @@
-//! The API server: REST and gRPC front ends, authentication, authorization, admission, registry, watch cache.
+//! The API server: REST and gRPC front ends, connections, configuration, aggregation.
 //!
-//! A request passes through `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`. Changes reach
-//! watchers through `storage` → `cache` → `rest` or `grpc`. The store itself is another crate. Controllers,
-//! scheduler and kubelet are clients of this one.
+//! A request passes through `server` → `rest` or `grpc`, and then through the crates `kstore_pipeline`, `kstore_registry` and
+//! `kstore_storage`. Changes reach watchers through the storage and `kstore_registry::cache`. The store itself is another crate.
+//! Controllers, scheduler and kubelet are clients of this one.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]

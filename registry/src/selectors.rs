@@ -39,7 +39,7 @@ impl SelectorBudget {
 }
 
 /// The number of values that an object is compared with.
-pub fn requirements(labels: &label::Selector, fields: &field::Selector) -> usize {
+pub(crate) fn requirements(labels: &label::Selector, fields: &field::Selector) -> usize {
     let values = labels.requirements().iter().map(|requirement| match &requirement.test {
         label::Test::In(values) | label::Test::NotIn(values) => values.len().max(1),
         _ => 1,

@@ -98,7 +98,7 @@ impl ServiceRanges {
     }
 
     /// The families of service addresses, the default family first.
-    pub fn families(&self) -> Vec<&'static str> {
+    pub(crate) fn families(&self) -> Vec<&'static str> {
         [Some(self.primary), self.secondary]
             .into_iter()
             .flatten()
@@ -108,7 +108,7 @@ impl ServiceRanges {
 }
 
 /// The name of an address family.
-pub fn family(v4: bool) -> &'static str {
+pub(crate) fn family(v4: bool) -> &'static str {
     if v4 { "IPv4" } else { "IPv6" }
 }
 

@@ -133,7 +133,8 @@ impl Lookup for MapLookup {
 }
 
 /// The entry of an empty ConfigMap in namespace `ns`, created at `revision`.
-pub fn config_map(name: &str, revision: i64) -> Arc<Entry> {
+#[cfg(test)]
+pub(crate) fn config_map(name: &str, revision: i64) -> Arc<Entry> {
     let row = kind::lookup("", "v1", "configmaps").unwrap();
     let value = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}});
     let stored = kstore_api::object::encode_stored(&value).into();

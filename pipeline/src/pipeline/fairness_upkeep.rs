@@ -28,7 +28,7 @@ fn rows() -> [&'static Resource; 2] {
 }
 
 /// Applies the stored objects.
-pub fn configure(fairness: &Fairness, cache: &Cache) {
+pub(crate) fn configure(fairness: &Fairness, cache: &Cache) {
     let [schemas, levels] = rows().map(|row| cache.list(row, ""));
     fairness.configure(&schemas, &levels);
 }

@@ -486,7 +486,7 @@ fn check_method(request: &Request) -> Result<(), Status> {
 }
 
 /// The row of a built-in object.
-pub fn row_of(object: &Value) -> &'static Resource {
+pub(crate) fn row_of(object: &Value) -> &'static Resource {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     kind::lookup_api_version(text("apiVersion"), text("kind"))
         .expect("objects of the server are of kinds in the table")

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-pub use unreadable::Unreadable;
+pub(crate) use unreadable::Unreadable;
 use unreadable::UnreadableValues;
 use wake_ups::WakeUps;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
@@ -190,12 +190,12 @@ impl Cache {
     }
 
     /// The stored value under a key if it is not a valid object, so that no read returns it.
-    pub fn unreadable(&self, key: &str) -> Option<Arc<Unreadable>> {
+    pub(crate) fn unreadable(&self, key: &str) -> Option<Arc<Unreadable>> {
         self.state.read().unreadable.get(key).cloned()
     }
 
     /// The first stored value of the filter's kind and namespace that cannot be decrypted.
-    pub fn undecrypted(&self, filter: &Filter) -> Option<Arc<Unreadable>> {
+    pub(crate) fn undecrypted(&self, filter: &Filter) -> Option<Arc<Unreadable>> {
         let state = self.state.read();
         match filter.only_key() {
             Some(key) => state.unreadable.get(&key).filter(|value| value.is_encrypted).cloned(),

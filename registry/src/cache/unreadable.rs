@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 /// A stored value that cannot be read as an object of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub(crate) struct Unreadable {
     /// The storage key.
-    pub key: String,
+    pub(crate) key: String,
     /// The revision that wrote the value; a guard for deleting exactly this value.
-    pub revision: i64,
+    pub(crate) revision: i64,
     /// The revision at which the key was created.
-    pub created: i64,
+    pub(crate) created: i64,
     /// Why the value cannot be decoded.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Whether the value cannot be decrypted, so that it may be a valid object.
-    pub is_encrypted: bool,
+    pub(crate) is_encrypted: bool,
 }
 
 impl Unreadable {

@@ -40,11 +40,11 @@ struct ConversionState {
 }
 
 /// Objects to convert to one version.
-pub struct Missing {
+pub(crate) struct Missing {
     /// The wanted version.
-    pub version: Arc<str>,
+    pub(crate) version: Arc<str>,
     /// The objects with the keys of their conversions.
-    pub objects: Vec<(ConversionKey, Value)>,
+    pub(crate) objects: Vec<(ConversionKey, Value)>,
 }
 
 impl Conversions {
@@ -88,7 +88,7 @@ impl Conversions {
     }
 
     /// Stores the results of conversions; drops the oldest beyond the bound.
-    pub fn put(&self, outcomes: impl Iterator<Item = (ConversionKey, Result<Value, Status>)>) {
+    pub(crate) fn put(&self, outcomes: impl Iterator<Item = (ConversionKey, Result<Value, Status>)>) {
         let mut state = self.state.lock();
         for (key, outcome) in outcomes {
             if state.outcomes.insert(key, outcome.map(Arc::new)).is_none() {

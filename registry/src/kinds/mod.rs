@@ -7,7 +7,8 @@ mod conversions;
 mod view;
 
 use crate::entry::Entry;
-pub use conversions::{Conversions, Missing};
+pub use conversions::Conversions;
+pub(crate) use conversions::Missing;
 use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, OptIn, TooManyKinds};
 use kstore_api::resource::Resource;
@@ -253,7 +254,7 @@ impl Kinds {
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
     /// objects.
-    pub fn forked(kinds: &Arc<Self>) -> Arc<Self> {
+    pub(crate) fn forked(kinds: &Arc<Self>) -> Arc<Self> {
         let converts = |kind: &CustomKind| matches!(kind.definition.conversion, Conversion::Webhook { .. });
         if !kinds.definitions.values().any(|kind| converts(kind)) {
             return kinds.clone();

@@ -78,11 +78,11 @@ pub struct AuthorizationWebhook {
 
 /// A webhook's decision about a request, with the error if it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The decision.
-    pub decision: Decision,
+    pub(crate) decision: Decision,
     /// The failure, if any.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl fmt::Debug for AuthorizationWebhook {
