@@ -262,7 +262,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &["floors", "offence", "text"],
             &["tree"],
-            &["cargo", "crate_table", "imports", "manifest", "promises", "release"],
+            &["cargo", "crate_table", "imports", "manifest", "members", "promises", "release"],
             &["circles", "rules"],
         ],
     },

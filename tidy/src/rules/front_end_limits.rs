@@ -1,5 +1,5 @@
-//! Bounds on clients hold over every front end, or a table says why not: a bound of REST that gRPC does not ask was five times a way to stop
-//! the server.
+//! Bounds on clients hold over every front end, or a table says why not: a bound of REST that gRPC does not ask was five times a way to
+//! stop the server.
 
 use super::Rule;
 use crate::offence::Offence;

@@ -1,5 +1,5 @@
-//! Code that clients feed does not call itself without counting its depth: a value or a program that nests a hundred thousand levels ends the
-//! process, whatever its size.
+//! Code that clients feed does not call itself without counting its depth: a value or a program that nests a hundred thousand levels ends
+//! the process, whatever its size.
 
 use super::Rule;
 use crate::offence::Offence;
