@@ -1,8 +1,7 @@
 //! [`Action`]: what the scheduler asks its caller to write, as data. `bind` and `run` execute it.
 
 use crate::decide::{Choice, Refusal};
-use crate::devices::plan::DevicePlan;
-use crate::plugins::Deallocation;
+use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::pod::PodInfo;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record};

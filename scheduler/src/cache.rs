@@ -162,6 +162,12 @@ impl Cache {
         self.nodes.get(name).filter(|state| state.exists()).map(NodeState::info)
     }
 
+    /// The node of this name, and what plugins reserve for pods on it.
+    pub(crate) fn reservable(&mut self, name: &str) -> Option<(&NodeInfo, &mut Inventory)> {
+        let node = self.nodes.get(name).filter(|state| state.exists())?;
+        Some((node.info(), &mut self.inventory))
+    }
+
     /// Counts `pod` on `node` while its bind is in flight.
     ///
     /// # Panics

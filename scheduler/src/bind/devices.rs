@@ -3,8 +3,7 @@
 use super::{FinishedWrite, bound_revision};
 use crate::action::Binding;
 use crate::devices::claim::{Allocation, Claim, FINALIZER};
-use crate::devices::plan::DevicePlan;
-use crate::plugins::Deallocation;
+use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::pod::PodInfo;
 use crate::storage::Record;
 use k8s_openapi::api::resource::v1::ResourceClaim;

@@ -2,8 +2,8 @@
 //! many at a time, and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
 
 use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
+use crate::devices::plan::Deallocation;
 use crate::limits::WRITES_IN_FLIGHT;
-use crate::plugins::Deallocation;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
 use devices::bind_devices;

@@ -1,7 +1,8 @@
-//! [`DevicePlan`]: the writes to claims that a pod's bind needs with it.
+//! [`DevicePlan`]: the writes to claims that a pod's bind needs with it. [`Deallocation`]: the write that takes devices away.
 
 use super::claim::{Allocation, Claim};
 use crate::storage::Record;
+use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
 /// The writes to the claims of a pod.
@@ -18,4 +19,15 @@ impl DevicePlan {
     pub fn is_empty(&self) -> bool {
         self.allocate.is_empty() && self.reserve.is_empty()
     }
+}
+
+/// An allocated claim without users that keeps a pod away from all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deallocation {
+    /// Namespace and name of the claim.
+    pub claim: Key,
+    /// The uid of the claim.
+    pub uid: String,
+    /// The revision at which the claim has no users.
+    pub revision: Revision,
 }

@@ -3,6 +3,7 @@
 //! with [`Registry::with`](crate::plugins::Registry::with).
 
 mod refused;
+mod reservation;
 mod set;
 
 use crate::event::{ClusterEvent, EventSet};
@@ -13,7 +14,9 @@ use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
 use crate::score::Candidates;
 use crate::snapshot::Snapshot;
+use kstore_nondet::Rng;
 pub use refused::{Refused, Rejection};
+pub use reservation::{PostFilter, Refusals, Reservation, ReservationKind};
 pub use set::{PluginId, PluginSet};
 use std::borrow::Cow;
 
@@ -32,19 +35,22 @@ pub enum ExtensionPoint {
     Score,
     /// Once per attempt that has a node: the cache assumes the pod there.
     Reserve,
+    /// The writes before the bind, or together with it, for what was reserved.
+    PreBind,
     /// The writes of the binding.
     Bind,
 }
 
 impl ExtensionPoint {
     /// All points in the order of the cycle.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PreEnqueue,
         Self::PreFilter,
         Self::Filter,
         Self::PostFilter,
         Self::Score,
         Self::Reserve,
+        Self::PreBind,
         Self::Bind,
     ];
 
@@ -57,6 +63,7 @@ impl ExtensionPoint {
             Self::PostFilter => "PostFilter",
             Self::Score => "Score",
             Self::Reserve => "Reserve",
+            Self::PreBind => "PreBind",
             Self::Bind => "Bind",
         }
     }
@@ -176,6 +183,9 @@ pub trait Plugin: Send + Sync + 'static {
     /// The facts about the plugin.
     const ROW: &'static Row;
 
+    /// What [`reserve`](Self::reserve) reserves; `None` for a plugin without the method.
+    const RESERVES: Option<ReservationKind> = None;
+
     /// Whether the pod may enter the queue of ready pods. Otherwise it waits for an event that helps, without an attempt.
     fn admits_to_queue(&self, _pod: &PodInfo, _inventory: &Inventory) -> bool {
         true
@@ -202,6 +212,23 @@ pub trait Plugin: Send + Sync + 'static {
     /// no delays the pod for minutes, until the queue flushes the unschedulable pods.
     fn may_help(&self, _pod: &PodInfo, _event: &ClusterEvent<'_>) -> bool {
         true
+    }
+
+    /// Reserves what `pod` needs on `node`, to which the filters admitted it, besides the room there: `inventory` shows it as taken, so that
+    /// no other pod gets it. `random` makes the random numbers of the attempt. `None` if the pod needs nothing.
+    fn reserve(
+        &self,
+        _pod: &PodInfo,
+        _node: &NodeInfo,
+        _inventory: &mut Inventory,
+        _random: &dyn Fn() -> Rng,
+    ) -> Option<Reservation> {
+        None
+    }
+
+    /// What may be done so that `pod`, which no node fits, fits; once per attempt, besides preemption.
+    fn post_filter(&self, _pod: &PodInfo, _cluster: ClusterView<'_>, _refusals: Refusals<'_>) -> PostFilter {
+        PostFilter::default()
     }
 
     /// The unweighted score, 0 to 100, of each candidate for `pod`. `None` if the plugin skips the pod; it counts as zero for every node

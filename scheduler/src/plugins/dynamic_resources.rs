@@ -4,7 +4,7 @@
 use crate::devices::allocate::{AllocationFailure, ChosenDevice, allocate};
 use crate::devices::claim::{Allocation, Claim};
 use crate::devices::outcome::allocation;
-use crate::devices::plan::DevicePlan;
+use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::devices::{DeviceEvent, Devices};
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
 use crate::event::{ClusterEvent, EventKind, EventSet};
@@ -12,11 +12,15 @@ use crate::inventory::Inventory;
 use crate::limits::CLAIM_CONSUMERS;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
-use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Rejection, Row};
+use crate::plugin::{
+    ClusterView, ExtensionPoint, Plugin, PostFilter, PreFilter, Refusals, Refused, Rejection, Reservation,
+    ReservationKind, Row,
+};
 use crate::pod::{ClaimSource, PodInfo};
 use crate::snapshot::Snapshot;
 use crate::storage::Record;
-use kstore_informer::{Key, Revision};
+use kstore_informer::Key;
+use kstore_nondet::Rng;
 use std::sync::Arc;
 
 /// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim; the search for
@@ -42,6 +46,7 @@ impl Plugin for DynamicResources {
             ExtensionPoint::Filter,
             ExtensionPoint::PostFilter,
             ExtensionPoint::Reserve,
+            ExtensionPoint::PreBind,
         ],
         weight: 0,
         reasons: &[
@@ -51,6 +56,8 @@ impl Plugin for DynamicResources {
         ],
         events: EventSet::of(&[NodeAdded, NodeChanged, OwnChange, EventKind::Devices]),
     };
+
+    const RESERVES: Option<ReservationKind> = Some(ReservationKind::Devices);
 
     /// A pod whose resource claims do not exist waits for them.
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool {
@@ -67,6 +74,33 @@ impl Plugin for DynamicResources {
 
     fn check(&self, _pod: &PodInfo, claims: &DeviceClaims<'_>, node: &NodeState) -> Result<(), Refused> {
         claims.choose(node.info()).map(drop)
+    }
+
+    fn reserve(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        inventory: &mut Inventory,
+        random: &dyn Fn() -> Rng,
+    ) -> Option<Reservation> {
+        let claims = DeviceClaims::of(pod, &inventory.devices);
+        let claims = claims.expect("a pod that was admitted may have its claims")?;
+        let shares = random().fork("shares");
+        let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
+        inventory.devices.assume(&pod.uid, &plan);
+        (!plan.is_empty()).then_some(Reservation::Devices(plan))
+    }
+
+    /// The texts speak about pods without claims too.
+    fn post_filter(&self, pod: &PodInfo, cluster: ClusterView<'_>, refusals: Refusals<'_>) -> PostFilter {
+        let deallocation =
+            deallocation(pod, cluster.snapshot, &cluster.inventory.devices, refusals.rejections);
+        let text = match &deallocation {
+            Some(_) => "deallocation of ResourceClaim completed",
+            None if pod.device_claims.is_empty() || refusals.is_of_pod => "no new claims to deallocate",
+            None => "still not schedulable",
+        };
+        PostFilter { deallocation, text: Some(text) }
     }
 
     /// A new node helps, and so does a node with changed labels. So do free devices, changed classes and slices, and changes of the pod's
@@ -231,20 +265,9 @@ impl<'a> DeviceClaims<'a> {
     }
 }
 
-/// An allocated claim without users that keeps a pod away from all nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deallocation {
-    /// Namespace and name of the claim.
-    pub claim: Key,
-    /// The uid of the claim.
-    pub uid: String,
-    /// The revision at which the claim has no users.
-    pub revision: Revision,
-}
-
 /// The first claim of a refused pod that some node of `snapshot` cannot use and that only this pod may use: without its
 /// devices the pod may fit. `None` if there is no such claim.
-pub(crate) fn deallocation(
+fn deallocation(
     pod: &PodInfo,
     snapshot: &Snapshot,
     devices: &Devices,

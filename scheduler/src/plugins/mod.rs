@@ -1,4 +1,4 @@
-//! The in-tree plugins, a file each: its row, filter, hints and score. The list below is the only other place that names one. Its order is
+//! The in-tree plugins, a file each: its row, filter, hints, score and reservation. The list below is the only other place that names one. Its order is
 //! kube-scheduler's default order, in which filters run: the first refusal per node counts.
 
 mod dynamic_resources;
@@ -21,11 +21,8 @@ mod volume_zone;
 use crate::node_state::NodeState;
 use crate::plugin::{ActivePlugin, Adjustment, CheckNode, PluginSet, Refused};
 use crate::pod::PodInfo;
-pub use dynamic_resources::Deallocation;
-pub(crate) use dynamic_resources::{DeviceClaims, deallocation};
 pub(crate) use registry::RegisteredPlugin;
 pub use registry::{Registry, RegistryError};
-pub(crate) use volume_binding::plan as plan_volumes;
 
 /// Makes [`ActiveFilter`], which calls the listed plugins without virtual calls, and the list itself.
 macro_rules! in_tree {

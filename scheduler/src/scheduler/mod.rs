@@ -9,13 +9,12 @@ use crate::budgets::Budget;
 use crate::cache::Cache;
 use crate::change::Change;
 use crate::decide::{Choice, Outcome, Terms, decide};
-use crate::devices::plan::DevicePlan;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
-use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver};
-use crate::plugins::{DeviceClaims, Registry, plan_volumes};
+use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Reservation, ReservationKind};
+use crate::plugins::Registry;
 use crate::pod::{PodInfo, PodOwnership, Uid};
 use crate::preemption::evictions::Evictions;
 use crate::queue::{Queue, QueueDepths, QueuedPod};
@@ -226,7 +225,7 @@ impl Scheduler {
     /// otherwise like [`bind_failed`](Self::bind_failed).
     pub fn devices_refused(&mut self, binding: &Binding, error: &str, now: Timestamp) -> Option<Notice> {
         self.forget_devices(binding, now);
-        let message = format!("running PreBind plugin \"DynamicResources\": {error}");
+        let message = self.registry.pre_bind_error(ReservationKind::Devices, error);
         self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)
     }
 
@@ -273,7 +272,8 @@ impl Scheduler {
             Err(why) => {
                 self.forget_volumes(&wait, now);
                 self.forget_devices(&wait.binding, now);
-                let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
+                let why = format!("binding volumes: {why}");
+                let message = self.registry.pre_bind_error(ReservationKind::Volumes, &why);
                 self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
         }
@@ -379,8 +379,15 @@ impl Scheduler {
     fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         let since = queued.since;
-        let plan = self.volumes(&pod, &choice.node);
-        let devices = self.plan_devices(&queued, &choice.node);
+        let (mut plan, mut devices) = (None, None);
+        let seed = self.seed;
+        let node = self.cache.reservable(&choice.node).expect("a pod is admitted to a node that exists");
+        for reservation in self.registry.reserve(&pod, node, &|| random(seed, attempts, &pod.uid)) {
+            match reservation {
+                Reservation::Volumes(volumes) => plan = Some(volumes),
+                Reservation::Devices(claims) => devices = Some(Arc::new(claims)),
+            }
+        }
         let nominated = self.cache.nominations_mut().remove(&pod.uid);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
@@ -395,27 +402,8 @@ impl Scheduler {
         }
     }
 
-    /// The writes for the volumes of a pod that the filters admitted to the node; `None` if none are needed.
-    fn volumes(&self, pod: &PodInfo, node: &str) -> Option<VolumePlan> {
-        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
-        plan_volumes(pod, self.cache.storage(), node)
-    }
-
-    /// The writes to the resource claims of a pod that the filters admitted to the node; `None` if none are
-    /// needed. The cache assumes them.
-    fn plan_devices(&mut self, queued: &QueuedPod, node: &str) -> Option<Arc<DevicePlan>> {
-        let (pod, shares) = (&queued.pod, self.attempt(queued).fork("shares"));
-        let claims = DeviceClaims::of(pod, self.cache.devices());
-        let claims = claims.expect("a pod that was admitted may have its claims")?;
-        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
-        let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
-        self.cache.devices_mut().assume(&pod.uid, &plan);
-        (!plan.is_empty()).then(|| Arc::new(plan))
-    }
-
     fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan) -> VolumeWrites {
         let node = &binding.choice.node;
-        self.cache.storage_mut().assume(&binding.pod.uid, node, &plan);
         let writes = VolumeWrites {
             bind: plan.unwritten_bindings().cloned().collect(),
             provision: plan.unwritten_nodes(node).cloned().collect(),
@@ -433,8 +421,13 @@ impl Scheduler {
 
     /// The random numbers of the pod's attempt.
     fn attempt(&self, queued: &QueuedPod) -> Rng {
-        Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts))).fork(&queued.pod.uid)
+        random(self.seed, queued.attempts, &queued.pod.uid)
     }
+}
+
+/// The random numbers of a pod's attempt.
+fn random(seed: u64, attempts: u32, uid: &Uid) -> Rng {
+    Rng::seeded(seed.wrapping_add(u64::from(attempts))).fork(uid)
 }
 
 mod preempt;

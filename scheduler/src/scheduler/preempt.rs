@@ -6,8 +6,7 @@ use crate::change::Change;
 use crate::decide::Refusal;
 use crate::event::ClusterEvent;
 use crate::explain;
-use crate::plugin::{ClusterView, ExtensionPoint, PointObserver};
-use crate::plugins::{Deallocation, deallocation};
+use crate::plugin::{ClusterView, ExtensionPoint, PointObserver, PostFilter, Refusals};
 use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, Preemption};
 use crate::queue::QueuedPod;
@@ -67,22 +66,16 @@ impl Scheduler {
     ) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let deallocation = self.deallocation(&pod, &refusal);
-        // The texts of the plugin DynamicResources, which speaks about pods without claims too.
-        let devices = match &deallocation {
-            Some(_) => "deallocation of ResourceClaim completed",
-            None if pod.device_claims.is_empty() || refusal.contradiction.is_some() => {
-                "no new claims to deallocate"
-            }
-            None => "still not schedulable",
-        };
-        let message = explain::message(&refusal, Some(devices), preemption);
+        let PostFilter { deallocation, text } = self.post_filter(&pod, &refusal);
+        let message = explain::message(&refusal, text, preemption);
         Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
     }
 
-    /// The claim to deallocate, so that the pod may fit.
-    fn deallocation(&self, pod: &PodInfo, refusal: &Refusal) -> Option<Deallocation> {
-        deallocation(pod, &self.snapshot, self.cache.devices(), &refusal.rejections)
+    /// What plugins do so that the pod may fit, besides preemption.
+    fn post_filter(&self, pod: &PodInfo, refusal: &Refusal) -> PostFilter {
+        let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
+        let is_of_pod = refusal.contradiction.is_some();
+        self.registry.post_filter(pod, cluster, Refusals { rejections: &refusal.rejections, is_of_pod })
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose
@@ -103,7 +96,7 @@ impl Scheduler {
             true => self.queue.give_back_held(queued, by, now),
             false => self.queue.give_back_refused(queued, by, now),
         }
-        let deallocation = self.deallocation(&pod, &refusal);
+        let deallocation = self.post_filter(&pod, &refusal).deallocation;
         let failure = SchedulingFailure::Unfit(refusal);
         let nomination = NominationChange::Set(Arc::clone(&node));
         let notice = Notice { pod, failure, message, cause, deallocation, nomination };

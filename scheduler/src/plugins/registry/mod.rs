@@ -3,9 +3,14 @@
 use super::ActiveFilter;
 use crate::event::{ClusterEvent, EventKind};
 use crate::inventory::Inventory;
-use crate::plugin::{ActivePlugin, ClusterView, ExtensionPoint, Plugin, PluginId, PluginSet, PreFilter, Row};
+use crate::node::NodeInfo;
+use crate::plugin::{
+    ActivePlugin, ClusterView, ExtensionPoint, Plugin, PluginId, PluginSet, PostFilter, PreFilter, Refusals,
+    Reservation, ReservationKind, Row,
+};
 use crate::pod::PodInfo;
 use crate::score::Candidates;
+use kstore_nondet::Rng;
 use std::sync::Arc;
 
 /// The number of reasons that a row can have: a refusal has a bit for each.
@@ -19,6 +24,15 @@ pub(crate) trait RegisteredPlugin: Send + Sync {
     -> PreFilter<'a, ActiveFilter<'a>>;
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool;
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>>;
+    fn reserves(&self) -> Option<ReservationKind>;
+    fn reserve(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        inventory: &mut Inventory,
+        random: &dyn Fn() -> Rng,
+    ) -> Option<Reservation>;
+    fn post_filter(&self, pod: &PodInfo, cluster: ClusterView<'_>, refusals: Refusals<'_>) -> PostFilter;
 }
 
 /// A plugin with the way in which its filter becomes an [`ActiveFilter`].
@@ -61,6 +75,24 @@ impl<P: Plugin> RegisteredPlugin for Registered<P> {
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
         self.plugin.scores(pod, candidates)
     }
+
+    fn reserves(&self) -> Option<ReservationKind> {
+        P::RESERVES
+    }
+
+    fn reserve(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        inventory: &mut Inventory,
+        random: &dyn Fn() -> Rng,
+    ) -> Option<Reservation> {
+        self.plugin.reserve(pod, node, inventory, random)
+    }
+
+    fn post_filter(&self, pod: &PodInfo, cluster: ClusterView<'_>, refusals: Refusals<'_>) -> PostFilter {
+        self.plugin.post_filter(pod, cluster, refusals)
+    }
 }
 
 /// Why a plugin cannot be added to a registry.
@@ -101,6 +133,8 @@ pub struct Registry {
     pre_enqueue: PluginSet,
     filters: PluginSet,
     scorers: PluginSet,
+    reservers: PluginSet,
+    post_filters: PluginSet,
     /// The plugins whose refusals an event may turn, by kind of the event.
     helped: [PluginSet; EventKind::ALL.len()],
 }
@@ -125,6 +159,8 @@ impl Registry {
             pre_enqueue: PluginSet::default(),
             filters: PluginSet::default(),
             scorers: PluginSet::default(),
+            reservers: PluginSet::default(),
+            post_filters: PluginSet::default(),
             helped: Default::default(),
         };
         for plugin in super::in_tree() {
@@ -158,7 +194,9 @@ impl Registry {
         for (point, set) in [
             (ExtensionPoint::PreEnqueue, &mut self.pre_enqueue),
             (ExtensionPoint::Filter, &mut self.filters),
+            (ExtensionPoint::PostFilter, &mut self.post_filters),
             (ExtensionPoint::Score, &mut self.scorers),
+            (ExtensionPoint::Reserve, &mut self.reservers),
         ] {
             if row.extends(point) {
                 set.insert(id);
@@ -200,6 +238,39 @@ impl Registry {
     /// The plugins with a score, in the order in which scores are added.
     pub fn scorers(&self) -> PluginSet {
         self.scorers
+    }
+
+    /// What the plugins reserve for `pod` on `node`.
+    pub(crate) fn reserve<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        (node, inventory): (&'a NodeInfo, &'a mut Inventory),
+        random: &'a dyn Fn() -> Rng,
+    ) -> impl Iterator<Item = Reservation> {
+        self.reservers.iter().filter_map(move |id| self.get(id).reserve(pod, node, inventory, random))
+    }
+
+    /// What plugins do for `pod`, which no node fits.
+    pub(crate) fn post_filter(
+        &self,
+        pod: &PodInfo,
+        cluster: ClusterView<'_>,
+        refusals: Refusals<'_>,
+    ) -> PostFilter {
+        self.post_filters.iter().fold(PostFilter::default(), |done, id| {
+            let more = self.get(id).post_filter(pod, cluster, refusals);
+            PostFilter {
+                deallocation: done.deallocation.or(more.deallocation),
+                text: done.text.or(more.text),
+            }
+        })
+    }
+
+    /// The error of a pod whose reservation could not be written, in kube-scheduler's words.
+    pub(crate) fn pre_bind_error(&self, kind: ReservationKind, why: &str) -> String {
+        let writer = self.plugins.iter().rfind(|plugin| plugin.reserves() == Some(kind));
+        let name = writer.map_or("", |plugin| plugin.row().name);
+        format!("running PreBind plugin \"{name}\": {why}")
     }
 
     /// The first plugin that keeps the pod out of the queue of ready pods.

@@ -36,6 +36,20 @@ fn rows_have_distinct_names_reasons_for_filters_and_weights_for_scores() {
     }
 }
 
+#[test]
+fn plugins_that_reserve_write_before_the_bind_under_their_names() {
+    let registry = Registry::in_tree();
+    for plugin in &registry.plugins {
+        let (row, reserves) = (plugin.row(), plugin.reserves());
+        assert_eq!(row.extends(ExtensionPoint::Reserve), reserves.is_some(), "{}", row.name);
+        assert_eq!(row.extends(ExtensionPoint::PreBind), reserves.is_some(), "{}", row.name);
+        if let Some(kind) = reserves {
+            let text = format!("running PreBind plugin \"{}\": no", row.name);
+            assert_eq!(registry.pre_bind_error(kind, "no"), text);
+        }
+    }
+}
+
 /// kube-scheduler's default plugins in its order, as far as they have a filter or a score.
 const DEFAULT_ORDER: [&str; 15] = [
     "NodeUnschedulable",

@@ -4,13 +4,17 @@
 
 use crate::event::EventKind::{NodeAdded, NodeChanged};
 use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
-use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
+use crate::plugin::{
+    ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Reservation, ReservationKind, Row,
+};
 use crate::pod::PodInfo;
 use crate::storage::claim::{Claim, VolumeRequest};
 use crate::storage::volume::{Volume, VolumePhase};
 use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
+use kstore_nondet::Rng;
 use std::sync::Arc;
 
 /// The reason for every node while a claim waits for a volume that does not depend on the node.
@@ -30,7 +34,12 @@ impl Plugin for VolumeBinding {
 
     const ROW: &'static Row = &Row {
         name: "VolumeBinding",
-        points: &[ExtensionPoint::PreFilter, ExtensionPoint::Filter, ExtensionPoint::Reserve],
+        points: &[
+            ExtensionPoint::PreFilter,
+            ExtensionPoint::Filter,
+            ExtensionPoint::Reserve,
+            ExtensionPoint::PreBind,
+        ],
         weight: 0,
         reasons: &[
             "node(s) didn't match PersistentVolume's node affinity",
@@ -40,6 +49,8 @@ impl Plugin for VolumeBinding {
         ],
         events: EventSet::of(&[NodeAdded, NodeChanged, EventKind::Storage]),
     };
+
+    const RESERVES: Option<ReservationKind> = Some(ReservationKind::Volumes);
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, ClaimVolumes<'a>> {
         if pod.claims().is_empty() {
@@ -55,6 +66,18 @@ impl Plugin for VolumeBinding {
         claims.plan(node.info()).map(drop)
     }
 
+    fn reserve(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        inventory: &mut Inventory,
+        _: &dyn Fn() -> Rng,
+    ) -> Option<Reservation> {
+        let plan = plan(pod, &inventory.storage, node)?;
+        inventory.storage.assume(&pod.uid, &node.name, &plan);
+        Some(Reservation::Volumes(plan))
+    }
+
     /// A new node helps, and so does a node with changed labels. So do changes of the pod's claims, their classes and bound volumes, and of
     /// volumes and capacity of their classes.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
@@ -68,7 +91,7 @@ impl Plugin for VolumeBinding {
 }
 
 /// The writes for the claims of a pod if it is bound to `node`, which the filters admitted; `None` if there are none.
-pub(crate) fn plan(pod: &PodInfo, storage: &Storage, node: &NodeInfo) -> Option<VolumePlan> {
+fn plan(pod: &PodInfo, storage: &Storage, node: &NodeInfo) -> Option<VolumePlan> {
     if pod.claims().is_empty() {
         return None;
     }
