@@ -12,6 +12,9 @@ fn main() -> ExitCode {
     if let Some(code) = kstore_server::dropin::run(std::env::args_os()) {
         return code;
     }
+    if let Some(code) = kstore_server::helper(std::env::args_os()) {
+        return code;
+    }
     match kstore_server::Cli::try_parse() {
         Ok(cli) => kstore_server::main(cli),
         Err(error) => kstore_server::refuse(&error, std::env::args_os().nth(1)),
