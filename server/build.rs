@@ -16,26 +16,16 @@ fn main() {
     let asked = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     if is_release && asked("DEBUG", "false") && asked("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
-        let is_static = std::env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|all| all.contains("crt-static"));
-        if asked("CARGO_CFG_TARGET_ENV", "gnu") && asked("CARGO_CFG_TARGET_ARCH", "x86_64") && !is_static {
-            layout().iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
+        if links_with_lld() {
+            println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
         }
     }
 }
 
-/// Arguments of the linker that make a program for x86-64 smaller and quicker to start.
-///
-/// The program has a fixed address, like those of Go and so those of Kubernetes and etcd: one with any address has 98,000 pointers in 1.4 MB
-/// of tables that each start, and each process of `run`, writes before anything else. Functions with equal code are kept once, if the
-/// linker is LLVM's, as rustc's own is; GNU's has no such option. RUSTFLAGS with a `relocation-model` or about the linker take precedence.
-fn layout() -> Vec<&'static str> {
+/// Whether rustc links with the linker that it brings, LLVM's, and nobody chose another one: it keeps functions with equal code once; GNU's
+/// has no such option.
+fn links_with_lld() -> bool {
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    let address = (!flags.contains("relocation-model")).then_some("-no-pie");
-    address.into_iter().chain(links_with_lld(&flags).then_some("-Wl,--icf=all")).collect()
-}
-
-/// Whether rustc links with the linker that it brings, and nobody chose another one.
-fn links_with_lld(flags: &str) -> bool {
     let is_chosen = std::env::var_os("RUSTC_LINKER").is_some() || flags.contains("link");
     let Some(rustc) = std::env::var_os("RUSTC").filter(|_| !is_chosen) else { return false };
     let Some(target) = std::env::var_os("TARGET") else { return false };
