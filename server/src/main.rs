@@ -1,6 +1,5 @@
 //! The binary `kstore-server`: parses the command line and calls the library.
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Allocator that returns memory to the system after a busy time: see "Memory" in ARCHITECTURE.md.

@@ -244,9 +244,18 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version", "watched_object"],
+            &["telemetry", "version", "watched_object"],
             &["args"],
-            &["data_dir", "files", "hostname", "memory_file", "open_files", "runtime", "socket_file"],
+            &[
+                "data_dir",
+                "files",
+                "flags",
+                "hostname",
+                "memory_file",
+                "open_files",
+                "runtime",
+                "socket_file",
+            ],
             &["load_report", "phase", "pki", "ready", "salvage", "shutdown", "signing", "token_signer"],
             &["basic_auth", "clients", "kubeconfig", "listen", "pages", "stop", "store_cmd", "tls"],
             &["access", "election", "encryption", "external", "metrics_server", "retention"],
