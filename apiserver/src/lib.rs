@@ -40,7 +40,6 @@ pub mod grpc;
 mod identity;
 pub mod kinds;
 pub mod limits;
-pub mod listed_certificate;
 mod load_progress;
 pub mod lookup;
 mod memory_shares;
