@@ -17,6 +17,7 @@ mod module_comment;
 mod module_files;
 mod module_floors;
 mod plural_alone;
+mod program_in_library;
 mod property_cases;
 mod property_files;
 mod property_tests;
@@ -48,7 +49,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 32] = [
+pub(crate) const ALL: [Rule; 33] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -57,6 +58,7 @@ pub(crate) const ALL: [Rule; 32] = [
     pure_decisions::RULE,
     kind_rules::RULE,
     plural_alone::RULE,
+    program_in_library::RULE,
     recursion_depth::RULE,
     bounded_output::RULE,
     yielding_loops::RULE,
