@@ -1,4 +1,4 @@
-//! The bounded queue of requests before the evaluating thread, which sleeps while it is empty.
+//! The bounded queue of requests before the writer thread, which sleeps while it is empty.
 
 use crate::Limits;
 use crate::runtime::request::{Rejection, Request, Response};
