@@ -126,7 +126,7 @@ fn endpoint(
     ip: &str,
     zones: &BTreeMap<String, String>,
 ) -> Endpoint {
-    let (serving, terminating) = (pod.ready(), pod.metadata.deleting());
+    let (serving, terminating) = (pod.ready(), pod.metadata.is_deleting());
     let node = &pod.spec.node_name;
     Endpoint {
         addresses: vec![ip.to_owned()],
