@@ -69,7 +69,7 @@ impl Env {
     }
 }
 
-/// Builds an [`Env`].
+/// Declarations of an [`Env`] under construction: variables, types, functions and libraries.
 #[derive(Clone)]
 pub struct EnvBuilder {
     declarations: Declarations,

@@ -167,7 +167,7 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 
     fn demand(&self, revision: Revision) {
-        self.demand.raise(wire(revision));
+        self.demand.demand(wire(revision));
     }
 }
 

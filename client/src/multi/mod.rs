@@ -86,7 +86,8 @@ impl MultiSource {
         self.part(self.client.api::<K>().project(params, decode))
     }
 
-    /// A part with the objects of `source`. This client's user, not that of the source, watches them.
+    /// A source for one informer on this shared stream, with the selectors of `source`. It watches as this client's user,
+    /// not as that of the source.
     pub fn part<T: Object>(&self, source: Source<T>) -> SourcePart<T> {
         SourcePart::new(self.client.clone(), self.shared.clone(), source)
     }

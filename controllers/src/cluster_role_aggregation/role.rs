@@ -42,7 +42,7 @@ impl Role {
         Ok(Self { name, labels, aggregation_rule, uid, revision, rules })
     }
 
-    /// The rules, decoded.
+    /// The role's rules.
     pub(super) fn rules(&self) -> Vec<PolicyRule> {
         serde_json::from_str(&self.rules).expect("written from rules by `decode`")
     }

@@ -53,7 +53,7 @@ pub(crate) fn families(spec: &ServiceSpec) -> Vec<Family> {
     }
 }
 
-/// The endpoints of one family. `zones` maps nodes to zones.
+/// Endpoints of a service's pods in one IP family, grouped by ports. `zones` maps nodes to zones.
 pub(crate) fn groups(
     service: &Service,
     family: &str,

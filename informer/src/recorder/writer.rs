@@ -90,7 +90,7 @@ impl<S: EventSink> Writer<S> {
             tokio::select! {
                 biased;
                 Some((name, outcome)) = self.under_way.next(), if !self.under_way.is_empty() => {
-                    self.settle(&name, outcome);
+                    self.record_outcome(&name, outcome);
                 }
                 () = sleep_until(self.report.unwrap_or_else(Instant::now)), if self.report.is_some() => {
                     self.log_dropped();
@@ -155,7 +155,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    fn settle(&mut self, name: &str, outcome: Result<(), SinkError>) {
+    fn record_outcome(&mut self, name: &str, outcome: Result<(), SinkError>) {
         if let Err(error) = &outcome {
             tracing::debug!(event = name, %error, "event not written");
         }
