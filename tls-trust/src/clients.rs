@@ -1,5 +1,5 @@
-//! The verifier of client certificates that are themselves in the list of authorities, such as a self-signed one given as `--client-ca-file`. Go's library accepts these whether or not they may sign;
-//! rustls accepts none that may sign.
+//! The verifier of client certificates that are themselves in the list of authorities, such as a self-signed one given
+//! as `--client-ca-file`. Go's library accepts these whether or not they may sign; rustls accepts none that may sign.
 
 use crate::listed::{Purpose, verify_listed};
 use crate::{ListError, ListFault, anchors, signature_checks_of};

@@ -3,7 +3,7 @@
 
 use super::client_verifier;
 use crate::files::unusable;
-use kstore_apiserver::reloaded::Reloaded;
+use kstore_access::reloaded::Reloaded;
 use kstore_tls_trust::signature_checks_of;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};

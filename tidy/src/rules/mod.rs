@@ -16,6 +16,7 @@ mod kind_rules;
 mod module_comment;
 mod module_files;
 mod module_floors;
+mod object_members;
 mod one_metadata;
 mod plural_alone;
 mod program_in_library;
@@ -50,7 +51,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 34] = [
+pub(crate) const ALL: [Rule; 35] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -59,6 +60,7 @@ pub(crate) const ALL: [Rule; 34] = [
     pure_decisions::RULE,
     kind_rules::RULE,
     plural_alone::RULE,
+    object_members::RULE,
     one_metadata::RULE,
     program_in_library::RULE,
     recursion_depth::RULE,
