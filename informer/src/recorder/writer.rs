@@ -126,7 +126,7 @@ impl<S: EventSink> Writer<S> {
 
     fn end(&mut self) {
         self.ending = true;
-        self.outbox.hurry(Instant::now());
+        self.outbox.stop_pacing(Instant::now());
     }
 
     fn take_in(&mut self, message: RecorderMessage) {
@@ -141,7 +141,7 @@ impl<S: EventSink> Writer<S> {
                 }
             },
             RecorderMessage::Flush(done) => {
-                self.outbox.hurry(now);
+                self.outbox.stop_pacing(now);
                 self.flushes.push(done);
             }
         }
@@ -170,7 +170,7 @@ impl<S: EventSink> Writer<S> {
     fn answer_flushes(&mut self) {
         if self.outbox.len() == 0 && !self.flushes.is_empty() {
             if !self.ending {
-                self.outbox.calm();
+                self.outbox.resume_pacing();
             }
             for done in self.flushes.drain(..) {
                 // The caller may have timed out.
