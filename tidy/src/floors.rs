@@ -48,7 +48,6 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &[
                 "fence",
-                "listed_certificate",
                 "persistent_map",
                 "selectors",
                 "service_ranges",
@@ -175,7 +174,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "client",
         floors: &[
-            &["error", "gvr", "limits", "object_parts", "params"],
+            &["error", "gvr", "limits", "object_parts", "params", "projected_meta"],
             &["client", "custom", "kubeconfig"],
             &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
             &["grpc"],
@@ -252,6 +251,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "flags",
                 "hostname",
                 "memory_file",
+                "no_space",
                 "open_files",
                 "runtime",
                 "socket_file",

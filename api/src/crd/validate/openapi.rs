@@ -37,7 +37,7 @@ fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: NodePosi
     if !schema.is_object() || errors.is_full() {
         return;
     }
-    words(errors, path, schema, place, options);
+    check_keywords(errors, path, schema, place, options);
     if schema["uniqueItems"] == true {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(&path.child("uniqueItems"), detail);
@@ -52,7 +52,7 @@ fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: NodePosi
 }
 
 /// Reports unsupported keywords.
-fn words(
+fn check_keywords(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schema: &Value,
