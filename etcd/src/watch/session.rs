@@ -84,9 +84,9 @@ impl Session {
             if let Some(status) = self.ended.take() {
                 return Err(status);
             }
-            self.turn().await;
+            self.process_next().await;
         }
-        while self.wants_more() && self.turn().now_or_never().is_some() {}
+        while self.wants_more() && self.process_next().now_or_never().is_some() {}
         Ok(std::mem::take(&mut self.out).into())
     }
 
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Waits for one event and handles it. Cancel safe while it waits.
-    async fn turn(&mut self) {
+    async fn process_next(&mut self) {
         tokio::select! {
             biased;
             () = self.node.stop.cancelled() => self.ended = Some(error::STOPPED.into()),
@@ -239,7 +239,7 @@ impl Session {
                 self.events(id, &revisions, last, self.node.store.revision());
             }
             SubscriptionStep::Live(revisions, last) => self.events(id, &revisions, last, last),
-            SubscriptionStep::CaughtUp(revision) => self.level(id, revision),
+            SubscriptionStep::CaughtUp(revision) => self.mark_caught_up(id, revision),
             SubscriptionStep::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
             SubscriptionStep::End(Some(error)) => self.lost(id, error),
         }
@@ -261,7 +261,7 @@ impl Session {
         batch.write(watch.fragment, &mut self.out);
     }
 
-    fn level(&mut self, id: i64, revision: Revision) {
+    fn mark_caught_up(&mut self, id: i64, revision: Revision) {
         self.progress.answered(id, revision);
         if let Some(watch) = self.watches.get_mut(&id)
             && std::mem::take(&mut watch.due)

@@ -165,7 +165,7 @@ impl Queue {
     /// progress refers to watched revisions only.
     pub(crate) fn caught_up_to(&self, delivered: Revision, start: Revision) -> Option<Revision> {
         let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
-        live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
+        live.then_some(delivered.max(self.reached)).filter(|revision| *revision >= start)
     }
 }
 

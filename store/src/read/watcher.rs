@@ -131,9 +131,9 @@ impl Watcher {
                 }
                 DeliveryMode::Live(_) => {
                     let level = queue.caught_up_to(delivered, self.registration.request.start);
-                    let Some(level) =
-                        level.filter(|level| queue.progress_requested.is_some_and(|asked| asked <= *level))
-                    else {
+                    let Some(level) = level.filter(|level| {
+                        queue.progress_requested.is_some_and(|requested| requested <= *level)
+                    }) else {
                         return PollResult::Nothing;
                     };
                     queue.progress_requested = None;

@@ -11,8 +11,8 @@ use kstore_nondet::Rng;
 use std::io;
 use std::sync::Arc;
 
-/// Size of a sync note, which is a group without records.
-const NOTE_BYTES: u64 = group_len(0) as u64;
+/// Size of a sync marker, which is a group without records.
+const MARKER_BYTES: u64 = group_len(0) as u64;
 
 /// The log's appender: writes groups to the newest segment. One thread owns it at a time.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Wal {
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
         let fresh_bytes = limits.first_segment_bytes;
-        let (file, size) = segments.make(&header, &tail, (position.offset + NOTE_BYTES, fresh_bytes))?;
+        let (file, size) = segments.make(&header, &tail, (position.offset + MARKER_BYTES, fresh_bytes))?;
         let written_seq = replayed.last_seq;
         let synced_seq = written_seq;
         Ok(Self {
@@ -83,8 +83,8 @@ impl Wal {
         let _span = tracing::debug_span!("wal", commits = commits.len()).entered();
         let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
         self.make_group(commits.len(), encode);
-        // Space for a sync note must remain.
-        if self.position.offset + self.buffer.len() as u64 + NOTE_BYTES > self.size {
+        // Space for a sync marker must remain.
+        if self.position.offset + self.buffer.len() as u64 + MARKER_BYTES > self.size {
             self.rotate(self.buffer.len())?;
             self.make_group(commits.len(), encode);
         }
@@ -116,16 +116,16 @@ impl Wal {
     }
 
     /// Whether the log contains records that no group confirms as durable.
-    pub(crate) fn needs_sync_note(&self) -> bool {
+    pub(crate) fn needs_sync_marker(&self) -> bool {
         self.noted_seq < self.written_seq
     }
 
-    /// Syncs unsynced records and writes a durable sync note, so that the next start need not rewrite the last group.
-    pub(crate) fn write_sync_note(&mut self) -> io::Result<()> {
+    /// Syncs unsynced records and writes a durable sync marker, so that the next start need not rewrite the last group.
+    pub(crate) fn write_sync_marker(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
         }
-        if self.needs_sync_note() {
+        if self.needs_sync_marker() {
             self.make_group(0, |_| ());
             self.write_group()?;
             self.file.sync()?;
@@ -154,7 +154,7 @@ impl Wal {
         }
         let epoch = self.rng.next_u64();
         let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
-        let least = (SEGMENT_HEADER + group) as u64 + NOTE_BYTES;
+        let least = (SEGMENT_HEADER + group) as u64 + MARKER_BYTES;
         (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
         self.noted_seq = self.written_seq;
         self.position = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };

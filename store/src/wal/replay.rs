@@ -87,7 +87,7 @@ struct ReplayState<'a> {
     /// Sequence number of the next record; zero before the first segment.
     next_seq: u64,
     chain: u32,
-    /// The group with the last confirmed record, followed by later groups and sync notes.
+    /// The group with the last confirmed record, followed by later groups and sync markers.
     groups: VecDeque<UnconfirmedGroup>,
     synced: u64,
     bytes: u64,
@@ -184,7 +184,7 @@ impl ReplayState<'_> {
         Ok(())
     }
 
-    /// Marks everything up to `seq` as confirmed. Sync notes after it may be unconfirmed.
+    /// Marks everything up to `seq` as confirmed. Sync markers after it may be unconfirmed.
     fn confirm(&mut self, seq: u64) {
         self.synced = self.synced.max(seq);
         let last = self.groups.iter().rev().map(|group| group.last_seq).find(|last| *last <= self.synced);
