@@ -72,11 +72,11 @@ impl Status {
     /// Whether the server refused a streaming list because it does not support it: an old server, or one with
     /// the feature disabled, rejects its parameters.
     pub(super) fn refuses_streaming(&self) -> bool {
-        let told =
+        let as_status =
             ["sendInitialEvents", "resourceVersionMatch"].iter().any(|field| self.message.contains(field));
         match self.code {
             422 => true,
-            400 | 403 | 405 => told,
+            400 | 403 | 405 => as_status,
             _ => false,
         }
     }

@@ -160,7 +160,7 @@ impl Outbox {
     }
 
     /// Turns pacing off and makes all entries due now.
-    pub(super) fn hurry(&mut self, now: Instant) {
+    pub(super) fn expedite(&mut self, now: Instant) {
         self.urgent = true;
         self.due = std::mem::take(&mut self.due).into_iter().map(|(_, name)| (now, name)).collect();
     }

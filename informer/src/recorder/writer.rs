@@ -126,7 +126,7 @@ impl<S: EventSink> Writer<S> {
 
     fn end(&mut self) {
         self.ending = true;
-        self.outbox.hurry(Instant::now());
+        self.outbox.expedite(Instant::now());
     }
 
     fn take_in(&mut self, message: RecorderMessage) {
@@ -141,7 +141,7 @@ impl<S: EventSink> Writer<S> {
                 }
             },
             RecorderMessage::Flush(done) => {
-                self.outbox.hurry(now);
+                self.outbox.expedite(now);
                 self.flushes.push(done);
             }
         }

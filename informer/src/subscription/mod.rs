@@ -82,7 +82,7 @@ impl<T: Object> Subscription<T> {
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
         let shared = self.informer.shared().clone();
         loop {
-            let rung = shared.bell.notified();
+            let changed = shared.changed.notified();
             let (deltas, closed) = self.take();
             if !deltas.is_empty() {
                 return Some(deltas);
@@ -91,12 +91,12 @@ impl<T: Object> Subscription<T> {
                 return None;
             }
             let Some(resync) = self.resync.as_ref().map(|resync| resync.next) else {
-                rung.await;
+                changed.await;
                 continue;
             };
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = changed => {}
                 () = sleep_until(resync) => {}
             }
         }
@@ -213,8 +213,8 @@ fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
 
 /// Adds a resync delta for each object of the view that `deltas` does not contain.
 fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
-    let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
-    deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));
+    let delivered: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
+    deltas.extend(view.iter().filter(|o| !delivered.contains(&o.key())).cloned().map(Delta::Resync));
 }
 
 /// A handle to wait for one subscriber's sync. Clones wait for the same event.
