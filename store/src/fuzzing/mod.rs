@@ -129,15 +129,7 @@ fn write_log(disk: &SimDisk, decisions: &mut Decisions<'_>) -> (Vec<Written>, us
 }
 
 fn commit(seq: u64, note: Vec<u8>) -> Commit {
-    Commit {
-        seq,
-        revision: Revision(1),
-        events: Arc::new([]),
-        note: Some(note.into()),
-        leases: Vec::new(),
-        compacted: None,
-        alarms: None,
-    }
+    Commit { seq, revision: Revision(1), note: Some(note.into()), ..Commit::default() }
 }
 
 fn damage(disk: &SimDisk, decisions: &mut Decisions<'_>) {
