@@ -358,7 +358,8 @@ mod tests {
     #[tokio::test]
     async fn watches_of_all_streams_are_bounded() {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
-        let node = Node::new(store, MemberName { name: "here", url: "http://here" }, CancellationToken::new());
+        let node =
+            Node::new(store, MemberName { name: "here", url: "http://here" }, CancellationToken::new());
         let others = node.watches.clone().try_acquire_many_owned(WATCHES as u32 - 1).unwrap();
         let open = || {
             let create = WatchCreateRequest { key: "k".into(), ..Default::default() };
