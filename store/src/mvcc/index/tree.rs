@@ -162,10 +162,10 @@ impl Node {
     pub(super) fn sum(&self) -> SubtreeSum {
         match self {
             Self::Leaf(leaf) => {
-                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::merge)
             }
             Self::Inner(children) => {
-                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::merge)
             }
         }
     }
