@@ -44,7 +44,6 @@ mod service_accounts;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod trimmed;
 mod tunnel;
 mod typed;
 

@@ -164,8 +164,8 @@ impl<T: Object> Shared<T> {
 
     pub(crate) fn stop(&self) {
         *self.status.lock() = Status::Stopped;
-        let held = self.waiters.lock().stop();
-        drop(held);
+        let guard = self.waiters.lock().stop();
+        drop(guard);
         self.hub.lock().closed = true;
         self.changed.notify_waiters();
     }
@@ -219,13 +219,13 @@ impl<T: Object> Shared<T> {
         receiver.await.map_err(|_| Stopped)
     }
 
-    pub(crate) fn hold_until(&self, revision: Revision, held: impl Any + Send) {
+    pub(crate) fn hold_until(&self, revision: Revision, guard: impl Any + Send) {
         let mut waiters = self.waiters.lock();
         if waiters.is_stopped() || self.has(revision) && waiters.is_synced() {
             drop(waiters);
-            drop(held);
+            drop(guard);
         } else {
-            waiters.hold(revision, Box::new(held));
+            waiters.hold(revision, Box::new(guard));
             drop(waiters);
             (self.demand)(revision);
         }

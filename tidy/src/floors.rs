@@ -46,14 +46,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "registry",
         floors: &[
-            &[
-                "fence",
-                "persistent_map",
-                "selectors",
-                "service_ranges",
-                "undecided",
-                "user",
-            ],
+            &["fence", "persistent_map", "selectors", "service_ranges", "undecided", "user"],
             &["entry"],
             &["kinds"],
             &["cache"],
@@ -174,7 +167,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "client",
         floors: &[
-            &["error", "gvr", "limits", "object_parts", "params", "projected_meta", "trimmed"],
+            &["error", "gvr", "limits", "object_parts", "params", "projected_meta"],
             &["client", "custom", "kubeconfig"],
             &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
             &["grpc"],
@@ -243,11 +236,12 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version", "watched_object"],
+            &["telemetry", "version", "watched_object"],
             &["args"],
             &[
                 "data_dir",
                 "files",
+                "flags",
                 "hostname",
                 "memory_file",
                 "no_space",

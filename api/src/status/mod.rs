@@ -528,8 +528,8 @@ impl Status {
     }
 
     /// 504: the requested revision does not exist yet.
-    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
-        Self::timeout(&format!("Too large resource version: {asked}, current: {current}"), 1)
+    pub fn too_large_resource_version(requested: u64, current: u64) -> Self {
+        Self::timeout(&format!("Too large resource version: {requested}, current: {current}"), 1)
             .cause("ResourceVersionTooLarge", "Too large resource version")
     }
 }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub(super) fn add(d: &mut Declarations) {
     method(d, "charAt", "string_char_at_int", vec![Str, Int], Str, char_at);
     for (name, id, last) in [("indexOf", "index_of", false), ("lastIndexOf", "last_index_of", true)] {
-        let find = move |args: &[Val<'_>]| place(args, last);
+        let find = move |args: &[Val<'_>]| index_of(args, last);
         let short = Overload::method(&format!("string_{id}_string"), [Str, Str], Int, move |args| {
             find(args).map(Val::Int)
         });
@@ -99,7 +99,7 @@ fn char_at<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 }
 
 /// The index of a substring in characters; -1 if the string lacks it.
-fn place(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
+fn index_of(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
     let (whole, part) = (string(args, 0)?, string(args, 1)?);
     let length = whole.chars().count() as i64;
     let offset = match args.get(2) {

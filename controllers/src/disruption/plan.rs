@@ -180,8 +180,8 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let mut all = budget.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
-    let place = all.iter().position(|c| c.type_ == DISRUPTION_ALLOWED);
-    let since = place.map(|at| &all[at]).filter(|c| c.status == status);
+    let position = all.iter().position(|c| c.type_ == DISRUPTION_ALLOWED);
+    let since = position.map(|at| &all[at]).filter(|c| c.status == status);
     let condition = Condition {
         type_: DISRUPTION_ALLOWED.into(),
         status: status.into(),
@@ -190,7 +190,7 @@ fn conditions(
         observed_generation: observed,
         last_transition_time: since.map_or_else(|| seconds(now), |c| c.last_transition_time.clone()),
     };
-    match place {
+    match position {
         Some(at) => all[at] = condition,
         None => all.push(condition),
     }

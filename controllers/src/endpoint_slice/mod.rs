@@ -192,7 +192,8 @@ impl Reconcile for Slices {
         if let Some(wait) = wait {
             return Ok(Next::Again(wait));
         }
-        let pods = selected_by_map(&caches.pods.view(), &caches.pods.held, cx.key.namespace(), selector);
+        let pods =
+            selected_by_map(&caches.pods.view(), &caches.pods.by_lookup_key, cx.key.namespace(), selector);
         let zones = self.zones(&pods);
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);

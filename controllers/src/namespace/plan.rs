@@ -64,13 +64,13 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     if !is_terminating(ns) {
         return Plan::nothing();
     }
-    let held = ns
+    let has_finalizer = ns
         .spec
         .as_ref()
         .and_then(|s| s.finalizers.as_ref())
         .is_some_and(|f| f.iter().any(|f| f == KUBERNETES));
     let left = seen.contents.iter().any(|c| !c.items.is_empty());
-    if !held {
+    if !has_finalizer {
         return Plan::nothing();
     }
     if !left && seen.failures.is_empty() && seen.undiscovered.is_none() {

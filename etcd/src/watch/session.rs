@@ -84,9 +84,9 @@ impl Session {
             if let Some(status) = self.ended.take() {
                 return Err(status);
             }
-            self.turn().await;
+            self.process_next().await;
         }
-        while self.wants_more() && self.turn().now_or_never().is_some() {}
+        while self.wants_more() && self.process_next().now_or_never().is_some() {}
         Ok(std::mem::take(&mut self.out).into())
     }
 
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Waits for one event and handles it. Cancel safe while it waits.
-    async fn turn(&mut self) {
+    async fn process_next(&mut self) {
         tokio::select! {
             biased;
             () = self.node.stop.cancelled() => self.ended = Some(error::STOPPED.into()),

@@ -133,9 +133,9 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
         return;
     }
     let mut changes = informer.subscribe();
-    let place = Key::new(&key.namespace, &key.name);
+    let object_key = Key::new(&key.namespace, &key.name);
     loop {
-        let state = match informer.get(&place) {
+        let state = match informer.get(&object_key) {
             Some(record) if key.kind == SourceKind::Claim && !record.is_bound => SourceState::Unbound,
             Some(record) => SourceState::Present(record.keys.keys().cloned().collect()),
             None => SourceState::Missing,

@@ -278,9 +278,9 @@ impl PodObject {
 
     /// Time between SIGTERM and SIGKILL; at least a second.
     pub fn grace(&self) -> Duration {
-        let asked =
+        let seconds =
             self.metadata.deletion_grace_period_seconds.or(self.spec.termination_grace_period_seconds);
-        Duration::from_secs(asked.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
+        Duration::from_secs(seconds.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
     }
 
     /// What the pod occupies on its node if its `index`-th container has the resources `of(index)`: the greater of the sum of its

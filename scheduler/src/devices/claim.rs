@@ -120,7 +120,10 @@ impl Request {
 impl Claim {
     /// The CEL expressions of the claim.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &String> {
-        self.requests.iter().flat_map(|request| &request.alternatives).flat_map(|asked| &asked.selectors)
+        self.requests
+            .iter()
+            .flat_map(|request| &request.alternatives)
+            .flat_map(|document| &document.selectors)
     }
 }
 
@@ -303,10 +306,10 @@ struct TolerationDoc {
 
 impl RequestDoc {
     fn request(self) -> Request {
-        let exactly = self.exactly.into_iter().map(|asked| asked.alternative(None));
-        let first = self.first_available.unwrap_or_default().into_iter().map(|mut asked| {
-            let name = asked.name.take();
-            asked.alternative(name)
+        let exactly = self.exactly.into_iter().map(|document| document.alternative(None));
+        let first = self.first_available.unwrap_or_default().into_iter().map(|mut document| {
+            let name = document.name.take();
+            document.alternative(name)
         });
         Request { name: self.name, alternatives: exactly.chain(first).collect() }
     }

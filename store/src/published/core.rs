@@ -249,9 +249,9 @@ impl Core {
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
         /// Commits published per lock acquisition. Readers wait for one such batch.
         const TURN: usize = 64;
-        for turn in commits.chunks(TURN) {
+        for chunk in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            for commit in turn {
+            for commit in chunk {
                 visible.publish(commit);
             }
             visible.window.trim(&self.limits, self.engine_revision());
@@ -312,14 +312,14 @@ impl Core {
         const TURN: usize = 64;
         loop {
             let next = self.hub.delivered().next();
-            let turn = {
+            let chunk = {
                 let visible = self.visible.read();
                 let since = visible.window.since(next);
                 since
                     .map(|commits| commits.take(TURN).cloned().collect::<Vec<_>>())
                     .ok_or(visible.window.first())
             };
-            match turn {
+            match chunk {
                 Ok(commits) if commits.is_empty() => return,
                 Ok(commits) => self.hub.deliver(&commits, &self.metrics),
                 Err(first) => self.hub.skip_to(first.previous(), &self.metrics),

@@ -62,17 +62,17 @@ impl SteppedStore {
         self.log.step(group)?;
         self.core.deliver();
         let (commits, prepare) = self.log.take_synced().unwrap_or_default();
-        self.turn(Work { commits, prepare, closed: false });
+        self.run_background(Work { commits, prepare, closed: false });
         Ok(())
     }
 
     /// Runs the background worker until it has nothing to do.
     pub(crate) fn work(&mut self) {
-        self.turn(Work::default());
+        self.run_background(Work::default());
         while self.log() {}
     }
 
-    fn turn(&mut self, work: Work) {
+    fn run_background(&mut self, work: Work) {
         let mut wait = self.supervisor.run_once(work);
         while matches!(wait, Ok(Wait::Not)) {
             wait = self.supervisor.run_once(Work::default());
@@ -96,7 +96,7 @@ impl SteppedStore {
     pub(crate) fn finish(mut self) {
         while self.log() {}
         if !self.core.has_failed() && self.log.finish().is_ok() {
-            self.turn(Work { closed: true, ..Work::default() });
+            self.run_background(Work { closed: true, ..Work::default() });
         }
     }
 }

@@ -4,6 +4,7 @@ mod biased_select;
 mod bounded_output;
 mod cited_files;
 mod cited_functions;
+mod comment_width;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
@@ -51,10 +52,11 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 35] = [
+pub(crate) const ALL: [Rule; 36] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
+    comment_width::RULE,
     unfinished_work::RULE,
     biased_select::RULE,
     pure_decisions::RULE,
