@@ -261,8 +261,8 @@ impl CostEstimator<'_> {
     fn one_call(&self, call: &Call, seen: &EstimateCall<'_>) -> CallEstimate {
         let function = self.declarations.functions.get(&call.function);
         let overload = function.and_then(|all| all.overloads.iter().find(|one| &*one.id == seen.overload));
-        let by_function = function.and_then(|function| function.estimator.as_ref()?(seen));
-        let by_overload = || overload.and_then(|overload| overload.estimator.as_ref()?(seen));
+        let by_function = function.and_then(|function| function.cost.as_ref()?.estimate(seen));
+        let by_overload = || overload.and_then(|overload| overload.cost.as_ref()?.estimate(seen));
         by_function.or_else(by_overload).unwrap_or(CallEstimate::of(ONE))
     }
 

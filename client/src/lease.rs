@@ -22,7 +22,7 @@ pub struct ClientLease {
 }
 
 impl ClientLease {
-    /// The lease of this name.
+    /// A handle to the Lease `namespace/name` of `coordination.k8s.io`.
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Self { api: client.without_fence().api(), namespace, name, seen: Arc::default() }

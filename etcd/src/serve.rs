@@ -6,7 +6,7 @@ use crate::connection;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
 use crate::metrics::ExtraMetrics;
-use crate::node::{MemberName, Node};
+use crate::node::{Member, Node};
 use crate::pages::{self, PageState};
 use crate::service::Service;
 use axum::Router;
@@ -69,7 +69,7 @@ fn serve_listener(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let member = MemberName { name: &options.name, url: &options.advertised };
+    let member = Member { name: &options.name, url: &options.advertised };
     let service = service(store, member, options.extra_metrics, &stop);
     Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
 }
@@ -85,7 +85,7 @@ pub struct EmbeddedServer {
 impl EmbeddedServer {
     /// Creates the API until `stop` is cancelled. `advertised` is the URL that clients see.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        let member = MemberName { name: MEMBER_NAME, url: advertised };
+        let member = Member { name: MEMBER_NAME, url: advertised };
         Self { service: service(store, member, ExtraMetrics::default(), &stop), stop }
     }
 
@@ -100,7 +100,7 @@ impl EmbeddedServer {
 
 fn service(
     store: Store,
-    member: MemberName<'_>,
+    member: Member<'_>,
     extra_metrics: ExtraMetrics,
     stop: &CancellationToken,
 ) -> Service {

@@ -95,7 +95,7 @@ fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 /// Whether no counted field changed.
 fn counts_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
-        && a.metadata.deleting() == b.metadata.deleting()
+        && a.metadata.is_deleting() == b.metadata.is_deleting()
         && a.metadata.labels == b.metadata.labels
         && controller_of(&a.metadata.owner_references) == controller_of(&b.metadata.owner_references)
 }

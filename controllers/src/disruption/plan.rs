@@ -61,7 +61,7 @@ pub(crate) fn plan<F: Fn(Kind, &str) -> Option<Workload>>(
     };
     let leaving = leaving(seen, now);
     let healthy = |pod: &Pod| {
-        pod.ready() && !pod.metadata.deleting() && !leaving.missed.contains_key(&pod.metadata.name)
+        pod.ready() && !pod.metadata.is_deleting() && !leaving.missed.contains_key(&pod.metadata.name)
     };
     let healthy = count(seen.pods.iter().filter(|pod| healthy(pod)).count());
     let spare = healthy.saturating_sub(needs.healthy).max(0);
@@ -144,7 +144,7 @@ fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> EvictedPods<'a> {
     let books = seen.budget.status.as_ref().and_then(|s| s.disrupted_pods.as_ref());
     let Some(books) = books else { return EvictedPods::default() };
     let mut leaving = EvictedPods::default();
-    for pod in seen.pods.iter().filter(|pod| !pod.metadata.deleting()) {
+    for pod in seen.pods.iter().filter(|pod| !pod.metadata.is_deleting()) {
         let name = &pod.metadata.name;
         match books.get(name) {
             Some(at) if elapsed(at.0, now) < DISRUPTION_TIMEOUT => {

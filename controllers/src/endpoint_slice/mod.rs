@@ -108,7 +108,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
 /// Whether no field of the endpoint changed.
 fn has_same_endpoint(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
-        && a.metadata.deleting() == b.metadata.deleting()
+        && a.metadata.is_deleting() == b.metadata.is_deleting()
         && a.status.phase.is_terminal() == b.status.phase.is_terminal()
         && a.status.pod_ip == b.status.pod_ip
         && a.status.pod_ips == b.status.pod_ips

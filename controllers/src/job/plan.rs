@@ -118,7 +118,7 @@ impl<'a> Observed<'a> {
             Phase::Failed => true,
             Phase::Succeeded => false,
             Phase::Pending | Phase::Running | Phase::Unknown => {
-                pod.metadata.deleting() && !self.replaces_failed_only()
+                pod.metadata.is_deleting() && !self.replaces_failed_only()
             }
         }
     }

@@ -103,7 +103,7 @@ pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
     let deletions = |content: &Content| -> Vec<Action> {
-        let mut due = content.items.iter().filter(|item| !item.deleting());
+        let mut due = content.items.iter().filter(|item| !item.is_deleting());
         let all = |is_due: bool| is_due.then(|| delete_all(content, namespace)).into_iter().collect();
         match &content.resource {
             kind if *kind == EVENTS => all(!content.items.is_empty()),
@@ -229,7 +229,7 @@ fn content(contents: &[Content]) -> ExpectedCondition {
 fn finalizers(contents: &[Content]) -> ExpectedCondition {
     let type_ = "NamespaceFinalizersRemaining";
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.deleting()) {
+    for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.is_deleting()) {
         item.finalizers.iter().for_each(|f| *counts.entry(f).or_default() += 1);
     }
     if counts.is_empty() {

@@ -131,7 +131,7 @@ impl Session {
             Some(RequestUnion::ProgressRequest(_)) => self.progress.request(self.node.store.revision()),
             None => {}
         }
-        self.make_progress();
+        self.send_due_progress();
     }
 
     fn create(&mut self, create: WatchCreateRequest) {
@@ -243,7 +243,7 @@ impl Session {
             SubscriptionStep::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
             SubscriptionStep::End(Some(error)) => self.lost(id, error),
         }
-        self.make_progress();
+        self.send_due_progress();
         None
     }
 
@@ -261,6 +261,7 @@ impl Session {
         batch.write(watch.fragment, &mut self.out);
     }
 
+    /// Records that a watch has caught up to `revision`, and sends the progress that is due for it.
     fn mark_caught_up(&mut self, id: i64, revision: Revision) {
         self.progress.answered(id, revision);
         if let Some(watch) = self.watches.get_mut(&id)
@@ -292,7 +293,7 @@ impl Session {
         self.respond(&response);
     }
 
-    fn make_progress(&mut self) {
+    fn send_due_progress(&mut self) {
         let next = self.progress.next();
         if let Some(revision) = next.announce {
             let header = self.node.header(revision);
@@ -348,7 +349,7 @@ async fn tick(ticks: &mut Option<Interval>) {
 mod tests {
     use super::*;
     use crate::limits::WATCHES;
-    use crate::node::MemberName;
+    use crate::node::Member;
     use futures::stream;
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
@@ -358,8 +359,7 @@ mod tests {
     #[tokio::test]
     async fn watches_of_all_streams_are_bounded() {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
-        let node =
-            Node::new(store, MemberName { name: "here", url: "http://here" }, CancellationToken::new());
+        let node = Node::new(store, Member { name: "here", url: "http://here" }, CancellationToken::new());
         let others = node.watches.clone().try_acquire_many_owned(WATCHES as u32 - 1).unwrap();
         let open = || {
             let create = WatchCreateRequest { key: "k".into(), ..Default::default() };

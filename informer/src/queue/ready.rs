@@ -101,7 +101,7 @@ impl Ready {
                 slots.unlink(lane.expect("a ready key's tenant has a lane"), at);
             }
         }
-        self.left(index);
+        self.decrement(index);
     }
 
     /// Removes and returns the next slot.
@@ -115,7 +115,7 @@ impl Ready {
             LevelQueue::One(list) => slots.pop(list),
             LevelQueue::Fair(turns) => turns.pop(slots),
         };
-        self.left(index);
+        self.decrement(index);
         next
     }
 
@@ -128,7 +128,7 @@ impl Ready {
         Some(longest.map_or(0, |(index, _)| index))
     }
 
-    fn left(&mut self, index: usize) {
+    fn decrement(&mut self, index: usize) {
         self.len -= 1;
         self.levels[index].len -= 1;
         if self.levels[index].len == 0 {

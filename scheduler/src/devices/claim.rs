@@ -2,7 +2,7 @@
 
 use super::DeviceId;
 use crate::affinity::Term;
-use crate::storage::{MetaDoc, Record};
+use crate::storage::{MetaDoc, Record, controller_uid};
 use crate::taint::{self, Toleration};
 use kstore_api::lenient;
 use kstore_api::quantity::Quantity;
@@ -158,12 +158,12 @@ impl Allocation {
 ///
 /// `json` is not a ResourceClaim. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
-    let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
+    let Doc { metadata, spec, status } = lenient::from_slice(json)?;
     let devices = spec.devices.unwrap_or_default();
     let claim = Claim {
         is_deleting: metadata.is_deleting(),
         has_finalizer: metadata.has_finalizer(FINALIZER),
-        controller: metadata.controller(),
+        controller: controller_uid(&metadata),
         requests: devices.requests.unwrap_or_default().into_iter().map(RequestDoc::request).collect(),
         constraints: devices
             .constraints
@@ -175,7 +175,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
         allocation: status.allocation.map(Allocation::of).transpose()?.map(Arc::new),
         reserved_for: status.reserved_for.unwrap_or_default().into_iter().map(|one| one.uid).collect(),
     };
-    Ok(metadata.record(claim))
+    Ok(Record::of(metadata, claim))
 }
 
 #[derive(Deserialize)]

@@ -74,7 +74,7 @@ pub fn snapshot_restore(bytes: &[u8]) {
     crate::maintenance::fuzz_restore(bytes);
 }
 
-/// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
+/// Takes the bytes as a script of appends, syncs, damage and a crash, and replays the log. The replayed
 /// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
 pub fn wal_replay(bytes: &[u8]) {
     let mut decisions = Decisions(bytes);

@@ -174,7 +174,7 @@ impl Core {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    pub(crate) fn stored(&self) -> Revision {
+    pub(crate) fn engine_revision(&self) -> Revision {
         Revision(self.stored.load(Ordering::Acquire))
     }
 
@@ -254,7 +254,7 @@ impl Core {
             for commit in chunk {
                 visible.publish(commit);
             }
-            visible.window.trim(&self.limits, self.stored());
+            visible.window.trim(&self.limits, self.engine_revision());
             self.revision.store(visible.state.revision.0, Ordering::Release);
         }
         if commits.iter().any(|commit| commit.alarms.is_some()) {
@@ -263,7 +263,7 @@ impl Core {
     }
 
     /// Writes published commits to the engine in few batches.
-    pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+    pub(crate) fn write_to_engine(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         /// Commits per batch. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
         for part in commits.chunks(PUT) {

@@ -1,5 +1,5 @@
 //! The log stage: one write and one sync per group, then the group is published and answered. It runs on the log's own
-//! thread, or on the evaluating thread when nothing else is in progress; on one of them at a time.
+//! thread, or on the writer thread when nothing else is in progress; on one of them at a time.
 
 use crate::Durability;
 use crate::engine::feed::Feed;

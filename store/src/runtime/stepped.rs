@@ -5,11 +5,11 @@ use crate::background::supervisor::Supervisor;
 use crate::background::worker::BackgroundWorker;
 use crate::engine::feed::{Wait, Work};
 use crate::published::core::Core;
-use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;
 use crate::runtime::queue::Job;
 use crate::runtime::request::{Rejection, Request, Response};
+use crate::runtime::writer_thread::WriterThread;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// The components of a store that a test drives step by step.
 pub(crate) struct SteppedStore {
     core: Arc<Core>,
-    committer: Committer,
+    writer: WriterThread,
     log: Log,
     supervisor: Supervisor,
     /// Groups that are evaluated but not logged.
@@ -29,9 +29,9 @@ pub(crate) struct SteppedStore {
 pub(crate) type Pending = oneshot::Receiver<Response>;
 
 impl SteppedStore {
-    pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: BackgroundWorker) -> Self {
+    pub(crate) fn new(core: Arc<Core>, writer: WriterThread, log: Log, background: BackgroundWorker) -> Self {
         let supervisor = Supervisor::new(core.clone(), background);
-        Self { core, committer, log, supervisor, waiting: VecDeque::new() }
+        Self { core, writer, log, supervisor, waiting: VecDeque::new() }
     }
 
     /// Evaluates requests as one group, which then waits for the log.
@@ -43,7 +43,7 @@ impl SteppedStore {
             answers.push(answer);
         }
         while !jobs.is_empty() {
-            self.waiting.push_back(std::mem::take(self.committer.evaluate(&mut jobs)));
+            self.waiting.push_back(std::mem::take(self.writer.evaluate(&mut jobs)));
         }
         answers
     }

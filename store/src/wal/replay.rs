@@ -111,7 +111,7 @@ impl ReplayState<'_> {
         loop {
             let group = decode_group(bytes, offset, header.epoch).filter(|group| self.continues(group));
             // A successor was started only after everything before it was synced, and it repeats what was not. Sync
-            // notes may still follow.
+            // markers may still follow.
             if successor.is_some_and(|successor| self.next_seq >= successor)
                 && group.as_ref().is_none_or(|group| group.header.count > 0)
             {

@@ -115,13 +115,11 @@ impl Cluster {
     /// Descriptions of the components that have pending work.
     async fn busy(&self) -> Result<Vec<String>, SettleError> {
         let builder = &self.parts.builder;
-        let mut page = String::new();
-        self.parts.metrics.render(&mut page);
         let mut busy = BusyReasons::default();
         if builder.has_components() && self.parts.metrics.is_empty() {
             busy.add_part("controllers, scheduler or nodes have not started".to_owned());
         }
-        busy.add_components(&page);
+        self.parts.metrics.pending().iter().for_each(|work| busy.add_part(work.to_string()));
         if builder.has_scheduler() || builder.node_count() > 0 {
             let list = async |plural: &'static str| {
                 let api = self.client().dynamic(Gvr::new("", "v1", plural));

@@ -18,7 +18,9 @@ mod module_comment;
 mod module_files;
 mod module_floors;
 mod object_members;
+mod one_metadata;
 mod plural_alone;
+mod program_in_library;
 mod property_cases;
 mod property_files;
 mod property_tests;
@@ -50,7 +52,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 34] = [
+pub(crate) const ALL: [Rule; 36] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -61,6 +63,8 @@ pub(crate) const ALL: [Rule; 34] = [
     kind_rules::RULE,
     plural_alone::RULE,
     object_members::RULE,
+    one_metadata::RULE,
+    program_in_library::RULE,
     recursion_depth::RULE,
     bounded_output::RULE,
     yielding_loops::RULE,

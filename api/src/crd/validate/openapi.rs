@@ -43,7 +43,7 @@ fn node(
     if !schema.is_object() || errors.is_full() {
         return;
     }
-    words(errors, path, schema, position, options);
+    check_keywords(errors, path, schema, position, options);
     if schema["uniqueItems"] == true {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(&path.child("uniqueItems"), detail);
@@ -58,7 +58,7 @@ fn node(
 }
 
 /// Reports unsupported keywords.
-fn words(
+fn check_keywords(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schema: &Value,

@@ -83,7 +83,7 @@ pub(super) fn read(
             "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
         warnings.push(text.to_owned());
     }
-    let mut access = args::access(flags)?;
+    let mut access = flags.options()?.access()?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     plugins::apply(flags, &mut access.admission)?;
