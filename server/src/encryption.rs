@@ -1,8 +1,8 @@
 //! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
 
 use crate::args::ApiHere;
-use crate::phase::Phase;
 use kstore_apiserver::encryption::Encryption;
+use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
 use std::sync::Arc;
 
