@@ -16,6 +16,7 @@ mod kind_rules;
 mod module_comment;
 mod module_files;
 mod module_floors;
+mod one_assembly;
 mod plural_alone;
 mod property_cases;
 mod property_files;
@@ -48,7 +49,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 32] = [
+pub(crate) const ALL: [Rule; 33] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -77,6 +78,7 @@ pub(crate) const ALL: [Rule; 32] = [
     crate_edges::RULE,
     crate_levels::RULE,
     module_floors::RULE,
+    one_assembly::RULE,
     tidy_dependencies::RULE,
     server_dependencies::RULE,
     informer_dependencies::RULE,
