@@ -43,7 +43,6 @@ mod service_accounts;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod trimmed;
 mod tunnel;
 mod typed;
 

@@ -2,11 +2,11 @@
 
 use crate::schedule::Schedule;
 use axum::Router;
-use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, InProcess};
 use kstore_client::Client;
 use kstore_controllers::Accounts;
 use kstore_kubelet_sim::Identities;
+use kstore_registry::user::UserInfo;
 use kstore_store::Store;
 use std::sync::Arc;
 

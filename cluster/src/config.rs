@@ -4,11 +4,12 @@ use crate::clients::{Direct, Middleware};
 use crate::phase::Phases;
 use crate::retention::Retention;
 use crate::storage::Storage;
+use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::NetworkConfig;
-use kstore_apiserver::{AnnotationCheck, LocalComponents, ServerConfig};
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::behavior;
 use kstore_nondet::Nondet;
+use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
 use std::fmt;
 use std::sync::Arc;
 

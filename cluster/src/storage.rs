@@ -1,10 +1,10 @@
 //! [`Storage`]: where the objects of a control plane are stored.
 
 use crate::phase::Phase;
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::storage::etcd::{Config as EtcdConfig, ConfigError, Dial, Etcd};
-use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_nondet::{Nondet, Rng};
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::etcd::{Config as EtcdConfig, ConfigError, Dial, Etcd};
+use kstore_storage::storage::{SharedStorage, Storage as _};
 use kstore_store::{Config, OpenError, Store};
 use std::fmt;
 use std::sync::Arc;

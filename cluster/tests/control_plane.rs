@@ -5,14 +5,14 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, NetworkConfig};
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, Gvr, ListParams};
 use kstore_cluster::{
     ClientParts, ClusterConfig, Components, ControlPlane, ControlPlaneImage, Ended, ImageError,
     InitialObjects, Middleware, Phases, Storage, server_without_listener,
 };
 use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{Config, Store};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -236,7 +236,7 @@ async fn taken_controllers_are_run_by_the_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_share_a_user_where_no_node_authorizer_judges_them() {
-    use kstore_apiserver::authz::{Mode, Modes};
+    use kstore_access::authz::{Mode, Modes};
     let access = AccessConfig { authorization: Modes::new([Mode::AlwaysAllow]), ..AccessConfig::default() };
     let network = NetworkConfig { advertised: "192.0.2.2:6443".to_owned(), ..NetworkConfig::default() };
     let counter = Arc::new(Counter::default());

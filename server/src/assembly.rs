@@ -13,7 +13,6 @@ use crate::telemetry::millis;
 use crate::{audit, clients, encryption, external, load_report, pki, salvage};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
-use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Client, Kubeconfig};
 use kstore_cluster::{
@@ -23,6 +22,7 @@ use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
+use kstore_registry::outbound::{FrontProxy, Network, ServiceBackends};
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

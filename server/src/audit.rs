@@ -4,7 +4,7 @@
 use crate::access;
 use crate::args::{AuditConfig, AuditDestination};
 use anyhow::{Context, anyhow};
-use kstore_apiserver::audit::{Audit, AuditLog, Policy};
+use kstore_access::audit::{Audit, AuditLog, Policy};
 use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
 
 use crate::args::ApiHere;
-use kstore_apiserver::encryption::Encryption;
 use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
+use kstore_storage::encryption::Encryption;
 use std::sync::Arc;
 
 /// Prefix of the keys in the embedded store.

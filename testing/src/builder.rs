@@ -3,9 +3,9 @@
 use crate::components::Builder;
 use crate::faults::FaultInjector;
 use crate::limits::CONNECTIONS;
+use kstore_access::token::Tokens;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, NetworkConfig};
-use kstore_apiserver::token::Tokens;
 use kstore_client::manifest::ApplyError;
 use kstore_cluster::{
     ClusterConfig, Components, InitialObjects, Retention, StartError as PlaneError, server_without_listener,

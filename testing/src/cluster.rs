@@ -3,13 +3,13 @@
 use crate::components::Builder;
 use crate::faults::{FaultCounts, FaultInjector, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
+use kstore_access::token::Tokens;
 use kstore_apiserver::InProcess;
-use kstore_apiserver::token::Tokens;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::Client;
 use kstore_client::manifest::{self, Applier, ApplyError, ManifestObject};
 use kstore_cluster::ControlPlane;
 use kstore_kubelet_sim::Handle;
+use kstore_registry::user::UserInfo;
 use kstore_store::Store;
 use serde_json::Value;
 use std::sync::Arc;

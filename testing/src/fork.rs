@@ -4,7 +4,7 @@
 use crate::cluster::Cluster;
 use crate::components::Builder;
 use crate::faults::{FaultInjector, Faults};
-use kstore_apiserver::token::Tokens;
+use kstore_access::token::Tokens;
 use kstore_cluster::{ControlPlaneImage, ImageError as PlaneImageError, StartError as PlaneError};
 use kstore_store::ImageError;
 use std::sync::Arc;

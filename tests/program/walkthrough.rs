@@ -46,23 +46,23 @@ const WALK: &[Hop] = &[
     hop(
         3,
         "pipeline",
-        "apiserver/src/pipeline/mod.rs",
+        "pipeline/src/pipeline/mod.rs",
         &["router ", "verb=\"create\"", "resource=\"deployments\""],
     ),
-    hop(3, "authz", "apiserver/src/pipeline/mod.rs", &["resource=\"deployments\""]),
-    hop(3, "decode", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
-    hop(3, "admission", "apiserver/src/admission/mod.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
-    hop(3, "validation", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
+    hop(3, "authz", "pipeline/src/pipeline/mod.rs", &["resource=\"deployments\""]),
+    hop(3, "decode", "pipeline/src/pipeline/create.rs", &["resource=\"deployments\""]),
+    hop(3, "admission", "admission/src/admission/mod.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
+    hop(3, "validation", "pipeline/src/pipeline/create.rs", &["resource=\"deployments\""]),
     hop(
         3,
         "admission",
-        "apiserver/src/admission/mod.rs",
+        "admission/src/admission/mod.rs",
         &["resource=\"deployments\"", "phase=\"validate\""],
     ),
     hop(
         4,
         "registry",
-        "apiserver/src/registry/create.rs",
+        "registry/src/registry/create.rs",
         &["pipeline ", "key=\"/registry/deployments/default/web\""],
     ),
     hop(5, "writer", "store/src/runtime/writer.rs", &["step=\"execute\""]),
@@ -70,7 +70,7 @@ const WALK: &[Hop] = &[
     hop(6, "disk", "store/src/disk/real.rs", &[]),
     hop(7, "group", "store/src/runtime/group.rs", &["step=\"publish\""]),
     hop(7, "hub", "store/src/published/hub.rs", &[]),
-    hop(8, "cache", "apiserver/src/cache/mod.rs", &[]),
+    hop(8, "cache", "registry/src/cache/mod.rs", &[]),
     hop(9, "grpc", "client/src/grpc.rs", &[]),
     hop(9, "reflector", "informer/src/driver/mod.rs", &["informer=\"deployments\""]),
     hop(9, "indexer", "informer/src/shared.rs", &["informer=\"deployments\""]),
@@ -78,41 +78,31 @@ const WALK: &[Hop] = &[
     hop(10, "run", "informer/src/controller/worker.rs", &["controller=\"deployment\"", "key=default/web"]),
     hop(10, "plan", "controllers/src/deployment/mod.rs", &["key=default/web"]),
     hop(10, "apply", "controllers/src/apply/mod.rs", &["controller=\"deployment\""]),
-    hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/replicasets/default/web-"]),
+    hop(10, "registry", "registry/src/registry/create.rs", &["key=\"/registry/replicasets/default/web-"]),
     hop(10, "run", "informer/src/controller/worker.rs", &["controller=\"replicaset\"", "key=default/web-"]),
     hop(10, "plan", "controllers/src/replicaset/mod.rs", &["key=default/web-"]),
     hop(10, "apply", "controllers/src/apply/mod.rs", &["controller=\"replicaset\""]),
-    hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/pods/default/web-"]),
+    hop(10, "registry", "registry/src/registry/create.rs", &["key=\"/registry/pods/default/web-"]),
     hop(11, "queue", "scheduler/src/scheduler/mod.rs", &["pod=default/web-"]),
     hop(11, "decide", "scheduler/src/scheduler/mod.rs", &["pod=default/web-"]),
     hop(11, "bind", "scheduler/src/bind/mod.rs", &["pod=default/web-", "node=node-0"]),
-    hop(
-        11,
-        "registry",
-        "apiserver/src/registry/guaranteed_update.rs",
-        &["key=\"/registry/pods/default/web-"],
-    ),
+    hop(11, "registry", "registry/src/registry/guaranteed_update.rs", &["key=\"/registry/pods/default/web-"]),
     hop(12, "manager", "kubelet-sim/src/manager/mod.rs", &["pod=default/web-"]),
     hop(12, "pod", "kubelet-sim/src/manager/pods.rs", &["pod=default/web-"]),
     hop(12, "status", "kubelet-sim/src/manager/pods.rs", &["pod=default/web-"]),
-    hop(
-        12,
-        "registry",
-        "apiserver/src/registry/guaranteed_update.rs",
-        &["key=\"/registry/pods/default/web-"],
-    ),
+    hop(12, "registry", "registry/src/registry/guaranteed_update.rs", &["key=\"/registry/pods/default/web-"]),
     hop(12, "run", "informer/src/controller/worker.rs", &["controller=\"replicaset\"", "key=default/web-"]),
     hop(
         12,
         "registry",
-        "apiserver/src/registry/guaranteed_update.rs",
+        "registry/src/registry/guaranteed_update.rs",
         &["key=\"/registry/replicasets/default/web-"],
     ),
     hop(12, "run", "informer/src/controller/worker.rs", &["controller=\"deployment\"", "key=default/web"]),
     hop(
         12,
         "registry",
-        "apiserver/src/registry/guaranteed_update.rs",
+        "registry/src/registry/guaranteed_update.rs",
         &["key=\"/registry/deployments/default/web\""],
     ),
 ];
@@ -206,7 +196,7 @@ fn walk() {
         .into_iter()
         .chain(arguments)
         .chain(["--write-kubeconfig", kubeconfig.to_str().unwrap()]);
-    let cli = <kstore_server::Cli as clap::Parser>::parse_from(arguments);
+    let cli = kstore_server::Cli::try_parse_from(arguments).unwrap();
     std::thread::spawn(move || kstore_server::main(cli));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -8,15 +8,13 @@ use crate::initial::{self, InitialImage};
 use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
+use kstore_access::token::Tokens;
+use kstore_admission::admission::PluginSwitches;
 use kstore_api::kind;
-use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::config::{
     AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,
 };
-use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
-use kstore_apiserver::token::Tokens;
-use kstore_apiserver::user::UserInfo;
-use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServiceRanges};
+use kstore_apiserver::{ApiServer, InProcess, ServerConfig};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_cluster::{
     ClientParts, ClusterConfig, Components, ControlPlane, Middleware, Phases, server_without_listener,
@@ -25,6 +23,9 @@ use kstore_controllers::{Accounts, UnusedTokenPeriod};
 use kstore_informer::TaskGroup;
 use kstore_kubelet_sim::Handle;
 use kstore_nondet::Nondet;
+use kstore_registry::outbound::{Network, Outbound, ServiceBackends};
+use kstore_registry::service_ranges::ServiceRanges;
+use kstore_registry::user::UserInfo;
 use rcgen::KeyPair;
 use serde_json::Value;
 use std::sync::Arc;

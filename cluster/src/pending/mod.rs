@@ -6,8 +6,8 @@ mod writes;
 
 use crate::control_plane::ControlPlane;
 pub use busy::PendingWork;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{ApiError, Client, Gvr, ListParams};
+use kstore_registry::user::UserInfo;
 pub use writes::{Ended, WriteMonitor};
 
 /// User agent of the requests that look for pending work.

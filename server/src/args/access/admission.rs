@@ -1,7 +1,7 @@
 //! Flags of the admission plugins. The configuration file is read in `access`.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::admission::{self, PluginSwitches};
+use kstore_admission::admission::{self, PluginSwitches};
 use std::path::PathBuf;
 
 const ENABLE: &str = "enable-admission-plugins";
@@ -65,7 +65,7 @@ fn unknown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn plugins_are_switched_by_name() {

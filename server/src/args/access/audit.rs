@@ -1,7 +1,7 @@
 //! Flags of the audit webhook.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::audit::{Batching, Mode, Throttle, Truncation, WebhookOptions};
+use kstore_access::audit::{Batching, Mode, Throttle, Truncation, WebhookOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn throttle(flags: &impl FlagValues) -> Result<Option<Throttle>, FlagError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn audit_webhook_defaults_are_those_of_kube_apiserver_and_every_flag_is_read() {

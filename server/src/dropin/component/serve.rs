@@ -12,7 +12,7 @@ use crate::tls::ServingCertificate;
 use crate::wiring::Cluster;
 use crate::{clients, listen, tls};
 use anyhow::{Context, anyhow};
-use kstore_apiserver::token::SigningKey;
+use kstore_access::token::SigningKey;
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig};
 use kstore_cluster::{CONTROLLERS_LEASE, SCHEDULER_LEASE, candidate, token_signer_of_key};
 use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};

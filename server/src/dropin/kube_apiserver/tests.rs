@@ -4,8 +4,8 @@ use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
 use crate::args::{ApiHere, AuditDestination, Authorization, Component, ModeChoice, Storage};
 use crate::dropin::serving::ServingFiles;
-use kstore_apiserver::admission::PluginSwitches;
-use kstore_apiserver::audit::Rotation;
+use kstore_access::audit::Rotation;
+use kstore_admission::admission::PluginSwitches;
 use std::path::PathBuf;
 
 fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<String>), UsageError> {
@@ -72,6 +72,16 @@ fn repeated_flags_add_up_and_the_first_issuer_signs() {
     assert_eq!(apiserver.service_accounts.issuers, ["https://localhost", "DIR/apiserver.crt"]);
     assert_eq!(apiserver.service_accounts.keys, [PathBuf::from("DIR/apiserver.key")]);
     assert_eq!(apiserver.api.listen.host, "0.0.0.0");
+}
+
+#[test]
+fn flags_of_the_server_set_its_configuration() {
+    let (apiserver, warnings) = read(&format!("{NEEDED} --event-ttl 5m --event-ttl=10m")).unwrap();
+    let mut config = kstore_apiserver::ServerConfig::default();
+    apiserver.api.access.server.iter().for_each(|value| value.apply(&mut config).unwrap());
+    assert_eq!((config.registry.event_ttl.as_secs(), warnings.len()), (600, 1));
+    let refused = read(&format!("{NEEDED} --event-ttl soon")).unwrap_err().to_string();
+    assert!(refused.starts_with("invalid argument \"soon\" for \"--event-ttl\" flag: expected"), "{refused}");
 }
 
 #[test]
