@@ -37,6 +37,7 @@ mod multi;
 mod object_parts;
 mod params;
 mod path;
+mod projected_meta;
 mod rest;
 mod retry;
 mod service_accounts;
@@ -61,6 +62,7 @@ pub use multi::{MultiSource, SourcePart};
 #[doc(hidden)]
 pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
+pub use projected_meta::ProjectedMeta;
 pub use rest::{RestApi, RestSource};
 pub use retry::on_conflict;
 pub use service_accounts::ServiceAccounts;

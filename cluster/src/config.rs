@@ -10,6 +10,7 @@ use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::behavior;
 use kstore_nondet::Nondet;
 use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
+use kstore_store::NoSpaceReason;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +19,9 @@ use std::sync::Arc;
 pub struct ClusterConfig {
     /// Where the objects are stored.
     pub storage: Storage,
+    /// Writes the message for clients whose writes the store of this process refuses for lack of space. A program adds the commands that
+    /// help.
+    pub explains_no_space: fn(&NoSpaceReason) -> String,
     /// The history that the store of this process keeps; an external storage compacts itself.
     pub retention: Retention,
     /// The components that run beside the API server.
@@ -43,6 +47,7 @@ impl Default for ClusterConfig {
     fn default() -> Self {
         Self {
             storage: Storage::default(),
+            explains_no_space: NoSpaceReason::to_string,
             retention: Retention::default(),
             components: Components::default(),
             initial_objects: InitialObjects::default(),

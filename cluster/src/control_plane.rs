@@ -15,7 +15,7 @@ use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
 use kstore_storage::storage::SharedStorage;
-use kstore_store::{OpenError, Store};
+use kstore_store::{NoSpaceReason, OpenError, Store};
 use std::fmt;
 use std::pin::Pin;
 use tokio::time::Instant;
@@ -104,7 +104,7 @@ impl ControlPlane {
         let ClusterConfig { storage, retention, components, middleware, metrics, phases, .. } = config;
         let unfinished = phases.drop_guard();
         let nondet = server.nondet.clone();
-        let (storage, store) = storage.open(&nondet).await?;
+        let (storage, store) = storage.open(&nondet, config.explains_no_space).await?;
         if let Some(store) = &store {
             retention::keep_store(store, retention, nondet.clock, &metrics, &phases.core);
         }
@@ -208,7 +208,7 @@ impl ControlPlane {
         storage: Storage,
         server: ServerConfig,
     ) -> Result<ApiServer, StartError> {
-        let (storage, _) = storage.open(&self.nondet).await?;
+        let (storage, _) = storage.open(&self.nondet, NoSpaceReason::to_string).await?;
         let server = ServerConfig { stop: self.phases.listeners.stop(), ..server };
         start_server(storage, server, None, &self.phases.core).await
     }

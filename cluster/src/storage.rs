@@ -5,7 +5,7 @@ use kstore_nondet::{Nondet, Rng};
 use kstore_storage::storage::embedded::Embedded;
 use kstore_storage::storage::etcd::{Config as EtcdConfig, ConfigError, Dial, Etcd};
 use kstore_storage::storage::{SharedStorage, Storage as _};
-use kstore_store::{Config, OpenError, Store};
+use kstore_store::{Config, NoSpaceReason, OpenError, Store};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,12 +59,16 @@ impl Storage {
     }
 
     /// Opens the storage. The store is `None` if it is outside of this process.
-    pub(crate) async fn open(self, nondet: &Nondet) -> Result<(SharedStorage, Option<Store>), OpenError> {
+    pub(crate) async fn open(
+        self,
+        nondet: &Nondet,
+        explain: fn(&NoSpaceReason) -> String,
+    ) -> Result<(SharedStorage, Option<Store>), OpenError> {
         let store = match self {
             Self::External(storage) => return Ok((storage, None)),
             Self::Opened(store) => store,
             Self::Embedded(config) => Store::open(*config, nondet.clone()).await?,
         };
-        Ok((Arc::new(Embedded::new(store.clone())), Some(store)))
+        Ok((Arc::new(Embedded::explaining(store.clone(), explain)), Some(store)))
     }
 }

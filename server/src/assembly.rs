@@ -10,7 +10,7 @@ use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
 use crate::telemetry::millis;
-use crate::{audit, clients, encryption, external, load_report, pki, salvage};
+use crate::{audit, clients, encryption, external, load_report, no_space, pki, salvage};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
@@ -97,6 +97,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     };
     let cluster = ClusterConfig {
         storage,
+        explains_no_space: no_space::explain,
         retention: retention(flags.history),
         components: components(loops, controllers(loops, &parts.ca_pem, parts.signing, token_signer)),
         host: Some(hostname()),
@@ -145,12 +146,16 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
             salvage::replace(&config, &error, nondet).await?;
             Store::open(config.clone(), nondet.clone()).await?
         }
+        Err(OpenError::OtherEngine { dir, found }) => {
+            let start = format!("start with --engine {found}");
+            return Err(OpenError::OtherEngine { dir, found }).context(start);
+        }
         opened => opened?,
     };
     let (revision, keys) = (store.revision(), store.metrics().keys);
     info!(%revision, keys, dir, ms = millis(began), "store opened");
     if let Some(reason) = store.no_space_reason() {
-        warn!(%reason, "the store refuses writes");
+        warn!(reason = no_space::explain(&reason), "the store refuses writes");
     }
     Ok(store)
 }

@@ -23,6 +23,7 @@ mod listen;
 mod load_report;
 mod memory_file;
 mod metrics_server;
+mod no_space;
 mod open_files;
 mod pages;
 mod pki;

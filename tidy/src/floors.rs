@@ -46,15 +46,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "registry",
         floors: &[
-            &[
-                "fence",
-                "listed_certificate",
-                "persistent_map",
-                "selectors",
-                "service_ranges",
-                "undecided",
-                "user",
-            ],
+            &["fence", "persistent_map", "selectors", "service_ranges", "undecided", "user"],
             &["entry"],
             &["kinds"],
             &["cache"],
@@ -175,7 +167,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "client",
         floors: &[
-            &["error", "gvr", "limits", "object_parts", "params"],
+            &["error", "gvr", "limits", "object_parts", "params", "projected_meta"],
             &["client", "custom", "kubeconfig"],
             &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
             &["grpc"],
@@ -260,6 +252,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "flags",
                 "hostname",
                 "memory_file",
+                "no_space",
                 "open_files",
                 "runtime",
                 "socket_file",

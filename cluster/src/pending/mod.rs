@@ -30,7 +30,7 @@ impl ControlPlane {
         if running.is_any() && !page.contains("informer_synced{") {
             pending.add_part("controllers, scheduler or nodes have not started".to_owned());
         }
-        pending.add_components(&page);
+        self.metrics().pending().iter().for_each(|work| pending.add_part(work.to_string()));
         if running.scheduler || running.nodes > 0 {
             let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);
             let client = Client::over(self.unlayered().in_process(admin), AGENT);

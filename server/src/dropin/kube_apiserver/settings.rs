@@ -187,8 +187,8 @@ fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
     ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
 }
 
-/// Front proxy settings. Header names other than the defaults are refused: aggregated API servers trust the default headers, and this server
-/// would pass headers of other names on from any client.
+/// Front proxy settings. Header names other than the defaults are refused: aggregated API servers trust the default headers, and this
+/// server would pass headers of other names on from any client.
 fn front_proxies(flags: &Parsed) -> Result<Option<FrontProxyFiles>, UsageError> {
     const USER: &str = "requestheader-username-headers";
     let names = [
