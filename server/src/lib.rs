@@ -11,7 +11,6 @@ mod certs;
 mod clients;
 mod data_dir;
 pub mod dropin;
-mod election;
 mod encryption;
 mod etcd_listener;
 mod explain;
@@ -24,12 +23,11 @@ mod listen;
 mod load_report;
 mod memory_file;
 mod metrics_server;
+mod no_space;
 mod open_files;
 mod pages;
-mod phase;
 mod pki;
 mod ready;
-mod retention;
 mod run;
 mod runtime;
 mod salvage;
@@ -41,7 +39,6 @@ mod stop;
 mod store_cmd;
 mod telemetry;
 mod tls;
-mod token_signer;
 mod version;
 mod watched_object;
 mod wiring;
@@ -52,6 +49,17 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 pub use telemetry::LogFormat;
 pub use version::VERSION;
+
+/// Executes `exec-guarded` and `end-marked`, the commands by which `run` starts this program again, and returns the exit code. `run` waits
+/// for them, and writes them in one form: they are recognized before the command line is parsed, which takes longer than what they do.
+pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.into_iter().skip(1);
+    match arguments.next()?.to_str()? {
+        "exec-guarded" => run::guard::exec_with(arguments.collect()),
+        "end-marked" => run::watcher::end_with(arguments.collect()),
+        _ => None,
+    }
+}
 
 /// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {

@@ -82,9 +82,9 @@ impl Builder {
         self.nodes(0).controllers(false).scheduler(false)
     }
 
-    /// Selects virtual time: the cluster's clock starts at 2026-01-01T00:00:00Z and follows tokio's clock, and all random values follow from
-    /// `seed`. With `#[tokio::test(start_paused = true)]`, time passes only while every task waits. An hour then takes only as long as its
-    /// work, and the same seed gives the same revisions. Service account tokens are not issued, because their keys would be random.
+    /// Selects virtual time: the cluster's clock starts at 2026-01-01T00:00:00Z and follows tokio's clock, and all random values follow
+    /// from `seed`. With `#[tokio::test(start_paused = true)]`, time passes only while every task waits. An hour then takes only as long as
+    /// its work, and the same seed gives the same revisions. Service account tokens are not issued, because their keys would be random.
     #[must_use]
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -129,23 +129,5 @@ impl Builder {
     pub fn apply(mut self, manifest: &str) -> Self {
         self.manifests.push(manifest.to_owned());
         self
-    }
-
-    pub(crate) fn node_count(&self) -> usize {
-        self.nodes
-    }
-
-    pub(crate) fn has_scheduler(&self) -> bool {
-        self.scheduler
-    }
-
-    /// Whether anything but the API server runs.
-    pub(crate) fn has_components(&self) -> bool {
-        self.controllers || self.scheduler || self.nodes > 0
-    }
-
-    /// A builder of an API server alone, in virtual time with this seed or in real time.
-    pub(crate) fn bare(seed: Option<u64>) -> Self {
-        Self { seed, ..Self::default().api_only() }
     }
 }

@@ -46,15 +46,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "registry",
         floors: &[
-            &[
-                "fence",
-                "listed_certificate",
-                "persistent_map",
-                "selectors",
-                "service_ranges",
-                "undecided",
-                "user",
-            ],
+            &["fence", "persistent_map", "selectors", "service_ranges", "undecided", "user"],
             &["entry"],
             &["kinds"],
             &["cache"],
@@ -175,7 +167,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "client",
         floors: &[
-            &["error", "gvr", "limits", "object_parts", "params", "trimmed"],
+            &["error", "gvr", "limits", "object_parts", "params", "projected_meta"],
             &["client", "custom", "kubeconfig"],
             &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
             &["grpc"],
@@ -219,13 +211,21 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "testing",
         floors: &[
-            &["limits", "listen", "namespaces", "schedule", "subset"],
+            &["limits", "listen", "subset"],
             &["faults", "trace"],
-            &["causes", "client", "components"],
-            &["cluster"],
-            &["server_config"],
-            &["builder", "settle", "wait"],
-            &["fork"],
+            &["causes", "components"],
+            &["builder", "cluster"],
+            &["fork", "settle", "start", "wait"],
+        ],
+    },
+    CrateFloors {
+        folder: "cluster",
+        floors: &[
+            &["namespaces", "phase", "schedule", "token_signer"],
+            &["clients", "component", "retention", "storage"],
+            &["config"],
+            &["control_plane"],
+            &["image", "pending"],
             &["initial"],
             &["start"],
         ],
@@ -244,12 +244,22 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version", "watched_object"],
+            &["telemetry", "version", "watched_object"],
             &["args"],
-            &["data_dir", "files", "hostname", "memory_file", "open_files", "runtime", "socket_file"],
-            &["load_report", "phase", "pki", "ready", "salvage", "shutdown", "signing", "token_signer"],
+            &[
+                "data_dir",
+                "files",
+                "flags",
+                "hostname",
+                "memory_file",
+                "no_space",
+                "open_files",
+                "runtime",
+                "socket_file",
+            ],
+            &["load_report", "pki", "ready", "salvage", "shutdown", "signing"],
             &["basic_auth", "clients", "kubeconfig", "listen", "pages", "stop", "store_cmd", "tls"],
-            &["access", "election", "encryption", "external", "metrics_server", "retention"],
+            &["access", "encryption", "external", "metrics_server"],
             &["audit", "authorities", "certs", "etcd_listener", "explain"],
             &["server_config"],
             &["assembly"],

@@ -50,7 +50,7 @@ pub struct Deleted {
 pub enum Shown {
     /// All of it.
     Whole,
-    /// What [`Entry::parse_for_deletion`] decodes, if the plan of the deletion needs no more.
+    /// What `Entry::parse_for_deletion` decodes, if the plan of the deletion needs no more.
     Parts,
 }
 
@@ -142,7 +142,7 @@ impl Registry {
 
     /// Deletes objects in one commit. Returns the objects that are left for single deletions, in order: those that
     /// it cannot judge, that are refused, or that are terminating already; or all of them, if another writer changed
-    /// one of them. `admit` sees what [`Entry::parse_for_deletion`] decodes, and has no side effects.
+    /// one of them. `admit` sees what `Entry::parse_for_deletion` decodes, and has no side effects.
     pub async fn delete_together<'t>(
         &self,
         targets: &'t [Target],
@@ -221,7 +221,7 @@ impl Registry {
         }
     }
 
-    /// Whether what [`Entry::parse_for_deletion`] decodes is enough to plan the deletion: the deletion changes
+    /// Whether what `Entry::parse_for_deletion` decodes is enough to plan the deletion: the deletion changes
     /// nothing else, and no quota compares the object before and after.
     fn is_planned_by_parts(&self, target: &Target, context: &WriteContext) -> bool {
         has_plain_deletion(target) && !self.may_charge_every_update(&self.view(context), target)
@@ -259,8 +259,8 @@ pub fn plan_delete(
     }
     let mut next = current.clone();
     set_finalizers(&mut next, collection_finalizers(resource, current, options));
-    let held = !finalizers(&next).is_empty();
-    match (held, grace) {
+    let has_finalizers = !finalizers(&next).is_empty();
+    match (has_finalizers, grace) {
         (false, 0) if resource.graceful_delete && deleting.is_none() => {
             DeletePlan::MarkAndRemove(marked_until(next, now, 0))
         }
@@ -281,10 +281,10 @@ pub fn plan_delete(
 /// Whether an update to `next` completes a deletion that waited only for finalizers. The object is then
 /// removed instead of written.
 pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
-    let held =
+    let has_finalizers =
         !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
     let grace = next["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    deletion_timestamp(next).is_some() && grace == 0 && !held
+    deletion_timestamp(next).is_some() && grace == 0 && !has_finalizers
 }
 
 /// Plans the deletion of a CustomResourceDefinition, which stays until the objects of its kind are gone.
@@ -510,8 +510,10 @@ mod tests {
 
     #[test]
     fn finalizers_delay_removal_and_propagation_adds_its_own() {
-        let held = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
-        let DeletePlan::Mark(marked) = plan(&held, DeleteOptions::default()) else { panic!("it is held") };
+        let finalized = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
+        let DeletePlan::Mark(marked) = plan(&finalized, DeleteOptions::default()) else {
+            panic!("it is held")
+        };
         assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
         assert!(!removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &marked));
         let foreground =

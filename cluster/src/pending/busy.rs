@@ -1,4 +1,4 @@
-//! [`BusyReasons`]: finds the components of a cluster with pending work, by their metrics and by pods and nodes. Pure.
+//! [`PendingWork`]: the components of a control plane with pending work, as they report it and by pods and nodes. Pure.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,9 +16,10 @@ const STUCK: [&str; 6] = [
     "CreateContainerError",
 ];
 
-/// Components and objects with pending work, each as a text; at most [`NAMED`] of each are named and the others counted.
-#[derive(Debug, Default)]
-pub(super) struct BusyReasons {
+/// Pending work of a control plane: components and objects, each as a text such as `workqueue replicaset: 2 ready keys` or `node-0: pod
+/// default/web-1 is starting`. At most ten of each are named, and the others are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingWork {
     /// Texts about controllers, the scheduler and caches.
     parts: Vec<String>,
     /// Texts about pods and nodes. Separate, so that many busy components do not displace them.
@@ -26,7 +27,7 @@ pub(super) struct BusyReasons {
     unnamed: usize,
 }
 
-impl BusyReasons {
+impl PendingWork {
     /// Adds a text about a component with pending work.
     pub(super) fn add_part(&mut self, reason: String) {
         let reasons = &mut self.parts;
@@ -39,33 +40,15 @@ impl BusyReasons {
         if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
     }
 
-    /// All texts, components first, with the number of unnamed ones at the end; empty if the cluster has no pending work.
-    pub(super) fn into_reasons(self) -> Vec<String> {
-        let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
-        self.parts.into_iter().chain(self.objects).chain(more).collect()
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.objects.is_empty()
     }
 
-    /// Adds components that are busy by a page of metrics: caches that are not filled or lag, queues with keys, active controllers.
-    pub(super) fn add_components(&mut self, page: &str) {
-        for line in page.lines().filter(|line| !line.starts_with('#')) {
-            let Some((series, value)) = line.rsplit_once(' ') else { continue };
-            let Ok(value) = value.parse::<f64>() else { continue };
-            let Some((metric, labels)) = series.split_once('{') else { continue };
-            let name = labels.split('"').nth(1).unwrap_or_default();
-            match metric {
-                "informer_synced" if value < 1.0 => self.add_part(format!("cache {name} is being filled")),
-                "informer_pending" if value > 0.0 => {
-                    self.add_part(format!("cache {name}: {value} changes wait"));
-                }
-                "workqueue_depth" if value > 0.0 => {
-                    self.add_part(format!("workqueue {name}: {value} ready keys"));
-                }
-                "controller_runtime_active_workers" if value > 0.0 => {
-                    self.add_part(format!("controller {name}: {value} active runs"));
-                }
-                _ => {}
-            }
-        }
+    /// All texts, components first, with the number of unnamed ones at the end; empty if there is no pending work.
+    pub fn into_reasons(self) -> Vec<String> {
+        let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
+        self.parts.into_iter().chain(self.objects).chain(more).collect()
     }
 
     /// Adds pods that the scheduler has neither bound nor marked as unschedulable.
@@ -82,13 +65,18 @@ impl BusyReasons {
         }
     }
 
-    /// Adds nodes that have not registered, and pods that their ready nodes have not started or, if deleted, not ended.
-    pub(super) fn add_nodes(&mut self, wanted: usize, nodes: &[Value], pods: &[Value]) {
+    /// Adds nodes among `wanted` that have not registered, and pods that their ready nodes have not started or, if deleted, not ended.
+    pub(super) fn add_nodes(
+        &mut self,
+        wanted: impl Iterator<Item = String>,
+        nodes: &[Value],
+        pods: &[Value],
+    ) {
         let ready = |node: &&Value| condition(node, "Ready") == Some("True");
         let ready: BTreeSet<&str> =
             nodes.iter().filter(ready).map(|node| text(&node["metadata"]["name"])).collect();
         let registered: BTreeSet<&str> = nodes.iter().map(|node| text(&node["metadata"]["name"])).collect();
-        for node in (0..wanted).map(|nth| format!("node-{nth}")) {
+        for node in wanted {
             if !registered.contains(&*node) {
                 self.add_object(format!("{node} has not registered"));
             }
@@ -148,21 +136,6 @@ mod tests {
     }
 
     #[test]
-    fn busy_components_are_found_by_their_metrics() {
-        let mut busy = BusyReasons::default();
-        busy.add_components(
-            "# HELP workqueue_depth x\nworkqueue_depth{name=\"replicaset\"} 2\nworkqueue_depth{name=\"other\"} 0\n\
-             informer_synced{name=\"pods\"} 0\ncontroller_runtime_active_workers{controller=\"namespace\"} 1\n",
-        );
-        let expected = [
-            "workqueue replicaset: 2 ready keys",
-            "cache pods is being filled",
-            "controller namespace: 1 active runs",
-        ];
-        assert_eq!(busy.into_reasons(), expected);
-    }
-
-    #[test]
     fn pods_are_busy_until_scheduled_and_started_or_stuck() {
         let nodes = [
             json!({"metadata": {"name": "node-0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
@@ -183,9 +156,9 @@ mod tests {
             pod("lost", json!({"spec": {"nodeName": "node-1"}, "status": {"phase": "Pending"}})),
             pod("ending", json!({"spec": {"nodeName": "node-0"}, "metadata": {"deletionTimestamp": "t"}})),
         ];
-        let mut busy = BusyReasons::default();
+        let mut busy = PendingWork::default();
         busy.add_unscheduled(&pods);
-        busy.add_nodes(3, &nodes, &pods);
+        busy.add_nodes((0..3).map(|nth| format!("node-{nth}")), &nodes, &pods);
         let expected = [
             "scheduler: pod ns/new is not scheduled",
             "node-2 has not registered",
