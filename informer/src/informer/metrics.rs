@@ -120,6 +120,7 @@ mod tests {
         settle().await;
         assert_eq!(registry.pending(), []);
         let mut reader = cache.subscribe();
+        assert_eq!(reader.try_next().len(), 0);
         kind.put(Sample::new("", "a"));
         settle().await;
         assert_eq!(registry.pending(), [PendingWork::Changes { cache: "pods".into(), changes: 1 }]);
