@@ -65,8 +65,8 @@ async fn run_marked(
     (mark, folder): (&Mark, Option<&Path>),
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch()?;
-    // On another thread: a thread that starts a process waits for its first instruction. If the cluster does not start, the watcher ends with
-    // its pipe.
+    // On another thread: a thread that starts a process waits for its first instruction. If the cluster does not start, the watcher ends
+    // with its pipe.
     let (own, folder) = (mark.own(), folder.map(Path::to_owned));
     let watcher = tokio::spawn(async move { Watcher::start(&own, folder.as_deref()) });
     let cluster = wiring::start(config).await?;
