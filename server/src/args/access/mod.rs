@@ -90,9 +90,10 @@ mod tests {
             // Without them the flags that belong to them are not read.
             match name {
                 "oidc-issuer-url" => vec!["https://a"],
-                "oidc-client-id" | "authorization-policy-file" | "authorization-webhook-config-file" => {
-                    vec!["b"]
-                }
+                "oidc-client-id"
+                | "oidc-groups-claim"
+                | "authorization-policy-file"
+                | "authorization-webhook-config-file" => vec!["b"],
                 "authorization-mode" => vec!["ABAC,Webhook"],
                 _ => Vec::new(),
             }
