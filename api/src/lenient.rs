@@ -433,12 +433,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        let name = self.next_name()?;
-        let deserializer = |name: &str| -> Result<K::Value, A::Error> {
-            let name: StrDeserializer<'_, A::Error> = name.into_deserializer();
-            seed.deserialize(name)
-        };
-        name.map(|name| deserializer(name.as_str())).transpose()
+        let Some(name) = self.next_name()? else { return Ok(None) };
+        let name: StrDeserializer<'_, A::Error> = name.as_str().into_deserializer();
+        seed.deserialize(name).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
@@ -467,7 +464,9 @@ impl<'de, A: MapAccess<'de>> Members<'_, A> {
                 (Level::Object, "metadata") => Level::Metadata,
                 _ => Level::Inner,
             };
-            self.absent.retain(|absent| *absent != name.as_str());
+            if !self.absent.is_empty() {
+                self.absent.retain(|absent| *absent != name.as_str());
+            }
             self.value = MemberValue::Stated(level);
             return Ok(Some(name));
         }
