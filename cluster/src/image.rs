@@ -22,8 +22,8 @@ pub enum ImageError {
     External,
 }
 
-/// Snapshot of a control plane at one revision, from which any number of others can start. It is immutable, has no running tasks and belongs
-/// to no runtime. It does not keep the original running.
+/// Snapshot of a control plane at one revision, from which any number of others can start. It is immutable, has no running tasks and
+/// belongs to no runtime. It does not keep the original running.
 pub struct ControlPlaneImage {
     /// The original's time.
     time: Timestamp,

@@ -34,8 +34,8 @@ pub(crate) fn may_share(server: &ServerConfig, storage: &Storage) -> bool {
 }
 
 /// Returns an image of a control plane with only initial objects, which all seeds share. If the process has none, it starts such a control
-/// plane on the current runtime. Concurrent callers do not wait for each other, because in virtual time a wait for another runtime would let
-/// timers fire.
+/// plane on the current runtime. Concurrent callers do not wait for each other, because in virtual time a wait for another runtime would
+/// let timers fire.
 pub(crate) async fn image(is_simulated: bool) -> Result<Arc<ControlPlaneImage>, StartError> {
     let kept = &IMAGES[usize::from(is_simulated)];
     let found = kept.lock().clone();

@@ -1,6 +1,6 @@
-//! [`Schedule`]: permutes the order in which tasks of a control plane in virtual time run, by a seed. tokio runs ready tasks of one thread in the
-//! order in which they became ready, so an unpermuted cluster has one order per workload. A permuted one pauses for a random time where its
-//! components interact: calls of components, watch deliveries, reads and commits of the storage.
+//! [`Schedule`]: permutes the order in which tasks of a control plane in virtual time run, by a seed. tokio runs ready tasks of one thread
+//! in the order in which they became ready, so an unpermuted cluster has one order per workload. A permuted one pauses for a random time
+//! where its components interact: calls of components, watch deliveries, reads and commits of the storage.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;

@@ -38,8 +38,8 @@ impl ControlPlane {
     }
 
     /// Starts like [`Self::start_api`], but with the memory of another API server, whose configuration should equal `server`. The storage
-    /// of the configuration must be a copy of the other one's that was made after the image: see [`kstore_apiserver::ApiServer::start_from`].
-    /// [`ControlPlaneImage`](crate::ControlPlaneImage) has both.
+    /// of the configuration must be a copy of the other one's that was made after the image: see
+    /// [`kstore_apiserver::ApiServer::start_from`]. [`ControlPlaneImage`](crate::ControlPlaneImage) has both.
     ///
     /// # Errors
     /// See [`Self::start`]. The storage lacks the history since the image.

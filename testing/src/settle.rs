@@ -50,9 +50,9 @@ impl Cluster {
     /// - the scheduler has bound every pod or marked it as unschedulable;
     /// - every pod that is bound to a ready node has started, or has ended if it was deleted.
     ///
-    /// The time limit is half an hour in virtual time and a minute in real time. Work that becomes due later does not count: retries after a
-    /// back-off, CrashLoopBackOff, grace periods of evictions, expiry of events. [`Self::advance`] lets such times pass. Clients outside of
-    /// the cluster, such as the tested operator, count only by their writes.
+    /// The time limit is half an hour in virtual time and a minute in real time. Work that becomes due later does not count: retries after
+    /// a back-off, CrashLoopBackOff, grace periods of evictions, expiry of events. [`Self::advance`] lets such times pass. Clients outside
+    /// of the cluster, such as the tested operator, count only by their writes.
     ///
     /// # Errors
     /// A component is still busy at the time limit; the error names it.

@@ -214,8 +214,8 @@ pub trait Plugin: Send + Sync + 'static {
         true
     }
 
-    /// Reserves what `pod` needs on `node`, to which the filters admitted it, besides the room there: `inventory` shows it as taken, so that
-    /// no other pod gets it. `random` makes the random numbers of the attempt. `None` if the pod needs nothing.
+    /// Reserves what `pod` needs on `node`, to which the filters admitted it, besides the room there: `inventory` shows it as taken, so
+    /// that no other pod gets it. `random` makes the random numbers of the attempt. `None` if the pod needs nothing.
     fn reserve(
         &self,
         _pod: &PodInfo,

@@ -1,5 +1,5 @@
-//! The in-tree plugins, a file each: its row, filter, hints, score and reservation. The list below is the only other place that names one. Its order is
-//! kube-scheduler's default order, in which filters run: the first refusal per node counts.
+//! The in-tree plugins, a file each: its row, filter, hints, score and reservation. The list below is the only other place that names one.
+//! Its order is kube-scheduler's default order, in which filters run: the first refusal per node counts.
 
 mod dynamic_resources;
 mod image_locality;
