@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 const USERS: [(&str, &[&str]); 12] = [
     ("store", &["etcd", "storage", "cluster", "testing", "server"]),
     ("etcd", &["server"]),
-    ("storage", &["registry", "access", "admission", "pipeline", "apiserver", "cluster", "server"]),
+    ("storage", &["registry", "access", "admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
     ("registry", &["access", "admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
     ("access", &["admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
     ("admission", &["pipeline", "apiserver", "server"]),
@@ -90,7 +90,7 @@ mod tests {
                          kubelet-sim |\n\
                          | 10 | `server` | store, etcd, storage, registry, access, admission, pipeline, apiserver, \
                          controllers, scheduler, kubelet-sim |\n\
-                         | 10 | `testing` | store, registry, access, apiserver, kubelet-sim |\n\
+                         | 10 | `testing` | store, storage, registry, access, apiserver, kubelet-sim |\n\
                          | 11 | `tests` | all |\n";
 
     fn offences(from: &str, to: &str) -> Vec<String> {
