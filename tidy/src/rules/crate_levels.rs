@@ -16,7 +16,10 @@ pub(super) const RULE: Rule = Rule {
 const USERS: [(&str, &[&str]); 12] = [
     ("store", &["etcd", "storage", "cluster", "testing", "server"]),
     ("etcd", &["server"]),
-    ("storage", &["registry", "access", "admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
+    (
+        "storage",
+        &["registry", "access", "admission", "pipeline", "apiserver", "cluster", "testing", "server"],
+    ),
     ("registry", &["access", "admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
     ("access", &["admission", "pipeline", "apiserver", "cluster", "testing", "server"]),
     ("admission", &["pipeline", "apiserver", "server"]),
