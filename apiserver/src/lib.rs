@@ -87,6 +87,6 @@ pub use fairness::RequestLimits;
 pub use load_progress::LoadProgress;
 pub use pipeline::{AnnotationCheck, LocalComponents};
 pub use restart::TaskRestarts;
-pub use server::{ApiServer, InProcess, ServerImage, StartError, WatchBatches};
+pub use server::{ApiServer, CallerRecord, InProcess, ServerImage, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};
 pub use undecided::Undecided;

@@ -40,7 +40,8 @@ impl Pipeline {
         user
     }
 
-    async fn identify(
+    /// Authenticates like [`Self::authenticate`], without a trace in the metrics.
+    pub(crate) async fn identify(
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,
