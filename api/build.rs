@@ -1,6 +1,9 @@
 //! Collects the published descriptions of types and members from the Rust types of `k8s-openapi` into one file, which
 //! `openapi` includes: the program has the texts, and neither the types nor `schemars`. `src/openapi/descriptions.rs`
-//! has the notation.
+//! has the notation. The field table becomes statics beside it.
+
+#[path = "build/field_table.rs"]
+mod field_table;
 
 use k8s_openapi as k8s;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
@@ -10,16 +13,19 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=schema");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    field_table::write(Path::new("schema"), &out.join("field_table.rs"))?;
     let mut generator = SchemaSettings::openapi3().into_generator();
     generator.subschema_for::<WatchEvent<RawExtension>>();
     ROOTS.iter().for_each(|add| add(&mut generator));
-    let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptions.txt");
-    fs::write(out, lines(&generator.take_definitions(true)))?;
+    fs::write(out.join("descriptions.txt"), lines(&generator.take_definitions(true)))?;
     Ok(())
 }
 

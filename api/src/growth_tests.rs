@@ -68,7 +68,7 @@ fn scalar(elem: Elem, items: Items, i: usize) -> Value {
 /// A struct in which all lists and maps, nested ones included, have `length` items.
 fn filled(ty: &'static Type, items: Items, length: usize, depth: usize) -> Value {
     let mut map = Map::new();
-    for field in &ty.fields {
+    for field in ty.fields {
         let value = match (field.shape, field.struct_type()) {
             (Shape::List, _) => (0..length).map(|i| scalar(field.elem, items, i)).collect(),
             (Shape::Map, _) => {
@@ -137,7 +137,7 @@ fn collect(place: &StructPosition, seen: &mut BTreeSet<String>, found: &mut Vec<
     if place.ty.fields.iter().any(|field| field.shape != Shape::One) {
         found.push(place.clone());
     }
-    for field in &place.ty.fields {
+    for field in place.ty.fields {
         if let Some(ty) = field.struct_type() {
             let path = place.path.iter().copied().chain([field]).collect();
             collect(&StructPosition { resource: place.resource, path, ty }, seen, found);
@@ -158,7 +158,9 @@ fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Durat
     time(&mut times, "warnings", || drop(validate::warnings(resource, &object, None)));
     let mut live = decoded.clone();
     live["metadata"]["deletionTimestamp"] = "2024-02-29T23:59:59Z".into();
-    for subresource in ["", "status", "approval", "resize", "ephemeralcontainers"] {
+    let is_written = |verbs: &[&str]| verbs.contains(&"update") || verbs.contains(&"patch");
+    let subresources = resource.subresources.iter().filter(|subresource| is_written(subresource.verbs));
+    for subresource in subresources.map(|subresource| subresource.name).chain([""]) {
         let mut new = live.clone();
         time(&mut times, "prepare update", || {
             strategy::prepare_update(resource, subresource, &mut new, &live);
@@ -240,7 +242,13 @@ fn steeper(
     most: u32,
     is_asked: &impl Fn(usize) -> bool,
 ) -> Vec<(usize, String)> {
-    let (mut short, mut long) = (measure(length), measure(length * factor));
+    let mut long = measure(length * factor);
+    let is_noteworthy =
+        |(place, (_, time)): (usize, &(&str, Duration))| is_asked(place) && *time > NOTEWORTHY;
+    if !long.iter().enumerate().any(is_noteworthy) {
+        return Vec::new();
+    }
+    let mut short = measure(length);
     let grows = |short: &[(&str, Duration)], long: &[(&'static str, Duration)]| -> Vec<(usize, String)> {
         let pairs = short.iter().zip(long).enumerate().filter(|(place, _)| is_asked(*place));
         let pairs = pairs.filter(|(_, ((_, short), (_, long)))| *long > NOTEWORTHY && *long > *short * most);
@@ -262,16 +270,25 @@ fn steeper(
     grows(&short, &long)
 }
 
-#[test]
-fn time_of_every_rule_is_linear_in_the_length_of_lists() {
+/// Stages of all structs whose time grows faster than the number of items.
+fn faster_than_linear(items: Items) -> Vec<String> {
     let mut wrong = Vec::new();
     for place in places() {
-        for (items, word) in [(Items::Equal, "equal"), (Items::Distinct, "distinct")] {
-            let found = too_fast(|length| stages(place.resource, &place.object(items, length)));
-            wrong.extend(found.into_iter().map(|text| format!("{} {word} items: {text}", place.shown())));
-        }
+        let found = too_fast(|length| stages(place.resource, &place.object(items, length)));
+        wrong.extend(found.into_iter().map(|text| format!("{}: {text}", place.shown())));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
+}
+
+// Two tests, because they take the longest of this crate and run beside each other.
+#[test]
+fn time_of_every_rule_is_linear_in_the_number_of_equal_items() {
+    assert_eq!(faster_than_linear(Items::Equal), [""; 0]);
+}
+
+#[test]
+fn time_of_every_rule_is_linear_in_the_number_of_distinct_items() {
+    assert_eq!(faster_than_linear(Items::Distinct), [""; 0]);
 }
 
 /// Times one stage on an object of a given length.

@@ -11,8 +11,8 @@
 //!
 //! `metadata` is always present and never has `resourceVersion`: the version is the revision of the write,
 //! which is known only after the bytes are made. All other members, nested ones included, are sorted by name.
-//! Numbers are written as Go writes them ([`json`]). Equal objects therefore have equal bytes, [`splice_revision`] inserts the version without parsing, and a
-//! list item is a suffix of the stored bytes ([`without_type_meta`]).
+//! Numbers are written as Go writes them ([`json`]). Equal objects therefore have equal bytes, [`splice_revision`] inserts the version
+//! without parsing, and a list item is a suffix of the stored bytes ([`without_type_meta`]).
 
 use crate::{json, meta};
 use bytes::Bytes;

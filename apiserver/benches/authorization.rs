@@ -2,11 +2,11 @@
 //! Node mode with ten thousand pods, and the first decision after a change. Prints one row for each.
 //! Run by `cargo bench -p kstore-apiserver --bench authorization`.
 
-use kstore_apiserver::authz::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
-use kstore_apiserver::cache::Cache;
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::user::UserInfo;
+use kstore_access::authz::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use kstore_nondet::Nondet;
+use kstore_registry::cache::Cache;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{Config, Store};
 use serde_json::{Value, json};
 use std::hint::black_box;

@@ -1,9 +1,9 @@
 //! Names of client programs: the `User-Agent` header that is stored with each write, and the field manager
 //! that a request states or that follows from that header. Pure. User identities are `authn`'s.
 
-use crate::limits;
 use http::HeaderMap;
 use http::header::USER_AGENT;
+use kstore_storage::limits;
 
 /// The `User-Agent` of a request, cut at [`limits::USER_AGENT_BYTES`]; empty without one. Every write stores
 /// it.

@@ -1,16 +1,16 @@
 //! How many requests without credentials one connection may have in flight, and for how long they are answered. Requests
 //! with credentials are not counted.
 
-use crate::limits;
-use crate::peer::Peer;
-use crate::pipeline::TOO_MANY;
-use crate::user::UserInfo;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Extensions, HeaderMap, HeaderValue, Response};
 use http_body::{Frame, SizeHint};
+use kstore_access::peer::Peer;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::TOO_MANY;
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

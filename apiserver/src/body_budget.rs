@@ -4,13 +4,13 @@
 //! A body counts from the arrival of its bytes until the request has dropped them; what a client only announces is not
 //! reserved. Many large bodies of a user at once therefore make its later ones wait instead of growing the server's memory.
 
-use crate::limits;
 use crate::memory_shares::{MemoryBudget, MemoryShare, Reserved, Turn};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use kstore_api::status::Status;
+use kstore_storage::limits;
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes reserved at a time, as the bytes of a body arrive.

@@ -1,19 +1,19 @@
 //! [`ServerConfig`]: the configuration of an API server, besides its storage. `ServerConfig::complete` fills
 //! in what follows from other fields and divides it among the parts of the server.
 
-use crate::audit::Audit;
-use crate::authn::FrontProxies;
-use crate::bootstrap::ServerIdentity;
-use crate::encryption::Encryption;
-use crate::fairness::RequestLimits;
-use crate::kinds::Kinds;
-use crate::limits;
-use crate::load_progress::LoadProgress;
-use crate::outbound::{Network, Outbound, ServiceBackends};
-pub use crate::pipeline::{AccessConfig, AdmissionConfig, RegistryConfig};
-use crate::pipeline::{LocalComponents, PipelineConfig};
+use kstore_access::audit::Audit;
+use kstore_access::authn::FrontProxies;
 use kstore_api::kind::OptIn;
 use kstore_nondet::Nondet;
+use kstore_pipeline::bootstrap::ServerIdentity;
+use kstore_pipeline::fairness::RequestLimits;
+pub use kstore_pipeline::pipeline::{AccessConfig, AdmissionConfig, RegistryConfig};
+use kstore_pipeline::pipeline::{LocalComponents, PipelineConfig};
+use kstore_registry::kinds::Kinds;
+use kstore_registry::outbound::{Network, Outbound, ServiceBackends};
+use kstore_storage::encryption::Encryption;
+use kstore_storage::limits;
+use kstore_storage::load_progress::LoadProgress;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ pub struct AuthoritiesConfig {
     /// PEM of the authority of client certificates.
     pub client_ca: Option<String>,
     /// PEM of the authority of the client certificate that [`NetworkConfig::outbound`] presents to aggregated
-    /// API servers. It is published with the certificate's name [`crate::FRONT_PROXY`].
+    /// API servers. It is published with the certificate's name [`kstore_pipeline::bootstrap::FRONT_PROXY`].
     pub front_proxy_ca: Option<String>,
     /// Proxies in front of the server that authenticate the users of requests.
     pub front_proxies: Option<Arc<FrontProxies>>,

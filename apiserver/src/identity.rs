@@ -2,14 +2,14 @@
 //! renewed every ten seconds. Any server deletes such Leases an hour after their last renewal. All writes
 //! pass through the pipeline, like a client's.
 
-use crate::cache::Filter;
-use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions, own_request};
 use jiff::Timestamp;
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{kind, meta, name};
+use kstore_pipeline::pipeline::Pipeline;
+use kstore_registry::cache::Filter;
+use kstore_registry::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions, own_request};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! [`Cluster`]: what a controller gets to run, and [`Reconcile`], what it gives. All controllers stand on this file; `runner`, which lists them, is
-//! above them.
+//! [`Cluster`]: what a controller gets to run, and [`Reconcile`], what it gives. All controllers stand on this file; `runner`, which lists
+//! them, is above them.
 
 use crate::apply::Executor;
 use crate::caches::Caches;

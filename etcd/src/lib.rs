@@ -3,8 +3,8 @@
 //! It translates; the store has the semantics. Each service has a file: `kv`, `watch`, `lease`, `maintenance`,
 //! `cluster`, `auth`. `error` has etcd's exact texts and codes, which clients match. `serve` puts the services behind
 //! one port, together with the HTTP `pages`. `calls` handles what all calls share; `connection` speaks HTTP, with or
-//! without TLS, and hands it to `http2` or to the router (`service`). There is no authentication beyond TLS: every client that can connect has full access. Start at
-//! [`serve()`].
+//! without TLS, and hands it to `http2` or to the router (`service`). There is no authentication beyond TLS: every client that can connect
+//! has full access. Start at [`serve()`].
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]

@@ -4,8 +4,8 @@
 //! The judgement is pure: [`pod`] and [`node`] are states with a `step`, [`status`] computes what the API shows,
 //! [`probe`] what probes find, [`runtime`] is the seam below which containers would run (`runtime::sim` makes them up from
 //! [`config`] and the annotations of [`behavior`]). The crate `kstore-container-sim` has what a simulated container
-//! contains: shell, files and logs; `stream` connects them to the tunnel of the apiserver. `manager` is the one edge: it feeds one informer of pods and one of
-//! nodes into the machines of all nodes and writes what they say.
+//! contains: shell, files and logs; `stream` connects them to the tunnel of the apiserver. `manager` is the one edge: it feeds one informer
+//! of pods and one of nodes into the machines of all nodes and writes what they say.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]

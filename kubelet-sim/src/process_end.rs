@@ -5,7 +5,8 @@ use crate::limits::PROCESS_ENDS;
 use crate::pod_object::PodObject;
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 
-/// Reason in the status of a container whose process ended with the simulation: a kubelet writes it if it does not know how a container ended.
+/// Reason in the status of a container whose process ended with the simulation: a kubelet writes it if it does not know how a container
+/// ended.
 pub(crate) const REASON: &str = "ContainerStatusUnknown";
 pub(crate) const MESSAGE: &str = "The container ended with the process that simulated it; times in a row: ";
 /// The exit code of SIGKILL.

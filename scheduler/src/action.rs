@@ -18,8 +18,8 @@ pub enum Action {
     /// [`crate::scheduler::Scheduler::bind_failed`].
     Bind(Binding),
     /// Nominate the pod for its node, write which volumes the pod's claims get, and report to
-    /// [`crate::scheduler::Scheduler::volumes_written`] or [`crate::scheduler::Scheduler::volumes_refused`]. The cache assumes the pod on its node
-    /// meanwhile. The scheduler binds the pod when its claims are bound.
+    /// [`crate::scheduler::Scheduler::volumes_written`] or [`crate::scheduler::Scheduler::volumes_refused`]. The cache assumes the pod on
+    /// its node meanwhile. The scheduler binds the pod when its claims are bound.
     BindVolumes(VolumeWrites),
     /// Report that no node fits the pod. The pod waits until that may have changed.
     Refuse(Notice),

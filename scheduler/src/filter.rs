@@ -1,5 +1,5 @@
-//! The filters of an attempt: the state of those that do not skip the pod, and their checks of nodes. Pure. The filters run in the registry's
-//! order, and the first refusal per node counts.
+//! The filters of an attempt: the state of those that do not skip the pod, and their checks of nodes. Pure. The filters run in the
+//! registry's order, and the first refusal per node counts.
 
 use crate::node_state::NodeState;
 use crate::nominations::Nominations;

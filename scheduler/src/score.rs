@@ -1,5 +1,6 @@
-//! [`Candidates`], the feasible nodes that plugins score, and the arithmetic that several scores share. A plugin gives each node a raw number;
-//! some plugins scale the numbers over all feasible nodes; the weighted sum decides. The arithmetic equals kube-scheduler's to the integer.
+//! [`Candidates`], the feasible nodes that plugins score, and the arithmetic that several scores share. A plugin gives each node a raw
+//! number; some plugins scale the numbers over all feasible nodes; the weighted sum decides. The arithmetic equals kube-scheduler's to the
+//! integer.
 
 use crate::inventory::Inventory;
 use crate::limits::MAX_NODE_SCORE;

@@ -1,5 +1,5 @@
-//! [`Constraints`]: by which a pod is spread softly, its own topology spread constraints or the default ones. Pods without any constraint are
-//! spread among the pods of their Services and of their controller, over nodes and zones.
+//! [`Constraints`]: by which a pod is spread softly, its own topology spread constraints or the default ones. Pods without any constraint
+//! are spread among the pods of their Services and of their controller, over nodes and zones.
 
 use crate::node::ZONE;
 use crate::node_state::NodeState;

@@ -4,12 +4,12 @@
 //!
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};
 use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{Config, Op, Store, Txn};
 use serde::Deserialize;
 use std::sync::Arc;

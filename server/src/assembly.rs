@@ -15,14 +15,9 @@ use crate::{
     audit, clients, election, encryption, external, load_report, pki, retention, salvage, token_signer,
 };
 use anyhow::{Context, anyhow};
-use kstore_apiserver::authz::Modes;
+use kstore_access::authz::Modes;
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
-use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{SharedStorage, Storage as _};
-use kstore_apiserver::user::UserInfo;
-use kstore_apiserver::{AnnotationCheck, ApiServer, LocalComponents, ServerConfig, StartError};
+use kstore_apiserver::{ApiServer, ServerConfig, StartError};
 use kstore_client::{Client, ClientLease, Kubeconfig};
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
@@ -30,6 +25,12 @@ use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, Fence};
 use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
+use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
+use kstore_registry::outbound::{FrontProxy, Network, ServiceBackends};
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::etcd::Etcd;
+use kstore_storage::storage::{SharedStorage, Storage as _};
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -202,7 +203,7 @@ fn external_storage(
     etcd: &ExternalEtcd,
     core: &Phase,
     nondet: &Nondet,
-) -> anyhow::Result<Arc<dyn kstore_apiserver::storage::Storage>> {
+) -> anyhow::Result<Arc<dyn kstore_storage::storage::Storage>> {
     let (config, network) = external::open(etcd)?;
     let (storage, work) = Etcd::new(&config, Arc::new(network), &nondet.rng)?;
     core.spawn("external-etcd", work);

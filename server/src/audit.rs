@@ -5,7 +5,7 @@ use crate::access;
 use crate::args::{AuditConfig, AuditDestination};
 use crate::phase::Phase;
 use anyhow::{Context, anyhow};
-use kstore_apiserver::audit::{Audit, AuditLog, Policy};
+use kstore_access::audit::{Audit, AuditLog, Policy};
 use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;

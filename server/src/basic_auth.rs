@@ -2,7 +2,7 @@
 
 use crate::args::BasicAuthArgs;
 use anyhow::{Context, ensure};
-use kstore_apiserver::authn::BasicAuthLine;
+use kstore_access::authn::BasicAuthLine;
 use kstore_nondet::Rng;
 use std::io::{self, BufRead, IsTerminal as _, Write as _};
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use crate::args::Component;
 use crate::pki::{self, Identity};
 use kstore_apiserver::ApiServer;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_registry::user::UserInfo;
 
 /// The identity with which a component authenticates at the apiserver.
 pub(crate) fn identity(component: Component) -> Identity {

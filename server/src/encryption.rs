@@ -2,8 +2,8 @@
 
 use crate::args::ApiHere;
 use crate::phase::Phase;
-use kstore_apiserver::encryption::Encryption;
 use kstore_nondet::Nondet;
+use kstore_storage::encryption::Encryption;
 use std::sync::Arc;
 
 /// Prefix of the keys in the embedded store.

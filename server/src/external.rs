@@ -2,7 +2,7 @@
 
 use crate::args::ExternalEtcd;
 use anyhow::Context;
-use kstore_apiserver::storage::etcd::{Config, Network, User};
+use kstore_storage::storage::etcd::{Config, Network, User};
 use std::path::Path;
 
 /// Reads the files. Nothing is dialled: the first request finds out whether the etcd answers.

@@ -1,7 +1,7 @@
 //! Small files: writes secret ones, such as keys and kubeconfigs, and words why a configuration cannot be used.
 //! The store writes its files itself.
 
-use kstore_apiserver::reloaded::UnusableFiles;
+use kstore_access::reloaded::UnusableFiles;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,8 +3,10 @@
 
 use crate::args::ListenAddress;
 use anyhow::{Context, anyhow};
+use kstore_nondet::Backoff;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Binds the address given by `flag`. Errors suggest a fix.
@@ -35,6 +37,13 @@ pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
+/// The attempts to bind an address again, about a second together. A process that is being started has copies of all
+/// open sockets until it begins to run its program, so the closed listener may occupy the address for a moment.
+const REBIND_ATTEMPTS: u32 = 10;
+
+/// The waits between them.
+const REBIND_WAITS: Backoff = Backoff::doubling(Duration::from_millis(5), Duration::from_millis(200));
+
 /// The listener of a task that may be restarted. The first generation of the task gets the bound socket and
 /// closes it at its end; each later generation binds the same address again.
 #[derive(Debug)]
@@ -50,16 +59,33 @@ impl RebindableListener {
         Ok(Self { address, bound: Some(bound) })
     }
 
-    /// The listener for the next generation. `None`, with an error in the log, if the address cannot be
-    /// bound.
+    /// The listener for the next generation. `None`, with an error in the log, if the address cannot be bound, for
+    /// about a second if it is in use.
     pub(crate) fn next(&mut self) -> impl Future<Output = Option<TcpListener>> + Send + use<> {
         let (bound, address) = (self.bound.take(), self.address);
         async move {
             if bound.is_some() {
                 return bound;
             }
-            let again = TcpListener::bind(address).await;
-            again.inspect_err(|error| tracing::error!(%address, %error, "cannot listen again")).ok()
+            bind_again(address).await
+        }
+    }
+}
+
+/// Binds the address of a listener that was closed.
+async fn bind_again(address: SocketAddr) -> Option<TcpListener> {
+    let (mut waits, mut left) = (REBIND_WAITS.waits(), REBIND_ATTEMPTS);
+    loop {
+        left -= 1;
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Some(listener),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && left > 0 => {
+                tokio::time::sleep(waits.advance()).await;
+            }
+            Err(error) => {
+                tracing::error!(%address, %error, "cannot listen again");
+                return None;
+            }
         }
     }
 }
@@ -81,6 +107,19 @@ mod tests {
         drop(first);
         assert_eq!(listeners.next().await.unwrap().local_addr().unwrap(), address);
         drop((client, served));
+    }
+
+    /// A child of another task has copies of this process's sockets until its program runs.
+    #[tokio::test]
+    async fn an_address_that_is_in_use_for_a_moment_is_bound_again() {
+        let first = bind(&"127.0.0.1:0".parse().unwrap(), "--listen").await.unwrap();
+        let mut listeners = RebindableListener::new(first).unwrap();
+        let first = listeners.next().await.unwrap();
+        let address = first.local_addr().unwrap();
+        let again = tokio::spawn(listeners.next());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(first);
+        assert_eq!(again.await.unwrap().unwrap().local_addr().unwrap(), address);
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Says on standard error how far a long start is: a store with many objects is read for seconds.
 
-use kstore_apiserver::LoadProgress;
+use kstore_storage::load_progress::LoadProgress;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;

@@ -7,13 +7,13 @@ use axum::body::Body;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use kstore_apiserver::lookup::Lookup;
-use kstore_apiserver::outbound::{
-    Answer, ApiBackend, Call, Network, NoAnswer, Outbound, ServiceBackends, Unreachable,
-};
 use kstore_client::{ApiError, Client};
 use kstore_metrics_server::{MetricsServer, NAME, NAMESPACE, PORT};
 use kstore_nondet::Backoff;
+use kstore_registry::lookup::Lookup;
+use kstore_registry::outbound::{
+    Answer, ApiBackend, Call, Network, NoAnswer, Outbound, ServiceBackends, Unreachable,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::SetOnce;
@@ -125,7 +125,7 @@ async fn write_objects(client: &Client, choice: MetricsServerMode) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kstore_apiserver::outbound::Trust;
+    use kstore_registry::outbound::Trust;
 
     #[test]
     fn only_the_metrics_servers_service_is_answered_in_process_and_a_configured_backend_takes_precedence() {

@@ -8,7 +8,7 @@
 use crate::files::write_private;
 use anyhow::{Context, anyhow};
 use jiff::{SignedDuration, Timestamp};
-use kstore_apiserver::token::Tokens;
+use kstore_access::token::Tokens;
 use kstore_controllers::{Signing, SigningAuthority};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -80,7 +80,7 @@ pub(crate) const METRICS_SERVER: Identity =
 /// The apiserver as a front proxy of aggregated API servers. A separate authority signs its certificate, so
 /// that no other client certificate of this cluster is accepted as a front proxy.
 const FRONT_PROXY: Identity =
-    Identity { file: "front-proxy-client", user: kstore_apiserver::FRONT_PROXY, group: None };
+    Identity { file: "front-proxy-client", user: kstore_pipeline::bootstrap::FRONT_PROXY, group: None };
 
 /// File and common names of a certificate authority.
 struct AuthorityNames {

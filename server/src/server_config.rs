@@ -5,8 +5,8 @@ use crate::args::ApiHere;
 use crate::{access, audit};
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, AdmissionConfig, RegistryConfig, StorageConfig};
-use kstore_apiserver::limits::{EVENT_TTL, TRACE_BYTES};
 use kstore_nondet::Nondet;
+use kstore_storage::limits::{EVENT_TTL, TRACE_BYTES};
 
 /// The configuration by the flags that both programs have. What remains are certificates, addresses, keys of tokens and
 /// the other parts of the process.

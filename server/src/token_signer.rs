@@ -1,6 +1,6 @@
 //! Signing of service account tokens for Secrets: joins the token controller with the key of the API server.
 
-use kstore_apiserver::token::{Bound, LegacyClaims, SigningKey, Tokens};
+use kstore_access::token::{Bound, LegacyClaims, SigningKey, Tokens};
 use kstore_controllers::{SecretToken, TokenSigner};
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 
 use crate::limits::{CAUSE_DEPTH, CAUSES_SHOWN, LAST_WRITES};
 use crate::trace::{Trace, TracedWrite};
-use kstore_apiserver::provenance::Note;
-use kstore_apiserver::storage_key::KeyPlace;
+use kstore_registry::provenance::Note;
+use kstore_storage::storage_key::KeyPlace;
 use kstore_store::{KeyRange, Revision, Store, WatchRequest};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

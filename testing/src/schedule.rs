@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt as _};
 use http::Request;
-use kstore_apiserver::storage::{
+use kstore_nondet::Rng;
+use kstore_storage::storage::{
     Commit, CommitError, Layer, Outcome, Page, Raw, RawBatch, RawWatch, ReadError, SharedStorage, Storage,
 };
-use kstore_nondet::Rng;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;

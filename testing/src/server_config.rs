@@ -1,9 +1,10 @@
 //! The configuration of the API servers of test clusters, for this crate and for kstore's own tests.
 
+use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::NetworkConfig;
-use kstore_apiserver::{AnnotationCheck, LocalComponents, ServerConfig};
 use kstore_kubelet_sim::behavior;
 use kstore_nondet::Nondet;
+use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
 use tokio_util::sync::CancellationToken;
 
 /// An API server without a listener, with these components beside it.

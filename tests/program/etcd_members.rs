@@ -4,11 +4,11 @@
 use crate::etcd_storage::{map, maps, restrict, server, two};
 use futures::StreamExt as _;
 use futures::future::join_all;
-use kstore_apiserver::storage::etcd::{Config, User};
 use kstore_client::{Client, Patch, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, Start};
-use kstore_proto::etcd::etcdserverpb as pb;
 use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+use kstore_storage::storage::etcd::{Config, User};
 use kstore_tests::wait::{PATIENCE, until};
 use kstore_tests::{Etcd, OnEtcd, etcd_config};
 use serde_json::{Value, json};

@@ -4,14 +4,14 @@
 use crate::SERVER;
 use futures::StreamExt as _;
 use futures::future::join_all;
-use kstore_apiserver::storage::etcd::{Config, Network, User};
-use kstore_apiserver::storage::{Commit, CommitError, Storage as _, Write};
 use kstore_client::{Gvr, Patch, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, Start};
 use kstore_nondet::Nondet;
-use kstore_proto::etcd::etcdserverpb as pb;
 use kstore_proto::etcd::etcdserverpb::auth_client::AuthClient;
 use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
+use kstore_proto::etcd::etcdserverpb::{self as pb};
+use kstore_storage::storage::etcd::{Config, Network, User};
+use kstore_storage::storage::{Commit, CommitError, Storage as _, Write};
 use kstore_tests::wait::{PATIENCE, until};
 use kstore_tests::{Etcd, Launch, OnEtcd, etcd_config};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};

@@ -4,9 +4,9 @@
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, DeleteParams, Gvr, ListParams};
 use kstore_metrics_server::{API_SERVICE, MetricsServer};
+use kstore_registry::user::UserInfo;
 use kstore_tests::wait::condition;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};

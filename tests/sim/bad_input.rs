@@ -1,6 +1,6 @@
 //! Invalid requests get the answers of Kubernetes, and nothing of them is executed.
 
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};
 use serde_json::{Value, json};
 

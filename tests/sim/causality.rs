@@ -1,7 +1,7 @@
 //! The causal trace of an object: from the deployment that a user created to the status of its pods, as one
 //! tree.
 
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -3,13 +3,13 @@
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
-use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
 use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::etcd::Etcd;
+use kstore_storage::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
 use kstore_store::{Config, KeyRange, Put, Range, Store};
 use kstore_tests::{FaultyDial, OnEtcd, Pipes, Rest, etcd_config};
 use serde_json::json;

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use kstore_access::peer::{ClientCertificate, Peer};
 use kstore_apiserver::InProcess;
-use kstore_apiserver::peer::{ClientCertificate, Peer};
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Rest, Setup, simulate};
 use serde_json::{Value, json};
 use std::sync::Arc;

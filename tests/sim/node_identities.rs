@@ -1,7 +1,7 @@
 //! Nodes as users: their write permissions, which suffice for simulated nodes, and the tokens that they
 //! request for pods.
 
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Pods on simulated nodes, from a client through apiserver, scheduler and nodes and back: waiting for
 //! referenced objects, running commands, and terminating.
 
-use kstore_apiserver::user::UserInfo;
 use kstore_client::DeleteParams;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Setup, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

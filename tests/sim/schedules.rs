@@ -3,8 +3,8 @@
 //! `KSTORE_TEST_SCHEDULE=SEED`. A seed costs a whole cluster's lifetime, so a test run tries a few;
 //! `KSTORE_TEST_SCHEDULES=COUNT` sets the number.
 
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, DeleteParams, Propagation};
+use kstore_registry::user::UserInfo;
 use kstore_tests::wait::rolled_out;
 use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};

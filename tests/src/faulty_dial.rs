@@ -2,7 +2,7 @@
 //! still arrive.
 
 use async_trait::async_trait;
-use kstore_apiserver::storage::etcd::{Dial, Url, Wire};
+use kstore_storage::storage::etcd::{Dial, Url, Wire};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

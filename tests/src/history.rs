@@ -2,10 +2,10 @@
 
 use crate::Cluster;
 use bytes::Bytes;
-use kstore_apiserver::provenance::Note;
-use kstore_apiserver::storage_key::ROOT;
 use kstore_proto::etcd::mvccpb::Event;
 use kstore_proto::etcd::mvccpb::event::EventType;
+use kstore_registry::provenance::Note;
+use kstore_storage::storage_key::ROOT;
 use kstore_store::{EventKind, KeyRange, Revision, Store, WatchRequest};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,12 +3,12 @@
 use crate::Rest;
 use crate::cluster::admin;
 use async_trait::async_trait;
-use kstore_apiserver::storage::Storage as _;
-use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
 use kstore_apiserver::{ApiServer, ServerConfig, StartError};
 use kstore_client::Client;
 use kstore_etcd::EmbeddedServer;
 use kstore_nondet::Nondet;
+use kstore_storage::storage::Storage as _;
+use kstore_storage::storage::etcd::{Config, Dial, Etcd, Url, Wire};
 use kstore_store::Store;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use kstore_apiserver::lookup::Lookup;
-use kstore_apiserver::outbound::{
+use kstore_registry::lookup::Lookup;
+use kstore_registry::outbound::{
     Answer, ApiBackend, Call, Network, NoAnswer, Outbound, ServiceBackends, Unreachable,
 };
 use parking_lot::Mutex;

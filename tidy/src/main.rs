@@ -10,6 +10,7 @@ mod crate_table;
 mod floors;
 mod imports;
 mod manifest;
+mod members;
 mod offence;
 mod promises;
 mod release;

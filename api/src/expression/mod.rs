@@ -1,7 +1,7 @@
 //! CEL expressions of Kubernetes: the base environment with Kubernetes' libraries, one file each, and the
-//! environment of selectors of devices ([`device`]); that of admission is in [`crate::admission_expression`]. The language is the crate `kstore-cel`, which does not depend
-//! on Kubernetes; rules of custom resources are in `structural` and `crd`. This module has no clock and no
-//! network: expressions get everything as arguments.
+//! environment of selectors of devices ([`device`]); that of admission is in [`crate::admission_expression`]. The language is the crate
+//! `kstore-cel`, which does not depend on Kubernetes; rules of custom resources are in `structural` and `crd`. This module has no clock and
+//! no network: expressions get everything as arguments.
 
 pub mod authorizer;
 pub(crate) mod base;

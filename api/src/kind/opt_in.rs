@@ -6,7 +6,7 @@
 //!
 //! 1. A row in `table/opt_in.rs`, with the feature gate that it needs, or an empty text.
 //! 2. Its rules, schema, client type and so on, like those of a kind that is always served.
-//! 3. A group or version that no other row has: its priority in `PRIORITIES` of `apiserver/src/bootstrap/objects.rs`.
+//! 3. A group or version that no other row has: its priority in `PRIORITIES` of `pipeline/src/bootstrap/objects.rs`.
 //!
 //! [`super::lookup`] and [`super::RESOURCES`] never have the row. Code that serves requests asks the [`super::Kinds`]
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].

@@ -58,7 +58,7 @@ fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMu
     model.insert("type".to_owned(), json!("object"));
     describe(&mut model, texts.text());
     let mut properties = Map::new();
-    for field in &ty.fields {
+    for field in ty.fields {
         let mut property = value(field, refer);
         describe(&mut property, texts.member(field.name));
         annotate(&mut property, field);

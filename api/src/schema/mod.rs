@@ -28,7 +28,6 @@
 //! Flags: `?` left out when empty, `z` left out when zero also where it is a struct, `!` required in OpenAPI,
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map
 //! keys and `atomic` for a map or struct that server-side apply owns as a whole.
-//!
 
 pub mod decode;
 pub mod fill;
@@ -43,9 +42,7 @@ mod decode_tests;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-use table::FILES;
-use table::table;
+use table::{PACKAGES, TYPES, find};
 
 /// Group and version of a set of types, with the names by which messages and OpenAPI refer to it.
 #[derive(Debug)]
@@ -97,7 +94,7 @@ impl TypeId {
     /// The type with this index.
     #[must_use]
     pub fn get(self) -> &'static Type {
-        &table().types[usize::from(self.0)]
+        &TYPES[usize::from(self.0)]
     }
 }
 
@@ -201,7 +198,7 @@ pub struct Field {
     /// Server-side apply list type.
     pub list_type: Option<ListType>,
     /// Keys that identify the elements of a [`ListType::Map`] list.
-    pub list_keys: Box<[&'static str]>,
+    pub list_keys: &'static [&'static str],
     /// Whether server-side apply owns the map or struct as a whole.
     pub atomic: bool,
 }
@@ -238,9 +235,9 @@ pub struct Type {
     /// Whether server-side apply owns the struct as one value.
     pub atomic: bool,
     /// Members of the JSON object, sorted by name; inlined ones are included.
-    pub fields: Box<[Field]>,
+    pub fields: &'static [Field],
     /// Members by protobuf number, sorted; an inlined message is one entry.
-    pub members: Box<[(u32, Member)]>,
+    pub members: &'static [(u32, Member)],
 }
 
 impl Type {
@@ -275,26 +272,24 @@ impl Type {
 #[must_use]
 pub fn lookup(openapi_name: &str) -> Option<&'static Type> {
     let (prefix, name) = openapi_name.rsplit_once('.')?;
-    let package = table().packages.iter().position(|p| p.openapi == prefix)?;
-    table().find(package, name)
+    let package = PACKAGES.iter().position(|p| p.openapi == prefix)?;
+    find(package, name)
 }
 
 /// Finds the type of a kind. Kinds that every group serves (`DeleteOptions`, `Status`, …) are found under any
 /// group.
 #[must_use]
 pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
-    let found = table().packages.iter().enumerate().find_map(|(at, p)| {
-        (p.group == group && p.version == version)
-            .then(|| table().find(at, kind).filter(|t| t.has_kind))
-            .flatten()
+    let found = PACKAGES.iter().enumerate().find_map(|(at, p)| {
+        (p.group == group && p.version == version).then(|| find(at, kind).filter(|t| t.has_kind)).flatten()
     });
     found.or_else(|| meta_kind(kind))
 }
 
 /// Type of a kind of `meta/v1` that clients may send under any group and version.
 fn meta_kind(kind: &str) -> Option<&'static Type> {
-    let package = table().packages.iter().position(|p| p.short == "meta/v1")?;
-    table().find(package, kind).filter(|t| t.has_kind)
+    let package = PACKAGES.iter().position(|p| p.short == "meta/v1")?;
+    find(package, kind).filter(|t| t.has_kind)
 }
 
 /// Type `meta/v1.ObjectMeta`: the metadata of every object, also of custom resources.
@@ -315,10 +310,10 @@ pub fn json_schema_props() -> &'static Type {
 
 /// All groups and versions, in table order.
 pub fn packages() -> impl Iterator<Item = &'static Package> {
-    table().packages.iter().copied()
+    PACKAGES.iter()
 }
 
 /// All types, in table order.
 pub fn all() -> impl Iterator<Item = &'static Type> {
-    table().types.iter()
+    TYPES.iter()
 }

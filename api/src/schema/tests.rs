@@ -1,15 +1,15 @@
 //! Tests of the whole table, and of facts in it that other modules rely on.
 
-use super::{Elem, ListType, Member, Shape, all, lookup, of};
+use super::{Elem, ListType, Member, PatchStrategy, Shape, all, lookup, of};
 
 #[test]
 fn the_whole_table_parses_and_every_field_is_found_by_name_and_number() {
     let mut count = 0;
     for ty in all() {
-        for field in &ty.fields {
+        for field in ty.fields {
             assert!(ty.field(field.name).is_some(), "{}.{}", ty.name, field.name);
             assert!(!matches!(field.list_type, Some(ListType::Map)) || !field.list_keys.is_empty());
-            for key in &field.list_keys {
+            for key in field.list_keys {
                 assert!(
                     field.struct_type().is_some_and(|t| t.field(key).is_some()),
                     "{}.{}",
@@ -114,12 +114,76 @@ fn every_list_has_metadata_and_the_items_of_its_kind() {
     assert!(count > 40, "{count} lists");
 }
 
+/// The table has what its files state: each line is read again, word by word.
 #[test]
-fn every_file_of_the_folder_is_part_of_the_table() {
+fn every_line_of_the_files_is_part_of_the_table() {
+    let (mut packages, mut types, mut fields) = (0, 0, 0);
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/schema")).unwrap();
-    let files = folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == "tbl");
-    let mut found: Vec<String> =
-        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-    found.sort();
-    assert_eq!(found, super::FILES.iter().map(|file| file.name).collect::<Vec<_>>());
+    let paths = folder.map(|entry| entry.unwrap().path());
+    for path in paths.filter(|path| path.extension().unwrap() == "tbl") {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (mut prefix, mut ty) = ("", None);
+        for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let words: Vec<&str> = line.trim_start().split(' ').collect();
+            if line.starts_with("@ ") {
+                prefix = words[2];
+                packages += 1;
+            } else if !line.starts_with(' ') {
+                let found = lookup(&format!("{prefix}.{}", words[0])).unwrap();
+                let flags = [("kind", found.has_kind), ("atomic", found.atomic)];
+                flags.iter().for_each(|(flag, is_set)| assert_eq!(words.contains(flag), *is_set, "{line}"));
+                ty = Some(found);
+                types += 1;
+            } else if words[0] == "^" {
+                let member = ty.unwrap().member(words[1].parse().unwrap());
+                assert!(
+                    matches!(member, Some(Member::Inline(inner)) if words[2].ends_with(inner.get().name))
+                );
+            } else {
+                check_field(ty.unwrap().field(words[0]).unwrap(), &words);
+                let Some(Member::Field(at)) = ty.unwrap().member(words[1].parse().unwrap()) else {
+                    panic!("{line}")
+                };
+                assert_eq!(ty.unwrap().fields[usize::from(at)].name, words[0], "{line}");
+                fields += 1;
+            }
+        }
+    }
+    assert_eq!((packages, types), (super::packages().count(), all().count()));
+    assert!(fields > 2000, "only {fields} fields");
+}
+
+/// Compares a field with the words of its line.
+fn check_field(field: &super::Field, words: &[&str]) {
+    let has = |flag: &str| words[3..].contains(&flag);
+    let stated = |name: &str| words[3..].iter().find_map(|word| word.strip_prefix(name));
+    assert_eq!(field.number.to_string(), words[1], "{words:?}");
+    assert_eq!(
+        (field.pointer, field.shape == Shape::List),
+        (words[2].starts_with('*'), words[2].contains("[]"))
+    );
+    assert_eq!(field.shape == Shape::Map, words[2].contains("{}"), "{words:?}");
+    let flags = [field.omit_empty, field.omit_zero, field.required, field.atomic];
+    assert_eq!(flags, [has("?"), has("z"), has("!"), has("atomic")], "{words:?}");
+    let PatchStrategy { merge, replace, retain_keys } = field.patch;
+    let patch = stated("patch=").unwrap_or_default();
+    let names = [("merge", merge), ("replace", replace), ("retainKeys", retain_keys)];
+    names
+        .iter()
+        .for_each(|(name, is_set)| assert_eq!(patch.split(',').any(|n| n == *name), *is_set, "{words:?}"));
+    assert_eq!(field.merge_key, stated("key="), "{words:?}");
+    assert_eq!(field.list_keys.join(","), stated("by=").unwrap_or_default(), "{words:?}");
+    let list_type = field.list_type.map(|ty| format!("{ty:?}").to_lowercase());
+    assert_eq!(list_type.as_deref(), stated("list="), "{words:?}");
+    match field.struct_type() {
+        Some(ty) => assert!(words[2].ends_with(ty.name), "{words:?}"),
+        None => {
+            let word = words[2].trim_start_matches(['*', '[', ']', '{', '}']);
+            let elems =
+                [("str", Elem::String), ("i32", Elem::Int32), ("i64", Elem::Int64), ("bool", Elem::Bool)];
+            let known = elems.iter().find(|(name, _)| *name == word);
+            known.iter().for_each(|(_, elem)| assert_eq!(field.elem, *elem, "{words:?}"));
+            assert!(word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{words:?}");
+        }
+    }
 }

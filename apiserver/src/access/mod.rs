@@ -4,13 +4,13 @@
 //!
 //! While the level is off a request costs one comparison: nothing is formatted, wrapped or allocated.
 
-use crate::observed_body::ObservedBody;
-use crate::peer::Peer;
-use crate::user::UserInfo;
 use axum::body::{Body, Bytes};
 use http::header::USER_AGENT;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Frame;
+use kstore_access::peer::Peer;
+use kstore_registry::user::UserInfo;
+use kstore_storage::observed_body::ObservedBody;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 //! `controller` runs the checks.
 
 use super::services::{AVAILABLE, ApiService};
-use crate::outbound::Unreachable;
+use kstore_registry::outbound::Unreachable;
 use serde_json::{Value, json};
 
 /// The result of the availability checks.

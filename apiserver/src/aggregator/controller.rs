@@ -6,14 +6,6 @@ use super::automanaged::{self, Change, Ownership};
 use super::availability::Availability;
 use super::services::{ApiService, ApiServices};
 use super::{AggregatedApi, AggregatedApis, Aggregator, ApiDocuments, api_services};
-use crate::cache::{Batch, Cache, Filter, Watch, WatchEnd, WatchStart};
-use crate::limits::{
-    AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP, AGGREGATED_DOCUMENTS_EVERY, AGGREGATED_PROBE_EVERY,
-    AGGREGATED_REWRITE_AFTER,
-};
-use crate::pipeline::Pipeline;
-use crate::pipeline::definition::definitions;
-use crate::request::{Action, Body, DeleteOptions, Target, WriteOptions, own_request};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -22,6 +14,14 @@ use kstore_api::patch::PatchType;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{kind, meta};
 use kstore_nondet::Backoff;
+use kstore_pipeline::pipeline::Pipeline;
+use kstore_pipeline::pipeline::definition::definitions;
+use kstore_registry::cache::{Batch, Cache, Filter, Watch, WatchEnd, WatchStart};
+use kstore_registry::request::{Action, Body, DeleteOptions, Target, WriteOptions, own_request};
+use kstore_storage::limits::{
+    AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP, AGGREGATED_DOCUMENTS_EVERY, AGGREGATED_PROBE_EVERY,
+    AGGREGATED_REWRITE_AFTER,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

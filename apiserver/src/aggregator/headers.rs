@@ -1,8 +1,8 @@
 //! The `X-Remote-*` headers in which a front proxy passes the authenticated user to an API server. Pure.
 
-use crate::authn::remote_headers::{EXTRA_PREFIX, GROUP, UID, USER};
-use crate::user::UserInfo;
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderName, InvalidHeaderValue};
+use kstore_access::authn::remote_headers::{EXTRA_PREFIX, GROUP, UID, USER};
+use kstore_registry::user::UserInfo;
 use std::fmt::Write as _;
 
 /// A user that cannot be encoded in headers.

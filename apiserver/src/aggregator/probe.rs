@@ -3,7 +3,6 @@
 
 use super::discovery::{self, ACCEPT};
 use super::{Aggregator, ApiDocuments, ApiService, headers, itself};
-use crate::limits::{AGGREGATED_DOCUMENT_BYTES, AGGREGATED_PROBE};
 use axum::body::Body;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -11,6 +10,7 @@ use http::header::{ACCEPT as ACCEPT_HEADER, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kstore_api::openapi::GroupVersionExtract;
+use kstore_storage::limits::{AGGREGATED_DOCUMENT_BYTES, AGGREGATED_PROBE};
 use serde_json::Value;
 
 /// Parallel attempts of one probe, as in kube-aggregator: one replica behind the Service that answers is enough.

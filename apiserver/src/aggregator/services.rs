@@ -1,12 +1,12 @@
 //! [`ApiServices`]: the stored APIServices, compiled: which groups and versions other API servers serve, and the priorities of all
 //! groups and versions. Pure.
 
-use crate::outbound::{ApiBackend, Trust};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::group_version::by_priority;
 use kstore_api::meta;
 use kstore_api::object::{int, text};
+use kstore_registry::outbound::{ApiBackend, Trust};
 use serde_json::Value;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;

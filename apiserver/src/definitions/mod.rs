@@ -2,17 +2,17 @@
 //! none is left, the definition is removed. Driven by changes of definitions and objects, without polling.
 //! Each step starts from stored state, so that a restarted server continues.
 
-use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
-use crate::entry::Entry;
-use crate::kinds::CustomKind;
-use crate::pipeline::Pipeline;
-use crate::pipeline::definition::definitions;
-use crate::registry::Decision;
-use crate::restart;
 use futures::FutureExt as _;
 use kstore_api::crd::deletion::{self, Progress};
 use kstore_api::meta;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::Pipeline;
+use kstore_pipeline::pipeline::definition::definitions;
+use kstore_registry::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
+use kstore_registry::entry::Entry;
+use kstore_registry::kinds::CustomKind;
+use kstore_registry::registry::Decision;
+use kstore_storage::restart;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Stat
     report(pipeline, &custom.definition.name, Progress::InProgress).await;
     let filter = Filter::all(custom.storage_row());
     let cache = pipeline.cache();
-    cache.fresh().await.map_err(crate::error::of_read)?;
+    cache.fresh().await.map_err(kstore_registry::error::of_read)?;
     let mut watch = Watch::start(cache.clone(), vec![filter.clone()], WatchStart::State)
         .await
         .map_err(|end| end.status())?;

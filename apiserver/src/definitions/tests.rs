@@ -2,14 +2,14 @@
 
 use crate::config::ServerConfig;
 use crate::server::ApiServer;
-use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
-use crate::user::UserInfo;
 use async_trait::async_trait;
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
 use kstore_store::{Config, Store};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -9,17 +9,17 @@ pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
 pub const TARGETS: [FuzzTarget; 11] = [
-    ("abac", crate::authz::fuzzing::abac),
-    ("audit_policy", crate::audit::fuzzing::policy),
-    ("authentication_config", crate::authn::fuzzing::authentication_config),
-    ("authorization_config", crate::authz::fuzzing::authorization_config),
-    ("basic_auth", crate::authn::basic_auth::fuzzing::basic_auth),
-    ("certificate", crate::authn::fuzzing::certificate),
-    ("certificate_request", crate::pipeline::signing::fuzzing::certificate_request),
-    ("encryption", crate::encryption::fuzzing::encryption),
+    ("abac", kstore_access::authz::fuzzing::abac),
+    ("audit_policy", kstore_access::audit::fuzzing::policy),
+    ("authentication_config", kstore_access::authn::fuzzing::authentication_config),
+    ("authorization_config", kstore_access::authz::fuzzing::authorization_config),
+    ("basic_auth", kstore_access::authn::basic_auth::fuzzing::basic_auth),
+    ("certificate", kstore_access::authn::fuzzing::certificate),
+    ("certificate_request", kstore_pipeline::pipeline::signing::fuzzing::certificate_request),
+    ("encryption", kstore_storage::encryption::fuzzing::encryption),
     ("routing", crate::rest::fuzzing::routing),
-    ("token", crate::authn::fuzzing::token),
-    ("yaml", crate::decode::fuzzing::yaml),
+    ("token", kstore_access::authn::fuzzing::token),
+    ("yaml", kstore_registry::decode::fuzzing::yaml),
 ];
 
 /// Runs a fuzz target.

@@ -3,13 +3,13 @@
 
 use super::authenticate::CallTrail;
 use super::{Grpc, Streamed, seats};
-use crate::audit::{self, Audit, Operation, Trail};
-use crate::error::{of_grpc, to_grpc};
-use crate::resource_location::ResourceLocation;
-use crate::selectors;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use kstore_access::audit::{self, Audit, Operation, Trail};
+use kstore_access::resource_location::ResourceLocation;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::error::{of_grpc, to_grpc};
+use kstore_registry::selectors;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The gRPC call Bind: POST pods/NAME/binding, without the Binding object around it.
 
 use super::{Grpc, target};
-use crate::request::{Action, Body};
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::request::{Action, Body};
 use serde_json::{Value, json};
 
 pub(super) async fn serve(

@@ -1,11 +1,11 @@
 //! [`CallBody`]: the messages of one gRPC call, within the memory budget of its caller and the bounds of the call.
 
-use crate::limits;
 use crate::memory_shares::{MemoryShare, Reserved};
 use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use kstore_proto::MessageBoundary;
+use kstore_storage::limits;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep, sleep};

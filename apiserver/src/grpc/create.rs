@@ -1,8 +1,8 @@
 //! The gRPC call Create, also on a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
-use crate::request::{Action, Body, Target};
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::request::{Action, Body, Target};
 
 pub(super) async fn serve(
     grpc: &Grpc,

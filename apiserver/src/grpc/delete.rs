@@ -2,13 +2,13 @@
 
 use super::list::{chunked, filter};
 use super::{Caller, Grpc, Streamed, target, within_limit};
-use crate::decode::delete_options;
-use crate::error::to_grpc;
-use crate::request::{Action, DeleteOptions, ListAt, ListOptions, Target, WriteOptions};
-use crate::selectors::SelectorBudget;
 use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::decode::delete_options;
+use kstore_registry::error::to_grpc;
+use kstore_registry::request::{Action, DeleteOptions, ListAt, ListOptions, Target, WriteOptions};
+use kstore_registry::selectors::SelectorBudget;
 
 pub(super) async fn serve(
     grpc: &Grpc,

@@ -1,8 +1,8 @@
 //! The gRPC call Get.
 
 use super::{Grpc, target};
-use crate::request::{Action, GetOptions};
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::request::{Action, GetOptions};
 
 pub(super) async fn serve(
     grpc: &Grpc,

@@ -2,12 +2,12 @@
 //! hundred bytes, so that a message of permitted size could take hundreds of megabytes.
 
 use super::call_body::CallBody;
-use crate::limits;
 use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use kstore_api::status::Status;
+use kstore_storage::limits;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -62,7 +62,7 @@ impl ItemBound {
         };
         let message = bytes.get(PREFIX..).unwrap_or_default();
         if kstore_proto::count_fields(message, self.field, self.most) > self.most {
-            return Err(crate::error::to_grpc(&Status::bad_request(format!(
+            return Err(kstore_registry::error::to_grpc(&Status::bad_request(format!(
                 "{}: this one has more",
                 self.what
             ))));

@@ -1,18 +1,18 @@
 //! The gRPC call List, streamed in chunks that share the cache's bytes.
 
 use super::{Caller, Grpc, Streamed, refusal, target};
-use crate::cache::Filter;
-use crate::conversion::in_version;
-use crate::entry::Entry;
-use crate::error::to_grpc;
-use crate::limits;
-use crate::pipeline::Answer;
-use crate::registry::Listed;
-use crate::request::{Action, ListAt, ListOptions, Target};
-use crate::selectors::SelectorBudget;
 use bytes::Bytes;
 use kstore_api::resource::Resource;
+use kstore_pipeline::pipeline::Answer;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::cache::Filter;
+use kstore_registry::conversion::in_version;
+use kstore_registry::entry::Entry;
+use kstore_registry::error::to_grpc;
+use kstore_registry::registry::Listed;
+use kstore_registry::request::{Action, ListAt, ListOptions, Target};
+use kstore_registry::selectors::SelectorBudget;
+use kstore_storage::limits;
 
 pub(super) async fn serve(
     grpc: &Grpc,

@@ -18,22 +18,23 @@ pub(crate) mod tunnel;
 mod update;
 mod watch;
 
+use crate::access;
 use crate::agent::{check_field_manager, default_field_manager, user_agent};
-use crate::audit::{self, Audit};
-use crate::conversion::in_version;
-use crate::error::{invalid_option_of, timed_out, to_grpc};
-use crate::fence::Fence;
-use crate::kinds::{Kinds, Served};
-use crate::peer::Peer;
-use crate::pipeline::{Answer, Pipeline, Refused};
-use crate::request::{Action, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
-use crate::user::UserInfo;
-use crate::{access, limits};
 use bytes::Bytes;
+use kstore_access::audit::{self, Audit};
+use kstore_access::peer::Peer;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::{Answer, Pipeline, Refused};
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::conversion::in_version;
+use kstore_registry::error::{invalid_option_of, timed_out, to_grpc};
+use kstore_registry::fence::Fence;
+use kstore_registry::kinds::{Kinds, Served};
+use kstore_registry::request::{Action, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +112,7 @@ impl Grpc {
         let field_manager = field_manager
             .map_err(|problem| to_grpc(&invalid_option_of("WriteOptions", FIELD_MANAGER, &problem)))?;
         let fence = Fence::of(headers).map_err(|status| to_grpc(&status))?;
-        let causes = crate::request::causes(text("kstore-cause"));
+        let causes = kstore_registry::request::causes(text("kstore-cause"));
         let timeout = deadline::parse(text(deadline::HEADER)).map_err(|status| to_grpc(&status))?;
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(to_grpc(&timed_out()));

@@ -1,9 +1,9 @@
 //! The gRPC call Patch, also of a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
-use crate::request::{Action, Target, WriteOptions};
 use kstore_api::patch::PatchType;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::request::{Action, Target, WriteOptions};
 use pb::patch_request::Type;
 
 pub(super) async fn serve(

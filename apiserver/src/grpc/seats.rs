@@ -4,16 +4,16 @@
 use super::audited::{AuditedMessage, CallPart};
 use super::authenticate::Authenticated;
 use super::{Grpc, audited};
-use crate::error::to_grpc;
-use crate::fairness::{
+use http::Uri;
+use kstore_access::peer::Peer;
+use kstore_api::status::Status;
+use kstore_pipeline::fairness::{
     DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Work, list_work, write_work,
 };
-use crate::limits;
-use crate::peer::Peer;
-use crate::pipeline::TOO_MANY;
-use http::Uri;
-use kstore_api::status::Status;
+use kstore_pipeline::pipeline::TOO_MANY;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::error::to_grpc;
+use kstore_storage::limits;
 
 /// Marks a call that runs on seats of a priority level: an extension of its request.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! The gRPC call Transact: several operations in one commit.
 
 use super::{Caller, Grpc, create, delete, object_of, patch, target, update};
-use crate::error::{of_operation, to_grpc};
-use crate::request::{Action, Expectation, Transaction, TransactionStep};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::error::{of_operation, to_grpc};
+use kstore_registry::request::{Action, Expectation, Transaction, TransactionStep};
 use pb::operation::Kind;
 
 pub(super) async fn serve(

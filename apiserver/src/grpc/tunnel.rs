@@ -1,15 +1,15 @@
 //! The gRPC call Tunnel: a program that runs nodes opens it, and the server reaches these nodes through it.
 
 use super::{Caller, Grpc, Streamed};
-use crate::authz::{self, Attributes, Decision, Mode, More, Target};
-use crate::error::{of_read, to_grpc};
-use crate::limits;
-use crate::pipeline::Pipeline;
 use crate::tunnel::{self, Link, Outbox, Tunnels};
-use crate::user::UserInfo;
 use futures::StreamExt as _;
+use kstore_access::authz::{self, Attributes, Decision, Mode, More, Target};
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::Pipeline;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::error::{of_read, to_grpc};
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
 use pb::tunnel_down::Message as Down;
 use pb::tunnel_up::Message as Up;
 use std::collections::BTreeSet;

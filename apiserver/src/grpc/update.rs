@@ -1,10 +1,10 @@
 //! The gRPC calls Update and UpdateStatus.
 
 use super::{Caller, Grpc, target, within_limit};
-use crate::error::to_grpc;
-use crate::request::{Action, Body, Target};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::error::to_grpc;
+use kstore_registry::request::{Action, Body, Target};
 
 pub(super) async fn serve(
     grpc: &Grpc,

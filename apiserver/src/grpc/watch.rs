@@ -2,18 +2,18 @@
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
-use crate::cache::{Batch, Cache, Delivery, Filter, Watch, WatchEnd, WatchStart};
-use crate::conversion::{Converter, FieldSelection, filter_by_version};
-use crate::entry::Entry;
-use crate::error::{no_such_method, of_read, timed_out, to_grpc};
-use crate::kinds::Served;
-use crate::limits;
-use crate::request::Target;
-use crate::selectors::SelectorBudget;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
 use kstore_proto::ProgressDemand;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::cache::{Batch, Cache, Delivery, Filter, Watch, WatchEnd, WatchStart};
+use kstore_registry::conversion::{Converter, FieldSelection, filter_by_version};
+use kstore_registry::entry::Entry;
+use kstore_registry::error::{no_such_method, of_read, timed_out, to_grpc};
+use kstore_registry::kinds::Served;
+use kstore_registry::request::Target;
+use kstore_registry::selectors::SelectorBudget;
+use kstore_storage::limits;
 use pb::watch_event::Type;
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,16 +7,16 @@ use super::respond::{plain, refusal_as};
 use super::stream::{escape, headers, peer};
 use super::{HttpBody, Rest, content};
 use crate::aggregator::{self, AggregatedApi};
-use crate::authz;
-use crate::limits::AGGREGATED_HEAD;
-use crate::percent_encoding::decode;
-use crate::resource_location::{self, ResourceLocation};
-use crate::user::UserInfo;
 use futures::StreamExt as _;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
+use kstore_access::authz;
+use kstore_access::percent_encoding::decode;
+use kstore_access::resource_location::{self, ResourceLocation};
 use kstore_api::status::Status;
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits::AGGREGATED_HEAD;
 
 impl Rest {
     /// Authorizes and proxies a request. The response streams until it ends, this server stops, or the
@@ -97,7 +97,7 @@ impl Rest {
         if let Some(location) = resource_location::location(parts.uri.path()) {
             return self.authorize(parts, user, &location).await;
         }
-        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let verb = super::path_verb(&parts.method);
         let target = authz::Target::Path(parts.uri.path());
         let asked = authz::Attributes { user, verb: &verb, target, more: authz::More::default() };

@@ -3,19 +3,21 @@
 use super::query::Query;
 use super::respond::Reply;
 use super::{HttpBody, Rest, path_verb, router};
-use crate::audit::{self, Audit, Operation, Trail};
-use crate::observed_body::{ObservedBody, ignore};
-use crate::pipeline::{Answered, Refused};
-use crate::request::{Action, Body, DeleteOptions, Format, Propagation, Request};
-use crate::user::UserInfo;
-use crate::{decode, limits, percent_encoding, resource_location};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
+use kstore_access::audit::{self, Audit, Operation, Trail};
+use kstore_access::{percent_encoding, resource_location};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::{Answered, Refused};
+use kstore_registry::decode;
+use kstore_registry::request::{Action, Body, DeleteOptions, Format, Propagation, Request};
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
+use kstore_storage::observed_body::{ObservedBody, ignore};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -6,14 +6,14 @@ use super::query::Query;
 use super::respond::refusal_as;
 use super::router::{self, Operation, ResourcePath};
 use super::{HttpBody, Rest, content, path};
-use crate::authz::{Attributes, More, Selects, Target};
-use crate::metrics::{self, Kind};
-use crate::resource_location::ResourceLocation;
-use crate::user::UserInfo;
 use http::Response;
 use http::request::Parts;
+use kstore_access::authz::{Attributes, More, Selects, Target};
+use kstore_access::resource_location::ResourceLocation;
 use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
+use kstore_registry::user::UserInfo;
+use kstore_storage::metrics::{self, Kind};
 use tokio::time::Instant;
 
 impl Rest {
@@ -77,7 +77,7 @@ impl Rest {
         user: &UserInfo,
         location: &ResourceLocation,
     ) -> Result<(), Status> {
-        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let query = Query::parse(parts.uri.query());
         let named = !location.name.is_empty();
         let verb = router::verb(&parts.method, named, location.watch || query.flag("watch"));

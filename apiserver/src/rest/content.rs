@@ -1,14 +1,14 @@
 //! Content negotiation: the form of an answer and the encoding of a body. Pure.
 
 use super::accept::{self, Clause};
-use crate::cache::MetaVersion;
-use crate::request::Format;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::wire::protobuf;
+use kstore_registry::cache::MetaVersion;
+use kstore_registry::request::Format;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";

@@ -3,11 +3,11 @@
 use super::content::{self, Offer};
 use super::query::Query;
 use super::router::{self, ResourcePath, Route};
-use crate::kinds::Kinds;
-use crate::registry::ContinueToken;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use kstore_api::status::Status;
+use kstore_registry::kinds::Kinds;
+use kstore_registry::registry::ContinueToken;
 use std::fmt::Write;
 
 /// Parses the lines as path, query, `Accept` and `Content-Type`. Each must be accepted or refused as a client

@@ -2,12 +2,12 @@
 //! the check; nothing is measured in the background.
 
 use super::document::reply;
-use crate::percent_encoding::decode_query;
-use crate::series::Counter;
 use bytes::Bytes;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
+use kstore_access::percent_encoding::decode_query;
 use kstore_metrics_text::Page;
+use kstore_storage::series::Counter;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 

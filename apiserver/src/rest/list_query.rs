@@ -2,13 +2,13 @@
 //! have Kubernetes' texts. Pure.
 
 use super::query::Query;
-use crate::cache::{Filter, WatchStart};
-use crate::request::{ListAt, ListOptions, WatchOptions};
-use crate::selectors::SelectorBudget;
 use kstore_api::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
+use kstore_registry::cache::{Filter, WatchStart};
+use kstore_registry::request::{ListAt, ListOptions, WatchOptions};
+use kstore_registry::selectors::SelectorBudget;
 
 const EXACT: &str = "Exact";
 const NOT_OLDER_THAN: &str = "NotOlderThan";

@@ -27,20 +27,13 @@ pub mod discovery;
 pub mod health;
 pub mod openapi;
 
+use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::answer_kind::AnswerKind;
-use crate::audit::{self, Audit};
 use crate::body_budget::BodyBudget;
-use crate::decode::delete_options;
-use crate::fairness::{Entered, Seat};
-use crate::fence::Fence;
-use crate::pipeline::{Pipeline, measured_as};
-use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
-use crate::user::UserInfo;
-use crate::{access, limits};
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
 use futures::future::Either;
@@ -48,8 +41,16 @@ use http::header::{WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as _;
+use kstore_access::audit::{self, Audit};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
+use kstore_pipeline::fairness::{Entered, Seat};
+use kstore_pipeline::pipeline::{Pipeline, measured_as};
+use kstore_registry::decode::delete_options;
+use kstore_registry::fence::Fence;
+use kstore_registry::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
 pub(crate) use path::Documents;
 use query::Query;
 use respond::{Reply, refusal, refusal_as};
@@ -113,7 +114,7 @@ impl Rest {
         Self { audit, ..self }
     }
 
-    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::peer::Peer) to the
+    /// Serves one HTTP request. The connection must have added its [`Peer`](kstore_access::peer::Peer) to the
     /// extensions. A panic is answered with 500 and does not affect other requests.
     // `serve` and `handle` are not async functions: their futures would hold the request in addition to the
     // future that serves it.
@@ -143,7 +144,7 @@ impl Rest {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
         let served = tracing::Instrument::instrument(served, span);
-        served.map(|served| served.unwrap_or_else(|_| refusal(&crate::error::panicked())))
+        served.map(|served| served.unwrap_or_else(|_| refusal(&kstore_registry::error::panicked())))
     }
 
     /// The audit ID of the request: the client's, or a new one.
@@ -350,7 +351,7 @@ impl Rest {
         let agent = user_agent(headers);
         let fence = Fence::of(headers)?;
         let resource = path.resource;
-        let operation = operation.ok_or_else(crate::error::no_such_method)?;
+        let operation = operation.ok_or_else(kstore_registry::error::no_such_method)?;
         let timeout = timeout::parse(query.get("timeout"))?;
         let subresource = match path.subresource.as_str() {
             "" => "",
@@ -383,7 +384,7 @@ impl Rest {
                 Action::DeleteCollection(list, delete, options)
             }
         };
-        let causes = crate::request::causes(header(headers, CAUSE));
+        let causes = kstore_registry::request::causes(header(headers, CAUSE));
         Ok(DecodedRequest { agent, causes, fence, timeout, subresource, action })
     }
 
@@ -403,7 +404,7 @@ impl Rest {
             return Err(Status::too_large(&format!("limit is {}", limits::DELETE_OPTIONS_BYTES)));
         }
         let format = content::body_format(headers)?;
-        let tree = crate::decode::tree(&Body { format, bytes })?;
+        let tree = kstore_registry::decode::tree(&Body { format, bytes })?;
         delete_options::check(&tree)?;
         let dry_run = options.dry_run || delete_options::is_dry_run(&tree)?;
         Ok((delete_options::parse(&tree)?, WriteOptions { dry_run, ..options }))
@@ -473,12 +474,12 @@ fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     match (patch, query.get("fieldManager"), query.get("force")) {
         (PatchType::Apply, "", _) => {
             let problem = "Required value: is required for apply patch";
-            Err(crate::error::invalid_option_of("PatchOptions", "fieldManager", problem))
+            Err(kstore_registry::error::invalid_option_of("PatchOptions", "fieldManager", problem))
         }
         (PatchType::Apply, _, _) | (_, _, "") => Ok(()),
         (_, _, _) => {
             let problem = "Forbidden: may not be specified for non-apply patch";
-            Err(crate::error::invalid_option_of("PatchOptions", "force", problem))
+            Err(kstore_registry::error::invalid_option_of("PatchOptions", "force", problem))
         }
     }
 }

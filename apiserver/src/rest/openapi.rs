@@ -7,10 +7,6 @@ use super::accept;
 use super::chunk::Chunk;
 use super::document::{Document, reply};
 use crate::aggregator::{AggregatedApi, AggregatedApis, ApiDocuments};
-use crate::cache::Cache;
-use crate::entry::Entry as Stored;
-use crate::kinds::{CustomVersion, Kinds};
-use crate::pipeline::definition::definitions;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
@@ -19,6 +15,10 @@ use kstore_api::openapi::{
     self, DocumentScope, GroupVersion, Piece, ResourceDoc, definition as crd, gnostic,
 };
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::definition::definitions;
+use kstore_registry::cache::Cache;
+use kstore_registry::entry::Entry as Stored;
+use kstore_registry::kinds::{CustomVersion, Kinds};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -11,21 +11,21 @@ use super::respond::{encode, plain, refusal, response};
 use super::{accept, content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
-use crate::authz::{Attributes, More, Target};
-use crate::fairness::{DUMPS, Dump};
-use crate::kinds::{CustomVersion, Kinds};
-use crate::pipeline::Pipeline;
-use crate::provenance::changes;
-use crate::user::UserInfo;
-use crate::{limits, metrics, version};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
+use kstore_access::authz::{Attributes, More, Target};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use kstore_metrics_text::{OPEN_METRICS, Page, TEXT, open_metrics};
+use kstore_pipeline::fairness::{DUMPS, Dump};
+use kstore_pipeline::pipeline::Pipeline;
+use kstore_registry::kinds::{CustomVersion, Kinds};
+use kstore_registry::provenance::changes;
+use kstore_registry::user::UserInfo;
+use kstore_storage::{limits, metrics, version};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Paths {
         if is_documented(path) {
             // Documents include everything that was answered before this request, such as a new kind.
             if let Err(error) = self.pipeline.cache().fresh().await {
-                return refusal(&crate::error::of_read(error));
+                return refusal(&kstore_registry::error::of_read(error));
             }
             let documents = self.documents();
             let query = parts.uri.query();
@@ -266,7 +266,7 @@ impl Paths {
             "" if resource.namespaced => "default",
             namespace => namespace,
         };
-        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let mut trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
         if trace.writes.is_empty() {
             let mut missing = Status::not_found(resource, query.get("name"));

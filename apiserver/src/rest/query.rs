@@ -2,12 +2,12 @@
 
 use super::list_query::revision;
 use crate::agent::{check_field_manager, default_field_manager};
-use crate::decode::delete_options::{both_policies, propagation};
-use crate::percent_encoding::decode_query;
-use crate::request::{
+use kstore_access::percent_encoding::decode_query;
+use kstore_api::status::Status;
+use kstore_registry::decode::delete_options::{both_policies, propagation};
+use kstore_registry::request::{
     DeleteOptions, FieldValidation, GetOptions, ManagedFieldsUpdate, Propagation, WriteOptions,
 };
-use kstore_api::status::Status;
 
 /// The parameter by which lists and watches include objects that wait for initializers, and a create does not
 /// wait for them.
@@ -95,7 +95,8 @@ impl Query {
     /// Parses the options that all writes share. `kind` is the name of the options in refusals. `agent`
     /// determines the field manager if the query does not state one.
     pub(super) fn write_options(&self, kind: &str, agent: &str) -> Result<WriteOptions, Status> {
-        let refused = |field: &str, problem: String| crate::error::invalid_option_of(kind, field, &problem);
+        let refused =
+            |field: &str, problem: String| kstore_registry::error::invalid_option_of(kind, field, &problem);
         let unsupported = |field: &str, value: String, supported: &str| {
             refused(field, format!("Unsupported value: {value}: supported values: {supported}"))
         };

@@ -6,12 +6,6 @@ use super::listing::{Chunks, Gzipped, Listing};
 use super::table::{Include, Tables, partial};
 use super::text;
 use super::watch::{self, WatchForm};
-use crate::cache::{self, Form, MetaVersion};
-use crate::conversion::{Converter, in_version};
-use crate::entry::Entry;
-use crate::kinds::CustomVersion;
-use crate::pipeline::{Answer, Answered, Refused, TOO_MANY};
-use crate::registry::Listed;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{
@@ -24,6 +18,12 @@ use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::wire::protobuf;
 use kstore_nondet::Nondet;
+use kstore_pipeline::pipeline::{Answer, Answered, Refused, TOO_MANY};
+use kstore_registry::cache::{self, Form, MetaVersion};
+use kstore_registry::conversion::{Converter, in_version};
+use kstore_registry::entry::Entry;
+use kstore_registry::kinds::CustomVersion;
+use kstore_registry::registry::Listed;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Routing: URL and method → operation, by the grammar of Kubernetes' paths. Pure; it reads no bodies and
 //! knows no handlers.
 
-use crate::kinds::{CustomVersion, Kinds};
-use crate::percent_encoding::decode;
-use crate::resource_location::{PathRemainder, ResourceLocation};
 use http::Method;
+use kstore_access::percent_encoding::decode;
+use kstore_access::resource_location::{PathRemainder, ResourceLocation};
 use kstore_api::resource::Resource;
+use kstore_registry::kinds::{CustomVersion, Kinds};
 
 /// The meaning of a path.
 #[derive(Clone, Debug)]

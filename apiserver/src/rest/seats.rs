@@ -5,22 +5,23 @@ use super::query::Query;
 use super::respond::refusal_as;
 use super::router::{self, ResourcePath, Route};
 use super::{HttpBody, Rest, content, stream, timeout};
-use crate::fairness::{
-    Classified, DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Waiting, Work,
-    list_work, namespace_of, path_verb, write_work,
-};
-use crate::observed_body::{ObservedBody, ignore};
-use crate::peer::Peer;
-use crate::pipeline::TOO_MANY;
-use crate::resource_location::ResourceLocation;
-use crate::user::UserInfo;
-use crate::{limits, selectors};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Body as _, Frame, SizeHint};
+use kstore_access::peer::Peer;
+use kstore_access::resource_location::ResourceLocation;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_pipeline::fairness::{
+    Classified, DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Waiting, Work,
+    list_work, namespace_of, path_verb, write_work,
+};
+use kstore_pipeline::pipeline::TOO_MANY;
+use kstore_registry::selectors;
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
+use kstore_storage::observed_body::{ObservedBody, ignore};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -377,7 +378,7 @@ mod tests {
     }
 
     fn seat() -> Seat {
-        let fairness = crate::fairness::Fairness::new(600, kstore_nondet::Nondet::simulated(1));
+        let fairness = kstore_pipeline::fairness::Fairness::new(600, kstore_nondet::Nondet::simulated(1));
         let user = Arc::new(UserInfo::new("ann", [""; 0]));
         let digest = RequestDigest { user: &user, verb: "get", target: DigestTarget::Path("/") };
         let summary = RequestSummary::new(&user, "get", &http::Uri::from_static("/"));

@@ -1,15 +1,15 @@
 //! [`Tables`]: objects as `meta.k8s.io` Tables. `kstore_api::table` has the columns and cells of each kind.
 
-use crate::cache::{self, MetaVersion, RareForm};
-use crate::conversion::in_version;
-use crate::entry::Entry;
-use crate::kinds::CustomVersion;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;
 use kstore_api::resource::{Column, Resource};
 use kstore_api::status::Status;
 use kstore_api::{json, table};
+use kstore_registry::cache::{self, MetaVersion, RareForm};
+use kstore_registry::conversion::in_version;
+use kstore_registry::entry::Entry;
+use kstore_registry::kinds::CustomVersion;
 use serde_json::{Value, json};
 
 /// The object in a table row besides its cells (`includeObject`).

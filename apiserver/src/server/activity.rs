@@ -1,8 +1,8 @@
 //! [`Activity`]: the requests in flight on one connection, the time since which it is idle, and the time since which its
 //! client takes nothing of its answers. No sockets.
 
-use crate::limits;
-use crate::user::UserInfo;
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits;
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -4,13 +4,13 @@
 
 use super::activity::InFlight;
 use crate::answer_kind::AnswerKind;
-use crate::limits;
 use crate::memory_shares::{MemoryShare, Reserved};
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use http::{HeaderMap, Response};
 use http_body::{Body as _, Frame, SizeHint};
+use kstore_storage::limits;
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,13 +4,13 @@ use super::ApiServer;
 use super::connection::answer;
 use crate::access::RequestCaller;
 use crate::grpc::authenticate::is_call;
-use crate::user::UserInfo;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, Request, Response};
 use kstore_api::status::Status;
+use kstore_registry::user::UserInfo;
 use std::sync::Arc;
 
 /// The authenticated user of a request from a listener, known once the front end has authenticated the request.

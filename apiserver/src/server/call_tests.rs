@@ -2,13 +2,13 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::peer::{ClientCertificate, Peer};
-use crate::storage::embedded::Embedded;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use kstore_access::peer::{ClientCertificate, Peer};
 use kstore_nondet::Nondet;
+use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{Config, Store};
 use pb::kstore_client::KstoreClient;
 use pb::tunnel_up::Message as Up;

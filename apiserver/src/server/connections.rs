@@ -10,7 +10,9 @@
 //! neither are closed for the next one. So a supervisor and an administrator reach a server whose users hold all connections.
 
 use super::activity::Activity;
-use crate::limits::{KEPT_CONNECTION, KEPT_CONNECTIONS, SLOT_RETRY, STALLED_CONNECTION, USER_CONNECTIONS};
+use kstore_storage::limits::{
+    KEPT_CONNECTION, KEPT_CONNECTIONS, SLOT_RETRY, STALLED_CONNECTION, USER_CONNECTIONS,
+};
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -181,7 +183,7 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::super::activity::InFlight;
     use super::*;
-    use crate::user::UserInfo;
+    use kstore_registry::user::UserInfo;
     use std::net::Ipv4Addr;
     use std::time::Duration;
     use tokio::time::timeout;

@@ -2,13 +2,13 @@
 //! start.
 
 use super::{ServerMemory, StartError, Task};
-use crate::authz::{Authorizer, AuthorizerImage};
-use crate::cache::{Cache, CacheImage};
-use crate::metrics::Metrics;
-use crate::pipeline::Pipeline;
-use crate::provenance::Provenance;
 use crate::rest::{Documents, Rest};
-use crate::storage::{RawBatch, SharedStorage};
+use kstore_access::authz::{Authorizer, AuthorizerImage};
+use kstore_pipeline::pipeline::Pipeline;
+use kstore_registry::cache::{Cache, CacheImage};
+use kstore_registry::provenance::Provenance;
+use kstore_storage::metrics::Metrics;
+use kstore_storage::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
 /// An API server's memory of its storage at one revision. Immutable; any number of servers can start from it,

@@ -4,12 +4,12 @@ use super::activity::Activity;
 use super::connection::{ListenerState, serve_http};
 use super::*;
 use crate::answer_kind::AnswerKind;
-use crate::peer::Peer;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use kstore_access::peer::Peer;
 use limits::STALLED_ANSWER;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 

@@ -2,10 +2,10 @@
 
 use crate::config::ServerConfig;
 use crate::server::{ApiServer, StartError};
-use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
 use async_trait::async_trait;
 use kstore_nondet::Nondet;
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
 use kstore_store::{Config, Store};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

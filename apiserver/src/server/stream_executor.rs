@@ -1,7 +1,7 @@
 //! [`StreamExecutor`]: runs the streams of HTTP/2 connections, and resets those whose clients take nothing of their answers.
 
 use super::answer::AnswerProgress;
-use crate::limits::STALLED_ANSWER;
+use kstore_storage::limits::STALLED_ANSWER;
 use parking_lot::Mutex;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::peer::Peer;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use kstore_access::peer::Peer;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};

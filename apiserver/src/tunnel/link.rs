@@ -4,9 +4,9 @@
 use super::OpenError;
 use super::stream::{FromNode, NodeStream};
 use super::window::{ReceiveWindow, SendCredit, cost};
-use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use kstore_api::status::{Outcome, Status};
 use kstore_proto::kstore::v1 as pb;
+use kstore_storage::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use parking_lot::Mutex;
 use pb::tunnel_down::Message as Down;
 use pb::tunnel_up::Message as Up;

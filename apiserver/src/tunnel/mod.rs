@@ -7,8 +7,8 @@ mod stream;
 mod tests;
 mod window;
 
-use crate::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::user::UserInfo;
 pub use link::{Link, Outbox, Violation};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

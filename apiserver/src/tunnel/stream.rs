@@ -2,10 +2,10 @@
 
 use super::link::Link;
 use super::window::{ReceiveWindow, SendCredit, cost};
-use crate::limits::{STREAM_FRAME_BYTES, STREAM_WINDOW};
 use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_storage::limits::{STREAM_FRAME_BYTES, STREAM_WINDOW};
 use pb::tunnel_down::Message as Down;
 use std::sync::Arc;
 use tokio::sync::mpsc;

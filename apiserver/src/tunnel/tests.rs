@@ -2,10 +2,10 @@
 //! are passed in directly.
 
 use super::*;
-use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use kstore_api::status::Status;
+use kstore_storage::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use pb::tunnel_down::Message as Down;
 use pb::tunnel_up::Message as Up;
 

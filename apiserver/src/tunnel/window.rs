@@ -1,7 +1,7 @@
 //! Flow control of one direction of a stream, for its sender and for its receiver. The proto file has the
 //! rules.
 
-use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW};
+use kstore_storage::limits::{STREAM_FRAME_COST, STREAM_WINDOW};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 

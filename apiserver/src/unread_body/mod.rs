@@ -6,12 +6,12 @@
 //! connection with all its watches, although the client did nothing wrong. Over HTTP/1.1 it closes the
 //! connection at once. Go's server discards the rest as well.
 
-use crate::limits;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::EXPECT;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use kstore_storage::limits;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio_util::sync::CancellationToken;

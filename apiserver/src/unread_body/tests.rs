@@ -1,9 +1,9 @@
 //! Tests of the bodies that are discarded, and of the end of discarding.
 
 use super::*;
-use crate::limits::{UNREAD_BODY_BYTES, UNREAD_BODY_TIME};
 use futures::channel::{mpsc, oneshot};
 use http_body_util::StreamBody;
+use kstore_storage::limits::{UNREAD_BODY_BYTES, UNREAD_BODY_TIME};
 use std::convert::Infallible;
 
 type Sender = mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>;

@@ -1,7 +1,7 @@
 //! The headline results of the release binary, each with a bound. `cargo bench -p kstore-benches --bench
 //! gate` prints a table and fails if a bound is missed; `-- custom` measures one part (`cluster`, `dropin`,
-//! `custom` or `etcd`; `headline` is five rows of `cluster`). Bounds are about three times the goals: they detect a start that takes seconds instead of
-//! milliseconds, and tolerate a busy machine. Close comparisons are in the benches `figures` and `etcd`, for
+//! `custom` or `etcd`; `headline` is five rows of `cluster`). Bounds are about three times the goals: they detect a start that takes
+//! seconds instead of milliseconds, and tolerate a busy machine. Close comparisons are in the benches `figures` and `etcd`, for
 //! people.
 
 mod custom;

@@ -11,7 +11,8 @@ const END: &str = "<!-- results: end -->";
 
 /// What the results depend on, for the mark that `.ci/figures` reads: the crates of the server, the benchmarks, and the
 /// settings of the build.
-const PATHS: &str = "server apiserver api store etcd controllers scheduler kubelet-sim container-sim metrics-server \
+const PATHS: &str = "server apiserver pipeline admission access registry storage \
+                     api store etcd controllers scheduler kubelet-sim container-sim metrics-server \
                      informer client cel proto nondet go-duration metrics-text benches/src Cargo.toml Cargo.lock";
 
 /// The command that measures all of them again.

@@ -1,6 +1,6 @@
 //! Signs approved CertificateSigningRequests that name a signer of Kubernetes. `plan` judges, `signers` knows what each signer accepts,
-//! `signing_authority` makes certificates; this file reads the cache and writes the status. Without an authority in the configuration it does
-//! nothing, as kube-controller-manager without `--cluster-signing-cert-file`.
+//! `signing_authority` makes certificates; this file reads the cache and writes the status. Without an authority in the configuration it
+//! does nothing, as kube-controller-manager without `--cluster-signing-cert-file`.
 
 mod plan;
 pub(crate) mod signers;

@@ -1,7 +1,8 @@
 //! Disruption controller: computes for each PodDisruptionBudget how many of its pods may be evicted now. An
 //! eviction decrements the budget in the commit that deletes the pod; this controller raises it again when
 //! pods become healthy. `plan` decides, `scale` finds the desired number of pods; this file reads the caches, and
-//! the scales of controllers that are in no cache, and executes the plan. It also removes stale DisruptionTarget conditions (`stale` decides).
+//! the scales of controllers that are in no cache, and executes the plan. It also removes stale DisruptionTarget conditions (`stale`
+//! decides).
 //!
 //! Follows `trySync` and `getExpectedPodCount`.
 

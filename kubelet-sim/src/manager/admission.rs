@@ -1,5 +1,5 @@
-//! Admission of pods by their nodes, and resizes of admitted pods: what is decided with the other pods of the node in view. The rules are in
-//! `node::admission`. Synchronous.
+//! Admission of pods by their nodes, and resizes of admitted pods: what is decided with the other pods of the node in view. The rules are
+//! in `node::admission`. Synchronous.
 
 use super::Manager;
 use super::pods::PodEntry;

@@ -146,7 +146,8 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
     }
 }
 
-/// A referenced object: its identity, its keys (the uids of its consumers if it is a resource claim), and whether it is a claim that is bound to a volume.
+/// A referenced object: its identity, its keys (the uids of its consumers if it is a resource claim), and whether it is a claim that is
+/// bound to a volume.
 #[derive(Debug)]
 struct SourceRecord {
     key: Key,

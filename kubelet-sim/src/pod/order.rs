@@ -61,8 +61,8 @@ pub fn outcome(containers: &[Container]) -> Outcome {
     if regular.all(|c| c.phase == Phase::Exited) { Outcome::Complete } else { Outcome::Open }
 }
 
-/// The running containers to stop next, or to send SIGTERM after their preStop hook, when the pod must end: first all that are not sidecars, then sidecars
-/// one by one from the last.
+/// The running containers to stop next, or to send SIGTERM after their preStop hook, when the pod must end: first all that are not
+/// sidecars, then sidecars one by one from the last.
 pub fn stoppable(containers: &[Container]) -> Vec<usize> {
     let running = |index: &usize| match &containers[*index].phase {
         Phase::Running(_) | Phase::PostStart(..) => true,

@@ -1,6 +1,6 @@
 //! What a scheduler plugin is: the trait [`Plugin`] with a method per extension point, and the [`Row`] with the facts about the plugin. No
-//! plugin is named here. `plugins` has a file for each in-tree plugin; a plugin of another crate implements the same trait and is added with
-//! [`Registry::with`](crate::plugins::Registry::with).
+//! plugin is named here. `plugins` has a file for each in-tree plugin; a plugin of another crate implements the same trait and is added
+//! with [`Registry::with`](crate::plugins::Registry::with).
 
 mod refused;
 mod set;
@@ -204,7 +204,8 @@ pub trait Plugin: Send + Sync + 'static {
         true
     }
 
-    /// The unweighted score, 0 to 100, of each candidate for `pod`. `None` if the plugin skips the pod; it counts as zero for every node then.
+    /// The unweighted score, 0 to 100, of each candidate for `pod`. `None` if the plugin skips the pod; it counts as zero for every node
+    /// then.
     fn scores(&self, _pod: &PodInfo, _candidates: &Candidates<'_>) -> Option<Vec<i64>> {
         None
     }

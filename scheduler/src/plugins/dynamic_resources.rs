@@ -69,8 +69,8 @@ impl Plugin for DynamicResources {
         claims.choose(node.info()).map(drop)
     }
 
-    /// A new node helps, and so does a node with changed labels. So do free devices, changed classes and slices, and changes of the pod's own
-    /// claims, once they exist.
+    /// A new node helps, and so does a node with changed labels. So do free devices, changed classes and slices, and changes of the pod's
+    /// own claims, once they exist.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,

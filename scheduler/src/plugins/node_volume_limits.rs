@@ -42,8 +42,8 @@ impl Plugin for NodeVolumeLimits {
         if is_admitted { Ok(()) } else { Err(Refused::resolvable(0)) }
     }
 
-    /// The removal of a pod with claims helps, and so do a new node and changes of a CSINode. So do changes of the pod's claims: their volumes
-    /// may be attached already.
+    /// The removal of a pod with claims helps, and so do a new node and changes of a CSINode. So do changes of the pod's claims: their
+    /// volumes may be attached already.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
             ClusterEvent::PodFreed(other) => !other.claims().is_empty(),

@@ -14,9 +14,9 @@ use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, Stor
 use kstore_client::{MultiSource, WatchParams};
 use kstore_informer::{Delta, Informer, Object, Stopped, Subscription};
 
-/// Makes two structs with a member per kind, one of informers and one of subscriptions to them. Of each kind: its cached form, its type in the
-/// API with the decoder, the name of its cache, and how a change of it becomes a change of the group. Changes are read in the order of the list:
-/// what others refer to first.
+/// Makes two structs with a member per kind, one of informers and one of subscriptions to them. Of each kind: its cached form, its type in
+/// the API with the decoder, the name of its cache, and how a change of it becomes a change of the group. Changes are read in the order of
+/// the list: what others refer to first.
 macro_rules! informer_group {
     ($(#[$doc:meta])* $informers:ident, $subscriptions:ident: $change:ty {
         $($kind:ident: $cached:ty = ($api:ty, $decode:path, $name:literal, $wrap:expr),)*

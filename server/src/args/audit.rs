@@ -3,7 +3,7 @@
 use super::UsageError;
 use super::access::{AccessArgs, AuditWebhook, audit_webhook};
 use clap::Args;
-use kstore_apiserver::audit::{Mode, Rotation};
+use kstore_access::audit::{Mode, Rotation};
 use std::path::PathBuf;
 
 pub(super) const AUDIT: &str = "Audit log";

@@ -5,9 +5,9 @@ use super::{
     MetricsServer, Quota,
 };
 use clap::ValueEnum;
-use kstore_apiserver::ServiceRanges;
-use kstore_apiserver::outbound::ServiceBackends;
 use kstore_controllers::{Networks, Selection};
+use kstore_registry::outbound::ServiceBackends;
+use kstore_registry::service_ranges::ServiceRanges;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use super::{EXTERNAL_ETCD, UsageError};
 use clap::Args;
-use kstore_apiserver::storage::etcd::Url;
+use kstore_storage::storage::etcd::Url;
 use std::path::PathBuf;
 use std::time::Duration;
 

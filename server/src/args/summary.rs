@@ -21,7 +21,7 @@ Examples:
                                                  a plain etcd: the store and its API, nothing of Kubernetes
 
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms; \
-RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
+RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_pipeline=debug shows more of one crate.";
 
 /// Flags of the server and of `run` that `-h` shows.
 const DAILY: [&str; 20] = [

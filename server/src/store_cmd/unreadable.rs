@@ -1,8 +1,8 @@
 //! Stored values that a server could not read as objects, named when a snapshot is restored rather than at the next start.
 
-use kstore_apiserver::entry::{Entry, Malformed};
-use kstore_apiserver::storage::Raw;
-use kstore_apiserver::storage_key;
+use kstore_registry::entry::{Entry, Malformed};
+use kstore_storage::storage::Raw;
+use kstore_storage::storage_key;
 use kstore_store::KeyValue;
 use std::collections::BTreeMap;
 

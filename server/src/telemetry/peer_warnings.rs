@@ -1,7 +1,7 @@
 //! [`PeerWarnings`]: limits the rate of warnings that libraries log about a peer's messages. A peer that
 //! sends many odd frames would otherwise fill the log and hide everything else.
 
-use kstore_apiserver::limits::REPEATED_WARNING;
+use kstore_storage::limits::REPEATED_WARNING;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;

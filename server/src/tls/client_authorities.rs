@@ -4,7 +4,7 @@
 use super::client_verifier;
 use super::signature_checks::signature_checks_of;
 use crate::files::unusable;
-use kstore_apiserver::reloaded::Reloaded;
+use kstore_access::reloaded::Reloaded;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DistinguishedName, Error};

@@ -3,7 +3,7 @@
 //! rustls accepts none that may sign.
 
 use super::signature_checks::signature_checks_of;
-use kstore_apiserver::listed_certificate::{Purpose, verify_listed};
+use kstore_registry::listed_certificate::{Purpose, verify_listed};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DistinguishedName, Error};

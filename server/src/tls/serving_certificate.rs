@@ -4,7 +4,7 @@
 use crate::files::unusable;
 use crate::pki::Credential;
 use anyhow::Context;
-use kstore_apiserver::reloaded::Reloaded;
+use kstore_access::reloaded::Reloaded;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};

@@ -15,7 +15,7 @@ async fn the_published_authorities_follow_their_changed_file() {
     let (serving, first, second) = (Authority::new(), Authority::new(), Authority::new());
     serving.serving().write(dir.path(), "server");
     first.pair.write(dir.path(), "ca");
-    let key = include_str!("../../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    let key = include_str!("../../../access/testdata/token-keys/rsa.pkcs1.pem");
     std::fs::write(dir.path().join("sa.key"), key).unwrap();
     let port = free_port();
     let apiserver = words(&format!(

@@ -401,7 +401,7 @@ async fn a_controller_manager_waits_for_its_apiserver() {
     ready(&health, "/readyz", "", &mut controllers).await;
     assert_eq!(get(&health, "/metrics", "").await.unwrap().code, 403, "not open unless asked for");
 
-    let key = include_str!("../../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    let key = include_str!("../../../access/testdata/token-keys/rsa.pkcs1.pem");
     std::fs::write(dir.path().join("sa.key"), key).unwrap();
     std::fs::write(dir.path().join("tokens"), format!("{token},manager,1,\"system:masters\"\n")).unwrap();
     let apiserver = words(&format!(
@@ -436,8 +436,8 @@ async fn a_client_authenticates_by_a_listed_self_signed_certificate() {
     let files = dir.path().join("files");
     std::fs::create_dir(&files).unwrap();
     let serving = CertificatePair {
-        certificate: include_str!("../../../apiserver/testdata/token-keys/rsa.crt.pem").into(),
-        key: include_str!("../../../apiserver/testdata/token-keys/rsa.pkcs1.pem").into(),
+        certificate: include_str!("../../../access/testdata/token-keys/rsa.crt.pem").into(),
+        key: include_str!("../../../access/testdata/token-keys/rsa.pkcs1.pem").into(),
     };
     serving.write(&files, "apiserver");
     let client = self_signed_client("kubeapitest", "system:masters");
@@ -480,7 +480,7 @@ async fn a_front_proxy_names_the_user_of_a_request() {
     proxies.pair.write(dir.path(), "front-proxy-ca");
     let front = proxies.client("kwok-ca", "");
     front.write(dir.path(), "front");
-    let key = include_str!("../../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    let key = include_str!("../../../access/testdata/token-keys/rsa.pkcs1.pem");
     std::fs::write(dir.path().join("admin.key"), key).unwrap();
     let port = free_port();
     let args = words(&format!(
@@ -528,7 +528,7 @@ async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let folder = assets(dir.path());
     let shown = dir.path().display();
-    let key = include_str!("../../../apiserver/testdata/token-keys/rsa.pkcs1.pem");
+    let key = include_str!("../../../access/testdata/token-keys/rsa.pkcs1.pem");
     std::fs::write(dir.path().join("sa.key"), key).unwrap();
     std::fs::write(dir.path().join("tokens"), "secret,ann,7,\"dev,ops\"\n").unwrap();
     let port = free_port();

@@ -4,7 +4,7 @@
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -6,14 +6,14 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::storage::{
-    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
-};
-use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, Patch, Transaction};
 use kstore_nondet::{Nondet, Rng};
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::{
+    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
+};
 use kstore_store::{Config, EventKind, KeyRange, Revision, Store, WatchRequest};
 use kstore_tests::manifests;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ struct DelayedWatch(Box<dyn RawWatch>, Rng);
 
 #[async_trait]
 impl RawWatch for DelayedWatch {
-    async fn next(&mut self) -> Option<Result<kstore_apiserver::storage::RawBatch, ReadError>> {
+    async fn next(&mut self) -> Option<Result<kstore_storage::storage::RawBatch, ReadError>> {
         let batch = self.0.next().await;
         for _ in 0..self.1.below(4) {
             tokio::task::yield_now().await;
@@ -378,7 +378,7 @@ fn a_write_that_waits_too_long_for_capacity_is_refused_with_retry_after() {
         contest.storage.stopped.store(true, Ordering::SeqCst);
         let api = contest.client.dynamic(Gvr::new("", "v1", "namespaces"));
         let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
-        let places = kstore_apiserver::limits::WRITES_IN_FLIGHT;
+        let places = kstore_storage::limits::WRITES_IN_FLIGHT;
         let writes = (0..=places).map(|_| api.patch("", "default", "", &patch));
         let refused: Vec<_> = join_all(writes).await.into_iter().map(|done| done.unwrap_err()).collect();
         let busy: Vec<_> = refused.iter().filter(|error| error.code() == Some(429)).collect();

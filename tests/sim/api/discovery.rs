@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Reply, Rest, Setup, simulate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

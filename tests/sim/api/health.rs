@@ -1,6 +1,6 @@
 //! Health checks and the version: codes and texts that probes and clients read.
 
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Rest, Setup, simulate};
 
 async fn get(rest: &Rest, path: &str) -> (u16, String) {

@@ -1,7 +1,7 @@
 //! Users, groups and permissions: impersonation, access reviews, and privilege escalation checks.
 
 use super::{CONFIG_MAPS, ask, case, run, send};
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Rest, Setup, simulate};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 //! them.
 
 use super::config_map;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::DeleteParams;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Rest, Setup, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

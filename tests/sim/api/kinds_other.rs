@@ -1,7 +1,7 @@
 //! Kinds of all groups except core, `apps` and `batch` over REST: validation messages, defaults, write paths,
 //! and the objects that every cluster has from its start.
 
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Requests that the apiserver proxies to pods, services and nodes.
 
 use super::streams::{pod, run, with_expiring_certificate};
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Setup, simulate, websocket};
 use serde_json::json;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Error answers: messages, reasons, details and causes of each class, and the warnings sent with them.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
-use kstore_apiserver::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Setup, manifests, simulate};
 use pb::kstore_client::KstoreClient;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! Logs, exec, attach and port-forward: from a client through the apiserver and the tunnel to a simulated
 //! node and back.
 
-use kstore_apiserver::peer::{ClientCertificate, Peer};
-use kstore_apiserver::user::UserInfo;
+use kstore_access::peer::{ClientCertificate, Peer};
 use kstore_client::{Client, DeleteParams};
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Rest, Setup, simulate, websocket};
 use serde_json::{Value, json};
 use std::time::Duration;

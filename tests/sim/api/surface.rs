@@ -2,7 +2,7 @@
 //! answers.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, ask, case, names, run, send, send_with};
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Rest, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

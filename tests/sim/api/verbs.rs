@@ -1,7 +1,7 @@
 //! Create, get, update and patch: successes, and refusals with Kubernetes' messages.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, send_with};
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::{Value, json};
 

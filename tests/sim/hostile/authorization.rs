@@ -2,8 +2,8 @@
 //! pod, and a refused write must reveal nothing.
 
 use kstore_apiserver::InProcess;
-use kstore_apiserver::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Setup, simulate};
 use pb::kstore_client::KstoreClient;
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! Attacks on the past of a namespace: whoever has rights in its second life must not read what its first life held.
 
 use kstore_apiserver::InProcess;
-use kstore_apiserver::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Rest, Setup, simulate};
 use pb::kstore_client::KstoreClient;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Bounds on clients hold over every front end, or a table says why not: a bound of REST that gRPC does not ask was five times a way to stop
-//! the server.
+//! Bounds on clients hold over every front end, or a table says why not: a bound of REST that gRPC does not ask was five times a way to
+//! stop the server.
 
 use super::Rule;
 use crate::offence::Offence;
@@ -18,7 +18,7 @@ const TABLE: &str = "apiserver/LIMITS.md";
 
 /// Files of the named limits.
 const LIMITS: [&str; 3] =
-    ["apiserver/src/limits/mod.rs", "apiserver/src/limits/connections.rs", "etcd/src/limits.rs"];
+    ["storage/src/limits/mod.rs", "storage/src/limits/connections.rs", "etcd/src/limits.rs"];
 
 /// Folders whose limits are bounds on clients.
 const FRONT_ENDS: [&str; 2] = ["apiserver/src/rest/", "apiserver/src/grpc/"];

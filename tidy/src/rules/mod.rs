@@ -16,6 +16,7 @@ mod kind_rules;
 mod module_comment;
 mod module_files;
 mod module_floors;
+mod object_members;
 mod plural_alone;
 mod property_cases;
 mod property_files;
@@ -48,7 +49,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 32] = [
+pub(crate) const ALL: [Rule; 33] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -57,6 +58,7 @@ pub(crate) const ALL: [Rule; 32] = [
     pure_decisions::RULE,
     kind_rules::RULE,
     plural_alone::RULE,
+    object_members::RULE,
     recursion_depth::RULE,
     bounded_output::RULE,
     yielding_loops::RULE,

@@ -12,7 +12,16 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Folders of crates whose rows may be of custom kinds.
-const FOLDERS: [&str; 3] = ["api/src/", "apiserver/src/", "controllers/src/"];
+const FOLDERS: [&str; 8] = [
+    "api/src/",
+    "storage/src/",
+    "registry/src/",
+    "access/src/",
+    "admission/src/",
+    "pipeline/src/",
+    "apiserver/src/",
+    "controllers/src/",
+];
 
 /// Fewest files that the rule must read.
 const FEWEST: usize = 500;

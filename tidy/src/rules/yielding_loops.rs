@@ -1,5 +1,5 @@
-//! Loops over lists of a client's message let other tasks run: a hundred thousand names that are judged without a pause occupy a worker, and
-//! health checks wait.
+//! Loops over lists of a client's message let other tasks run: a hundred thousand names that are judged without a pause occupy a worker,
+//! and health checks wait.
 
 use super::Rule;
 use crate::offence::Offence;

@@ -172,7 +172,7 @@ impl<'a> Node<'a> {
 
     /// The members that Go prints although the value does not state them.
     pub(super) fn printed(self, stated: &Map<String, Value>) -> impl Iterator<Item = &'static str> {
-        let fields = if let Self::Struct(ty) = self { &ty.fields[..] } else { &[] };
+        let fields = if let Self::Struct(ty) = self { ty.fields } else { &[] };
         fields.iter().filter(|f| always_printed(f) && !stated.contains_key(f.name)).map(|f| f.name)
     }
 

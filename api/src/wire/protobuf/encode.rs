@@ -99,7 +99,7 @@ pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
 }
 
 fn message(out: &mut Vec<u8>, map: &Map<String, Value>, ty: &'static Type) -> Result<(), WireError> {
-    for (number, member) in &ty.members {
+    for (number, member) in ty.members {
         match member {
             Member::Inline(inline) => nested(out, *number, |out| message(out, map, inline.get()))?,
             Member::Field(at) => {

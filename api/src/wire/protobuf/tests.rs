@@ -161,7 +161,7 @@ impl Generator {
 
     fn object(&mut self, ty: &'static Type, depth: usize) -> Value {
         let mut map = Map::new();
-        for field in &ty.fields {
+        for field in ty.fields {
             if self.next(3) == 0 && field.number != 0 {
                 map.insert(field.name.to_owned(), self.member(field, depth));
             }

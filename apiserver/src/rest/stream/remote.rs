@@ -4,13 +4,13 @@
 use super::protocol::{self, Frame, Protocol};
 use super::websocket::{self, Handshake, Incoming, Opening, Outgoing};
 use super::{StreamKind, StreamRequest, Streams};
-use crate::limits::CLIENT_STREAMS;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
 use futures::StreamExt as _;
 use http::Response;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_storage::limits::CLIENT_STREAMS;
 use pb::stream_open::What;
 
 impl Streams {

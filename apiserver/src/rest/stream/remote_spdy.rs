@@ -3,12 +3,12 @@
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::SpdyHandshake;
 use super::{StreamKind, StreamRequest, Streams};
-use crate::limits::STREAM_BEGIN;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
 use http::Response;
 use hyper::upgrade::OnUpgrade;
 use kstore_api::status::{Outcome, Status};
+use kstore_storage::limits::STREAM_BEGIN;
 
 /// Protocol versions, the newest first.
 const PROTOCOLS: [&str; 4] =

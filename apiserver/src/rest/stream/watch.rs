@@ -3,13 +3,13 @@
 
 use super::websocket::{self, Handshake, Outgoing};
 use super::{Expiry, Streams};
-use crate::authn::service_account::is_token;
 use crate::rest::header;
 use axum::body::Body;
 use bytes::{Buf as _, Bytes};
 use futures::{SinkExt as _, StreamExt as _};
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
+use kstore_access::authn::service_account::is_token;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 impl Streams {

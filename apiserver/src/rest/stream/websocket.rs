@@ -3,7 +3,6 @@
 use super::protocol::Protocol;
 use super::{Expiry, Streams};
 use crate::rest::header;
-use crate::{audit, limits};
 use axum::body::Body;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
@@ -15,7 +14,9 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use kstore_access::audit;
 use kstore_api::status::Status;
+use kstore_storage::limits;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;

@@ -4,12 +4,6 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{self, Cache, Delivery, EventType, Filter, Form, Watch, WatchEnd, event_of, watch_line};
-use crate::conversion::{Converter, FieldSelection};
-use crate::entry::Entry;
-use crate::fairness::Seat;
-use crate::kinds::CustomVersion;
-use crate::{error, limits};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
@@ -18,6 +12,15 @@ use kstore_api::resource::Resource;
 use kstore_api::selector::field::Selector;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
+use kstore_pipeline::fairness::Seat;
+use kstore_registry::cache::{
+    self, Cache, Delivery, EventType, Filter, Form, Watch, WatchEnd, event_of, watch_line,
+};
+use kstore_registry::conversion::{Converter, FieldSelection};
+use kstore_registry::entry::Entry;
+use kstore_registry::error;
+use kstore_registry::kinds::CustomVersion;
+use kstore_storage::limits;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;

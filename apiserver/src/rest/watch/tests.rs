@@ -1,12 +1,12 @@
 //! Tests of the end of a watch and its bookmarks while there are always events.
 
 use super::*;
-use crate::cache::{Filter, WatchStart};
-use crate::outbound::{Network, ServiceBackends};
-use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, Write};
 use futures::StreamExt as _;
 use kstore_api::kind;
+use kstore_registry::cache::{Filter, WatchStart};
+use kstore_registry::outbound::{Network, ServiceBackends};
+use kstore_storage::storage::embedded::Embedded;
+use kstore_storage::storage::{Commit, Write};
 use kstore_store::{Config, Store};
 
 /// Writes an object at a new revision; on return the cache has it.

@@ -1,4 +1,5 @@
-//! Scenario tests of pods: each file in `testdata` is a scenario, which runs the state machine over the simulated runtime with a simulated clock.
+//! Scenario tests of pods: each file in `testdata` is a scenario, which runs the state machine over the simulated runtime with a simulated
+//! clock.
 
 mod hooks;
 mod probes;

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 /// The plugin.
 pub(crate) struct InterPodAffinity;
 
-/// Indices of the reasons: the domain lacks a pod that the pod's affinity requires; the pod's anti-affinity excludes a pod in the domain; the
-/// anti-affinity of an existing pod in the domain excludes the pod.
+/// Indices of the reasons: the domain lacks a pod that the pod's affinity requires; the pod's anti-affinity excludes a pod in the domain;
+/// the anti-affinity of an existing pod in the domain excludes the pod.
 const AFFINITY: u32 = 0;
 const ANTI_AFFINITY: u32 = 1;
 const EXISTING_ANTI_AFFINITY: u32 = 2;

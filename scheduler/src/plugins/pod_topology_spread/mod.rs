@@ -64,7 +64,8 @@ impl Plugin for PodTopologySpread {
     }
 
     /// Helpful events: a node with the topology labels is added, changed or removed (it may have been the domain
-    /// with the fewest pods); a matching pod is added (the smallest domain may have grown), removed or being deleted; other labels of the pod.
+    /// with the fewest pods); a matching pod is added (the smallest domain may have grown), removed or being deleted; other labels of the
+    /// pod.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
             ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(pod, node),

@@ -4,7 +4,7 @@
 use super::remote;
 use crate::args::AdmissionConfig;
 use anyhow::{Context, bail, ensure};
-use kstore_apiserver::admission::{ConfiguredPlugins, ImagePolicyOptions};
+use kstore_admission::admission::{ConfiguredPlugins, ImagePolicyOptions};
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use super::*;
 use crate::args::Cli;
 use crate::wiring;
 use clap::Parser as _;
-use kstore_apiserver::admission::PluginSwitches;
+use kstore_admission::admission::PluginSwitches;
 use kstore_client::Gvr;
 use serde_json::json;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Flags of the admission plugins. The configuration file is read in `access`.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::admission::{self, PluginSwitches};
+use kstore_admission::admission::{self, PluginSwitches};
 use std::path::PathBuf;
 
 const ENABLE: &str = "enable-admission-plugins";

@@ -1,7 +1,7 @@
 //! Flags of the audit webhook.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::audit::{Batching, Mode, Throttle, Truncation, WebhookOptions};
+use kstore_access::audit::{Batching, Mode, Throttle, Truncation, WebhookOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Flags of authentication.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source};
-use kstore_apiserver::authz::ReviewVersion;
+use kstore_access::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source};
+use kstore_access::authz::ReviewVersion;
 use std::path::PathBuf;
 use std::time::Duration;
 

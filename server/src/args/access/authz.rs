@@ -2,7 +2,7 @@
 
 use super::authn::version;
 use super::{FlagError, FlagValues};
-use kstore_apiserver::authz::webhook::AuthorizationWebhookOptions;
+use kstore_access::authz::webhook::AuthorizationWebhookOptions;
 use std::path::PathBuf;
 
 const MODE: &str = "authorization-mode";
@@ -107,7 +107,7 @@ impl Authorization {
 mod tests {
     use super::*;
     use crate::flags::given::TestFlags;
-    use kstore_apiserver::authz::ReviewVersion;
+    use kstore_access::authz::ReviewVersion;
     use std::time::Duration;
 
     #[test]

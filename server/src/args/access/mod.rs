@@ -23,8 +23,8 @@ pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 pub(crate) use gates::feature_gates;
-use kstore_apiserver::RequestLimits;
-use kstore_apiserver::limits::EVENT_TTL;
+use kstore_pipeline::fairness::RequestLimits;
+use kstore_storage::limits::EVENT_TTL;
 use std::time::Duration;
 pub(crate) use table::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS, TABLES,

@@ -1,7 +1,7 @@
 //! Flags of the requests that the server runs at a time.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::RequestLimits;
+use kstore_pipeline::fairness::RequestLimits;
 
 const FAIR: &str = "enable-priority-and-fairness";
 const READS: &str = "max-requests-inflight";

@@ -11,7 +11,7 @@ use crate::tls::ServingCertificate;
 use crate::wiring::Cluster;
 use crate::{clients, election, listen, tls, token_signer};
 use anyhow::{Context, anyhow};
-use kstore_apiserver::token::SigningKey;
+use kstore_access::token::SigningKey;
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};
 use kstore_informer::metrics::Registry;

@@ -5,7 +5,7 @@ use crate::args::{self, AuditConfig, AuditDestination};
 use crate::dropin::UsageError;
 use crate::dropin::serving::{file, text};
 use crate::flags::Parsed;
-use kstore_apiserver::audit::{Mode, Rotation};
+use kstore_access::audit::{Mode, Rotation};
 
 /// Reads the audit flags; `None` if nothing is to be recorded. Appends warnings about flags without effect.
 pub(super) fn read(

@@ -3,7 +3,7 @@
 use crate::args::{AdmissionConfig, known_plugin};
 use crate::dropin::UsageError;
 use crate::flags::Parsed;
-use kstore_apiserver::admission::{self, PluginSwitches};
+use kstore_admission::admission::{self, PluginSwitches};
 
 const FLAG: &str = "admission-control";
 

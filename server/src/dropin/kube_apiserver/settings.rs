@@ -8,8 +8,8 @@ use crate::args::{
 use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use crate::flags::Parsed;
-use kstore_apiserver::ServiceRanges;
 use kstore_controllers::Selection;
+use kstore_registry::service_ranges::ServiceRanges;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn listen(flags: &Parsed) -> Result<ListenAddress, UsageError> {
 fn etcd(flags: &Parsed) -> Result<ExternalEtcd, UsageError> {
     let parse =
         |url: &String| url.parse().map_err(|reason: String| UsageError::value("etcd-servers", url, reason));
-    let servers: Vec<kstore_apiserver::storage::etcd::Url> =
+    let servers: Vec<kstore_storage::storage::etcd::Url> =
         flags.list("etcd-servers").iter().map(parse).collect::<Result<_, _>>()?;
     if servers.is_empty() {
         return Err(UsageError::Missing {

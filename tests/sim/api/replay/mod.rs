@@ -11,7 +11,7 @@ mod normal;
 use bytes::Bytes;
 use hooks::Hooks;
 use http_body_util::Full;
-use kstore_apiserver::user::UserInfo;
+use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, Storage, in_real_time, simulate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,13 +1,13 @@
 //! Headers of proxied requests and responses: removes headers that belong to one connection or identify the
 //! caller. Pure.
 
-use crate::authn::service_account::is_token;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
     SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
+use kstore_access::authn::service_account::is_token;
 use std::net::IpAddr;
 
 /// Headers that concern a single connection, besides those that `Connection` names.

@@ -13,7 +13,7 @@ pub(super) struct Links {
 impl Links {
     /// For a request to `path` on `host`, whose part `backend_path` is forwarded to `backend`.
     pub(super) fn new(path: &str, backend_path: &str, host: &str, backend: &str) -> Self {
-        let path = crate::percent_encoding::decode(path);
+        let path = kstore_access::percent_encoding::decode(path);
         // The slash of the backend's root is also the end of the prefix.
         let rest = if backend_path == "/" { backend_path } else { backend_path.trim_start_matches('/') };
         let prefix = path.strip_suffix(rest).unwrap_or(&path).to_owned();

@@ -1,7 +1,5 @@
 //! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
-use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
-use crate::pipeline::connect::backend::{Backend, unreachable};
 use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
@@ -11,6 +9,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::connect::backend::{Backend, unreachable};
+use kstore_storage::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
 use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 

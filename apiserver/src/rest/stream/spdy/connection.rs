@@ -2,13 +2,13 @@
 //! new streams itself.
 
 use super::frame::{self, Decoder, Frame};
-use crate::limits::{SPDY_OUTBOX, STREAM_FRAME_BYTES};
 use crate::rest::stream::websocket::{self, Socket};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use kstore_storage::limits::{SPDY_OUTBOX, STREAM_FRAME_BYTES};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;

@@ -1,8 +1,8 @@
 //! SPDY/3.1 frames: decoding and encoding. Pure.
 
 use super::headers::{Inflate, empty_block};
-use crate::limits::SPDY_FRAME;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use kstore_storage::limits::SPDY_FRAME;
 use std::collections::BTreeMap;
 
 const VERSION: u16 = 0x8003;

@@ -2,8 +2,8 @@
 //! specification fixes. Pure.
 
 use super::frame::SpdyError;
-use crate::limits::SPDY_HEADERS;
 use flate2::{Decompress, FlushDecompress, Status};
+use kstore_storage::limits::SPDY_HEADERS;
 use std::collections::BTreeMap;
 
 /// The words of the dictionary, each preceded by its length, and the text that follows them. Fixed by SPDY/3.

@@ -3,8 +3,8 @@
 
 use super::frame::{Decoder, Frame, SpdyError, data, pong, reply};
 use super::headers::{Inflate, dictionary};
-use crate::limits::SPDY_FRAME;
 use bytes::Bytes;
+use kstore_storage::limits::SPDY_FRAME;
 use proptest::prelude::{any, proptest};
 
 fn adler32(bytes: &[u8]) -> u32 {

@@ -1,0 +1,295 @@
+//! [`Calls`]: the webhook calls that one request has made, with their answers. A decision about the request
+//! is a synchronous function that runs again whenever it meets a call without an answer (see [`Undecided`]).
+//! Each run finds the answers of earlier runs in the order in which it asks.
+
+use super::authorizer::{AccessChecks, RequesterAuthorizer};
+use super::configurations::Configurations;
+use crate::admission::request_effects::RequestEffects;
+use crate::admission::{Remarks, Subject};
+use futures::future::join_all;
+use kstore_access::audit;
+use kstore_access::authz::Authorizer;
+use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
+use kstore_api::admission::review::transport::HttpAnswer;
+use kstore_api::admission::review::{self, AuditAnnotation, CallError, DecodedResponse};
+use kstore_api::admission::{Operation, Webhook};
+use kstore_api::expression::authorizer::{
+    self as expression, AccessCheck, AccessTarget, RequestAuthorizer, ResourceAccess,
+};
+use kstore_api::resource::Resource;
+use kstore_api::status::Status;
+use kstore_nondet::Nondet;
+use kstore_registry::lookup::Lookup;
+use kstore_registry::outbound::{self, Call, Outbound};
+use kstore_registry::undecided::Undecided;
+use kstore_registry::user::UserInfo;
+use kstore_storage::limits::POLICY_CHECKS;
+use kstore_storage::metrics::{AdmissionPolicies, AdmissionWebhooks};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The webhook calls of one request. Uses the webhook configurations from the beginning of the request.
+pub struct Calls {
+    configured: Arc<Configurations>,
+    dependencies: Arc<Dependencies>,
+    log: Arc<Mutex<DecisionLog>>,
+    access: AccessChecks,
+    effects: Arc<RequestEffects>,
+}
+
+/// The dependencies of calls and expressions. Shared by all requests.
+pub(super) struct Dependencies {
+    /// The cluster, for resolving Services.
+    pub(super) cluster: Arc<dyn Lookup>,
+    /// The client of webhooks.
+    pub(super) outbound: Arc<dyn Outbound>,
+    /// The authorizer for expressions.
+    pub(super) authorizer: Arc<Authorizer>,
+    /// The source of uids.
+    pub(super) nondet: Nondet,
+    /// Metrics of webhook calls.
+    pub(super) metrics: Arc<AdmissionWebhooks>,
+    /// The start of the server, relative to which policy checks are timed.
+    pub(super) began: Instant,
+    /// Metrics of policy checks.
+    pub(super) policy_metrics: Arc<AdmissionPolicies>,
+}
+
+/// The calls and answers about one state of the object, and the results of the running decision.
+#[derive(Default)]
+struct DecisionLog {
+    /// Identifies the state of the object: its resourceVersion.
+    state: String,
+    /// The answers to the decision's calls, in order. Each item answers calls that were made concurrently.
+    answers: Vec<Vec<Reply>>,
+    /// The number of answers that the running decision has used.
+    seen: usize,
+    /// Texts for `Warning` headers from the running decision.
+    warnings: Vec<String>,
+    /// Audit annotations from the running decision. Empty if the request is not audited.
+    notes: Vec<AuditAnnotation>,
+    /// Policy checks of the running decision; at most [`POLICY_CHECKS`].
+    checks: Vec<PolicyCheck>,
+}
+
+/// A call to a webhook, ready to be sent.
+pub(super) struct WebhookCall {
+    /// The webhook.
+    pub(super) hook: Arc<Webhook>,
+    /// The uid of the review, which the answer must repeat.
+    pub(super) uid: String,
+    /// The operation of the request.
+    pub(super) operation: Operation,
+    /// The call to send.
+    pub(super) call: Call,
+}
+
+/// The result of a call.
+type Reply = Arc<Result<DecodedResponse, CallError>>;
+
+impl Calls {
+    /// No calls yet, by these configurations.
+    pub(super) fn new(
+        configured: Arc<Configurations>,
+        dependencies: Arc<Dependencies>,
+        effects: RequestEffects,
+    ) -> Self {
+        let (log, access) = (Arc::default(), AccessChecks::default());
+        Self { configured, dependencies, log, access, effects: Arc::new(effects) }
+    }
+
+    /// The calls of a write that webhooks do not see.
+    pub fn none(&self) -> Self {
+        Self::new(Arc::default(), self.dependencies.clone(), RequestEffects::default())
+    }
+
+    /// Whether webhooks or policies may match requests of this operation and resource, or a plugin may wait for
+    /// a server. If not, no decision is pending.
+    pub fn may_match(&self, operation: Operation, resource: &Resource) -> bool {
+        self.configured.may_match(operation, resource.plural) || self.effects.may_wait(operation, resource)
+    }
+
+    /// What plugins did for this request outside its decisions.
+    pub(in crate::admission) fn effects(&self) -> &Arc<RequestEffects> {
+        &self.effects
+    }
+
+    /// Begins a decision about this state of the object. Answers about another state are dropped.
+    pub fn begin(&self, state: &str) {
+        let mut log = self.log.lock();
+        if log.state != state {
+            log.answers.clear();
+            state.clone_into(&mut log.state);
+        }
+        log.seen = 0;
+        log.warnings.clear();
+        log.notes.clear();
+        log.checks.clear();
+    }
+
+    /// Takes the warnings of webhooks and policies from the last decision.
+    pub fn warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock().warnings)
+    }
+
+    pub(super) fn configured(&self) -> &Configurations {
+        &self.configured
+    }
+
+    /// The authorizer for expressions about a request of this user. Each check is decided once.
+    pub(super) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
+        let (authorizer, requester) = (self.dependencies.authorizer.clone(), user.clone());
+        let access = self.access.clone();
+        RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester, access }))
+    }
+
+    /// Whether the sender of a request may use a verb on its object.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`] until an authorization webhook has answered.
+    pub(in crate::admission) fn may(
+        &self,
+        subject: &Subject<'_>,
+        verb: &str,
+    ) -> Result<expression::Decision, Undecided> {
+        let access = ResourceAccess {
+            group: subject.resource.group.to_owned(),
+            resource: subject.resource.plural.to_owned(),
+            namespace: subject.namespace.to_owned(),
+            name: subject.name.to_owned(),
+            ..ResourceAccess::default()
+        };
+        let check = AccessCheck {
+            subject: expression::Subject::Requester,
+            verb: verb.to_owned(),
+            target: AccessTarget::Resource(access),
+        };
+        let decision = self.authorizer(subject.user).decide(&check);
+        self.check_access_answers()?;
+        Ok(decision)
+    }
+
+    /// Ends an evaluation whose expressions need an authorization webhook: it is repeated with the answers.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`].
+    pub(super) fn check_access_answers(&self) -> Result<(), Undecided> {
+        self.access
+            .pending(&self.dependencies.authorizer)
+            .map_or(Ok(()), |asking| Err(Undecided::Pending(asking)))
+    }
+
+    /// Adds texts for `Warning` headers.
+    pub(super) fn warn(&self, texts: &[String]) {
+        self.log.lock().warnings.extend_from_slice(texts);
+    }
+
+    /// Adds warnings and audit annotations of in-tree plugins.
+    pub(in crate::admission) fn take(&self, remarks: Remarks) {
+        let Remarks { warnings, notes, .. } = remarks;
+        if !warnings.is_empty() || !notes.is_empty() {
+            let mut log = self.log.lock();
+            log.warnings.extend(warnings);
+            log.notes.extend(notes);
+        }
+    }
+
+    /// Adds audit annotations, if the request is audited.
+    pub(super) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
+        if audit::is_recording() {
+            let notes = notes();
+            self.log.lock().notes.extend(notes);
+        }
+    }
+
+    /// A new uid for a review.
+    pub(super) fn uid(&self) -> String {
+        self.dependencies.nondet.rng.uuid()
+    }
+
+    /// The answers to concurrent calls, in their order. `questions` makes the calls if they were not made
+    /// yet.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`] until the answers have arrived; or why the calls cannot be made.
+    pub(super) fn ask(
+        &self,
+        questions: impl FnOnce() -> Result<Vec<Result<WebhookCall, CallError>>, Status>,
+    ) -> Result<Vec<Reply>, Undecided> {
+        let mut log = self.log.lock();
+        if let Some(replies) = log.answers.get(log.seen) {
+            let replies = replies.clone();
+            log.seen += 1;
+            return Ok(replies);
+        }
+        drop(log);
+        let sent: Vec<_> = questions()?.into_iter().map(|question| self.send(question)).collect();
+        let log = self.log.clone();
+        Err(Undecided::Pending(Box::pin(async move {
+            let replies = join_all(sent).await;
+            log.lock().answers.push(replies);
+        })))
+    }
+
+    fn send(&self, question: Result<WebhookCall, CallError>) -> impl Future<Output = Reply> + Send + use<> {
+        let dependencies = self.dependencies.clone();
+        async move {
+            let WebhookCall { hook, uid, operation, call } = match question {
+                Ok(question) => question,
+                Err(error) => return Arc::new(Err(error)),
+            };
+            let (client, seconds) = (call.client.clone(), call.seconds());
+            let began = Instant::now();
+            let answer = dependencies.outbound.post(dependencies.cluster.clone(), call).await;
+            let answer = answer
+                .map_err(|why| CallError::no_answer(&hook.name, client.post_error(Some(seconds), why)))
+                .and_then(|answer| read(&hook, &uid, &answer));
+            dependencies.metrics.observe(&hook, operation, began.elapsed(), &answer);
+            Arc::new(answer)
+        }
+    }
+
+    /// The answer of a webhook. Its warnings and audit annotations are recorded.
+    ///
+    /// # Errors
+    /// If there was no answer, or it is invalid.
+    pub(super) fn read(&self, reply: &Reply) -> Result<DecodedResponse, CallError> {
+        let answer = (**reply).clone()?;
+        self.warn(&answer.warnings);
+        self.note(|| answer.audit_annotations.clone());
+        Ok(answer)
+    }
+}
+
+impl CheckObserver for Calls {
+    fn elapsed(&self) -> Duration {
+        self.dependencies.began.elapsed()
+    }
+
+    fn observe(&self, check: PolicyCheck) {
+        let mut log = self.log.lock();
+        if log.checks.len() < POLICY_CHECKS {
+            log.checks.push(check);
+        }
+    }
+}
+
+/// Publishes audit annotations and policy checks of the last decision when the request is done.
+impl Drop for Calls {
+    fn drop(&mut self) {
+        let notes = std::mem::take(&mut self.log.lock().notes);
+        if let Some(trail) = audit::current().filter(|_| !notes.is_empty()) {
+            trail.annotate(notes);
+        }
+        for check in std::mem::take(&mut self.log.lock().checks) {
+            self.dependencies.policy_metrics.observe(&check);
+        }
+    }
+}
+
+fn read(hook: &Webhook, uid: &str, answer: &outbound::Answer) -> Result<DecodedResponse, CallError> {
+    let http = HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
+    review::read_answer(hook, uid, &http)
+}

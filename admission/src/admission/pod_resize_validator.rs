@@ -1,0 +1,66 @@
+//! PodResizeValidator: a bound pod is resized only to requests that its node can have at all, and only on Linux.
+
+use super::limit_ranger::totals;
+use super::{Operation, Plugin, Subject};
+use crate::admission::Cluster;
+use kstore_api::meta;
+use kstore_api::object::text;
+use kstore_api::quantity::Quantity;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+const OS: &str = "kubernetes.io/os";
+
+pub(super) struct PodResizeValidator;
+
+impl Plugin for PodResizeValidator {
+    fn validate(
+        &self,
+        cluster: &dyn Cluster,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let is_resize = subject.operation == Operation::Update && subject.subresource == "resize";
+        let (Some(pod), Some(old)) = (new.filter(|_| is_resize), old) else { return Ok(()) };
+        let name = text(&pod["spec"]["nodeName"]);
+        // Every change of the spec changes the generation.
+        if name.is_empty() || pod["metadata"]["generation"] == old["metadata"]["generation"] {
+            return Ok(());
+        }
+        let Some(node) = cluster.get(kstore_registry::lookup::core("nodes"), "", name) else {
+            return Err(subject.forbidden(&format!("node {name:?} not found")));
+        };
+        let missing = missing(pod, &node["status"]["allocatable"]);
+        if !missing.is_empty() {
+            let missing = missing.join("; ");
+            let text = format!("Node didn't have enough allocatable resources: {missing}");
+            return Err(subject.forbidden(&text));
+        }
+        match meta::label(&node, OS).unwrap_or_default() {
+            "linux" => Ok(()),
+            other => {
+                let text = format!("pod resize is only supported on linux nodes, node {name:?} is {other:?}");
+                Err(subject.forbidden(&text))
+            }
+        }
+    }
+}
+
+/// The requests of a pod, with its overhead, that exceed what a node has.
+fn missing(pod: &Value, allocatable: &Value) -> Vec<String> {
+    let requests = totals::of_pod(pod, "requests");
+    let amount =
+        |text: Option<&str>| text.and_then(|text| Quantity::parse(text).ok()).unwrap_or(Quantity::ZERO);
+    let measure = |name: &str, quantity: Quantity| match name {
+        "cpu" => quantity.milli(),
+        _ => quantity.units(),
+    };
+    let exceeding = |name: &&str| {
+        let overhead = amount(pod["spec"]["overhead"][*name].as_str());
+        let requested = measure(name, amount(requests.get(*name).map(String::as_str)).add(overhead));
+        let available = measure(name, amount(allocatable[*name].as_str()));
+        (requested > available).then(|| format!("{name}, requested: {requested}, allocatable: {available}"))
+    };
+    ["cpu", "memory"].iter().filter_map(exceeding).collect()
+}

@@ -1,0 +1,3 @@
+//! Admission: checks and changes of objects that depend on the cluster.
+
+pub mod admission;

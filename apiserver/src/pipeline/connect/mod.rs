@@ -1,5 +1,0 @@
-//! Connections to pods, services and nodes: which node, container and port a request reaches, by Kubernetes' rules. The streams
-//! themselves are the front end's (`rest::stream`).
-
-pub(crate) mod backend;
-pub(crate) mod pod;

@@ -1,0 +1,126 @@
+//! Admission of requests whose body is not stored as sent: bindings, evictions, token requests, reviews,
+//! scales, and streams to pods. Webhooks may change or refuse them. The modules `create`, `update` and
+//! `delete` admit objects that are stored.
+
+use super::Pipeline;
+use kstore_access::authz::node::node_of;
+use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
+use kstore_admission::admission::{Operation, Subject};
+use kstore_api::meta;
+use kstore_api::status::Status;
+use kstore_registry::error::of_read;
+use kstore_registry::request::{Request, Target, WriteOptions};
+use kstore_registry::undecided::{Undecided, decided};
+use kstore_registry::user::UserInfo;
+use serde_json::Value;
+
+impl Pipeline {
+    /// Admits the body of a POST to a subresource, or of a kind that is answered and not stored. If a node
+    /// sends it, the NodeRestriction plugin runs before the webhooks.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(super) async fn admit_posted(
+        &self,
+        request: &Request,
+        posted: Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let calls = self.admission.calls(&request.user);
+        let target = &request.target;
+        let is_node = node_of(&request.user).is_some();
+        let may_match = calls.may_match(Operation::Create, target.resource);
+        if !is_node && !may_match {
+            return Ok(posted);
+        }
+        let name = if target.name.is_empty() { meta::name(&posted).to_owned() } else { target.name.clone() };
+        let subject = subject(&request.user, Operation::Create, target, &name);
+        if is_node {
+            // The cache may not have the pod of this request yet.
+            self.cache().fresh().await.map_err(of_read)?;
+            self.admission(request).restrict_node(&subject, &posted)?;
+        }
+        if !may_match {
+            return Ok(posted);
+        }
+        let admitted = Admitted { subject, target, options: Options::Create(options), calls: &calls };
+        let verdict = decided(|| {
+            calls.begin("");
+            let mut posted = posted.clone();
+            self.admission(request).admit_dynamic(&admitted, &mut posted, None)?;
+            Ok(posted)
+        })
+        .await;
+        warnings.extend(calls.warnings());
+        verdict
+    }
+
+    /// Sends a changed Scale to webhooks. The scaled workload itself is not admitted again.
+    ///
+    /// # Errors
+    /// The first refusal; or pending, if a webhook has to be called first.
+    pub(super) fn admit_scale(
+        &self,
+        request: &Request,
+        (options, calls): (&WriteOptions, &Calls),
+        scale: &mut Value,
+        old: &Value,
+    ) -> Result<(), Undecided> {
+        if !calls.may_match(Operation::Update, request.target.resource) {
+            return Ok(());
+        }
+        calls.begin(meta::resource_version(old));
+        let target = &request.target;
+        let admitted = Admitted {
+            subject: subject(&request.user, Operation::Update, target, &target.name),
+            target,
+            options: Options::Update(options),
+            calls,
+        };
+        self.admission(request).admit_dynamic(&admitted, scale, Some(old))
+    }
+
+    /// Admits a stream (exec, attach, port-forward, proxy) before it connects, as Kubernetes does. Webhooks get
+    /// its options.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn admit_stream(
+        &self,
+        user: &UserInfo,
+        target: &Target,
+        options: impl FnOnce() -> Value,
+    ) -> Result<(), Status> {
+        let calls = self.admission.calls(user);
+        let may_match = calls.may_match(Operation::Connect, target.resource);
+        if !may_match && !self.admission.reviews_streams() {
+            return Ok(());
+        }
+        self.cache().fresh().await.map_err(of_read)?;
+        let options = options();
+        let admitted = Admitted {
+            subject: subject(user, Operation::Connect, target, &target.name),
+            target,
+            options: Options::None,
+            calls: &calls,
+        };
+        decided(|| {
+            calls.begin("");
+            self.admission.admit_stream(&admitted, &options)
+        })
+        .await
+    }
+}
+
+fn subject<'a>(user: &'a UserInfo, operation: Operation, target: &'a Target, name: &'a str) -> Subject<'a> {
+    Subject {
+        user,
+        operation,
+        resource: target.resource,
+        subresource: target.subresource,
+        namespace: &target.namespace,
+        name,
+        seed: 0,
+    }
+}

@@ -1,0 +1,211 @@
+//! Delete and deletecollection: admission inside the registry's deletion, with the answers and warnings of
+//! Kubernetes.
+
+use super::custom::TargetRules as _;
+use super::{Answer, ObjectAnswer, Pipeline};
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
+use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
+use kstore_admission::admission::{Operation, Subject};
+use kstore_api::meta;
+use kstore_api::status::Status;
+use kstore_registry::entry::Entry;
+use kstore_registry::kinds::CustomKind;
+use kstore_registry::registry::{Deleted, Shown, has_plain_deletion};
+use kstore_registry::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use kstore_registry::undecided::Undecided;
+use kstore_storage::limits::{COLLECTION_BATCH, COLLECTION_BATCHES, COLLECTION_DELETES};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Pipeline {
+    pub(super) async fn delete(
+        &self,
+        request: &Request,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        warnings.extend(warning(request, delete));
+        let calls = self.admission.calls(&request.user);
+        let name = &request.target.name;
+        let deleted = self.delete_one(request, (&request.target, name), delete, options, &calls).await;
+        warnings.extend(calls.warnings());
+        let deleted = deleted?;
+        let resource = request.target.resource;
+        // Kinds that do not return deleted objects answer with a Status once the object is removed.
+        if deleted.gone && !resource.returns_deleted {
+            let status = Status::deleted(resource, deleted.entry.name(), deleted.entry.uid());
+            return Ok(Answer::Status { status, revision: deleted.entry.revision });
+        }
+        Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
+    }
+
+    /// Deletes the matching objects: many in one commit ([`COLLECTION_BATCH`]) if nothing has to judge them one by
+    /// one, else several concurrently ([`COLLECTION_DELETES`]). Skips objects that are already gone; the first other
+    /// failure ends it.
+    pub(super) async fn delete_collection(
+        &self,
+        request: &Request,
+        list: &ListOptions,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        warnings.extend(warning(request, delete));
+        let mut listed = self.list_selected(&request.target, list).await?;
+        // On a slow disk the deletions of a page may outlast the history that its successor would need.
+        listed.continue_at_newest();
+        let calls = self.admission.calls(&request.user);
+        let may_match = calls.may_match(Operation::Delete, request.target.resource);
+        let together = !options.dry_run && !may_match && has_plain_deletion(&request.target);
+        let (size, concurrent) =
+            if together { (COLLECTION_BATCH, COLLECTION_BATCHES) } else { (1, COLLECTION_DELETES) };
+        let asked = Deletion { named: "", delete, options, calls: &calls };
+        let mut chunks = listed.items.chunks(size);
+        let mut deletions = FuturesOrdered::new();
+        loop {
+            for chunk in chunks.by_ref().take(concurrent - deletions.len()) {
+                deletions.push_back(self.delete_listed(request, chunk, asked, together).boxed());
+            }
+            let Some((deleted, warned)) = deletions.next().await else { break };
+            warnings.extend(warned);
+            deleted?;
+        }
+        warnings.extend(calls.warnings());
+        drop(deletions);
+        Ok(Answer::List(listed))
+    }
+
+    /// Deletes objects of a collection, with `together` in one commit if possible. Also returns the warnings of their
+    /// single deletions. Admission sees the collection request, which names no object.
+    async fn delete_listed(
+        &self,
+        request: &Request,
+        entries: &[Arc<Entry>],
+        asked: Deletion<'_>,
+        together: bool,
+    ) -> (Result<(), Status>, Vec<String>) {
+        let target = |entry: &Arc<Entry>| Target {
+            namespace: entry.namespace().to_owned(),
+            name: entry.name().to_owned(),
+            ..request.target.clone()
+        };
+        let targets: Vec<Target> = entries.iter().map(target).collect();
+        let mut left = targets.iter().collect();
+        if together {
+            let admit =
+                |target: &Target, current: &Value| self.admit_deletion(request, target, &asked, current);
+            let context = self.write_context(request);
+            left = match self.registry.delete_together(&targets, asked.delete, &context, admit).await {
+                Ok(left) => left,
+                Err(status) => return (Err(status), Vec::new()),
+            };
+        }
+        let mut warnings = Vec::new();
+        for target in left {
+            let calls = self.admission.calls(&request.user);
+            let deleted = self.delete_one(request, (target, ""), asked.delete, asked.options, &calls).await;
+            warnings.extend(calls.warnings());
+            match deleted {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return (Err(status), warnings),
+            }
+        }
+        (Ok(()), warnings)
+    }
+
+    /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes
+    /// does. An absent object counts as deleted.
+    pub async fn delete_instance(&self, custom: &CustomKind, entry: &Entry) -> Result<(), Status> {
+        let request = super::definition::status_request(&custom.definition.name);
+        let target = Target {
+            resource: custom.storage_row(),
+            custom: None,
+            subresource: "",
+            namespace: entry.namespace().to_owned(),
+            name: entry.name().to_owned(),
+        };
+        let delete = DeleteOptions::default();
+        match self.registry.delete(&target, &delete, self.write_context(&request), false, |_| Ok(())).await {
+            Err(status) if status.code != 404 => Err(status),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes one object. Admission sees the name `named`; `calls` are the webhooks and policies to run.
+    pub(super) async fn delete_one(
+        &self,
+        request: &Request,
+        (target, named): (&Target, &str),
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+        calls: &Calls,
+    ) -> Result<Deleted, Status> {
+        let asked = Deletion { named, delete, options, calls };
+        let admit = |current: &Value| self.admit_deletion(request, target, &asked, current);
+        let shown = match calls.may_match(Operation::Delete, target.resource) {
+            true => Shown::Whole,
+            false => Shown::Parts,
+        };
+        let context = self.write_context(request);
+        self.registry.delete_showing(shown, target, delete, context, options.dry_run, admit).await
+    }
+
+    /// Admits the deletion of an object in this state.
+    fn admit_deletion(
+        &self,
+        request: &Request,
+        target: &Target,
+        asked: &Deletion<'_>,
+        current: &Value,
+    ) -> Result<(), Undecided> {
+        asked.calls.begin(meta::resource_version(current));
+        let admitted = Admitted {
+            subject: Subject {
+                user: &request.user,
+                operation: Operation::Delete,
+                resource: target.resource,
+                subresource: "",
+                namespace: &target.namespace,
+                name: asked.named,
+                seed: 0,
+            },
+            target,
+            options: Options::Delete(asked.delete, asked.options),
+            calls: asked.calls,
+        };
+        // Webhooks see the object in the version of the request.
+        let validated = match admitted.may_match() {
+            false => self.admission(request).validate(&admitted, None, Some(current)),
+            true => {
+                let current = target.in_version(current.clone());
+                let current = current.map_err(|status| self.undecided(target, status))?;
+                self.admission(request).validate(&admitted, None, Some(&current))
+            }
+        };
+        validated.map_err(|undecided| self.awaiting(target, undecided))
+    }
+}
+
+/// A deletion as admission sees it.
+#[derive(Clone, Copy)]
+struct Deletion<'a> {
+    /// The name in the request; empty for a collection.
+    named: &'a str,
+    delete: &'a DeleteOptions,
+    options: &'a WriteOptions,
+    /// The webhooks and policies to run.
+    calls: &'a Calls,
+}
+
+/// Kubernetes' warning for the deletion of a Job without a propagation policy: its pods are kept.
+fn warning(request: &Request, delete: &DeleteOptions) -> Option<String> {
+    let is_job = request.target.resource.is("batch", "jobs");
+    (is_job && delete.propagation.is_none()).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+            propagationPolicy=Orphan to suppress this warning"
+            .to_owned()
+    })
+}
