@@ -1,8 +1,9 @@
-//! [`Authority`]: the certificate authority of all clusters of a process, the TLS of their ports, and kubeconfig files. Its certificates are
-//! valid from 1975 to 4096, so that no clock refuses them.
+//! [`Authority`]: the certificate authority of all clusters of a process, the TLS of their ports, and kubeconfig files. Its certificates
+//! are valid from 1975 to 4096, so that no clock refuses them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kstore_access::token::Tokens;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -29,6 +30,12 @@ impl From<rustls::Error> for AuthorityError {
     fn from(error: rustls::Error) -> Self {
         Self(error.to_string())
     }
+}
+
+/// A new key for service account tokens; `None` if there is no randomness.
+pub(crate) fn tokens() -> Option<Tokens> {
+    let key = KeyPair::generate().ok()?;
+    Tokens::new(&key.serialize_der()).ok()
 }
 
 /// The credentials in a kubeconfig.

@@ -1,9 +1,9 @@
 //! The bridge between the listener of a cluster, in real time, and the cluster's own runtime: heads of requests and answers by a channel of
 //! one, bodies by channels of [`limits::BODY_FRAMES`] frames. It carries out the order of [`crate::request::STAGES`].
 
-use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::client::identity::short_agent;
 use crate::client::view::{EventReader, revision_of};
+use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::host::Running;
 use crate::limits;
 use crate::log::{LoggedRequest, RequestLog};
@@ -17,7 +17,7 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use kstore_apiserver::peer::Peer;
+use kstore_access::peer::Peer;
 use kstore_apiserver::rest::respond::refusal;
 use kstore_nondet::Clock;
 use std::pin::Pin;
@@ -143,20 +143,25 @@ impl Bridge {
         };
         let user = match certificate {
             Some(certificate) => certificate.user.username.clone(),
-            None => self.running.api().identify(parts).await.map_or(String::new(), |user| user.username.clone()),
+            None => {
+                self.running.api().identify(parts).await.map_or(String::new(), |user| user.username.clone())
+            }
         };
         let target = RequestTarget::of(&parts.method, &parts.uri);
         let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let path = parts.uri.path();
         let is_long = target.as_ref().is_some_and(|target| target.is_long(&parts.uri));
-        let arrival =
-            Arrival { user: &user, agent, peer: address, target: target.as_ref(), path, is_long };
+        let arrival = Arrival { user: &user, agent, peer: address, target: target.as_ref(), path, is_long };
         let active = Arc::new(self.clients.arrive(&arrival));
         if active.is_counted() {
             self.running.driver.note_traffic();
         }
         let real = Clock::real().now();
-        let entry = entry(&arrival, active.client(), self.running.plane.nondet().clock.now(), real);
+        let mut entry = entry(&arrival, active.client(), self.running.plane.nondet().clock.now(), real);
+        if target.as_ref().is_some_and(|target| target.verb.is_write()) {
+            entry.basis = Some(self.clients.delivered(active.client()).into());
+            entry.previous_write = self.log.last_write(active.client());
+        }
         let number = self.log.append(entry);
         Stage { bridge: self, active, target, number, real }
     }
@@ -233,7 +238,9 @@ impl Stage {
                 return;
             }
         }
-        reader.finish(&self.active);
+        if let Some(version) = reader.finish(&self.active) {
+            self.bridge.log.change(self.number, |entry| entry.object_version = Some(version));
+        }
     }
 
     fn log_events(&self, events: &[LabEvent]) {
@@ -305,20 +312,22 @@ impl BodyReader {
         Vec::new()
     }
 
-    fn finish(self, active: &ActiveRequest) {
-        match self {
-            Self::Object(read) => active.showed(revision_of(&read)),
-            Self::Unreadable => active.showed(None),
-            Self::None | Self::Watch(_) | Self::List(_) => {}
-        }
+    /// Returns the revision of a single object.
+    fn finish(self, active: &ActiveRequest) -> Option<i64> {
+        let version = match self {
+            Self::Object(read) => revision_of(&read),
+            Self::Unreadable => None,
+            Self::None | Self::Watch(_) | Self::List(_) => return None,
+        };
+        active.showed(version);
+        version
     }
 }
 
 /// The revision of a list, whose metadata come before its items.
 fn list_revision(head: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(head).unwrap_or_else(|error| {
-        std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
-    });
+    let text = std::str::from_utf8(head)
+        .unwrap_or_else(|error| std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default());
     let (before, after) = text.split_once("\"resourceVersion\":\"")?;
     let is_own = !before.contains("\"items\"");
     after.split_once('"').filter(|_| is_own)?.0.parse().ok()
@@ -342,7 +351,8 @@ fn add_times(response: &mut Response<Body>, now: Timestamp) {
 
 fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) -> LoggedRequest {
     let target = arrival.target;
-    let text = |of: fn(&RequestTarget) -> &String| target.map(|target| of(target).clone()).unwrap_or_default();
+    let text =
+        |of: fn(&RequestTarget) -> &String| target.map(|target| of(target).clone()).unwrap_or_default();
     let is_watch = target.is_some_and(|target| target.verb == Verb::Watch);
     LoggedRequest {
         n: 0,
@@ -364,6 +374,9 @@ fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) 
         delivered: is_watch.then_some(0),
         last: None,
         ended: is_watch.then_some(false),
+        object_version: None,
+        basis: None,
+        previous_write: 0,
     }
 }
 
@@ -380,7 +393,11 @@ mod tests {
 
     #[test]
     fn paths_of_the_lab_are_told_apart() {
-        assert!(is_below("/kstore/lab/v1", "/kstore/lab/v1") && is_below("/kstore/lab/v1/x", "/kstore/lab/v1"));
-        assert!(!is_below("/kstore/lab/v10", "/kstore/lab/v1") && !is_below("/kstore/v1/trace", "/kstore/lab/v1"));
+        assert!(
+            is_below("/kstore/lab/v1", "/kstore/lab/v1") && is_below("/kstore/lab/v1/x", "/kstore/lab/v1")
+        );
+        assert!(
+            !is_below("/kstore/lab/v10", "/kstore/lab/v1") && !is_below("/kstore/v1/trace", "/kstore/lab/v1")
+        );
     }
 }

@@ -1,14 +1,15 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
+use crate::advance;
 use crate::authority::{Authority, Credentials};
 use crate::bridge::Bridge;
 use crate::client::Clients;
-use crate::clock::waits::TimeWaits;
-use crate::clock::{Mode, advance};
+use crate::clock::Mode;
 use crate::error;
 use crate::host::{Host, HostConfig, HostError, Origin, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::waits::TimeWaits;
 use axum::body::Body;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -40,7 +41,8 @@ pub enum ClusterError {
 }
 
 /// Serves the lab's calls that come to the port of a cluster.
-pub type Front = Arc<dyn Fn(Request<Body>, Arc<LabCluster>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+pub type Front =
+    Arc<dyn Fn(Request<Body>, Arc<LabCluster>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
 /// A named image from which clusters start.
 #[derive(Debug)]
@@ -115,7 +117,10 @@ pub struct LabCluster {
 
 impl std::fmt::Debug for LabCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LabCluster").field("id", &self.config.id).field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("LabCluster")
+            .field("id", &self.config.id)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }
 
@@ -234,7 +239,8 @@ impl LabCluster {
         let task: BoxFuture<'static, ()> = match self.mode() {
             Mode::Real | Mode::Manual => return,
             Mode::Scaled(factor) => Box::pin(async move {
-                let Some(begin) = cluster.upgrade().and_then(|cluster| Some(cluster.current().ok()?.running().time()))
+                let Some(begin) =
+                    cluster.upgrade().and_then(|cluster| Some(cluster.current().ok()?.running().time()))
                 else {
                     return;
                 };
@@ -336,14 +342,19 @@ impl LabCluster {
         let image = to.or(self.config.image.as_ref());
         let origin = match image {
             Some(image) => Origin::Above(image.state.clone(), above),
-            None => return Err(error::impossible("a cluster that was started empty has no image: take one, and name it in `to`")),
+            None => {
+                return Err(error::impossible(
+                    "a cluster that was started empty has no image: take one, and name it in `to`",
+                ));
+            }
         };
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
         old.host.end().await;
         let started = Host::start(host).await;
-        let host = started.map_err(|failed| Status::internal(format!("the cluster did not start again: {failed}")))?;
+        let host = started
+            .map_err(|failed| Status::internal(format!("the cluster did not start again: {failed}")))?;
         self.serve(host).map_err(Status::internal)?;
         self.run_mover();
         Ok(())

@@ -47,7 +47,11 @@ pub(crate) fn too_many(bound: &str, most: usize, text: impl std::fmt::Display) -
 
 /// 501: a part of the API that this version has not.
 pub(crate) fn not_there_yet(what: &str) -> Status {
-    Status::foreign(501, "NotImplemented".to_owned(), format!("{what} is not part of this version of the lab"))
+    Status::foreign(
+        501,
+        "NotImplemented".to_owned(),
+        format!("{what} is not part of this version of the lab"),
+    )
 }
 
 /// 504: a limit ran out; the causes list what is busy.

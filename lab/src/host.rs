@@ -1,16 +1,16 @@
-//! [`Host`]: a cluster on a thread of its own, whose one-threaded runtime has a clock that the lab moves. The edge (sockets, TLS, HTTP) is on
-//! the process's runtime, in real time; `bridge` connects both.
+//! [`Host`]: a cluster on a thread of its own, whose one-threaded runtime has a clock that the lab moves. The edge (sockets, TLS, HTTP) is
+//! on the process's runtime, in real time; `bridge` connects both.
 
 use crate::clock::Mode;
 use crate::clock::driver::Driver;
 use crate::limits;
 use jiff::Timestamp;
+use kstore_access::token::Tokens;
 use kstore_apiserver::config::AccessConfig;
-use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_cluster::{
-    ClusterConfig, Components, ControlPlane, ControlPlaneImage, InitialObjects, StartError, server_without_listener,
-    token_signer,
+    ClusterConfig, Components, ControlPlane, ControlPlaneImage, InitialObjects, StartError,
+    server_without_listener, token_signer,
 };
 use kstore_nondet::{Clock, Nondet, Rng};
 use kstore_store::{Revision, Store};
@@ -246,7 +246,8 @@ async fn run(
     if matches!(config.mode, Mode::Real) {
         driver.set_paused(false);
     }
-    let running = Running { runtime: Handle::current(), plane, driver: driver.clone(), components: config.components };
+    let running =
+        Running { runtime: Handle::current(), plane, driver: driver.clone(), components: config.components };
     let running = Arc::new(running);
     let _ = report.send(Ok(running.clone()));
     stop.cancelled().await;
@@ -289,8 +290,8 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
 pub(crate) mod tests {
     use super::*;
     use crate::clock::driver::{Move, MoveEnd};
-    use kstore_apiserver::user::UserInfo;
     use kstore_client::{Gvr, ListParams};
+    use kstore_registry::user::UserInfo;
     use tokio::time::Instant;
 
     pub(crate) fn config(mode: Mode, components: ComponentChoice) -> HostConfig {
@@ -301,7 +302,7 @@ pub(crate) mod tests {
             seed: Some(7),
             mode,
             start: "2026-01-01T00:00:00Z".parse().unwrap(),
-            tokens: Arc::new(crate::registry::tokens().unwrap()),
+            tokens: Arc::new(crate::authority::tokens().unwrap()),
         }
     }
 

@@ -1,11 +1,13 @@
 //! The request log of a cluster: its newest requests with their answers, up to a number of bytes.
 
+use crate::basis::ViewAt;
 use crate::client::identity::glob;
 use crate::request::{Verb, Version};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// A request in the log. It is complete when its answer has begun; of a watch the counts go on until it ends.
@@ -57,6 +59,15 @@ pub struct LoggedRequest {
     /// Whether a watch has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<bool>,
+    /// Revision of the object in the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object_version: Option<i64>,
+    /// Of a write: what its client had been shown when it came.
+    #[serde(skip)]
+    pub basis: Option<Arc<[ViewAt]>>,
+    /// Of a write: revision of the client's write before; 0: none is known.
+    #[serde(skip)]
+    pub previous_write: i64,
 }
 
 impl LoggedRequest {
@@ -64,7 +75,10 @@ impl LoggedRequest {
     fn size(&self) -> usize {
         let texts = [&self.client, &self.user, &self.agent, &self.resource, &self.subresource];
         let more = [&self.namespace, &self.name, &self.connection];
-        size_of::<Self>() + texts.iter().chain(&more).map(|text| text.len()).sum::<usize>()
+        let texts = texts.iter().chain(&more).map(|text| text.len()).sum::<usize>();
+        let views = self.basis.iter().flat_map(|views| views.iter());
+        let views = views.map(|view| size_of::<ViewAt>() + view.resource.len()).sum::<usize>();
+        size_of::<Self>() + texts + views
     }
 }
 
@@ -92,7 +106,8 @@ pub struct LogFilter {
 impl LogFilter {
     /// Whether a request matches.
     pub fn matches(&self, request: &LoggedRequest) -> bool {
-        let is = |wanted: &Option<String>, text: &str| wanted.as_deref().is_none_or(|wanted| glob(wanted, text));
+        let is =
+            |wanted: &Option<String>, text: &str| wanted.as_deref().is_none_or(|wanted| glob(wanted, text));
         is(&self.client, &request.client)
             && is(&self.user, &request.user)
             && is(&self.agent, &request.agent)
@@ -165,7 +180,12 @@ impl RequestLog {
     ///
     /// # Errors
     /// Requests after `since` were dropped for newer ones.
-    pub fn read(&self, filter: &LogFilter, since: Option<u64>, limit: usize) -> Result<(Vec<LoggedRequest>, u64), Forgotten> {
+    pub fn read(
+        &self,
+        filter: &LogFilter,
+        since: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<LoggedRequest>, u64), Forgotten> {
         let state = self.state.lock();
         let oldest = state.entries.front().map_or(state.newest + 1, |entry| entry.n);
         if since.is_some_and(|since| since + 1 < oldest) {
@@ -175,6 +195,36 @@ impl RequestLog {
         let found: Vec<_> = after.filter(|entry| filter.matches(entry)).take(limit).cloned().collect();
         let next = if found.len() == limit { found.last().map_or(0, |entry| entry.n) } else { state.newest };
         Ok((found, next))
+    }
+
+    /// The request that wrote an object at a revision, if the log has it.
+    pub fn write_of(&self, revision: i64, resource: &str, name: &str) -> Option<LoggedRequest> {
+        let state = self.state.lock();
+        let is_write = |entry: &&LoggedRequest| {
+            entry.verb.is_some_and(Verb::is_write)
+                && (200..300).contains(&entry.code)
+                && entry.resource == resource
+                && (entry.name == name || entry.name.is_empty())
+                && entry.object_version.map_or(entry.revision >= revision, |version| version == revision)
+        };
+        state
+            .entries
+            .iter()
+            .filter(is_write)
+            .min_by_key(|entry| (entry.object_version.is_none(), entry.revision))
+            .cloned()
+    }
+
+    /// The revision of a client's newest write; 0: the log has none.
+    pub fn last_write(&self, client: &str) -> i64 {
+        let state = self.state.lock();
+        let is_write = |entry: &&LoggedRequest| {
+            entry.client == client
+                && entry.verb.is_some_and(Verb::is_write)
+                && (200..300).contains(&entry.code)
+        };
+        let last = state.entries.iter().rev().find(is_write);
+        last.map_or(0, |entry| entry.object_version.unwrap_or(entry.revision))
     }
 
     /// Empties the log. Numbers go on.
@@ -210,6 +260,9 @@ mod tests {
             delivered: None,
             last: None,
             ended: None,
+            object_version: None,
+            basis: None,
+            previous_write: 0,
         }
     }
 
@@ -233,6 +286,24 @@ mod tests {
         assert_eq!(log.read(&named, None, 1).unwrap().1, 1, "where a full answer goes on");
         log.clear();
         assert_eq!(log.append(request("c", 200)), 4);
+    }
+
+    #[test]
+    fn the_request_of_a_write_is_found_by_its_revision_and_object() {
+        let log = RequestLog::new(100_000);
+        let write = |name: &str, revision: i64, object_version: Option<i64>| LoggedRequest {
+            verb: Some(Verb::Update),
+            revision,
+            object_version,
+            ..request(name, 200)
+        };
+        log.append(write("a", 7, Some(5)));
+        log.append(write("a", 7, Some(7)));
+        log.append(write("b", 9, None));
+        let found = |revision: i64, name: &str| log.write_of(revision, "pods", name).map(|entry| entry.n);
+        assert_eq!((found(5, "a"), found(7, "a"), found(6, "a")), (Some(1), Some(2), None));
+        assert_eq!((found(8, "b"), found(10, "b")), (Some(3), None), "by the revision when it was answered");
+        assert_eq!((log.last_write("op"), log.last_write("other")), (9, 0));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::error::{bad_request, ended};
 use crate::host::Running;
 use kstore_api::status::Status;
-use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, Gvr};
+use kstore_registry::user::UserInfo;
 use kstore_store::{KeyRange, Range, Store, WatchRequest};
 use serde_json::Value;
 use std::sync::Arc;
@@ -51,15 +51,21 @@ impl ObjectName {
             return Err(bad_request(pointer, "use RESOURCE/NAMESPACE/NAME, as in jobs.batch/default/a"));
         }
         let owned = str::to_owned;
-        Ok(Self { plural: owned(plural), group: owned(group), namespace: owned(namespace), name: owned(name) })
+        Ok(Self {
+            plural: owned(plural),
+            group: owned(group),
+            namespace: owned(namespace),
+            name: owned(name),
+        })
     }
 
     /// The kind with a version that the server serves; `None` if it serves none.
     fn gvr(&self, running: &Running) -> Option<Gvr> {
         let kinds = running.api().pipeline().cache().kinds();
-        let version = kinds.rows().versions(&self.group).find(|version| {
-            kinds.lookup(&self.group, version, &self.plural).is_some()
-        })?;
+        let version = kinds
+            .rows()
+            .versions(&self.group)
+            .find(|version| kinds.lookup(&self.group, version, &self.plural).is_some())?;
         Some(Gvr::new(self.group.clone(), version.to_owned(), self.plural.clone()))
     }
 }
@@ -96,11 +102,9 @@ impl Condition {
 fn includes(value: &Value, wanted: &Value, depth: usize) -> bool {
     match (value, wanted) {
         _ if depth == 0 => false,
-        (Value::Object(value), Value::Object(wanted)) => {
-            wanted.iter().all(|(name, wanted)| {
-                value.get(name).map_or(wanted.is_null(), |value| includes(value, wanted, depth - 1))
-            })
-        }
+        (Value::Object(value), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            value.get(name).map_or(wanted.is_null(), |value| includes(value, wanted, depth - 1))
+        }),
         (Value::Array(value), Value::Array(wanted)) => {
             value.len() == wanted.len()
                 && value.iter().zip(wanted).all(|(value, wanted)| includes(value, wanted, depth - 1))
@@ -131,7 +135,11 @@ pub async fn read(running: &Running, object: &ObjectName) -> Result<Option<Value
 ///
 /// # Errors
 /// 410: the cluster ended. The API refuses.
-pub async fn wait(running: &Arc<Running>, object: &ObjectName, condition: &Condition) -> Result<Option<Value>, Status> {
+pub async fn wait(
+    running: &Arc<Running>,
+    object: &ObjectName,
+    condition: &Condition,
+) -> Result<Option<Value>, Status> {
     let store = running.store();
     loop {
         let seen = store.revision();
@@ -158,7 +166,11 @@ mod tests {
         assert_eq!((&*job.plural, &*job.group, &*job.namespace, &*job.name), ("jobs", "batch", "ns", "a"));
         assert_eq!(ObjectName::parse("nodes/n", "/object").unwrap().namespace, "");
         for wrong in ["", "a", "a/", "/a", "a/b/c/d"] {
-            assert_eq!(ObjectName::parse(wrong, "/object").map_err(|status| status.code), Err(400), "{wrong}");
+            assert_eq!(
+                ObjectName::parse(wrong, "/object").map_err(|status| status.code),
+                Err(400),
+                "{wrong}"
+            );
         }
     }
 

@@ -1,16 +1,15 @@
 //! [`Lab`]: all clusters and images of a process.
 
-use crate::authority::{Authority, AuthorityError};
+use crate::authority::{Authority, AuthorityError, tokens};
 use crate::clock::Mode;
-use crate::cluster::{ClusterConfig, ClusterError, LabCluster, LabImage};
+use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
-use crate::front;
-use crate::front::idempotency::IdempotencyKeys;
 use crate::host::{ComponentChoice, HostConfig, Origin};
+use crate::idempotency::IdempotencyKeys;
 use crate::limits;
 use jiff::Timestamp;
+use kstore_access::token::Tokens;
 use kstore_api::status::Status;
-use kstore_apiserver::token::Tokens;
 use kstore_nondet::{Clock, Nondet};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -85,6 +84,8 @@ pub struct Lab {
     authority: Arc<Authority>,
     tokens: Arc<Tokens>,
     state: Mutex<LabState>,
+    /// Makes the front end of each cluster.
+    front: fn(&Arc<Self>) -> Front,
     /// Answers to calls with idempotency keys.
     pub(crate) keys: IdempotencyKeys,
 }
@@ -109,28 +110,23 @@ impl std::fmt::Debug for Lab {
     }
 }
 
-/// A new key for service account tokens; `None` if there is no randomness.
-pub(crate) fn tokens() -> Option<Tokens> {
-    let key = rcgen::KeyPair::generate().ok()?;
-    Tokens::new(&key.serialize_der()).ok()
-}
-
 /// The current time in whole seconds.
 fn now() -> Timestamp {
     Clock::real().now_seconds()
 }
 
 impl Lab {
-    /// Starts a lab with its first cluster, on the current runtime, which must have more than one thread or time for others.
-    ///
-    /// # Errors
-    /// See [`LabError`].
-    pub async fn start(config: LabConfig) -> Result<Arc<Self>, LabError> {
+    /// Starts a lab with its first cluster. `front` makes the front end of each cluster.
+    pub(crate) async fn start_behind(
+        config: LabConfig,
+        front: fn(&Arc<Self>) -> Front,
+    ) -> Result<Arc<Self>, LabError> {
         let seed = config.seed.unwrap_or_else(|| Nondet::real().rng.next_u64());
         let lab = Arc::new(Self {
             authority: Arc::new(Authority::new()?),
             tokens: Arc::new(tokens().ok_or(LabError::Tokens)?),
             state: Mutex::default(),
+            front,
             keys: IdempotencyKeys::default(),
             config: LabConfig { seed: Some(seed), ..config },
         });
@@ -152,7 +148,8 @@ impl Lab {
             host,
             log_bytes: config.log_bytes,
         };
-        let started = LabCluster::start(cluster, config.port, front::of(&lab), lab.authority.clone()).await?;
+        let started =
+            LabCluster::start(cluster, config.port, (lab.front)(&lab), lab.authority.clone()).await?;
         lab.state.lock().clusters.insert(MAIN.to_owned(), ClusterSlot::Running(started));
         Ok(lab)
     }
@@ -177,7 +174,8 @@ impl Lab {
             ClusterSlot::Running(cluster) => Some(cluster.clone()),
             ClusterSlot::Starting => None,
         };
-        let by_name = || state.clusters.values().filter_map(running).find(|cluster| cluster.config.name == id);
+        let by_name =
+            || state.clusters.values().filter_map(running).find(|cluster| cluster.config.name == id);
         let found = state.clusters.get(id).and_then(running).or_else(by_name);
         found.ok_or_else(|| error::not_found("cluster", id))
     }
@@ -221,7 +219,7 @@ impl Lab {
             host,
             log_bytes: self.config.log_bytes,
         };
-        let started = LabCluster::start(config, 0, front::of(self), self.authority.clone()).await;
+        let started = LabCluster::start(config, 0, (self.front)(self), self.authority.clone()).await;
         let started = started.map_err(Status::internal)?;
         guard.id = None;
         drop(guard);
@@ -232,10 +230,9 @@ impl Lab {
     /// Takes a place for a new cluster and returns its identifier.
     fn reserve(&self, name: Option<&str>) -> Result<String, Status> {
         let mut state = self.state.lock();
-        let is_named = |slot: &ClusterSlot| {
-            matches!(slot, ClusterSlot::Running(cluster) if Some(cluster.config.name.as_str()) == name)
-        };
-        if name.is_some_and(|name| state.clusters.contains_key(name)) || state.clusters.values().any(is_named) {
+        let is_named = |slot: &ClusterSlot| matches!(slot, ClusterSlot::Running(cluster) if Some(cluster.config.name.as_str()) == name);
+        if name.is_some_and(|name| state.clusters.contains_key(name)) || state.clusters.values().any(is_named)
+        {
             return Err(error::conflict(format!("a cluster has the name {:?}", name.unwrap_or_default())));
         }
         if state.clusters.len() >= self.config.clusters {

@@ -242,7 +242,8 @@ impl RequestTarget {
             [plural] => ("", *plural, "", String::new()),
             [plural, name, sub @ ..] => ("", *plural, *name, sub.join("/")),
         };
-        let watches = is_old_watch || parameter(uri, "watch").is_some_and(|value| value == "true" || value == "1");
+        let watches =
+            is_old_watch || parameter(uri, "watch").is_some_and(|value| value == "true" || value == "1");
         let verb = verb(method, !name.is_empty(), watches && subresource.is_empty())?;
         let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
         Some(Self {

@@ -1,9 +1,9 @@
 //! `settled`: a cluster without pending work whose counted clients are quiet.
 
+use crate::advance::{Advance, Advanced, advance, until_quiet};
 use crate::client::Clients;
 use crate::client::quiet::Busy;
 use crate::clock::Ended;
-use crate::clock::advance::{Advance, Advanced, advance, until_quiet};
 use crate::clock::driver::Signal;
 use crate::error;
 use crate::host::Running;
@@ -107,7 +107,11 @@ pub async fn settle(running: &Arc<Running>, clients: &Arc<Clients>, how: Settle)
 ///
 /// # Errors
 /// 410: the cluster ended.
-pub async fn quiet(running: &Arc<Running>, clients: &Arc<Clients>, patience: Duration) -> Result<Settled, Status> {
+pub async fn quiet(
+    running: &Arc<Running>,
+    clients: &Arc<Clients>,
+    patience: Duration,
+) -> Result<Settled, Status> {
     let begin = Clock::real().now();
     let quiet = until_quiet(running, clients, patience).await.map_err(|_| error::ended())?;
     Ok(report(running, begin, quiet.err().unwrap_or_default()))

@@ -71,7 +71,10 @@ pub(crate) fn name(text: &str, pointer: &str) -> Result<(), Status> {
         return Ok(());
     }
     let most = limits::NAME_CHARS;
-    Err(bad_request(pointer, format!("a name has up to {most} lower-case letters, digits and dashes, as in `a-1`")))
+    Err(bad_request(
+        pointer,
+        format!("a name has up to {most} lower-case letters, digits and dashes, as in `a-1`"),
+    ))
 }
 
 #[cfg(test)]

@@ -20,8 +20,7 @@ impl ClientMatch {
     /// Whether a request of this user with this whole user agent matches.
     pub fn matches(&self, user: &str, agent: &str) -> bool {
         let is_user = self.user.is_empty() || glob(&self.user, user);
-        let is_agent =
-            self.agent.is_empty() || self.agent == short_agent(agent) || glob(&self.agent, agent);
+        let is_agent = self.agent.is_empty() || self.agent == short_agent(agent) || glob(&self.agent, agent);
         is_user && is_agent && !(self.user.is_empty() && self.agent.is_empty())
     }
 }
@@ -107,7 +106,9 @@ mod tests {
 
     #[test]
     fn globs_match_any_text_and_single_characters() {
-        for (pattern, text) in [("*", ""), ("a*c", "abbc"), ("a?c", "abc"), ("*b*", "abc"), ("", ""), ("**a", "ba")] {
+        for (pattern, text) in
+            [("*", ""), ("a*c", "abbc"), ("a?c", "abc"), ("*b*", "abc"), ("", ""), ("**a", "ba")]
+        {
             assert!(glob(pattern, text), "{pattern} {text}");
         }
         for (pattern, text) in [("a", "ab"), ("a?c", "ac"), ("*b", "abc"), ("", "a"), ("?", "")] {

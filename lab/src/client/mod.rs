@@ -1,5 +1,5 @@
-//! The clients of a cluster, as its listener sees them: who they are, what they have in flight, what was delivered to them, and whether they
-//! are quiet. `identity`, `quiet` and `view` are pure; `process` asks the system.
+//! The clients of a cluster, as its listener sees them: who they are, what they have in flight, what was delivered to them, and whether
+//! they are quiet. `identity`, `quiet` and `view` are pure; `process` asks the system.
 
 pub mod identity;
 pub mod process;
@@ -8,6 +8,7 @@ pub mod view;
 
 mod active;
 
+use crate::basis::ViewAt;
 use crate::limits;
 use crate::request::RequestTarget;
 pub use active::{ActiveRequest, FrameGuard, Unidentified};
@@ -314,7 +315,11 @@ impl Clients {
         newer.window()?;
         let mut state = self.state.lock();
         if !state.clients.contains_key(name) && state.clients.len() >= limits::CLIENTS {
-            return Err(crate::error::too_many("clients", limits::CLIENTS, "too many clients are told apart"));
+            return Err(crate::error::too_many(
+                "clients",
+                limits::CLIENTS,
+                "too many clients are told apart",
+            ));
         }
         let client = state.clients.entry(name.to_owned()).or_insert_with(|| ClientState::new(None));
         let mut definition = client.definition.take().unwrap_or_default().updated(newer);
@@ -342,27 +347,49 @@ impl Clients {
         wanted.map(|(name, client)| report(name, client, (now, &looks, state.port))).collect()
     }
 
+    /// What a client has been shown of each kind that it reads.
+    pub fn delivered(&self, name: &str) -> Vec<ViewAt> {
+        let state = self.state.lock();
+        let kinds = state.clients.get(name).into_iter().flat_map(|client| &client.view.kinds);
+        let kinds = kinds.filter(|(_, kind)| kind.watches > 0 || kind.lists > 0 || kind.gets > 0);
+        kinds
+            .map(|(resource, kind)| ViewAt { resource: resource.clone(), delivered: kind.delivered })
+            .collect()
+    }
+
     /// The view of a client.
     pub fn view(&self, name: &str) -> Option<ClientView> {
         self.state.lock().clients.get(name).map(|client| client.view.clone())
     }
 }
 
-fn report(name: &str, client: &ClientState, (now, looks, port): (Timestamp, &Looks<'_>, u16)) -> ClientReport {
+fn report(
+    name: &str,
+    client: &ClientState,
+    (now, looks, port): (Timestamp, &Looks<'_>, u16),
+) -> ClientReport {
     let mut facts = client.facts(now, looks, port);
     // A report takes one look, so it says of a process only whether it runs at this moment.
     if let Some((process, running)) = &mut facts.process {
         *running = Some(looks.now.get(process).map_or(0, |sample| sample.runnable));
     }
     let why = facts.reasons();
-    let is_gone = client.process().is_some_and(|process| !looks.now.contains_key(&process) && process::sample(process).is_none());
+    let is_gone = client
+        .process()
+        .is_some_and(|process| !looks.now.contains_key(&process) && process::sample(process).is_none());
     ClientReport {
         name: name.to_owned(),
         users: client.users.iter().cloned().collect(),
         agents: client.agents.iter().cloned().collect(),
         process: client.process(),
         counted: client.is_counted(now),
-        state: if is_gone { "gone" } else if why.is_empty() { "quiet" } else { "busy" },
+        state: if is_gone {
+            "gone"
+        } else if why.is_empty() {
+            "quiet"
+        } else {
+            "busy"
+        },
         why,
         watches: client.watches.len(),
         requests: client.requests,
@@ -442,14 +469,20 @@ mod tests {
         let job = target(Verb::Update, "jobs.batch");
         let active = Arc::new(clients.arrive(&arrival("u", "backup/v1", &job, false)));
         assert!(active.is_counted() && clients.has_in_flight());
-        assert!(lines(&clients)[0].starts_with("client backup: 1 request in flight (update jobs.batch/ns/n, "));
+        assert!(
+            lines(&clients)[0].starts_with("client backup: 1 request in flight (update jobs.batch/ns/n, ")
+        );
         active.answered(409);
         let frame = active.frame(Vec::new());
         drop(active);
         assert!(clients.has_in_flight(), "the answer is not taken");
         drop(frame);
         assert!(!clients.has_in_flight());
-        assert!(lines(&clients).iter().any(|line| line.contains("answered with 409")), "{:?}", lines(&clients));
+        assert!(
+            lines(&clients).iter().any(|line| line.contains("answered with 409")),
+            "{:?}",
+            lines(&clients)
+        );
         let again = clients.arrive(&arrival("u", "backup/v1", &job, false));
         again.answered(200);
         drop(again);
@@ -472,7 +505,9 @@ mod tests {
         let pods = target(Verb::Watch, "pods");
         let watch = Arc::new(clients.arrive(&arrival("u", "op", &pods, true)));
         let frames = [watch.frame(Vec::new()), watch.frame(Vec::new())];
-        assert!(lines(&clients).contains(&"client op: does not read its watch of pods (2 events)".to_owned()));
+        assert!(
+            lines(&clients).contains(&"client op: does not read its watch of pods (2 events)".to_owned())
+        );
         drop(frames);
         assert!(!lines(&clients).iter().any(|line| line.contains("does not read")));
         assert!(!clients.has_in_flight(), "a watch is not in flight");

@@ -111,7 +111,7 @@ impl Driver {
     /// The hook before the runtime's thread sleeps: no task is ready.
     pub fn parked(&self) {
         if self.wants_idle.swap(false, Ordering::AcqRel) {
-            self.idle.notify_one();
+            self.idle.notify_waiters();
         }
     }
 
@@ -170,10 +170,12 @@ impl Driver {
         }
     }
 
-    /// Waits until no task of the runtime is ready. Must run on the runtime, with the gate closed.
+    /// Waits until no task of the runtime is ready. Must run on the runtime; time does not pass meanwhile if the gate is closed.
     pub async fn until_idle(&self) {
+        // Registered when it is made, so that the hook cannot miss it.
+        let idle = self.idle.notified();
         self.wants_idle.store(true, Ordering::Release);
-        self.idle.notified().await;
+        idle.await;
     }
 
     /// Lets time pass once, then runs the cluster until no task is ready. Must run on the runtime, one call at a time. If the caller drops
@@ -291,7 +293,10 @@ mod tests {
             assert_eq!(driver.pass(to(target)).await, MoveEnd::There);
             assert_eq!(begin.elapsed(), Duration::from_secs(10));
             assert_eq!(*fired.lock(), [(3, 3), (5, 5), (7, 7)]);
-            assert_eq!(driver.pass(Move { stops: 1, ..to(begin + Duration::from_secs(60)) }).await, MoveEnd::Stopped);
+            assert_eq!(
+                driver.pass(Move { stops: 1, ..to(begin + Duration::from_secs(60)) }).await,
+                MoveEnd::Stopped
+            );
             assert!(begin.elapsed() <= Duration::from_secs(11));
         };
         held(test).join().unwrap();

@@ -1,5 +1,5 @@
-//! [`Gate`]: holds the paused clock of a one-threaded tokio runtime. tokio moves such a clock to the next timer when no task is ready, but not
-//! while a blocking task of the runtime runs; a closed gate is such a task.
+//! [`Gate`]: holds the paused clock of a one-threaded tokio runtime. tokio moves such a clock to the next timer when no task is ready, but
+//! not while a blocking task of the runtime runs; a closed gate is such a task.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;

@@ -1,10 +1,8 @@
-//! The clock of a cluster: its modes, and what an advance does next, as values. `gate` holds the runtime's clock, `driver` moves it on the
-//! cluster's thread, `advance` is the loop of stops and barriers in real time, `waits` are clients' deadlines.
+//! The clock of a cluster: its modes, and what an advance does next, as values. `gate` holds the runtime's clock, and `driver` moves it on
+//! the cluster's thread.
 
-pub mod advance;
 pub mod driver;
 pub mod gate;
-pub mod waits;
 
 use crate::limits;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Calls about time: the clock, advances, settling, waits.
 
 use super::{Call, Reply, parse};
-use crate::clock::advance::{self, Advance, Advanced};
+use crate::advance::{self, Advance, Advanced};
 use crate::clock::driver::Signal;
 use crate::clock::{Ended, Mode, UP_TO};
 use crate::cluster::Current;
@@ -42,7 +42,10 @@ impl ClockBody {
                 (Mode::Auto(up_to.transpose()?.unwrap_or(UP_TO)), factor)
             }
             (other, _) => {
-                return Err(bad_request(&at("mode"), format!("{other:?} is none of real, scaled, manual, auto")));
+                return Err(bad_request(
+                    &at("mode"),
+                    format!("{other:?} is none of real, scaled, manual, auto"),
+                ));
             }
         };
         let [least, most] = limits::FACTORS;
@@ -177,7 +180,8 @@ impl AdvanceBody {
             }
             (None, None) => far,
         };
-        let granule = self.granule.as_deref().map(|text| values::clock_duration(text, "/granule")).transpose()?;
+        let granule =
+            self.granule.as_deref().map(|text| values::clock_duration(text, "/granule")).transpose()?;
         Ok(Advance {
             target: target.min(far),
             stops: if self.next == Some(true) { 1 } else { limits::STOPS },
@@ -355,8 +359,12 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
     match condition.holds(found.as_ref()) {
         true => Reply::ok(&found.unwrap_or(Value::Null)),
         false => {
-            let shown = found.map_or("it does not exist".to_owned(), |found| format!("it is {}", found["status"]));
-            Err(error::timeout(format!("{} is not what the call waits for: {shown}", body.object), [shown.clone()]))
+            let shown =
+                found.map_or("it does not exist".to_owned(), |found| format!("it is {}", found["status"]));
+            Err(error::timeout(
+                format!("{} is not what the call waits for: {shown}", body.object),
+                [shown.clone()],
+            ))
         }
     }
 }

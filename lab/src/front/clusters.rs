@@ -44,7 +44,11 @@ struct StartBody {
 }
 
 /// Components by their names, with a number of nodes.
-fn components(names: &[String], nodes: Option<usize>, known: ComponentChoice) -> Result<ComponentChoice, Status> {
+fn components(
+    names: &[String],
+    nodes: Option<usize>,
+    known: ComponentChoice,
+) -> Result<ComponentChoice, Status> {
     let mut choice = ComponentChoice::NONE;
     for name in names {
         match name.as_str() {
@@ -250,8 +254,7 @@ pub(super) async fn kubeconfig(call: &Call) -> Result<Reply, Status> {
 /// A token of a service account, by a TokenRequest.
 async fn token(call: &Call, account: &str, lifetime: Option<&str>) -> Result<String, Status> {
     let named = account.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
-    let (namespace, name) =
-        named.ok_or_else(|| bad_request("/serviceAccount", "use NAMESPACE/NAME"))?;
+    let (namespace, name) = named.ok_or_else(|| bad_request("/serviceAccount", "use NAMESPACE/NAME"))?;
     let lifetime = lifetime.map(|text| values::duration(text, "/lifetime")).transpose()?;
     let lifetime = lifetime.unwrap_or(limits::TOKEN);
     if lifetime > limits::TOKEN {
@@ -265,7 +268,10 @@ async fn token(call: &Call, account: &str, lifetime: Option<&str>) -> Result<Str
         let api = objects::client(&asked).dynamic(Gvr::new("", "v1", "serviceaccounts"));
         api.create_subresource(&namespace, &name, "token", &request).await
     });
-    let answer = asking.await.map_err(|_| error::ended())?.map_err(|refused| bad_request("/serviceAccount", refused))?;
+    let answer = asking
+        .await
+        .map_err(|_| error::ended())?
+        .map_err(|refused| bad_request("/serviceAccount", refused))?;
     let token = answer["status"]["token"].as_str();
     token.map(str::to_owned).ok_or_else(|| Status::internal("the answer to the TokenRequest has no token"))
 }

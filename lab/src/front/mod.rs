@@ -1,17 +1,17 @@
-//! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster. `parse` reads bodies, `route` finds the call, the
-//! other modules carry calls out. Only members of `system:masters` may call.
+//! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster. `parse` reads bodies, `route` finds the
+//! call, the other modules carry calls out. Only members of `system:masters` may call.
 
 mod clock;
 mod clusters;
-pub(crate) mod idempotency;
 mod observed;
 mod parse;
 mod route;
 
 use crate::cluster::{Front, LabCluster, PREFIX};
 use crate::error;
+use crate::idempotency::Answer;
 use crate::limits;
-use crate::registry::Lab;
+use crate::registry::{Lab, LabConfig, LabError};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -19,19 +19,29 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
-use idempotency::Answer;
 use kstore_api::status::Status;
 use kstore_apiserver::rest::respond::refusal;
-use kstore_apiserver::user::MASTERS;
 use kstore_nondet::Clock;
+use kstore_registry::user::MASTERS;
 use serde::Serialize;
 use std::sync::{Arc, Weak};
 
 /// The header of a POST that may be sent twice.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+impl Lab {
+    /// Starts a lab with its first cluster. Listeners, TLS and waits for clients run on the current runtime, each cluster on a thread of
+    /// its own.
+    ///
+    /// # Errors
+    /// See [`LabError`].
+    pub async fn start(config: LabConfig) -> Result<Arc<Self>, LabError> {
+        Self::start_behind(config, of).await
+    }
+}
+
 /// The front end of a lab's clusters.
-pub fn of(lab: &Arc<Lab>) -> Front {
+fn of(lab: &Arc<Lab>) -> Front {
     let lab: Weak<Lab> = Arc::downgrade(lab);
     Arc::new(move |request, cluster| {
         let lab = lab.clone();
@@ -146,7 +156,9 @@ async fn authorize(cluster: &LabCluster, parts: Parts) -> Result<Parts, Status> 
 async fn read(body: Body) -> Result<Bytes, Status> {
     match Limited::new(body, limits::BODY_BYTES).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(error::too_large(limits::BODY_BYTES)),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(error::too_large(limits::BODY_BYTES))
+        }
         Err(error) => Err(Status::bad_request(format!("the body cannot be read: {error}"))),
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn text<'q>(query: &'q [(String, String)], name: &str) -> Option<&'q 
 /// # Errors
 /// 400: with the nearest known name.
 pub(super) fn only(query: &[(String, String)], known: &[&str]) -> Result<(), Status> {
-    let Some((name, _)) = query.iter().find(|(name, _)| !known.contains(&name.as_str())) else { return Ok(()) };
+    let Some((name, _)) = query.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
     let nearest = known.iter().min_by_key(|known| strsim::osa_distance(name, known));
     Err(match nearest {
         Some(nearest) => bad_request(name, format!("is no parameter; did you mean {nearest:?}?")),

@@ -9,13 +9,12 @@ use kstore_api::status::Status;
 use serde_json::json;
 
 /// Parts of the API that this version has not, by their first segment.
-const MISSING: [(&str, &str); 6] = [
+const MISSING: [(&str, &str); 5] = [
     ("faults", "fault injection"),
     ("caches", "lagging caches"),
     ("routes", "routes to lagging caches"),
     ("plans", "plans"),
     ("programs", "programs as children of the server"),
-    ("writes", "the list of writes with their basis"),
 ];
 
 /// Serves a call.
@@ -61,6 +60,8 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::GET, ["clients", name, "view"]) => observed::view(&call, name),
         (&Method::GET, ["requests"]) => observed::requests(&call),
         (&Method::DELETE, ["requests"]) => observed::clear(&call),
+        (&Method::GET, ["writes"]) => observed::writes(&call).await,
+        (&Method::GET, ["writes", revision]) => observed::write(&call, revision).await,
         (_, [first, ..]) if MISSING.iter().any(|(name, _)| name == first) => {
             let what = MISSING.iter().find(|(name, _)| name == first).map_or("this", |(_, what)| what);
             Err(not_there_yet(what))
@@ -79,8 +80,21 @@ fn unknown(method: &Method, path: &[&str]) -> Status {
 fn info(call: &Call) -> Result<Reply, Status> {
     parse::only(&call.query, &[])?;
     let features = [
-        "clock", "advance", "leap", "wait", "settled", "quiet", "clusters", "images", "reset", "clients", "views",
-        "requests", "kubeconfigs", "nodes",
+        "clock",
+        "advance",
+        "leap",
+        "wait",
+        "settled",
+        "quiet",
+        "clusters",
+        "images",
+        "reset",
+        "clients",
+        "views",
+        "requests",
+        "writes",
+        "kubeconfigs",
+        "nodes",
     ];
     let missing: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
     Reply::ok(&json!({

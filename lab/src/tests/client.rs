@@ -112,7 +112,8 @@ impl TestClient {
             request = request.header("idempotency-key", key);
         }
         let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
-        let response = sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
+        let response =
+            sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
         (response.status().as_u16(), response.into_body())
     }
 }

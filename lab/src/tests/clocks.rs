@@ -35,7 +35,8 @@ async fn a_day_with_ten_hourly_cron_jobs_makes_each_job_once_at_its_time() {
     let jobs = admin.api(Method::GET, JOBS, None).await.body;
     let jobs = jobs["items"].as_array().unwrap();
     assert_eq!(jobs.len(), 240);
-    let is_at_the_hour = |job: &Value| job["metadata"]["creationTimestamp"].as_str().unwrap().ends_with(":00:00Z");
+    let is_at_the_hour =
+        |job: &Value| job["metadata"]["creationTimestamp"].as_str().unwrap().ends_with(":00:00Z");
     assert!(jobs.iter().all(is_at_the_hour), "each job is made at its hour");
     let is_done = |job: &Value| job["status"]["succeeded"] == 1;
     assert_eq!(jobs.iter().filter(|job| is_done(job)).count(), 240);
@@ -51,14 +52,14 @@ async fn time_waits_for_a_client_that_reacts_to_each_event() {
     admin.lab(Method::POST, "/settled", None).await;
     admin.api(Method::POST, CRON_JOBS, Some(hourly("hourly"))).await;
     // An operator in a runtime of its own: it takes real time to record each Job, and may not miss its hour.
-    let operator = TestClient { ..admin.at(&lab.cluster("main").unwrap().url, "recorder") };
-    let defined = admin.lab(Method::PUT, "/clients/recorder", Some(json!({"window": "150ms"}))).await;
+    let operator = admin.at(&lab.cluster("main").unwrap().url, "recorder");
+    let defined = admin.lab(Method::PUT, "/clients/recorder", Some(json!({"window": "400ms"}))).await;
     assert_eq!(defined.code, 200, "{defined:?}");
     let (watching, watched) = tokio::sync::oneshot::channel();
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
-            let watch = format!("{JOBS}?watch=true&allowWatchBookmarks=true&timeoutSeconds=1000000");
+            let watch = format!("{JOBS}?watch=true&timeoutSeconds=1000000");
             let (code, mut events) = operator.open(Method::GET, &watch, None, None).await;
             assert_eq!(code, 200);
             watching.send(()).unwrap();
@@ -72,7 +73,10 @@ async fn time_waits_for_a_client_that_reacts_to_each_event() {
                         tokio::time::sleep(Duration::from_millis(40)).await;
                         let name = event["object"]["metadata"]["name"].as_str().unwrap();
                         let record = super::config_map(&format!("record-{name}"));
-                        assert_eq!(operator.api(Method::POST, super::CONFIG_MAPS, Some(record)).await.code, 201);
+                        assert_eq!(
+                            operator.api(Method::POST, super::CONFIG_MAPS, Some(record)).await.code,
+                            201
+                        );
                         recorded += 1;
                     }
                 }
@@ -108,12 +112,15 @@ async fn equal_forks_write_the_same_bytes_however_the_clock_is_moved() {
     for _ in 0..6 {
         advance(&clients[1], json!({"by": "1h"})).await;
     }
-    let hashes: Vec<_> = forks.iter().map(|fork| {
-        let cluster = lab.cluster(fork["id"].as_str().unwrap()).unwrap();
-        let current = cluster.current().unwrap();
-        let store = current.running().store();
-        store.hash_kv(store.revision()).unwrap()
-    }).collect();
+    let hashes: Vec<_> = forks
+        .iter()
+        .map(|fork| {
+            let cluster = lab.cluster(fork["id"].as_str().unwrap()).unwrap();
+            let current = cluster.current().unwrap();
+            let store = current.running().store();
+            store.hash_kv(store.revision()).unwrap()
+        })
+        .collect();
     assert_eq!(hashes[0], hashes[1]);
     lab.end().await;
 }

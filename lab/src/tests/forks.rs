@@ -34,7 +34,11 @@ async fn a_fork_of_thousands_of_objects_is_a_cluster_of_its_own() {
     assert_eq!((fork.code, &fork.body["from"]), (201, &json!("cluster main")), "{fork:?}");
     let branch = admin.at(fork.body["url"].as_str().unwrap(), "test");
     let before = revision(&admin).await;
-    assert_eq!((count(&branch).await, revision(&branch).await), (3000, before), "with the parent's certificate");
+    assert_eq!(
+        (count(&branch).await, revision(&branch).await),
+        (3000, before),
+        "with the parent's certificate"
+    );
     let uid = async |client: &TestClient| {
         let map = client.api(Method::GET, &format!("{CONFIG_MAPS}/map-7"), None).await.body;
         map["metadata"]["uid"].clone()
@@ -46,7 +50,11 @@ async fn a_fork_of_thousands_of_objects_is_a_cluster_of_its_own() {
     let resumed = format!("{CONFIG_MAPS}?watch=true&resourceVersion={before}");
     assert_eq!(branch.open(Method::GET, &resumed, None, None).await.0, 200, "a watch of the parent goes on");
     let other = admin.lab(Method::GET, "/clusters/branch/clock", None).await;
-    assert_eq!((other.code, &other.body["mode"]), (200, &json!("manual")), "by its name at the parent's port");
+    assert_eq!(
+        (other.code, &other.body["mode"]),
+        (200, &json!("manual")),
+        "by its name at the parent's port"
+    );
     assert_eq!(admin.lab(Method::POST, "/clusters", Some(json!({"name": "branch"}))).await.code, 409);
     assert_eq!(admin.lab(Method::DELETE, "/clusters/branch", None).await.code, 200);
     assert_eq!(admin.lab(Method::DELETE, "/clusters/branch", None).await.code, 200, "idempotent");
@@ -84,7 +92,8 @@ async fn a_reset_goes_back_to_the_image_and_its_revisions_never_go_down() {
         assert!(now > seen, "{now} after {seen}");
         let resumed = format!("{CONFIG_MAPS}?watch=true&resourceVersion={seen}");
         let answer = client.api(Method::GET, &resumed, None).await;
-        let code = if answer.code == 200 { answer.body["object"]["code"].clone() } else { json!(answer.code) };
+        let code =
+            if answer.code == 200 { answer.body["object"]["code"].clone() } else { json!(answer.code) };
         assert_eq!(code, 410, "a client that survived lists again: {answer:?}");
         let made = client.api(Method::POST, CONFIG_MAPS, Some(config_map("more"))).await;
         assert_eq!(made.code, 201);
@@ -106,7 +115,8 @@ async fn the_bounds_on_clusters_and_images_hold() {
     assert_eq!(admin.lab(Method::DELETE, "/images/image-0", None).await.code, 200);
     assert_eq!(admin.lab(Method::POST, "/images", Some(json!({"name": "more"}))).await.code, 201);
     lab.end().await;
-    let small = crate::LabConfig { clusters: 2, components: ComponentChoice::NONE, ..crate::LabConfig::default() };
+    let small =
+        crate::LabConfig { clusters: 2, components: ComponentChoice::NONE, ..crate::LabConfig::default() };
     let small = crate::Lab::start(small).await.unwrap();
     let kubeconfig = small.cluster("main").unwrap().report().unwrap().kubeconfig;
     let admin = TestClient::of(&kubeconfig, "test");

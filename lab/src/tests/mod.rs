@@ -43,7 +43,10 @@ fn config_map(name: &str) -> Value {
 async fn only_administrators_may_call_the_lab() {
     let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
     let info = admin.lab(Method::GET, "", None).await;
-    assert_eq!((info.code, &info.body["version"], &info.body["cluster"]), (200, &json!("v1"), &json!("main")));
+    assert_eq!(
+        (info.code, &info.body["version"], &info.body["cluster"]),
+        (200, &json!("v1"), &json!("main"))
+    );
     assert_eq!(admin.anonymous().lab(Method::GET, "", None).await.code, 403);
     let user = admin.lab(Method::POST, "/kubeconfigs", Some(json!({"user": "ann"}))).await;
     let ann = TestClient::of(user.body["kubeconfig"].as_str().unwrap(), "ann");
@@ -55,12 +58,14 @@ async fn only_administrators_may_call_the_lab() {
         "name": "cluster-admin"}, "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]});
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(admin.api(Method::POST, bindings, Some(binding)).await.code, 201);
-    let token = admin.lab(Method::POST, "/kubeconfigs", Some(json!({"serviceAccount": "default/robot"}))).await;
+    let token =
+        admin.lab(Method::POST, "/kubeconfigs", Some(json!({"serviceAccount": "default/robot"}))).await;
     let robot = TestClient::of(token.body["kubeconfig"].as_str().unwrap(), "robot");
     assert_eq!(robot.api(Method::GET, CONFIG_MAPS, None).await.code, 200, "RBAC grants the API");
     assert_eq!(robot.lab(Method::GET, "/clock", None).await.code, 403, "and not the lab");
     let log = admin.lab(Method::GET, "/requests?user=system:serviceaccount:default:robot", None).await;
-    let logged: Vec<&Value> = log.body["requests"].as_array().unwrap().iter().map(|row| &row["resource"]).collect();
+    let logged: Vec<&Value> =
+        log.body["requests"].as_array().unwrap().iter().map(|row| &row["resource"]).collect();
     assert_eq!(logged, [&json!("configmaps")], "calls of the lab are in no log");
     lab.end().await;
 }

@@ -1,9 +1,9 @@
 //! Advances: stops of the cluster's clock and barriers in real time between them, until a time, a goal or a limit.
 
-use super::driver::{Move, MoveEnd, Signal};
-use super::{Ended, Step, StepFacts, next_step};
 use crate::client::quiet::Busy;
 use crate::client::{Clients, Looks, process};
+use crate::clock::driver::{Move, MoveEnd, Signal};
+use crate::clock::{Ended, Step, StepFacts, next_step};
 use crate::host::{self, Running};
 use crate::limits;
 use jiff::Timestamp;

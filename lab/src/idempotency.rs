@@ -42,7 +42,10 @@ impl IdempotencyKeys {
     /// 400: the key is too long or empty. 422: it belongs to another call.
     pub(crate) fn slot(&self, key: &str, path: &str, body: &Bytes, now: Timestamp) -> Result<Slot, Status> {
         if key.is_empty() || key.chars().count() > limits::KEY_CHARS {
-            return Err(bad_request("Idempotency-Key", format!("must have 1 to {} characters", limits::KEY_CHARS)));
+            return Err(bad_request(
+                "Idempotency-Key",
+                format!("must have 1 to {} characters", limits::KEY_CHARS),
+            ));
         }
         let mut state = self.state.lock();
         let is_old = |at: &Timestamp| now.duration_since(*at).unsigned_abs() > limits::KEY_LIFE;
