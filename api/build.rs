@@ -2,7 +2,7 @@
 //! `openapi` includes: the program has the texts, and neither the types nor `schemars`. `src/openapi/descriptions.rs`
 //! has the notation. The field table becomes statics beside it.
 
-#[path = "build/field_table.rs"]
+#[path = "build_script/field_table.rs"]
 mod field_table;
 
 use k8s_openapi as k8s;
@@ -18,7 +18,7 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=build_script");
     println!("cargo:rerun-if-changed=schema");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     field_table::write(Path::new("schema"), &out.join("field_table.rs"))?;

@@ -16,7 +16,22 @@ fn main() {
     let asked = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     if is_release && asked("DEBUG", "false") && asked("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+        if links_with_lld() {
+            println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+        }
     }
+}
+
+/// Whether rustc links with the linker that it brings, LLVM's, and nobody chose another one: it keeps functions with equal code once; GNU's
+/// has no such option.
+fn links_with_lld() -> bool {
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let is_chosen = std::env::var_os("RUSTC_LINKER").is_some() || flags.contains("link");
+    let Some(rustc) = std::env::var_os("RUSTC").filter(|_| !is_chosen) else { return false };
+    let Some(target) = std::env::var_os("TARGET") else { return false };
+    let printed = Command::new(rustc).args(["--print", "target-libdir", "--target"]).arg(target).output();
+    let folder = printed.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    folder.is_some_and(|folder| Path::new(folder.trim()).with_file_name("bin/gcc-ld/ld.lld").exists())
 }
 
 /// The checked-out commit, abbreviated to 12 digits. Makes cargo run this script again when HEAD moves.

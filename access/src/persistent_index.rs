@@ -1,4 +1,4 @@
-//! [`PersistentIndex`]: values by key that are also found at several places each, as a persistent value. A
+//! [`PersistentIndex`]: values by key that are also found by several terms each, as a persistent value. A
 //! change costs time that does not depend on the number of other values.
 
 use kstore_registry::persistent_map::{Keyed, PersistentMap};
@@ -6,22 +6,22 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Values by key and by place. Cheap to clone.
+/// Values by key and by term. Cheap to clone.
 pub(crate) struct PersistentIndex<T> {
     values: PersistentMap<Indexed<T>>,
-    places: PersistentMap<Place<T>>,
+    terms: PersistentMap<Posting<T>>,
 }
 
-/// A value with its key and its places.
+/// A value with its key and its terms.
 struct Indexed<T> {
     key: Box<str>,
-    places: BTreeSet<Arc<str>>,
+    terms: BTreeSet<Arc<str>>,
     value: T,
 }
 
-/// One place of a value.
-struct Place<T> {
-    place: Arc<str>,
+/// One term of a value.
+struct Posting<T> {
+    term: Arc<str>,
     of: Arc<Indexed<T>>,
 }
 
@@ -31,21 +31,21 @@ impl<T> Keyed for Indexed<T> {
     }
 }
 
-impl<T> Keyed for Place<T> {
+impl<T> Keyed for Posting<T> {
     fn key(&self) -> &str {
-        &self.place
+        &self.term
     }
 }
 
 impl<T> Clone for PersistentIndex<T> {
     fn clone(&self) -> Self {
-        Self { values: self.values.clone(), places: self.places.clone() }
+        Self { values: self.values.clone(), terms: self.terms.clone() }
     }
 }
 
 impl<T> Default for PersistentIndex<T> {
     fn default() -> Self {
-        Self { values: PersistentMap::default(), places: PersistentMap::default() }
+        Self { values: PersistentMap::default(), terms: PersistentMap::default() }
     }
 }
 
@@ -56,27 +56,27 @@ impl<T> fmt::Debug for PersistentIndex<T> {
 }
 
 impl<T> PersistentIndex<T> {
-    /// Sets or removes the value of a key. No two values may have the same place.
+    /// Sets or removes the value of a key. No two values may have the same term.
     pub(crate) fn set(&mut self, key: &str, new: Option<(T, BTreeSet<Arc<str>>)>) {
-        let new = new.map(|(value, places)| Arc::new(Indexed { key: key.into(), places, value }));
+        let new = new.map(|(value, terms)| Arc::new(Indexed { key: key.into(), terms, value }));
         let old = match &new {
             Some(new) => self.values.insert(new.clone()),
             None => self.values.remove(key),
         };
-        for place in old.iter().flat_map(|old| &old.places) {
-            if new.as_ref().is_none_or(|new| !new.places.contains(place)) {
-                self.places.remove(place);
+        for term in old.iter().flat_map(|old| &old.terms) {
+            if new.as_ref().is_none_or(|new| !new.terms.contains(term)) {
+                self.terms.remove(term);
             }
         }
         let Some(of) = new else { return };
-        for place in &of.places {
-            self.places.insert(Arc::new(Place { place: place.clone(), of: of.clone() }));
+        for term in &of.terms {
+            self.terms.insert(Arc::new(Posting { term: term.clone(), of: of.clone() }));
         }
     }
 
-    /// The values at places that begin with `prefix`, in the order of their places.
+    /// The values of terms that begin with `prefix`, in the order of their terms.
     pub(crate) fn at<'i>(&'i self, prefix: String) -> impl Iterator<Item = &'i T> + use<'i, T> {
-        self.places.with_prefix(prefix).map(|place| &place.of.value)
+        self.terms.with_prefix(prefix).map(|term| &term.of.value)
     }
 }
 
@@ -93,25 +93,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_found_at_exactly_their_current_places(
+        fn values_are_found_at_exactly_their_current_terms(
             steps in prop::collection::vec((0u8..20, prop::collection::btree_set(0u8..8, 0..4), any::<bool>()), 0..200),
         ) {
             let (mut index, mut model) = (PersistentIndex::default(), BTreeMap::new());
             let mut before = index.clone();
-            for (step, (key, places, is_set)) in steps.into_iter().enumerate() {
+            for (step, (key, terms, is_set)) in steps.into_iter().enumerate() {
                 before = index.clone();
-                let places: BTreeSet<Arc<str>> = places.iter().map(|at| format!("{at}/{key}").into()).collect();
-                let new = is_set.then(|| (step, places.clone()));
+                let terms: BTreeSet<Arc<str>> = terms.iter().map(|at| format!("{at}/{key}").into()).collect();
+                let new = is_set.then(|| (step, terms.clone()));
                 index.set(&key.to_string(), new);
                 match is_set {
-                    true => drop(model.insert(key, (step, places))),
+                    true => drop(model.insert(key, (step, terms))),
                     false => drop(model.remove(&key)),
                 }
             }
             for at in 0..8 {
                 let mut expected: Vec<(&Arc<str>, usize)> = model.values()
-                    .flat_map(|(step, places)| places.iter().map(|place| (place, *step)))
-                    .filter(|(place, _)| place.starts_with(&format!("{at}/"))).collect();
+                    .flat_map(|(step, terms)| terms.iter().map(|term| (term, *step)))
+                    .filter(|(term, _)| term.starts_with(&format!("{at}/"))).collect();
                 expected.sort();
                 let expected: Vec<usize> = expected.into_iter().map(|(_, step)| step).collect();
                 assert_eq!(index.at(format!("{at}/")).copied().collect::<Vec<_>>(), expected);

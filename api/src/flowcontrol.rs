@@ -47,11 +47,16 @@ pub fn dangling(schema: &Value, level_exists: bool, now: &str) -> Option<Value> 
     };
     let message =
         format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {state}");
-    let held = list(&schema["status"]["conditions"]).iter().find(|held| held["type"] == "Dangling");
-    let is_right = held.is_some_and(|held| {
-        held["status"] == status && held["reason"] == reason && held["message"] == message.as_str()
+    let condition =
+        list(&schema["status"]["conditions"]).iter().find(|condition| condition["type"] == "Dangling");
+    let is_right = condition.is_some_and(|condition| {
+        condition["status"] == status
+            && condition["reason"] == reason
+            && condition["message"] == message.as_str()
     });
-    let since = held.filter(|held| held["status"] == status).map(|held| text(&held["lastTransitionTime"]));
+    let since = condition
+        .filter(|condition| condition["status"] == status)
+        .map(|condition| text(&condition["lastTransitionTime"]));
     (!is_right).then(|| {
         json!({
             "type": "Dangling", "status": status, "reason": reason, "message": message,

@@ -6,34 +6,37 @@
 //! Only absence is tolerated. A member of the wrong type is an error, since the API stores no such object,
 //! and acting on half a spec is worse than acting on its last state. The server's own objects are values with
 //! a field table (`schema`) and do not use this module.
+//!
+//! Strict and lenient decoding are one deserializer, [`Text`], which asks its [`Decoding`] what to tolerate: for each kind of deserializer
+//! the compiler generates the decoders of all types again, and they are a good part of the program.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
-    SeqAccess, Unexpected, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess,
+    SeqAccess, Visitor,
 };
-use serde::forward_to_deserialize_any;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::de::SliceRead;
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::fmt;
+use std::marker::PhantomData;
 
-/// Zero time of Go, which prints it as `null`.
-const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
-
-/// Zero quantity of Go.
-const ZERO_QUANTITY: &str = "0";
-
-/// Decodes `json` into a `T`. The JSON is decoded a second time, with zero values for `null` and absence,
-/// only if plain decoding fails.
+/// Decodes `json` into a `T`. Plain decoding is tried first; `null` and absence become zero values only if it fails.
 ///
 /// # Errors
 /// The text is not JSON, or a member has the wrong type.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
-    match serde_json::from_slice(json) {
-        Ok(read) => Ok(read),
-        Err(error) if error.is_data() => from_value(&serde_json::from_slice(json)?),
-        Err(error) => Err(error),
-    }
+    decode(json, Level::Inner)
+}
+
+/// Decodes an object like [`from_slice`], without `metadata.managedFields`: their text is skipped. Only programs that show field managers
+/// need them, and they are a third of many objects.
+///
+/// # Errors
+/// The text is not JSON, or a member has the wrong type.
+pub fn without_managed_fields<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    decode(json, Level::Object)
 }
 
 /// Decodes `value` into a `T`, with zero values for `null` and absence.
@@ -41,97 +44,127 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Err
 /// # Errors
 /// A member has the wrong type.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
-    let mut zeros = Zeros::new();
+    from_slice(&serde_json::to_vec(value)?)
+}
+
+fn decode<T: DeserializeOwned>(json: &[u8], level: Level) -> Result<T, serde_json::Error> {
+    let mut decoding = Decoding { is_lenient: false, zeros: BTreeSet::new(), missing: Cell::new(None) };
     loop {
-        match T::deserialize(Node { value, zeros: &zeros }) {
+        let mut text = serde_json::Deserializer::from_slice(json);
+        let read = T::deserialize(Text { inner: &mut text, decoding: &decoding, level });
+        let error = match read.and_then(|read| text.end().map(|()| read)) {
             Ok(read) => return Ok(read),
-            // Each round adds a member to `zeros`, so the loop ends.
-            Err(Failure { missing: Some((Some(owner), member)), .. }) if zeros.insert((owner, member)) => {}
-            Err(failure) => return Err(serde_json::Error::custom(failure)),
+            Err(error) => error,
+        };
+        // Each round adds a member to `zeros`, or is the first lenient one, so the loop ends.
+        let is_new = decoding.missing.take().is_some_and(|member| decoding.zeros.insert(member));
+        if !error.is_data() || (decoding.is_lenient && !is_new) {
+            return Err(error);
         }
+        decoding.is_lenient = true;
     }
 }
 
-/// Members with the zero value where absent, by struct name.
-type Zeros = BTreeSet<(&'static str, &'static str)>;
-
-/// Error of decoding.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-struct Failure {
-    text: String,
-    /// The absent required member, and its struct once known.
-    missing: Option<(Option<&'static str>, &'static str)>,
+/// What one round of decoding tolerates, and what it failed at.
+struct Decoding {
+    /// Whether `null` is a zero value.
+    is_lenient: bool,
+    /// Members with the zero value where absent, by struct name.
+    zeros: BTreeSet<(&'static str, &'static str)>,
+    /// The absent required member that ended the round, with its struct.
+    missing: Cell<Option<(&'static str, &'static str)>>,
 }
 
-impl serde::de::Error for Failure {
-    fn custom<T: Display>(text: T) -> Self {
-        Self { text: text.to_string(), missing: None }
+impl Decoding {
+    /// Remembers the member that an error calls missing, for the innermost struct.
+    fn note_missing(&self, error: &dyn fmt::Display, owner: &'static str, fields: &'static [&'static str]) {
+        if self.missing.get().is_some() {
+            return;
+        }
+        let text = error.to_string();
+        let name = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        let member = name.and_then(|name| fields.iter().find(|field| **field == name));
+        self.missing.set(member.map(|member| (owner, *member)));
     }
 
-    fn missing_field(field: &'static str) -> Self {
-        Self { text: format!("missing field `{field}`"), missing: Some((None, field)) }
+    /// The members of a struct that may be absent.
+    fn absent(&self, owner: &'static str) -> Vec<&'static str> {
+        if self.zeros.is_empty() || owner.is_empty() {
+            return Vec::new();
+        }
+        let members = self.zeros.range((owner, "")..).take_while(|(struct_name, _)| *struct_name == owner);
+        members.map(|(_, member)| *member).collect()
     }
 }
 
-impl From<serde_json::Error> for Failure {
-    fn from(error: serde_json::Error) -> Self {
-        Self::custom(error)
+/// Position of a map in an object whose managed fields are skipped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Object,
+    Metadata,
+    /// Anywhere else, or nothing is skipped.
+    Inner,
+}
+
+/// JSON text of a newtype's zero value, where it is not that of its content.
+fn zero_of_newtype(name: &str) -> Option<&'static str> {
+    match name {
+        // Zero time of Go, which prints it as `null`.
+        "Time" | "MicroTime" => Some("\"0001-01-01T00:00:00Z\""),
+        "Quantity" => Some("\"0\""),
+        _ => None,
     }
 }
 
-/// Error about a value that is neither an object nor a list where one of them is expected. The value's own
-/// deserializer would say the same, but the compiler would then generate every type's decoder a second time, for it.
-fn mismatch(value: &Value, expected: &dyn Expected) -> Failure {
-    let found = match value {
-        Value::Null => Unexpected::Unit,
-        Value::Bool(value) => Unexpected::Bool(*value),
-        Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
-            (Some(number), ..) => Unexpected::Unsigned(number),
-            (None, Some(number), _) => Unexpected::Signed(number),
-            (None, None, Some(number)) => Unexpected::Float(number),
-            (None, None, None) => Unexpected::Other("number"),
-        },
-        Value::String(text) => Unexpected::Str(text),
-        Value::Array(_) => Unexpected::Seq,
-        Value::Object(_) => Unexpected::Map,
-    };
-    Failure::invalid_type(found, expected)
-}
-
-/// Deserializer of one value.
+/// Deserializer of one value, or a visitor or seed around it.
 #[derive(Clone, Copy)]
-struct Node<'a> {
-    value: &'a Value,
-    zeros: &'a Zeros,
+struct Text<'s, D> {
+    inner: D,
+    decoding: &'s Decoding,
+    level: Level,
 }
 
-impl<'a> Node<'a> {
-    fn with(self, value: &'a Value) -> Self {
-        Self { value, zeros: self.zeros }
-    }
-
-    /// Visits the members of an object; `null` has none.
-    fn members<V: Visitor<'a>>(self, absent: Vec<&'static str>, visitor: V) -> Result<V::Value, Failure> {
-        let left = self.value.as_object().map(Map::iter);
-        visitor.visit_map(Members { node: self, left, value: None, absent: absent.into_iter() })
-    }
-}
-
-/// Deserializes scalars: zero for `null`, otherwise like `serde_json`.
+/// Deserializes scalars; `null` is zero where that is tolerated.
 macro_rules! scalars {
     ($($deserialize:ident $visit:ident $zero:expr;)*) => {$(
-        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-            match self.value {
-                Value::Null => visitor.$visit($zero),
-                value => Ok(value.$deserialize(visitor)?),
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            struct OrZero<V>(V);
+
+            impl<'de, V: Visitor<'de>> Visitor<'de> for OrZero<V> {
+                type Value = V::Value;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    self.0.expecting(f)
+                }
+
+                fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+                    self.0.$visit($zero)
+                }
+
+                fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+                    inner.$deserialize(self.0)
+                }
+            }
+
+            match self.decoding.is_lenient {
+                true => self.inner.deserialize_option(OrZero(visitor)),
+                false => self.inner.$deserialize(visitor),
             }
         }
     )*};
 }
 
-impl<'de> Deserializer<'de> for Node<'de> {
-    type Error = Failure;
+/// Deserializes as the text's own deserializer does.
+macro_rules! plain {
+    ($($deserialize:ident)*) => {$(
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.inner.$deserialize(visitor)
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Text<'_, D> {
+    type Error = D::Error;
 
     scalars! {
         deserialize_bool visit_bool false;
@@ -149,70 +182,63 @@ impl<'de> Deserializer<'de> for Node<'de> {
         deserialize_string visit_str "";
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.value {
-            Value::Object(_) => self.members(Vec::new(), visitor),
-            Value::Array(_) => self.deserialize_seq(visitor),
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Number(number) => Ok(number.deserialize_any(visitor)?),
-            Value::String(text) => visitor.visit_borrowed_str(text),
-        }
+    plain! {
+        deserialize_any deserialize_i128 deserialize_u128 deserialize_char deserialize_bytes deserialize_byte_buf deserialize_unit
+        deserialize_identifier deserialize_ignored_any
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = Passed(Text { inner: visitor, decoding: self.decoding, level: self.level });
+        self.inner.deserialize_option(visitor)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        let zero = |text: &'static str| -> StrDeserializer<'static, Failure> { text.into_deserializer() };
-        match (self.value, name) {
-            (Value::Null, "Time" | "MicroTime") => visitor.visit_newtype_struct(zero(ZERO_TIME)),
-            (Value::Null, "Quantity") => visitor.visit_newtype_struct(zero(ZERO_QUANTITY)),
-            _ => visitor.visit_newtype_struct(self),
+    ) -> Result<V::Value, D::Error> {
+        let visitor = Text { inner: visitor, decoding: self.decoding, level: self.level };
+        match zero_of_newtype(name) {
+            Some(zero) if self.decoding.is_lenient => {
+                self.inner.deserialize_option(NewtypeOrZero { visitor, name, zero })
+            }
+            _ => self.inner.deserialize_newtype_struct(name, Passed(visitor)),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.value {
-            Value::Null => visitor.visit_seq(Items { node: self, left: [].iter() }),
-            Value::Array(items) => visitor.visit_seq(Items { node: self, left: items.iter() }),
-            value => Err(mismatch(value, &visitor)),
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = SeqVisitor(Text { inner: visitor, decoding: self.decoding, level: Level::Inner });
+        match self.decoding.is_lenient {
+            true => self.inner.deserialize_option(SeqOrZero(visitor)),
+            false => self.inner.deserialize_seq(visitor),
         }
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.value {
-            Value::Null | Value::Object(_) => self.members(Vec::new(), visitor),
-            value => Err(mismatch(value, &visitor)),
-        }
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, D::Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.members("", visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        let stated = |field: &str| self.value.get(field).is_some();
-        let read = match self.value {
-            Value::Null | Value::Object(_) => {
-                let absent = self.zeros.range((name, "")..).take_while(|(owner, _)| *owner == name);
-                self.members(
-                    absent.map(|(_, field)| *field).filter(|field| !stated(field)).collect(),
-                    visitor,
-                )
-            }
-            value => Err(mismatch(value, &visitor)),
-        };
-        read.map_err(|failure| match failure.missing {
-            Some((None, field)) => Failure { missing: Some((Some(name), field)), ..failure },
-            _ => failure,
-        })
+    ) -> Result<V::Value, D::Error> {
+        let decoding = self.decoding;
+        self.members(name, visitor).inspect_err(|error| decoding.note_missing(error, name, fields))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -220,57 +246,274 @@ impl<'de> Deserializer<'de> for Node<'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        Ok(self.value.deserialize_enum(name, variants, visitor)?)
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_enum(name, variants, visitor)
     }
 
-    forward_to_deserialize_any! {
-        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_unit_struct(name, visitor)
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Text<'_, D> {
+    /// Visits the members of an object; `owner` is the name of the struct, empty for maps.
+    fn members<V: Visitor<'de>>(self, owner: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+        let text = Text { inner: visitor, decoding: self.decoding, level: self.level };
+        let visitor = MapVisitor { text, owner };
+        match self.decoding.is_lenient {
+            true => self.inner.deserialize_option(MapOrZero(visitor)),
+            false => self.inner.deserialize_map(visitor),
+        }
+    }
+}
+
+/// Deserializer of the text of a zero value.
+fn zero<'de>(text: &'static str) -> serde_json::Deserializer<SliceRead<'de>> {
+    serde_json::Deserializer::from_slice(text.as_bytes())
+}
+
+/// Implements a visitor that passes on what its inner one expects.
+macro_rules! visitor {
+    ($name:ident, $self:ident => $inner:expr, { $($methods:tt)* }) => {
+        impl<'de, V: Visitor<'de>> Visitor<'de> for $name<'_, V> {
+            type Value = V::Value;
+
+            fn expecting(&$self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $inner.expecting(f)
+            }
+
+            $($methods)*
+        }
+    };
+}
+
+/// Visitor of an option or a newtype, whose content is decoded likewise.
+struct Passed<'s, V>(Text<'s, V>);
+
+visitor!(Passed, self => self.0.inner, {
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.0.inner.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.inner.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let content = Text { inner, decoding: self.0.decoding, level: self.0.level };
+        self.0.inner.visit_some(content)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let content = Text { inner, decoding: self.0.decoding, level: self.0.level };
+        self.0.inner.visit_newtype_struct(content)
+    }
+
+    // Only raw JSON, a newtype by name, is visited like this.
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.0.inner.visit_map(map)
+    }
+});
+
+/// Visitor of a newtype whose zero value is not that of its content.
+struct NewtypeOrZero<'s, V> {
+    visitor: Text<'s, V>,
+    name: &'static str,
+    zero: &'static str,
+}
+
+visitor!(NewtypeOrZero, self => self.visitor.inner, {
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        zero(self.zero).deserialize_newtype_struct(self.name, Passed(self.visitor)).map_err(E::custom)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        inner.deserialize_newtype_struct(self.name, Passed(self.visitor))
+    }
+});
+
+/// Visitor of a list.
+struct SeqVisitor<'s, V>(Text<'s, V>);
+
+visitor!(SeqVisitor, self => self.0.inner, {
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<V::Value, A::Error> {
+        let items = Items(Text { inner: seq, decoding: self.0.decoding, level: Level::Inner });
+        self.0.inner.visit_seq(items)
+    }
+});
+
+/// Visitor of a list or `null`, which is an empty one.
+struct SeqOrZero<'s, V>(SeqVisitor<'s, V>);
+
+visitor!(SeqOrZero, self => self.0.0.inner, {
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        zero("[]").deserialize_seq(self.0).map_err(E::custom)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        inner.deserialize_seq(self.0)
+    }
+});
+
+/// Visitor of an object. A list is an error where a struct is expected, as in Go, although the structs that serde derives take one.
+struct MapVisitor<'s, V> {
+    text: Text<'s, V>,
+    owner: &'static str,
+}
+
+visitor!(MapVisitor, self => self.text.inner, {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        let Self { text, owner } = self;
+        let absent = text.decoding.absent(owner);
+        let access = Text { inner: map, decoding: text.decoding, level: text.level };
+        text.inner.visit_map(Members { access, absent, value: MemberValue::Stated(Level::Inner) })
+    }
+});
+
+/// Visitor of an object or `null`, which is an empty one.
+struct MapOrZero<'s, V>(MapVisitor<'s, V>);
+
+visitor!(MapOrZero, self => self.0.text.inner, {
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        zero("{}").deserialize_map(self.0).map_err(E::custom)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        inner.deserialize_map(self.0)
+    }
+});
+
+/// Seed of a member or item.
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Text<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
+        let content = Text { inner, decoding: self.decoding, level: self.level };
+        self.inner.deserialize(content)
     }
 }
 
 /// Sequence access to the items of a list.
-struct Items<'a> {
-    node: Node<'a>,
-    left: std::slice::Iter<'a, Value>,
-}
+struct Items<'s, A>(Text<'s, A>);
 
-impl<'de> SeqAccess<'de> for Items<'de> {
-    type Error = Failure;
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
+    type Error = A::Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Failure> {
-        self.left.next().map(|value| seed.deserialize(self.node.with(value))).transpose()
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, A::Error> {
+        let Text { inner, decoding, level } = &mut self.0;
+        inner.next_element_seed(Text { inner: seed, decoding, level: *level })
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.0.inner.size_hint()
     }
 }
 
 /// Map access to the members of an object; absent members that count as `null` follow.
-struct Members<'a> {
-    node: Node<'a>,
-    left: Option<serde_json::map::Iter<'a>>,
-    value: Option<&'a Value>,
-    absent: std::vec::IntoIter<&'static str>,
+struct Members<'s, A> {
+    access: Text<'s, A>,
+    /// Members that may be absent and were not stated so far.
+    absent: Vec<&'static str>,
+    value: MemberValue,
 }
 
-impl<'de> MapAccess<'de> for Members<'de> {
-    type Error = Failure;
+/// Value of the member whose name was read last.
+#[derive(Clone, Copy)]
+enum MemberValue {
+    /// The object states it, on this level.
+    Stated(Level),
+    Absent,
+}
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
-        let name = match self.left.as_mut().and_then(Iterator::next) {
-            Some((name, value)) => {
-                self.value = Some(value);
-                name.as_str()
-            }
-            None => match self.absent.next() {
-                Some(name) => name,
-                None => return Ok(None),
-            },
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let name = self.next_name()?;
+        let deserializer = |name: &str| -> Result<K::Value, A::Error> {
+            let name: StrDeserializer<'_, A::Error> = name.into_deserializer();
+            seed.deserialize(name)
         };
-        let name: StrDeserializer<'_, Failure> = name.into_deserializer();
-        seed.deserialize(name).map(Some)
+        name.map(|name| deserializer(name.as_str())).transpose()
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
-        let value = self.value.take().unwrap_or(&Value::Null);
-        seed.deserialize(self.node.with(value))
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        let decoding = self.access.decoding;
+        match self.value {
+            MemberValue::Stated(level) => {
+                self.access.inner.next_value_seed(Text { inner: seed, decoding, level })
+            }
+            MemberValue::Absent => {
+                let seed = Text { inner: seed, decoding, level: Level::Inner };
+                seed.deserialize(&mut zero("null")).map_err(A::Error::custom)
+            }
+        }
+    }
+}
+
+impl<'de, A: MapAccess<'de>> Members<'_, A> {
+    /// The name of the next member that is not skipped.
+    fn next_name(&mut self) -> Result<Option<Name<'de>>, A::Error> {
+        while let Some(name) = self.access.inner.next_key_seed(NameSeed(PhantomData))? {
+            let level = match (self.access.level, name.as_str()) {
+                (Level::Metadata, "managedFields") => {
+                    self.access.inner.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+                (Level::Object, "metadata") => Level::Metadata,
+                _ => Level::Inner,
+            };
+            self.absent.retain(|absent| *absent != name.as_str());
+            self.value = MemberValue::Stated(level);
+            return Ok(Some(name));
+        }
+        self.value = MemberValue::Absent;
+        Ok(self.absent.pop().map(Name::Borrowed))
+    }
+}
+
+/// Name of a member.
+enum Name<'de> {
+    Borrowed(&'de str),
+    Owned(String),
+}
+
+impl Name<'_> {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(name) => name,
+            Self::Owned(name) => name,
+        }
+    }
+}
+
+/// Seed and visitor of a member's name.
+struct NameSeed<'de>(PhantomData<Name<'de>>);
+
+impl<'de> DeserializeSeed<'de> for NameSeed<'de> {
+    type Value = Name<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Name<'de>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NameSeed<'de> {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name::Borrowed(name))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Name<'de>, E> {
+        Ok(Name::Owned(name.to_owned()))
     }
 }

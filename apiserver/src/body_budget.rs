@@ -4,7 +4,7 @@
 //! A body counts from the arrival of its bytes until the request has dropped them; what a client only announces is not
 //! reserved. Many large bodies of a user at once therefore make its later ones wait instead of growing the server's memory.
 
-use crate::memory_shares::{MemoryBudget, MemoryShare, Reserved, Turn};
+use crate::memory_shares::{MemoryBudget, MemoryShare, Reserved, SpareLock};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
@@ -100,13 +100,13 @@ struct BodyMemory {
     /// Bytes of the whole body as far as they are known, else the largest size.
     most: usize,
     deadline: Instant,
-    turn: Option<Turn>,
+    spare_lock: Option<SpareLock>,
 }
 
 impl BodyMemory {
     fn new(share: MemoryShare, stated: Option<usize>, deadline: Instant) -> Self {
         let most = stated.unwrap_or(limits::BODY_BYTES);
-        Self { reserved: share.nothing(), share, most, deadline, turn: None }
+        Self { reserved: share.nothing(), share, most, deadline, spare_lock: None }
     }
 
     /// Reserves so many bytes that `arrived` are covered.
@@ -127,14 +127,14 @@ impl BodyMemory {
     }
 
     async fn wait(&mut self, wanted: usize) -> Reserved {
-        let turn = self.share.turn().await;
+        let spare_lock = self.share.spare_lock().await;
         // Others may have ended meanwhile.
         if let Some(more) = self.share.try_reserve(wanted) {
             return more;
         }
         let rest = wanted.max(self.most.saturating_sub(self.reserved.bytes()));
-        let spare = self.share.spare(rest, &turn).await;
-        self.turn = Some(turn);
+        let spare = self.share.spare(rest, &spare_lock).await;
+        self.spare_lock = Some(spare_lock);
         spare
     }
 }

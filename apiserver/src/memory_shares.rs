@@ -35,16 +35,16 @@ struct UserShare {
     budget: Arc<Budget>,
     free: Arc<Semaphore>,
     /// Held by the one request of the user that may use spare bytes.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    spare_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The part of a [`MemoryBudget`] that one user may occupy. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryShare(Arc<UserShare>);
 
-/// The turn of a request that may use spare bytes; the next request of its user takes its turn when this is dropped.
+/// Permission of one request of a user to use spare bytes; the next request of its user gets it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "held until it is dropped")] OwnedMutexGuard<()>);
+pub(crate) struct SpareLock(#[expect(dead_code, reason = "held until it is dropped")] OwnedMutexGuard<()>);
 
 /// Reserved bytes; they are free again when this is dropped.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl MemoryBudget {
             users.cleanup_at = (2 * users.shares.len()).max(USERS_BEFORE_CLEANUP);
         }
         let free = Arc::new(Semaphore::new(self.0.share));
-        let share = Arc::new(UserShare { budget: self.0.clone(), free, turn: Arc::default() });
+        let share = Arc::new(UserShare { budget: self.0.clone(), free, spare_lock: Arc::default() });
         users.shares.insert(user.into(), Arc::downgrade(&share));
         MemoryShare(share)
     }
@@ -113,14 +113,14 @@ impl MemoryShare {
         Reserved { bytes, of_user, of_all, ..self.nothing() }
     }
 
-    /// Waits for this request's turn to use spare bytes. Cancel safe.
-    pub(crate) async fn turn(&self) -> Turn {
-        Turn(self.0.turn.clone().lock_owned().await)
+    /// Waits until this request alone of its user may use spare bytes. Cancel safe.
+    pub(crate) async fn spare_lock(&self) -> SpareLock {
+        SpareLock(self.0.spare_lock.clone().lock_owned().await)
     }
 
-    /// Waits for spare bytes. Only the holder of the user's [`Turn`] may wait, and for all bytes that it will need: it then
+    /// Waits for spare bytes. Only the holder of the user's [`SpareLock`] may wait, and for all bytes that it will need: it then
     /// waits for nothing while others wait for it. Cancel safe.
-    pub(crate) async fn spare(&self, bytes: usize, _: &Turn) -> Reserved {
+    pub(crate) async fn spare(&self, bytes: usize, _: &SpareLock) -> Reserved {
         // The semaphore is never closed.
         let spare = self.0.budget.spare.clone().acquire_many_owned(permits(bytes)).await.ok();
         Reserved { bytes, spare, ..self.nothing() }
@@ -191,11 +191,11 @@ mod tests {
         let budget = MemoryBudget::new(10, 10, 20);
         let (ann, bob) = (budget.share("ann"), budget.share("bob"));
         let mut held = ann.try_reserve(10).unwrap();
-        let turn = ann.turn().await;
-        assert!(ann.turn().now_or_never().is_none(), "the second request of a user waits");
-        held.merge(ann.spare(20, &turn).await);
+        let spare_lock = ann.spare_lock().await;
+        assert!(ann.spare_lock().now_or_never().is_none(), "the second request of a user waits");
+        held.merge(ann.spare(20, &spare_lock).await);
         assert_eq!(held.bytes(), 30);
-        let other = bob.turn().await;
+        let other = bob.spare_lock().await;
         assert!(bob.spare(1, &other).now_or_never().is_none());
         drop(held);
         assert!(bob.spare(1, &other).now_or_never().is_some());

@@ -22,8 +22,8 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> 
     let with = Server::start_with(&binary, Storage::Memory, &ALONE).await?;
     let without = Server::start_with(&binary, Storage::Memory, &[ALONE[0], ALONE[1], NONE]).await?;
     let mut times = [Duration::ZERO; 2];
-    for turn in 0..TURNS {
-        let numbers = turn * ADMITTED_PODS..(turn + 1) * ADMITTED_PODS;
+    for round in 0..TURNS {
+        let numbers = round * ADMITTED_PODS..(round + 1) * ADMITTED_PODS;
         for (server, time) in [&with, &without].into_iter().zip(&mut times) {
             let started = Instant::now();
             pods::create_range(server, numbers.clone()).await?;

@@ -122,12 +122,12 @@ impl Server {
     /// Sends SIGTERM. Returns the time until the exit, which must have code 0.
     pub(crate) async fn terminate(mut self) -> anyhow::Result<Duration> {
         let pid = i32::try_from(self.id()?).ok().and_then(Pid::from_raw).context("no such process")?;
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         kill_process(pid, Signal::TERM)?;
         let status =
             tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.context("did not end in time")??;
         ensure!(status.success(), "the server ended with {status}");
-        Ok(asked.elapsed())
+        Ok(requested_at.elapsed())
     }
 
     /// Kills the process: its remaining work is not measured.

@@ -29,8 +29,8 @@ pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<
 /// Rate and latency on disk, for an apiserver without controllers.
 pub(crate) async fn measure_alone(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start_with(&binary, Storage::Disk, &["--components", "apiserver"]).await?;
-    let place = format!("{}, apiserver alone", Storage::Disk.name());
-    let measurements = vec![one(&server, &place).await?, many(&server, &place).await?];
+    let storage = format!("{}, apiserver alone", Storage::Disk.name());
+    let measurements = vec![one(&server, &storage).await?, many(&server, &storage).await?];
     server.kill().await?;
     Ok(measurements)
 }
@@ -53,24 +53,24 @@ pub(crate) async fn measure_under_quota(binary: Binary) -> anyhow::Result<Vec<Me
     Ok(measurements)
 }
 
-async fn one(server: &Server, place: &str) -> anyhow::Result<Measurement> {
+async fn one(server: &Server, storage: &str) -> anyhow::Result<Measurement> {
     let kubeconfig = server.kubeconfig.clone();
     let started = Instant::now();
     let client = move || async move { create(Connection::open(&kubeconfig).await?, "c1".into()).await };
     let latencies = alone(client).await?;
-    Ok(measurement("1 connection", place, latencies, started.elapsed()))
+    Ok(measurement("1 connection", storage, latencies, started.elapsed()))
 }
 
-async fn many(server: &Server, place: &str) -> anyhow::Result<Measurement> {
+async fn many(server: &Server, storage: &str) -> anyhow::Result<Measurement> {
     let started = Instant::now();
     let latencies = create_concurrently(server, "many", None).await?;
-    Ok(measurement(&format!("{CONNECTIONS} connections"), place, latencies, started.elapsed()))
+    Ok(measurement(&format!("{CONNECTIONS} connections"), storage, latencies, started.elapsed()))
 }
 
-fn measurement(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) -> Measurement {
+fn measurement(clients: &str, storage: &str, latencies: Vec<Duration>, took: Duration) -> Measurement {
     let rate = latencies.len() as f64 / took.as_secs_f64();
     let measured = format!("{rate:.0}/s ({})", Spread::of(latencies).latency());
-    Measurement::new(format!("creates of 1 KiB ConfigMaps, {clients}, {place}"), "", measured)
+    Measurement::new(format!("creates of 1 KiB ConfigMaps, {clients}, {storage}"), "", measured)
 }
 
 /// Creates per second with [`CONNECTIONS`] clients on a whole cluster.
@@ -89,9 +89,9 @@ pub(crate) async fn with_token(binary: &Binary) -> anyhow::Result<f64> {
     let server = Server::start(binary, Storage::Memory).await?;
     let token = account::token(&server).await?;
     let (mut by_certificate, mut by_token) = (0, 0);
-    for turn in 0..TURNS {
-        by_certificate += create_concurrently(&server, &format!("certificate{turn}"), None).await?.len();
-        by_token += create_concurrently(&server, &format!("token{turn}"), Some(&token)).await?.len();
+    for round in 0..TURNS {
+        by_certificate += create_concurrently(&server, &format!("certificate{round}"), None).await?.len();
+        by_token += create_concurrently(&server, &format!("token{round}"), Some(&token)).await?.len();
     }
     server.kill().await?;
     Ok(by_token as f64 / by_certificate as f64)

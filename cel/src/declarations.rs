@@ -1,6 +1,6 @@
 //! The declarations of an environment: variables, types, functions, and optional parts of the language.
 
-use crate::cost::{ActualCall, CallEstimate, Counter, EstimateCall, Estimator};
+use crate::cost::CostRule;
 use crate::error::EvalError;
 use crate::parse::Syntax;
 use crate::types::{Type, TypeProvider};
@@ -54,8 +54,7 @@ pub struct Overload {
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
     pub(crate) implementation: Implementation,
-    pub(crate) estimator: Option<Estimator>,
-    pub(crate) counter: Option<Counter>,
+    pub(crate) cost: Option<CostRule>,
 }
 
 impl Overload {
@@ -72,8 +71,7 @@ impl Overload {
             args: args.into(),
             result,
             implementation: Arc::new(implementation),
-            estimator: None,
-            counter: None,
+            cost: None,
         }
     }
 
@@ -87,25 +85,12 @@ impl Overload {
         Self { is_method: true, ..Self::function(id, args, result, implementation) }
     }
 
-    /// Sets the cost estimate of a call; the default is 1.
-    #[must_use]
-    pub fn estimated(
-        mut self,
-        estimator: impl Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync + 'static,
-    ) -> Self {
-        self.estimator = Some(Arc::new(estimator));
-        self
-    }
-
-    /// Sets the counter of the actual cost of a call; the default is 1.
+    /// Sets the cost of a call; the default is 1.
     ///
-    /// The evaluator uses the counter only for calls for which the type checker left no other overload.
+    /// The evaluator counts by the rule only calls for which the type checker left no other overload.
     #[must_use]
-    pub fn counted(
-        mut self,
-        counter: impl Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
-        self.counter = Some(Arc::new(counter));
+    pub fn cost(mut self, rule: CostRule) -> Self {
+        self.cost = Some(rule);
         self
     }
 }
@@ -114,8 +99,7 @@ impl Overload {
 #[derive(Clone, Default)]
 pub(crate) struct Function {
     pub(crate) overloads: Vec<Overload>,
-    pub(crate) estimator: Option<Estimator>,
-    pub(crate) counter: Option<Counter>,
+    pub(crate) cost: Option<CostRule>,
     /// Whether the second argument is a regular expression. The planner compiles a constant one.
     pub(crate) matches_pattern: bool,
 }
@@ -145,20 +129,9 @@ impl Declarations {
         }
     }
 
-    pub(crate) fn estimate_all(
-        &mut self,
-        function: &str,
-        estimator: impl Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync + 'static,
-    ) {
-        self.function_mut(function).estimator = Some(Arc::new(estimator));
-    }
-
-    pub(crate) fn count_all(
-        &mut self,
-        function: &str,
-        counter: impl Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync + 'static,
-    ) {
-        self.function_mut(function).counter = Some(Arc::new(counter));
+    /// Sets the cost of calls of a function. It takes precedence over the costs of its overloads.
+    pub(crate) fn cost_all(&mut self, function: &str, rule: CostRule) {
+        self.function_mut(function).cost = Some(rule);
     }
 
     pub(crate) fn pattern_function(&mut self, function: &str) {

@@ -1,7 +1,7 @@
 //! [`Env`]: what expressions are compiled against, and how they are compiled.
 
 use crate::check::check;
-use crate::cost::{ActualCall, CallEstimate, EstimateCall};
+use crate::cost::CostRule;
 use crate::declarations::{Declarations, Library, Overload};
 use crate::library;
 use crate::parse::{Syntax, parse};
@@ -69,7 +69,7 @@ impl Env {
     }
 }
 
-/// Builds an [`Env`].
+/// Declarations of an [`Env`] under construction: variables, types, functions and libraries.
 #[derive(Clone)]
 pub struct EnvBuilder {
     declarations: Declarations,
@@ -120,18 +120,12 @@ impl EnvBuilder {
         self
     }
 
-    /// Sets costs of a function that take precedence over those of its overloads, also for calls with several possible overloads.
+    /// Sets the cost of a function. It takes precedence over the costs of its overloads, also for calls with several possible overloads.
     ///
     /// The evaluator counts `==`, `!=`, `&&`, `||`, `?:` and selections itself: for these, only the estimate can be set.
     #[must_use]
-    pub fn function_costs(
-        mut self,
-        name: &str,
-        estimator: impl Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync + 'static,
-        counter: impl Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
-        self.declarations.estimate_all(name, estimator);
-        self.declarations.count_all(name, counter);
+    pub fn function_cost(mut self, name: &str, rule: CostRule) -> Self {
+        self.declarations.cost_all(name, rule);
         self
     }
 

@@ -261,8 +261,8 @@ impl CostEstimator<'_> {
     fn one_call(&self, call: &Call, seen: &EstimateCall<'_>) -> CallEstimate {
         let function = self.declarations.functions.get(&call.function);
         let overload = function.and_then(|all| all.overloads.iter().find(|one| &*one.id == seen.overload));
-        let by_function = function.and_then(|function| function.estimator.as_ref()?(seen));
-        let by_overload = || overload.and_then(|overload| overload.estimator.as_ref()?(seen));
+        let by_function = function.and_then(|function| function.cost.as_ref()?.estimate(seen));
+        let by_overload = || overload.and_then(|overload| overload.cost.as_ref()?.estimate(seen));
         by_function.or_else(by_overload).unwrap_or(CallEstimate::of(ONE))
     }
 
@@ -325,24 +325,24 @@ impl CostEstimator<'_> {
         let outside = self.locals.len();
         self.push_accumulator(c);
         self.push_iteration(c);
-        let turn = self.cost(&c.condition).plus(self.cost(&c.step));
+        let step = self.cost(&c.condition).plus(self.cost(&c.step));
         let step_entries = self.entry_sizes(&c.step);
         self.locals.truncate(outside + 1);
         let result = self.cost(&c.result);
         self.locals.truncate(outside);
-        let turns = self.size_or_unknown(&c.range);
+        let count = self.size_or_unknown(&c.range);
         match &c.init.kind {
             ExprKind::Literal(_) => {
                 let size = self.size(&c.init);
                 self.set_size(expr, size);
             }
             ExprKind::List(_) | ExprKind::Map(_) => {
-                self.set_size(expr, Some(turns));
+                self.set_size(expr, Some(count));
                 self.set_entries(expr, step_entries);
             }
             _ => {}
         }
-        before.plus(result).plus(turns.times_cost(turn))
+        before.plus(result).plus(count.times_cost(step))
     }
 
     fn binding(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {

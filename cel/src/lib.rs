@@ -27,8 +27,8 @@ mod value;
 mod tests;
 
 pub use cost::{
-    ActualCall, ArgEstimate, CallEstimate, CostEstimate, Counter, EstimateCall, Estimator, SizeEstimate,
-    SizeProvider, UnknownSizes,
+    ActualCall, ArgEstimate, CallEstimate, CostEstimate, CostRule, EstimateCall, SizeEstimate, SizeProvider,
+    UnknownSizes,
 };
 pub use declarations::{Implementation, Library, Overload};
 pub use env::{Env, EnvBuilder};

@@ -16,9 +16,9 @@ pub const SYNTAX_ERRORS: usize = 100;
 pub const LISTED_ERRORS: usize = 100;
 
 /// Recoveries from syntax errors after which the parser stops.
-pub const RECOVERIES: usize = 30;
+pub const MAX_RECOVERIES: usize = 30;
 
-/// Loop turns between two checks of the interrupt of an evaluation.
+/// Loop iterations between two checks of the interrupt of an evaluation.
 pub const INTERRUPT_INTERVAL: u32 = 100;
 
 /// Bytes that a compiled regular expression may occupy.

@@ -28,7 +28,7 @@ pub fn judge(history: &History) -> Verdict {
         Some(Failure::Stuck(_) | Failure::GivenUp) | None => {}
     }
     let counts = counts(history, order.as_ref(), timeline.as_ref());
-    Verdict { violations: few_of_each(violations), undecided, counts }
+    Verdict { violations: limit_per_guarantee(violations), undecided, counts }
 }
 
 /// An order of the operations that agrees with all evidence. If there is none, an order that agrees with less evidence,
@@ -72,7 +72,7 @@ fn counts(history: &History, order: Option<&Order>, timeline: Option<&Timeline>)
     }
 }
 
-fn few_of_each(violations: Vec<Violation>) -> Vec<Violation> {
+fn limit_per_guarantee(violations: Vec<Violation>) -> Vec<Violation> {
     let mut seen: BTreeMap<Guarantee, usize> = BTreeMap::new();
     let mut few = violations;
     few.retain(|violation| {

@@ -31,7 +31,7 @@ struct LeaseEvidence<'a> {
 pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Violation> {
     let mut leases: BTreeMap<i64, LeaseEvidence<'_>> = BTreeMap::new();
     for call in &history.calls {
-        note(&mut leases, call);
+        add_evidence(&mut leases, call);
     }
     let refused = leases.iter().flat_map(|(id, lease)| early(*id, lease));
     let seen_by = monotonic::seen_by(history);
@@ -56,7 +56,7 @@ impl LeaseEvidence<'_> {
     }
 }
 
-fn note<'a>(leases: &mut BTreeMap<i64, LeaseEvidence<'a>>, call: &'a Call) {
+fn add_evidence<'a>(leases: &mut BTreeMap<i64, LeaseEvidence<'a>>, call: &'a Call) {
     let (id, ttl) = match (&call.operation, &call.outcome) {
         (Operation::LeaseGrant { id, .. }, Outcome::Ok(Reply::LeaseGrant { ttl, .. })) => (*id, *ttl),
         (Operation::LeaseKeepAlive { id }, Outcome::Ok(Reply::LeaseKeepAlive { ttl })) => (*id, *ttl),

@@ -8,4 +8,4 @@ pub const SEARCH_TRIES: u64 = 20_000_000;
 pub const VIOLATIONS_EACH: usize = 3;
 
 /// Calls shown before and after the call of an explanation.
-pub const WINDOW: usize = 6;
+pub const EXPLANATION_CONTEXT_CALLS: usize = 6;

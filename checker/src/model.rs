@@ -5,7 +5,7 @@
 use crate::fingerprint::Fingerprint;
 use crate::history::{
     Blob, Compare, EventKind, Field, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply,
-    Refusal, Relation, Reply, Start, Txn,
+    Refusal, Relation, Reply, InitialState, Txn,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -55,7 +55,7 @@ pub type ModelReply = Result<Reply, Refusal>;
 
 impl StoreState {
     /// The state at the start of a history. It has no leases: no operation may use a lease from before.
-    pub fn new(start: &Start) -> Self {
+    pub fn new(start: &InitialState) -> Self {
         let mut state = Self {
             revision: start.revision,
             compacted: start.compacted,

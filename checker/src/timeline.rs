@@ -1,7 +1,7 @@
 //! [`Timeline`]: the changes of every revision, from replaying an order of operations. It is the reference for reads of
 //! old revisions and for watches.
 
-use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, Start};
+use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, InitialState};
 use crate::linearize::Order;
 use crate::model::{self, Change, StoreState};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub(crate) fn replay(start: &Start, order: &Order) -> Self {
+    pub(crate) fn replay(start: &InitialState, order: &Order) -> Self {
         let mut state = StoreState::new(start);
         let first = start.revision;
         let mut timeline = Self { first, last: first, ..Self::default() };

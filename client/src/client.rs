@@ -33,7 +33,8 @@ pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> OpenFutur
 #[error("{0}")]
 pub(crate) struct ServiceError(#[source] BoxError);
 
-/// A client of the API with its agent. Cheap to clone; clones share the connection.
+/// A client of the API. Its agent names the program in provenance and as field manager. Cheap to clone; clones share the
+/// connection.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) transport: Transport,

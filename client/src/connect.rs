@@ -5,9 +5,11 @@ use crate::limits::{CONNECT_TIMEOUT, KEEP_ALIVE};
 use crate::{Client, Kubeconfig};
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use kstore_tls_trust::{AnyServer, ListedServers};
+use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,20 +148,15 @@ fn tls(kubeconfig: &Kubeconfig) -> Result<ClientConfig, ConnectError> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| bad("TLS versions", &e))?;
-    let builder = match kubeconfig.insecure {
-        true => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(insecure::AnyCertificate(provider)))
-        }
+    let verifier: Arc<dyn ServerCertVerifier> = match kubeconfig.insecure {
+        true => Arc::new(AnyServer::new(provider)),
         false => {
-            let mut roots = RootCertStore::empty();
-            for certificate in
-                certificates("certificate authority", kubeconfig.ca.as_deref().unwrap_or_default())?
-            {
-                roots.add(certificate).map_err(|e| bad("certificate authority", &e))?;
-            }
-            builder.with_root_certificates(roots)
+            const AUTHORITY: &str = "certificate authority";
+            let listed = certificates(AUTHORITY, kubeconfig.ca.as_deref().unwrap_or_default())?;
+            Arc::new(ListedServers::new(listed, provider).map_err(|e| bad(AUTHORITY, &e))?)
         }
     };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &kubeconfig.identity {
         None => builder.with_no_client_auth(),
         Some(Identity { certificate, key }) => {
@@ -188,51 +185,4 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
         pem::Error::NoItemsFound => bad("holds no private key".into()),
         other => bad(other.to_string()),
     })
-}
-
-/// `insecure-skip-tls-verify`: the connection is encrypted but does not authenticate the server.
-mod insecure {
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
-    use std::sync::Arc;
-
-    #[derive(Debug)]
-    pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
-
-    impl ServerCertVerifier for AnyCertificate {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.signature_verification_algorithms.supported_schemes()
-        }
-    }
 }

@@ -73,12 +73,12 @@ impl EventSink for ClientSink {
 
 fn newer(event: &Event) -> Patch {
     Patch::Merge(json!({
-        "count": event.count, "message": note(&event.message), "lastTimestamp": Time(event.last),
+        "count": event.count, "message": cut_message(&event.message), "lastTimestamp": Time(event.last),
     }))
 }
 
 /// The message, cut to the API's maximum length.
-fn note(message: &str) -> &str {
+fn cut_message(message: &str) -> &str {
     &message[..message.floor_char_boundary(EVENT_NOTE_MAX)]
 }
 
@@ -110,7 +110,7 @@ fn core_event(ns: &str, event: &Event) -> CoreEvent {
         related: event.related.as_ref().map(object_reference),
         reason: some(&event.reason),
         action: or(&event.action, &event.reason),
-        message: some(note(&event.message)),
+        message: some(cut_message(&event.message)),
         type_: some(event.event_type.as_str()),
         source: Some(EventSource { component: some(&event.component), host: some(&event.host) }),
         reporting_component: some(&event.component),

@@ -48,11 +48,9 @@ impl<T: Object> Source<T> {
         Self { calls, more: Vec::new(), params, decode: Arc::new(decode), demand }
     }
 
-    /// Adds the objects of these resources, all on one stream in revision order; at most [`MAX_SELECTORS`]
-    /// resources in all. The objects must know their kind, and the keys of different kinds must differ: an
-    /// informer holds one object per key.
-    ///
-    /// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
+    /// Adds the objects of these resources, all on one stream in revision order. The server bounds the number of
+    /// resources and refuses more. The objects must know their kind, and the keys of different kinds must differ:
+    /// an informer holds one object per key.
     #[must_use]
     pub fn and(mut self, resources: impl IntoIterator<Item = Gvr>) -> Self {
         self.more.extend(resources);
@@ -169,7 +167,7 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 
     fn demand(&self, revision: Revision) {
-        self.demand.raise(wire(revision));
+        self.demand.demand(wire(revision));
     }
 }
 

@@ -22,7 +22,7 @@ pub struct ClientLease {
 }
 
 impl ClientLease {
-    /// The lease of this name.
+    /// A handle to the Lease `namespace/name` of `coordination.k8s.io`.
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Self { api: client.without_fence().api(), namespace, name, seen: Arc::default() }
@@ -47,7 +47,7 @@ impl ClientLease {
         Lease { metadata, spec: Some(spec) }
     }
 
-    fn note(&self, lease: &Lease) -> Revision {
+    fn remember(&self, lease: &Lease) -> Revision {
         *self.seen.lock() = Some(lease.metadata.clone());
         revision_of(lease)
     }
@@ -64,7 +64,7 @@ impl LeaseStore for ClientLease {
 
     async fn get(&self) -> Result<Option<(LeaseRecord, Revision)>, LeaseError> {
         match self.api.get(&self.namespace, &self.name).await {
-            Ok(lease) => Ok(Some((record(&lease), self.note(&lease)))),
+            Ok(lease) => Ok(Some((record(&lease), self.remember(&lease)))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(failed(&error)),
         }
@@ -72,12 +72,12 @@ impl LeaseStore for ClientLease {
 
     async fn create(&self, record: &LeaseRecord) -> Result<Revision, LeaseError> {
         let created = self.api.create(&self.namespace, &self.lease(record, None)).await;
-        created.map(|lease| self.note(&lease)).map_err(|error| failed(&error))
+        created.map(|lease| self.remember(&lease)).map_err(|error| failed(&error))
     }
 
     async fn replace(&self, record: &LeaseRecord, at: Revision) -> Result<Revision, LeaseError> {
         let updated = self.api.update(&self.lease(record, Some(at))).await;
-        updated.map(|lease| self.note(&lease)).map_err(|error| failed(&error))
+        updated.map(|lease| self.remember(&lease)).map_err(|error| failed(&error))
     }
 }
 

@@ -37,13 +37,13 @@ mod multi;
 mod object_parts;
 mod params;
 mod path;
+mod projected_meta;
 mod rest;
 mod retry;
 mod service_accounts;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod trimmed;
 mod tunnel;
 mod typed;
 
@@ -62,6 +62,7 @@ pub use multi::{MultiSource, SourcePart};
 #[doc(hidden)]
 pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
+pub use projected_meta::ProjectedMeta;
 pub use rest::{RestApi, RestSource};
 pub use retry::on_conflict;
 pub use service_accounts::ServiceAccounts;

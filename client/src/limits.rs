@@ -26,9 +26,6 @@ pub const IN_PROCESS_PROGRESS: Duration = Duration::from_secs(1200);
 /// The maximum size of a kubeconfig or credential file in bytes.
 pub const MAX_KUBECONFIG: u64 = 1 << 20;
 
-/// The maximum number of resources of one watch stream; the server refuses more.
-pub const MAX_SELECTORS: usize = 64;
-
 /// The maximum number of buffered events for one part of a shared stream. At the limit the client stops
 /// reading the stream until that part has caught up, which delays the other parts. One more batch may be in
 /// flight.

@@ -138,10 +138,10 @@ impl Tokens {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": wanted },
         });
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let answer =
             self.accounts().create_subresource(&self.namespace, &self.account, "token", &request).await?;
-        token(&answer, asked)
+        token(&answer, requested_at)
     }
 
     fn accounts(&self) -> crate::DynamicApi {
@@ -149,8 +149,8 @@ impl Tokens {
     }
 }
 
-/// The token in the response `answer` to a request made at `asked`.
-fn token(answer: &Value, asked: Instant) -> Result<Token, ApiError> {
+/// The token in the response `answer` to a request made at `requested_at`.
+fn token(answer: &Value, requested_at: Instant) -> Result<Token, ApiError> {
     let bearer = answer["status"]["token"].as_str().and_then(|token| format!("Bearer {token}").parse().ok());
     let mut bearer: HeaderValue =
         bearer.ok_or_else(|| ApiError::Json("the answer to a TokenRequest holds no token".to_owned()))?;
@@ -158,7 +158,7 @@ fn token(answer: &Value, asked: Instant) -> Result<Token, ApiError> {
     // A server may grant a shorter lifetime than requested.
     let granted = answer["spec"]["expirationSeconds"].as_u64().map(Duration::from_secs);
     let lifetime = granted.unwrap_or(ACCOUNT_TOKEN_LIFETIME).min(ACCOUNT_TOKEN_LIFETIME);
-    Ok(Token { bearer, renew_at: asked + lifetime * 4 / 5 })
+    Ok(Token { bearer, renew_at: requested_at + lifetime * 4 / 5 })
 }
 
 /// The reason why a call as a service account got no response.

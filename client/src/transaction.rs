@@ -122,13 +122,13 @@ impl Transaction {
         self.patch_value(&Gvr::of::<K>(), (ns, name, subresource), patch)
     }
 
-    /// Patches the object at `place` (namespace, name, subresource), of a resource that is known only at run
+    /// Patches the object at `target` (namespace, name, subresource), of a resource that is known only at run
     /// time.
-    pub fn patch_value(self, gvr: &Gvr, place: (&str, &str, &str), patch: &Patch) -> Self {
+    pub fn patch_value(self, gvr: &Gvr, target: (&str, &str, &str), patch: &Patch) -> Self {
         let (kind, document, force) = patch.parts();
         self.push(document, |json| {
             Operation::Patch(pb::PatchRequest {
-                r#ref: Some(gvr.reference(place.0, place.1, place.2)),
+                r#ref: Some(gvr.reference(target.0, target.1, target.2)),
                 r#type: kind.into(),
                 patch: json,
                 force,
@@ -207,8 +207,8 @@ impl Transaction {
         })
     }
 
-    fn update_json(self, gvr: &Gvr, place: (&str, &str, &str), object: &impl Serialize) -> Self {
-        let reference = Some(gvr.reference(place.0, place.1, place.2));
+    fn update_json(self, gvr: &Gvr, target: (&str, &str, &str), object: &impl Serialize) -> Self {
+        let reference = Some(gvr.reference(target.0, target.1, target.2));
         self.push(object, |json| {
             Operation::Update(pb::UpdateRequest { r#ref: reference, json, ..Default::default() })
         })

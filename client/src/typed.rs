@@ -3,7 +3,7 @@
 use crate::calls::{Calls, Json};
 use crate::client::bounded;
 use crate::limits::DELETE_PAGE;
-use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams, trimmed};
+use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, Resource};
@@ -232,7 +232,8 @@ impl<K: Kind> Api<K> {
 
     /// A source of objects without their `metadata.managedFields`.
     pub(crate) fn trimmed(&self, params: WatchParams) -> Source<Obj<K>> {
-        let decode = |json: &[u8]| trimmed::decode(json).map(Obj::new).map_err(ApiError::json);
+        let decode =
+            |json: &[u8]| lenient::without_managed_fields(json).map(Obj::new).map_err(ApiError::json);
         Source::new(self.calls.clone(), params, decode)
     }
 }

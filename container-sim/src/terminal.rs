@@ -7,13 +7,13 @@ pub struct LineDiscipline {
     /// Typed bytes that are not a complete line yet.
     typed: Vec<u8>,
     /// Lines that the program has not taken.
-    held: Vec<u8>,
+    lines: Vec<u8>,
 }
 
 impl LineDiscipline {
     /// A line discipline without input; `tty` is whether it is a terminal.
     pub fn new(tty: bool) -> Self {
-        Self { tty, typed: Vec::new(), held: Vec::new() }
+        Self { tty, typed: Vec::new(), lines: Vec::new() }
     }
 
     /// Output as the client shows it: a terminal gets a carriage return before each newline.
@@ -70,30 +70,30 @@ impl LineDiscipline {
 
     /// Adds bytes for [`LineDiscipline::take`].
     pub fn push(&mut self, bytes: &[u8]) {
-        self.held.extend_from_slice(bytes);
+        self.lines.extend_from_slice(bytes);
     }
 
     /// Takes all kept bytes, if there are any.
-    pub fn held(&mut self) -> Option<Vec<u8>> {
-        let held = std::mem::take(&mut self.held);
-        (!held.is_empty()).then_some(held)
+    pub fn lines(&mut self) -> Option<Vec<u8>> {
+        let lines = std::mem::take(&mut self.lines);
+        (!lines.is_empty()).then_some(lines)
     }
 
     /// Bytes that no [`LineDiscipline::take`] has returned yet.
     pub fn buffered(&self) -> usize {
-        self.held.len() + self.typed.len()
+        self.lines.len() + self.typed.len()
     }
 
     /// Takes the first complete line, without its newline.
     pub fn take(&mut self) -> Option<String> {
-        let end = self.held.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = self.held.drain(..=end).collect();
+        let end = self.lines.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.lines.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
     /// Takes the incomplete line at the end of input, if there is one.
     pub fn rest(&mut self) -> Option<String> {
-        let rest = std::mem::take(&mut self.held);
+        let rest = std::mem::take(&mut self.lines);
         (!rest.is_empty()).then(|| String::from_utf8_lossy(&rest).into_owned())
     }
 }

@@ -79,8 +79,8 @@ impl AggregatedKinds {
 
     /// Whether the server of this resource does not answer.
     pub(crate) fn is_unavailable(&self, resource: &Resource) -> bool {
-        let place = (resource.group.to_string(), resource.version.to_string());
-        resource.is_aggregated && self.unavailable.contains(&place)
+        let group_version = (resource.group.to_string(), resource.version.to_string());
+        resource.is_aggregated && self.unavailable.contains(&group_version)
     }
 
     /// Kubernetes' message about the servers that do not answer; `None` if all do.

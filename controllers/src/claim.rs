@@ -30,7 +30,7 @@ impl ControlledObject for view::Pod {
         &self.metadata.owner_references
     }
     fn deleting(&self) -> bool {
-        self.metadata.deleting()
+        self.metadata.is_deleting()
     }
     fn at_version(&self) -> Target {
         let version = self.metadata.resource_version.clone();

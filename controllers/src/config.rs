@@ -19,8 +19,8 @@ pub struct Config {
     pub controllers: Selection,
     /// The identity of each controller's writes.
     pub accounts: Accounts,
-    /// Time limits of the node lifecycle controller.
-    pub patience: Patience,
+    /// Time limits of the node lifecycle controller (`--node-monitor-grace-period` and others).
+    pub patience: NodeMonitorConfig,
     /// Address pools of the controllers.
     pub networks: Networks,
     /// Authority that signs CertificateSigningRequests. None: the signer does not run.
@@ -67,9 +67,9 @@ impl Signing {
     pub const LONGEST: SignedDuration = SignedDuration::from_hours(365 * 24);
 }
 
-/// Time limits of the node lifecycle controller.
+/// Time limits of the node lifecycle controller (`--node-monitor-grace-period` and others).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct NodeMonitorConfig {
     /// Silence after which a node's status is unknown.
     pub grace: Duration,
     /// Silence after which the status of a node that never reported is unknown.
@@ -78,7 +78,7 @@ pub struct Patience {
     pub recheck: Duration,
 }
 
-impl Default for Patience {
+impl Default for NodeMonitorConfig {
     fn default() -> Self {
         Self {
             grace: Duration::from_secs(50),

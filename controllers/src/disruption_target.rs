@@ -68,7 +68,7 @@ pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
 
 /// The generation of the pod that the condition is about; `None` for a pod without one.
 fn observed_generation(pod: &Pod) -> Option<i64> {
-    Some(pod.metadata.generation).filter(|generation| *generation > 0)
+    pod.metadata.generation.filter(|generation| *generation > 0)
 }
 
 /// The pod's conditions with this one replacing that of its type.

@@ -92,7 +92,7 @@ impl ScheduledEvictions {
             }
             Verdict::Stay => {
                 let was_scheduled = self.scheduled.lock().remove(&cx.key);
-                if was_scheduled && !pod.metadata.deleting() {
+                if was_scheduled && !pod.metadata.is_deleting() {
                     self.executor.execute(&cx, &[self.texts.reprieve(pod)]).await;
                 }
                 Ok(Next::Done)

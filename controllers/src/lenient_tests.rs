@@ -1,5 +1,6 @@
 //! Tests of `kstore_api::lenient` with generated structs, which controllers decode.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_api::lenient;
@@ -69,4 +70,76 @@ fn members_of_the_wrong_type_are_errors() {
     service["spec"]["ports"] = json!([{"port": "http"}]);
     assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
     assert!(lenient::from_slice::<Service>(b"{\"kind\":").is_err());
+}
+
+fn deployment() -> Value {
+    let fields = json!([{"manager": "m", "operation": "Update", "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "labels": {"managedFields": "kept"}, "managedFields": fields,
+            "annotations": {"metadata": "kept \" \u{e9}"}, "uid": "u"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"metadata": "kept"}},
+            "template": {"metadata": {"labels": {"metadata": "kept"}}}}})
+}
+
+#[test]
+fn all_members_but_managed_fields_are_decoded() {
+    let mut expected: Deployment = serde_json::from_value(deployment()).unwrap();
+    assert!(expected.metadata.managed_fields.take().is_some());
+    let decoded: Deployment = lenient::without_managed_fields(deployment().to_string().as_bytes()).unwrap();
+    assert_eq!(decoded, expected);
+}
+
+#[test]
+fn objects_without_required_members_have_no_managed_fields_either() {
+    let mut object = deployment();
+    object["spec"].as_object_mut().unwrap().remove("selector");
+    let decoded: Deployment = lenient::without_managed_fields(object.to_string().as_bytes()).unwrap();
+    assert!(decoded.metadata.managed_fields.is_none());
+    assert_eq!(decoded.metadata.name.as_deref(), Some("web"));
+}
+
+#[test]
+fn text_that_is_no_object_is_an_error() {
+    let text = deployment().to_string();
+    for wrong in ["", "7", "{", r#"{"metadata": 7}"#, &text[..text.len() - 1], &format!("{text}}}")] {
+        assert!(lenient::without_managed_fields::<Deployment>(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}
+
+#[derive(Debug, Default, PartialEq, serde::Deserialize)]
+struct Inner {
+    text: String,
+    number: i32,
+    list: Vec<Inner>,
+}
+
+#[derive(serde::Deserialize)]
+struct Outer {
+    first: Inner,
+    second: Option<Inner>,
+    raw: Box<serde_json::value::RawValue>,
+    any: Value,
+}
+
+/// Every struct gets its own absent members, and stated ones stay, also where names repeat on other levels.
+#[test]
+fn absent_members_are_zero_on_every_level() {
+    let json = br#"{"raw": {"a": null}, "any": {"list": null}, "first": {"number": 7, "list": [{"text": "t"}, {}, null]}}"#;
+    let read: Outer = lenient::from_slice(json).unwrap();
+    let item = |text: &str| Inner { text: text.to_owned(), ..Inner::default() };
+    assert_eq!(
+        read.first,
+        Inner { number: 7, list: vec![item("t"), item(""), item("")], ..Inner::default() }
+    );
+    assert_eq!((read.second, read.raw.get()), (None, r#"{"a": null}"#));
+    assert_eq!(read.any, json!({"list": null}));
+    let escaped: Inner =
+        lenient::from_slice(br#"{"te\u0078t": "a\nb", "number": null, "unknown": [1]}"#).unwrap();
+    assert_eq!(escaped, item("a\nb"));
+}
+
+#[test]
+fn a_list_is_no_struct() {
+    assert!(lenient::from_slice::<Inner>(br#"["t", 1, []]"#).unwrap_err().to_string().contains("sequence"));
 }

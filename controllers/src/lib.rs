@@ -91,7 +91,7 @@ mod volume_protection;
 mod volume_provisioner;
 
 pub use accounts::Accounts;
-pub use config::{Config, Patience, Selection, Signing, UnusedTokenPeriod};
+pub use config::{Config, NodeMonitorConfig, Selection, Signing, UnusedTokenPeriod};
 pub use networks::{BadPodNetworks, Blocks, Networks, PodNetworks};
 pub use runner::run;
 pub use selection::UnknownController;

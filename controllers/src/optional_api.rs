@@ -14,11 +14,11 @@ pub(crate) async fn is_served<K: Kind>(cluster: &Cluster) -> bool {
     let api = cluster.client.dynamic(gvr(&resource_of::<K>()));
     let any = ListParams::default();
     loop {
-        let asked = api.list_first("", &any, NonZeroU32::MIN);
+        let request = api.list_first("", &any, NonZeroU32::MIN);
         let answer = tokio::select! {
             biased;
             () = cluster.stop.cancelled() => return false,
-            answer = asked => answer,
+            answer = request => answer,
         };
         match answer {
             Ok(_) => return true,

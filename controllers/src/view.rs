@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kstore_api::lenient;
+use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Reference, Revision};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -16,22 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Metadata fields that plans read.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Meta {
-    pub name: String,
-    pub namespace: String,
-    pub uid: String,
-    pub resource_version: String,
-    pub generation: i64,
-    pub creation_timestamp: Option<Time>,
-    pub deletion_timestamp: Option<Time>,
-    pub deletion_grace_period_seconds: Option<i64>,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub owner_references: Vec<OwnerReference>,
-    pub finalizers: Vec<String>,
-}
+pub(crate) type Meta =
+    ProjectedMeta<BTreeMap<String, String>, BTreeMap<String, String>, Vec<OwnerReference>, Time>;
 
 /// Fields of a pod that controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -200,22 +187,15 @@ impl Phase {
     }
 }
 
-impl Meta {
-    /// Whether the object has a deletion timestamp.
-    pub(crate) fn deleting(&self) -> bool {
-        self.deletion_timestamp.is_some()
-    }
-}
-
 impl Pod {
     /// Whether the pod counts towards a controller's replicas.
     pub(crate) fn active(&self) -> bool {
-        !self.status.phase.is_terminal() && !self.metadata.deleting()
+        !self.status.phase.is_terminal() && !self.metadata.is_deleting()
     }
 
     /// Whether the pod is being deleted and has not ended.
     pub(crate) fn terminating(&self) -> bool {
-        !self.status.phase.is_terminal() && self.metadata.deleting()
+        !self.status.phase.is_terminal() && self.metadata.is_deleting()
     }
 
     /// The condition of this type.
@@ -336,7 +316,7 @@ pub(crate) struct NoSpec {}
 /// Decodes a pod.
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
     let mut pod: Pod = lenient::from_slice(json)?;
-    pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
+    pod.key = Some(pod.metadata.key());
     for volume in pod.spec.claim_volumes.iter_mut().filter(|volume| volume.is_ephemeral) {
         volume.claim_name = format!("{}-{}", pod.metadata.name, volume.name);
     }
@@ -348,15 +328,9 @@ pub(crate) fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, s
     lenient::from_slice(json)
 }
 
-impl Meta {
-    fn revision(&self) -> Revision {
-        Revision(self.resource_version.parse().unwrap_or(0))
-    }
-}
-
 impl Object for Pod {
     fn key(&self) -> Key {
-        self.key.clone().unwrap_or_else(|| Key::new(&self.metadata.namespace, &self.metadata.name))
+        self.key.clone().unwrap_or_else(|| self.metadata.key())
     }
     fn uid(&self) -> &str {
         &self.metadata.uid
@@ -368,7 +342,7 @@ impl Object for Pod {
 
 impl<S: Send + Sync + 'static> Object for Slim<S> {
     fn key(&self) -> Key {
-        Key::new(&self.metadata.namespace, &self.metadata.name)
+        self.metadata.key()
     }
     fn uid(&self) -> &str {
         &self.metadata.uid

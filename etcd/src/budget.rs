@@ -48,28 +48,28 @@ impl StreamBudget {
     /// Waits for budget for a part of a response. A part counts as the connection's whole share at most, and a small one waits
     /// for its own connection only. Cancel safe.
     pub(crate) async fn acquire(&self, bytes: usize) -> BudgetPermits {
-        let permits = u32::try_from(bytes.min(UNTAKEN_BYTES_PER_CONNECTION)).unwrap_or(u32::MAX);
-        let mut held = Vec::with_capacity(2);
+        let count = u32::try_from(bytes.min(UNTAKEN_BYTES_PER_CONNECTION)).unwrap_or(u32::MAX);
+        let mut permits = Vec::with_capacity(2);
         // The semaphores are never closed.
-        held.extend(self.own.clone().acquire_many_owned(permits).await.ok());
-        held.extend(match bytes <= SMALL_PART_BYTES {
+        permits.extend(self.own.clone().acquire_many_owned(count).await.ok());
+        permits.extend(match bytes <= SMALL_PART_BYTES {
             true => take_permits(&self.all, bytes.min(self.all.available_permits())),
-            false => self.all.clone().acquire_many_owned(permits).await.ok(),
+            false => self.all.clone().acquire_many_owned(count).await.ok(),
         });
-        held
+        permits
     }
 
     /// Fits a reservation to the size of the part that was made: gives back the rest, or takes what is left.
-    pub(crate) fn fit(&self, mut held: BudgetPermits, bytes: usize) -> BudgetPermits {
-        for (held, semaphore) in held.iter_mut().zip([&self.own, &self.all]) {
-            if let Some(excess) = held.num_permits().checked_sub(bytes) {
-                drop(held.split(excess));
+    pub(crate) fn fit(&self, mut permits: BudgetPermits, bytes: usize) -> BudgetPermits {
+        for (permits, semaphore) in permits.iter_mut().zip([&self.own, &self.all]) {
+            if let Some(excess) = permits.num_permits().checked_sub(bytes) {
+                drop(permits.split(excess));
             } else {
-                let more = (bytes - held.num_permits()).min(semaphore.available_permits());
-                take_permits(semaphore, more).into_iter().for_each(|more| held.merge(more));
+                let more = (bytes - permits.num_permits()).min(semaphore.available_permits());
+                take_permits(semaphore, more).into_iter().for_each(|more| permits.merge(more));
             }
         }
-        held
+        permits
     }
 }
 
@@ -83,7 +83,7 @@ impl BodyPermits {
         if self.0.is_empty() {
             self.0 = more;
         } else {
-            self.0.iter_mut().zip(more).for_each(|(held, more)| held.merge(more));
+            self.0.iter_mut().zip(more).for_each(|(permits, more)| permits.merge(more));
         }
     }
 
@@ -109,10 +109,10 @@ impl ConnectionBudget {
     }
 
     /// Acquires budget for further bytes of an incomplete request. Returns whether there was enough.
-    pub(crate) fn acquire_body(&self, held: &mut BodyPermits, bytes: usize) -> bool {
+    pub(crate) fn acquire_body(&self, permits: &mut BodyPermits, bytes: usize) -> bool {
         match take_both([(&self.bodies, bytes), (&self.all.bodies, bytes)]) {
             Some(more) => {
-                held.merge(more);
+                permits.merge(more);
                 true
             }
             None => false,
@@ -214,16 +214,16 @@ mod tests {
     fn connection_and_server_budgets_are_bounded() {
         let all = Budget::default();
         let shares: Vec<ConnectionBudget> = (0..5).map(|_| ConnectionBudget::of(all.clone())).collect();
-        let held: Vec<_> = shares.iter().map(|share| share.acquire(usize::MAX)).collect();
-        let places = UNTAKEN_BYTES / UNTAKEN_BYTES_PER_CONNECTION;
+        let permits: Vec<_> = shares.iter().map(|share| share.acquire(usize::MAX)).collect();
+        let connections = UNTAKEN_BYTES / UNTAKEN_BYTES_PER_CONNECTION;
         // A response of any size takes at most the server's whole budget.
-        assert_eq!(held.iter().flatten().count(), 1);
+        assert_eq!(permits.iter().flatten().count(), 1);
         assert!(shares[0].is_exhausted() && shares[0].acquire(1).is_none() && shares[1].acquire(1).is_none());
-        drop(held);
+        drop(permits);
         let share = UNTAKEN_BYTES_PER_CONNECTION;
-        let held: Vec<_> = shares.iter().map(|each| each.acquire(share)).collect();
-        assert_eq!(held.iter().flatten().count(), places.min(5));
-        assert!(shares[0].acquire_remaining(10).iter().all(|held| held.num_permits() == 0));
+        let permits: Vec<_> = shares.iter().map(|each| each.acquire(share)).collect();
+        assert_eq!(permits.iter().flatten().count(), connections.min(5));
+        assert!(shares[0].acquire_remaining(10).iter().all(|permits| permits.num_permits() == 0));
     }
 
     #[tokio::test]
@@ -232,12 +232,12 @@ mod tests {
         let share = ConnectionBudget::of(all.clone());
         let streamed = share.streamed();
         let reserved = streamed.acquire(1000).await;
-        let held = [streamed.fit(streamed.acquire(1000).await, 10), streamed.fit(reserved, 5000)];
+        let permits = [streamed.fit(streamed.acquire(1000).await, 10), streamed.fit(reserved, 5000)];
         let used = UNTAKEN_BYTES_PER_CONNECTION - share.untaken.available_permits();
         assert_eq!((used, UNTAKEN_BYTES - all.untaken.available_permits()), (5010, 5010));
         let whole = share.acquire(UNTAKEN_BYTES_PER_CONNECTION - 5010).unwrap();
         assert!(streamed.acquire(1).now_or_never().is_none(), "it waits");
-        drop((held, whole));
+        drop((permits, whole));
         assert!(!share.is_used());
     }
 
@@ -245,14 +245,14 @@ mod tests {
     fn incomplete_requests_of_all_connections_are_bounded() {
         let all = Budget::default();
         let shares: Vec<ConnectionBudget> = (0..9).map(|_| ConnectionBudget::of(all.clone())).collect();
-        let mut held: Vec<BodyPermits> = Vec::new();
+        let mut permits: Vec<BodyPermits> = Vec::new();
         for share in &shares {
             let mut body = BodyPermits::default();
             let whole = share.acquire_body(&mut body, BODY_BYTES / 2)
                 && share.acquire_body(&mut body, BODY_BYTES / 2);
             assert!(!share.acquire_body(&mut body, BODY_BYTES));
-            held.extend(whole.then_some(body));
+            permits.extend(whole.then_some(body));
         }
-        assert_eq!((held.len(), held[0].bytes()), (BODY_BYTES_OF_ALL / BODY_BYTES, BODY_BYTES));
+        assert_eq!((permits.len(), permits[0].bytes()), (BODY_BYTES_OF_ALL / BODY_BYTES, BODY_BYTES));
     }
 }

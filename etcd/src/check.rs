@@ -38,10 +38,10 @@ pub(crate) fn items(txn: &[u8]) -> Result<(), EtcdError> {
     const SUCCESS: u64 = 2;
     const FAILURE: u64 = 3;
     const NESTED: u64 = 4;
-    let (mut count, mut levels) = (0, vec![txn]);
-    while let Some(level) = levels.pop() {
+    let (mut count, mut transactions) = (0, vec![txn]);
+    while let Some(transaction) = transactions.pop() {
         let mut lists = [0; 3];
-        for (field, item) in MessageFields::of(level) {
+        for (field, item) in MessageFields::of(transaction) {
             let list = match field {
                 COMPARE => 0,
                 SUCCESS => 1,
@@ -54,7 +54,7 @@ pub(crate) fn items(txn: &[u8]) -> Result<(), EtcdError> {
                 return Err(TOO_MANY_OPS);
             }
             if field != COMPARE {
-                levels.extend(
+                transactions.extend(
                     MessageFields::of(item).filter(|(field, _)| *field == NESTED).map(|(_, txn)| txn),
                 );
             }
@@ -64,11 +64,11 @@ pub(crate) fn items(txn: &[u8]) -> Result<(), EtcdError> {
 }
 
 pub(crate) fn txn(request: &TxnRequest) -> Result<(), EtcdError> {
-    level(request, TXN_OPS)
+    transaction(request, TXN_OPS)
 }
 
 /// Checks one level of a transaction. `most` bounds its operations, including those of deeper levels.
-fn level(request: &TxnRequest, most: usize) -> Result<(), EtcdError> {
+fn transaction(request: &TxnRequest, most: usize) -> Result<(), EtcdError> {
     let TxnRequest { compare, success, failure } = request;
     let longest = compare.len().max(success.len()).max(failure.len());
     let left = most.checked_sub(longest).ok_or(TOO_MANY_OPS)?;
@@ -84,7 +84,7 @@ fn operation(op: &RequestOp, left: usize) -> Result<(), EtcdError> {
         Some(Request::RequestDeleteRange(DeleteRangeRequest { key, .. })) if key.is_empty() => Err(EMPTY_KEY),
         Some(Request::RequestRange(_) | Request::RequestDeleteRange(_)) => Ok(()),
         Some(Request::RequestPut(request)) => put(request),
-        Some(Request::RequestTxn(request)) => level(request, left),
+        Some(Request::RequestTxn(request)) => transaction(request, left),
         None => Err(KEY_NOT_FOUND),
     }
 }

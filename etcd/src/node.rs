@@ -45,15 +45,25 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchStream(Arc<()>);
 
+/// The one member of the cluster, as clients see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Member<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The URL at which clients reach it.
+    pub(crate) url: &'a str,
+}
+
 impl Node {
-    pub(crate) fn new(store: Store, (name, url): (&str, &str), stop: CancellationToken) -> Self {
+    pub(crate) fn new(store: Store, member: Member<'_>, stop: CancellationToken) -> Self {
         let cluster = store.identity();
         // Any fixed function suffices, as long as the two ids differ.
-        let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
+        let member_id = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
         let streams = Arc::default();
         let [snapshots, hashes, watches] = [limits::SNAPSHOTS, limits::HASHES, limits::WATCHES]
             .map(|permits| Arc::new(Semaphore::new(permits)));
-        let (name, url, member) = (name.into(), url.into(), member.max(1));
+        let (name, url) = (member.name.into(), member.url.into());
+        let member = member_id.max(1);
         Self { store, cluster, member, name, url, snapshots, hashes, watches, streams, stop }
     }
 

@@ -57,14 +57,29 @@ pub(crate) fn range_stream(
 }
 
 /// Refuses requests that a stream in key order cannot serve.
+///
+/// The pattern names all fields, so that a new one is judged here.
 fn refuse(request: &RangeRequest) -> Result<(), Status> {
-    let sorted = request.sort_order != range_request::SortOrder::None as i32
-        || request.sort_target != range_request::SortTarget::Key as i32;
+    let RangeRequest {
+        key: _,
+        range_end: _,
+        limit: _,
+        revision: _,
+        sort_order,
+        sort_target,
+        serializable: _,
+        keys_only: _,
+        count_only: _,
+        min_mod_revision,
+        max_mod_revision,
+        min_create_revision,
+        max_create_revision,
+    } = request;
+    let sorted = *sort_order != range_request::SortOrder::None as i32
+        || *sort_target != range_request::SortTarget::Key as i32;
     if sorted {
         return Err(unimplemented("RangeStream does not support custom sort orders"));
     }
-    let RangeRequest { min_mod_revision, max_mod_revision, min_create_revision, max_create_revision, .. } =
-        request;
     if [min_mod_revision, max_mod_revision, min_create_revision, max_create_revision]
         .iter()
         .any(|bound| **bound != 0)

@@ -6,7 +6,7 @@ use crate::connection;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
 use crate::metrics::ExtraMetrics;
-use crate::node::Node;
+use crate::node::{Member, Node};
 use crate::pages::{self, PageState};
 use crate::service::Service;
 use axum::Router;
@@ -69,7 +69,8 @@ fn serve_listener(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let service = service(store, (&options.name, &options.advertised), options.extra_metrics, &stop);
+    let member = Member { name: &options.name, url: &options.advertised };
+    let service = service(store, member, options.extra_metrics, &stop);
     Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
 }
 
@@ -84,7 +85,8 @@ pub struct EmbeddedServer {
 impl EmbeddedServer {
     /// Creates the API until `stop` is cancelled. `advertised` is the URL that clients see.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        Self { service: service(store, (MEMBER_NAME, advertised), ExtraMetrics::default(), &stop), stop }
+        let member = Member { name: MEMBER_NAME, url: advertised };
+        Self { service: service(store, member, ExtraMetrics::default(), &stop), stop }
     }
 
     /// Serves one connection until it closes.
@@ -96,10 +98,15 @@ impl EmbeddedServer {
     }
 }
 
-fn service(store: Store, told: (&str, &str), more: ExtraMetrics, stop: &CancellationToken) -> Service {
-    let node = Node::new(store, told, stop.clone());
+fn service(
+    store: Store,
+    member: Member<'_>,
+    extra_metrics: ExtraMetrics,
+    stop: &CancellationToken,
+) -> Service {
+    let node = Node::new(store, member, stop.clone());
     let calls = Calls::default();
-    let router = router(&node, &calls, more);
+    let router = router(&node, &calls, extra_metrics);
     Service { node, router, calls, budget: Budget::default(), activity: Arc::default() }
 }
 

@@ -27,9 +27,9 @@ struct SnapshotReader {
 
 /// Takes the snapshot and starts to send it.
 pub(crate) async fn snapshot(node: &Node) -> Result<Response<SnapshotStream>, Status> {
-    let place = node.snapshots.clone().try_acquire_owned().map_err(|_| error::TOO_MANY_REQUESTS)?;
+    let permit = node.snapshots.clone().try_acquire_owned().map_err(|_| error::TOO_MANY_REQUESTS)?;
     let store = node.store.clone();
-    let rest = blocking(move || take(&store, place)).await?;
+    let rest = blocking(move || take(&store, permit)).await?;
     let pieces = stream::unfold(Some(rest), |rest| async {
         let rest = rest?;
         match blocking(move || rest.next()).await {
@@ -46,7 +46,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| error::STOPPED)?
 }
 
-fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<SnapshotReader, Status> {
+fn take(store: &Store, permit: OwnedSemaphorePermit) -> Result<SnapshotReader, Status> {
     let file = match store.snapshot_dir().map_err(refused)? {
         Some(dir) => tempfile::tempfile_in(dir),
         None => tempfile::tempfile(),
@@ -54,7 +54,7 @@ fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<SnapshotReader, St
     let mut file = file.map_err(failed)?;
     let info = store.snapshot(&mut file).map_err(refused)?;
     file.rewind().map_err(failed)?;
-    Ok(SnapshotReader { file, remaining: info.bytes, digest: Sha256::new(), _permit: place })
+    Ok(SnapshotReader { file, remaining: info.bytes, digest: Sha256::new(), _permit: permit })
 }
 
 fn refused(error: SnapshotError) -> Status {

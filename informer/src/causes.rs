@@ -117,16 +117,16 @@ impl CauseSet {
 
 impl ManyCauses {
     fn insert(&mut self, revision: Revision) {
-        let Err(place) = self.exact[..self.len].binary_search(&revision) else { return };
+        let Err(index) = self.exact[..self.len].binary_search(&revision) else { return };
         if self.len < MAX_CAUSES {
-            self.exact.copy_within(place..self.len, place + 1);
-            self.exact[place] = revision;
+            self.exact.copy_within(index..self.len, index + 1);
+            self.exact[index] = revision;
             self.len += 1;
-        } else if let Some(place) = place.checked_sub(1) {
+        } else if let Some(index) = index.checked_sub(1) {
             let oldest = self.exact[0];
             self.drop_range(oldest, oldest);
-            self.exact.copy_within(1..=place, 0);
-            self.exact[place] = revision;
+            self.exact.copy_within(1..=index, 0);
+            self.exact[index] = revision;
         } else {
             self.drop_range(revision, revision);
         }

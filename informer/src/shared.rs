@@ -41,7 +41,7 @@ pub(crate) struct Shared<T> {
     demand: Demand,
     status: Mutex<Status>,
     /// Notifies subscribers of changes and of the end.
-    pub(crate) bell: Notify,
+    pub(crate) changed: Notify,
     /// Notifies the driver that a subscriber with [`crate::Overflow::SlowSource`] has read or is gone.
     room: Notify,
 }
@@ -66,7 +66,7 @@ impl<T: Object> Shared<T> {
             waiters: Mutex::default(),
             demand,
             status: Mutex::new(Status::Starting),
-            bell: Notify::new(),
+            changed: Notify::new(),
             room: Notify::new(),
         }
     }
@@ -82,7 +82,7 @@ impl<T: Object> Shared<T> {
             batch
         };
         if complete || !batch.changes.is_empty() {
-            self.bell.notify_waiters();
+            self.changed.notify_waiters();
         }
         let released = self.waiters.lock().reached(batch.revision, complete);
         released.release();
@@ -91,11 +91,11 @@ impl<T: Object> Shared<T> {
     /// Waits until no subscriber's full queue stops the source.
     pub(crate) async fn room(&self) {
         loop {
-            let rung = self.room.notified();
+            let notified = self.room.notified();
             if !self.hub.lock().is_full() {
                 return;
             }
-            rung.await;
+            notified.await;
         }
     }
 
@@ -164,10 +164,10 @@ impl<T: Object> Shared<T> {
 
     pub(crate) fn stop(&self) {
         *self.status.lock() = Status::Stopped;
-        let held = self.waiters.lock().stop();
-        drop(held);
+        let guard = self.waiters.lock().stop();
+        drop(guard);
         self.hub.lock().closed = true;
-        self.bell.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn is_synced(&self) -> bool {
@@ -219,13 +219,13 @@ impl<T: Object> Shared<T> {
         receiver.await.map_err(|_| Stopped)
     }
 
-    pub(crate) fn hold_until(&self, revision: Revision, held: impl Any + Send) {
+    pub(crate) fn hold_until(&self, revision: Revision, guard: impl Any + Send) {
         let mut waiters = self.waiters.lock();
         if waiters.is_stopped() || self.has(revision) && waiters.is_synced() {
             drop(waiters);
-            drop(held);
+            drop(guard);
         } else {
-            waiters.hold(revision, Box::new(held));
+            waiters.hold(revision, Box::new(guard));
             drop(waiters);
             (self.demand)(revision);
         }

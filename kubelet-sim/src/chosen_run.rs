@@ -45,8 +45,8 @@ impl Chosen {
 pub fn choose(pod: &Pod, object: &PodObject, name: &str, previous: bool) -> Result<Chosen, String> {
     let of = format!("container \"{name}\" in pod \"{}\"", object.metadata.name);
     let statuses = status::containers(pod, object);
-    let place = object.containers().position(|spec| spec.name == name);
-    let Some(container) = place else { return Err(format!("{of} is not available")) };
+    let position = object.containers().position(|spec| spec.name == name);
+    let Some(container) = position else { return Err(format!("{of} is not available")) };
     let status = statuses.get(container).ok_or_else(|| format!("{of} is not available"))?;
     let id = match id_of(status, previous) {
         Ok(id) => id,

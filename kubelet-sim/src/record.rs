@@ -5,6 +5,7 @@ use crate::node::admission::NodeProperties;
 use crate::pod_object::PodObject;
 use k8s_openapi::api::core::v1::{NodeStatus, Taint};
 use kstore_api::lenient;
+use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,8 +21,7 @@ pub(crate) struct PodRecord {
 impl PodRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let pod: PodObject = lenient::from_slice(json)?;
-        let revision = Revision(pod.metadata.resource_version.parse().unwrap_or(0));
-        Ok(Self { key: Key::new(&pod.metadata.namespace, &pod.metadata.name), revision, pod })
+        Ok(Self { key: pod.metadata.key(), revision: pod.metadata.revision(), pod })
     }
 }
 
@@ -48,18 +48,9 @@ pub(crate) struct NodeRecord {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeObject {
-    metadata: NodeMeta,
+    metadata: ProjectedMeta<BTreeMap<String, String>>,
     spec: NodeSpec,
     status: NodeStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct NodeMeta {
-    name: String,
-    uid: String,
-    resource_version: String,
-    labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -73,8 +64,7 @@ struct NodeSpec {
 impl NodeRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let object: NodeObject = lenient::from_slice(json)?;
-        let revision = Revision(object.metadata.resource_version.parse().unwrap_or(0));
-        Ok(Self { key: Key::new("", &object.metadata.name), revision, object })
+        Ok(Self { key: object.metadata.key(), revision: object.metadata.revision(), object })
     }
 
     pub(crate) fn status(&self) -> &NodeStatus {

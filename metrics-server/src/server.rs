@@ -125,8 +125,8 @@ impl MetricsServer {
     /// The summaries of nodes. Nodes that do not answer in time are missing.
     async fn summaries(&self, nodes: BTreeSet<String>) -> Summaries {
         let end = Instant::now() + KUBELETS_TIMEOUT;
-        let asked = nodes.into_iter().map(|node| self.summary_by(node, end));
-        let answered = futures::stream::iter(asked).buffer_unordered(KUBELETS_AT_ONCE);
+        let requests = nodes.into_iter().map(|node| self.summary_by(node, end));
+        let answered = futures::stream::iter(requests).buffer_unordered(KUBELETS_AT_ONCE);
         answered.filter_map(std::future::ready).collect().await
     }
 

@@ -43,7 +43,7 @@ impl Clock {
         }
     }
 
-    /// Current wall time truncated to whole seconds, the precision of `metav1.Time`.
+    /// Current wall time truncated to whole seconds.
     pub fn now_seconds(&self) -> Timestamp {
         Timestamp::from_second(self.now().as_second()).unwrap_or(Timestamp::MAX)
     }

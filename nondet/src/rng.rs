@@ -98,8 +98,7 @@ impl Rng {
         Self::new(hash, self.seed)
     }
 
-    /// A random text of `len` characters from Kubernetes' alphabet for generated names (no vowels, no similar
-    /// characters).
+    /// A random text of `len` characters for the ends of names: consonants and digits, none that look alike.
     pub fn name_suffix(&self, len: usize) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..len).map(|_| ALPHABET[self.below(ALPHABET.len() as u64) as usize] as char).collect()

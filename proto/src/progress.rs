@@ -19,7 +19,7 @@ impl Default for ProgressDemand {
 
 impl ProgressDemand {
     /// Demands `revision`. Demands of older revisions have no effect.
-    pub fn raise(&self, revision: i64) {
+    pub fn demand(&self, revision: i64) {
         self.0.send_if_modified(|demanded| {
             let is_newer = revision > *demanded;
             *demanded = revision.max(*demanded);
@@ -50,10 +50,10 @@ mod tests {
         let waiter = demand.clone();
         let mut above = std::pin::pin!(waiter.above(4));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        demand.raise(4);
+        demand.demand(4);
         assert!(above.as_mut().poll(&mut context).is_pending());
-        demand.raise(7);
-        demand.raise(5);
+        demand.demand(7);
+        demand.demand(5);
         assert_eq!(demand.newest(), 7);
         assert!(above.as_mut().poll(&mut context) == std::task::Poll::Ready(7));
     }

@@ -10,7 +10,6 @@ pub mod entry;
 pub mod error;
 pub mod fence;
 pub mod kinds;
-pub mod listed_certificate;
 pub mod lookup;
 pub mod outbound;
 pub mod persistent_map;

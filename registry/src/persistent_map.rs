@@ -113,8 +113,8 @@ impl<T: Keyed> PersistentMap<T> {
         };
         let entries = Arc::make_mut(&mut leaf.entries);
         match entries.binary_search_by(|other| other.key().cmp(entry.key())) {
-            Ok(place) => return Some(std::mem::replace(&mut entries[place], entry)),
-            Err(place) => entries.insert(place, entry),
+            Ok(index) => return Some(std::mem::replace(&mut entries[index], entry)),
+            Err(index) => entries.insert(index, entry),
         }
         self.len += 1;
         if entries.len() > LEAF {
@@ -133,8 +133,8 @@ impl<T: Keyed> PersistentMap<T> {
         let at = self.leaf_of(key);
         let leaves = Arc::make_mut(&mut self.leaves);
         let entries = Arc::make_mut(&mut leaves[at].entries);
-        let place = entries.binary_search_by(|entry| entry.key().cmp(key)).ok()?;
-        let removed = entries.remove(place);
+        let index = entries.binary_search_by(|entry| entry.key().cmp(key)).ok()?;
+        let removed = entries.remove(index);
         self.len -= 1;
         match entries.len() {
             0 => drop(leaves.remove(at)),
@@ -176,9 +176,9 @@ impl<T: Keyed> PersistentMap<T> {
     }
 }
 
-/// Splits the leaf `at` before its entry `place`.
-fn split<T: Keyed>(leaves: &mut Vec<Leaf<T>>, at: usize, place: usize) {
-    let upper = Arc::make_mut(&mut leaves[at].entries).split_off(place);
+/// Splits the leaf `at` before its entry `index`.
+fn split<T: Keyed>(leaves: &mut Vec<Leaf<T>>, at: usize, index: usize) {
+    let upper = Arc::make_mut(&mut leaves[at].entries).split_off(index);
     leaves.insert(at + 1, Leaf::of(upper));
 }
 

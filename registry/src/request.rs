@@ -86,8 +86,8 @@ pub fn own_request(target: Target, action: Action) -> Request {
     }
 }
 
-fn within(asked: Option<Duration>, allowed: Duration) -> Duration {
-    asked.map_or(allowed, |asked| asked.min(allowed))
+fn within(requested: Option<Duration>, allowed: Duration) -> Duration {
+    requested.map_or(allowed, |requested| requested.min(allowed))
 }
 
 /// Several operations of one caller that are committed at one revision, or not at all.

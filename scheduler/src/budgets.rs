@@ -94,11 +94,14 @@ pub fn decode(json: &[u8]) -> Result<Record<Budget>, serde_json::Error> {
         disrupted_pods: Option<BTreeMap<String, serde::de::IgnoredAny>>,
     }
     let doc = lenient::from_slice::<Doc>(json)?;
-    Ok(doc.metadata.record(Budget {
-        selector: doc.spec.selector.unwrap_or_default(),
-        allowed: doc.status.disruptions_allowed,
-        disrupted: doc.status.disrupted_pods.unwrap_or_default().into_keys().collect(),
-    }))
+    Ok(Record::of(
+        doc.metadata,
+        Budget {
+            selector: doc.spec.selector.unwrap_or_default(),
+            allowed: doc.status.disruptions_allowed,
+            disrupted: doc.status.disrupted_pods.unwrap_or_default().into_keys().collect(),
+        },
+    ))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ impl Cache {
     /// If the cache already counts the pod: to decide twice is a defect of the caller.
     pub fn assume(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) {
         assert!(!self.pods.contains_key(&pod.uid), "a pod is assumed once");
-        self.place(pod, node, true);
+        self.add_to_node(pod, node, true);
     }
 
     /// Removes an assumed pod whose bind failed and returns it. Returns `None` and changes nothing if the
@@ -195,7 +195,7 @@ impl Cache {
             return None;
         }
         let before = self.remove_pod(&pod.uid);
-        self.place(pod, node, false);
+        self.add_to_node(pod, node, false);
         before
     }
 
@@ -251,7 +251,7 @@ impl Cache {
         recent.filter_map(|(_, name)| self.nodes.get(name)).filter(|state| state.exists())
     }
 
-    fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
+    fn add_to_node(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
         self.inventory.storage.add_user(&pod);
         let state = self.node_state(node);
         let at = state.pods.len();

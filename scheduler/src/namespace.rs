@@ -2,6 +2,7 @@
 
 use crate::pod_constraints::Labels;
 use kstore_api::lenient;
+use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
@@ -40,20 +41,9 @@ impl Object for NamespaceInfo {
 pub fn decode(json: &[u8]) -> Result<NamespaceInfo, serde_json::Error> {
     #[derive(Deserialize)]
     struct Doc {
-        metadata: Meta,
+        metadata: ProjectedMeta<Labels>,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Meta {
-        name: String,
-        #[serde(default)]
-        uid: String,
-        #[serde(default)]
-        resource_version: String,
-        #[serde(default)]
-        labels: Option<Labels>,
-    }
-    let Meta { name, uid, resource_version, labels } = lenient::from_slice::<Doc>(json)?.metadata;
-    let revision = Revision(resource_version.parse().unwrap_or(0));
-    Ok(NamespaceInfo { key: Key::new("", &name), uid, revision, labels: labels.unwrap_or_default() })
+    let Doc { metadata } = lenient::from_slice(json)?;
+    let (key, revision) = (metadata.key(), metadata.revision());
+    Ok(NamespaceInfo { key, uid: metadata.uid, revision, labels: metadata.labels })
 }

@@ -4,6 +4,7 @@ use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Taint;
 use kstore_api::lenient;
+use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -114,23 +115,11 @@ pub fn decode(json: &[u8]) -> Result<NodeInfo, serde_json::Error> {
 
 #[derive(Deserialize)]
 struct NodeDoc {
-    metadata: MetaDoc,
+    metadata: ProjectedMeta<BTreeMap<String, String>>,
     #[serde(default)]
     spec: SpecDoc,
     #[serde(default)]
     status: StatusDoc,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MetaDoc {
-    name: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,9 +147,9 @@ struct ImageDoc {
 impl NodeDoc {
     fn into_info(self) -> NodeInfo {
         let mut info = NodeInfo {
+            revision: self.metadata.revision(),
             uid: self.metadata.uid,
-            revision: Revision(self.metadata.resource_version.parse().unwrap_or(0)),
-            labels: self.metadata.labels.unwrap_or_default(),
+            labels: self.metadata.labels,
             taints: self.spec.taints.unwrap_or_default(),
             unschedulable: self.spec.unschedulable.unwrap_or_default(),
             ..NodeInfo::named(&self.metadata.name)

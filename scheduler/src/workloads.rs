@@ -135,7 +135,7 @@ fn decode<S: serde::de::DeserializeOwned + Default>(
     selector: impl Fn(S) -> LabelSelector,
 ) -> Result<Record<Option<LabelSelector>>, serde_json::Error> {
     let doc = lenient::from_slice::<Doc<S>>(json)?;
-    Ok(doc.metadata.record(doc.spec.selector.map(selector)))
+    Ok(Record::of(doc.metadata, doc.spec.selector.map(selector)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
 use kstore_apiserver::{ApiServer, ServerConfig};
-use kstore_client::{Client, Gvr, WatchParams};
+use kstore_client::{Client, Gvr, ProjectedMeta, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
@@ -23,25 +23,18 @@ const ROUNDS: usize = 5;
 /// The fields that an informer needs, so that decoding does not dominate the transport.
 #[derive(Deserialize)]
 struct SlimObject {
-    metadata: SlimMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimMeta {
-    name: String,
-    resource_version: String,
+    metadata: ProjectedMeta,
 }
 
 impl Object for SlimObject {
     fn key(&self) -> Key {
-        Key::new("default", &self.metadata.name)
+        self.metadata.key()
     }
     fn uid(&self) -> &str {
-        &self.metadata.name
+        &self.metadata.uid
     }
     fn revision(&self) -> Revision {
-        Revision(self.metadata.resource_version.parse().unwrap_or_default())
+        self.metadata.revision()
     }
 }
 

@@ -12,7 +12,8 @@ use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::telemetry::millis;
 use crate::{
-    audit, clients, election, encryption, external, load_report, pki, retention, salvage, token_signer,
+    audit, clients, election, encryption, external, load_report, no_space, pki, retention, salvage,
+    token_signer,
 };
 use anyhow::{Context, anyhow};
 use kstore_access::authz::Modes;
@@ -114,7 +115,7 @@ pub(crate) async fn everything(
         Storage::Memory | Storage::Disk { .. } => {
             let store_config = store_config(&flags.storage, flags.quota, parts.data_path.as_deref());
             let store = open_store(store_config, flags.storage.salvages(), &nondet).await?;
-            let embedded = Arc::new(Embedded::new(store.clone()));
+            let embedded = Arc::new(Embedded::explaining(store.clone(), no_space::explain));
             let api = start_apiserver(embedded, config, follow).await?;
             if let Some(listener) = parts.etcd_listener {
                 open_etcd(listeners, &store, listener, &metrics);
@@ -174,12 +175,16 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
             salvage::replace(&config, &error, nondet).await?;
             Store::open(config.clone(), nondet.clone()).await?
         }
+        Err(OpenError::OtherEngine { dir, found }) => {
+            let start = format!("start with --engine {found}");
+            return Err(OpenError::OtherEngine { dir, found }).context(start);
+        }
         opened => opened?,
     };
     let (revision, keys) = (store.revision(), store.metrics().keys);
     info!(%revision, keys, dir, ms = millis(began), "store opened");
     if let Some(reason) = store.no_space_reason() {
-        warn!(%reason, "the store refuses writes");
+        warn!(reason = no_space::explain(&reason), "the store refuses writes");
     }
     Ok(store)
 }

@@ -24,6 +24,7 @@ mod listen;
 mod load_report;
 mod memory_file;
 mod metrics_server;
+mod no_space;
 mod open_files;
 mod pages;
 mod phase;
@@ -52,6 +53,17 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 pub use telemetry::LogFormat;
 pub use version::VERSION;
+
+/// Executes `exec-guarded` and `end-marked`, the commands by which `run` starts this program again, and returns the exit code. `run` waits
+/// for them, and writes them in one form: they are recognized before the command line is parsed, which takes longer than what they do.
+pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.into_iter().skip(1);
+    match arguments.next()?.to_str()? {
+        "exec-guarded" => run::guard::exec_with(arguments.collect()),
+        "end-marked" => run::watcher::end_with(arguments.collect()),
+        _ => None,
+    }
+}
 
 /// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {

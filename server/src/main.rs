@@ -1,6 +1,5 @@
 //! The binary `kstore-server`: parses the command line and calls the library.
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Allocator that returns memory to the system after a busy time: see "Memory" in ARCHITECTURE.md.
@@ -10,6 +9,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     if let Some(code) = kstore_server::dropin::run(std::env::args_os()) {
+        return code;
+    }
+    if let Some(code) = kstore_server::helper(std::env::args_os()) {
         return code;
     }
     match kstore_server::Cli::try_parse() {

@@ -3,7 +3,6 @@
 
 use crate::args::{Cli, Shell};
 use anyhow::Context;
-use clap::CommandFactory;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;

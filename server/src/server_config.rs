@@ -3,10 +3,10 @@
 
 use crate::args::ApiHere;
 use crate::{access, audit};
+use anyhow::Error;
 use kstore_apiserver::ServerConfig;
-use kstore_apiserver::config::{AccessConfig, AdmissionConfig, RegistryConfig, StorageConfig};
+use kstore_apiserver::config::{AccessConfig, AdmissionConfig, RegistryConfig};
 use kstore_nondet::Nondet;
-use kstore_storage::limits::{EVENT_TTL, TRACE_BYTES};
 
 /// The configuration by the flags that both programs have. What remains are certificates, addresses, keys of tokens and
 /// the other parts of the process.
@@ -22,7 +22,7 @@ pub(crate) fn by_flags(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerC
     {
         tracing::warn!("{warning}");
     }
-    Ok(ServerConfig {
+    let mut config = ServerConfig {
         nondet: nondet.clone(),
         access: AccessConfig {
             authorization: access::modes(flags.authorization.as_ref(), nondet)?,
@@ -34,17 +34,14 @@ pub(crate) fn by_flags(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerC
             switches: flags.admission.switches.clone(),
             configured: access::configured_plugins(&flags.admission, &nondet.rng)?,
         },
-        registry: RegistryConfig {
-            service_ranges: api.service_ranges,
-            event_ttl: flags.event_ttl.unwrap_or(EVENT_TTL),
-        },
-        storage: StorageConfig {
-            explain_bytes: flags.explain_bytes.unwrap_or(TRACE_BYTES),
-            ..StorageConfig::default()
-        },
+        registry: RegistryConfig { service_ranges: api.service_ranges, ..RegistryConfig::default() },
         requests: flags.request_limits,
         opt_in: flags.apis.opt_in.clone(),
         audit,
         ..ServerConfig::default()
-    })
+    };
+    for value in &flags.server {
+        value.apply(&mut config).map_err(Error::msg)?;
+    }
+    Ok(config)
 }

@@ -60,12 +60,12 @@ mod tests {
         let kept = Arc::new(());
         let chunks = ["ab", "", "c"].map(|chunk| Ok::<_, axum::Error>(Bytes::from_static(chunk.as_bytes())));
         let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
-        let (told, held) = (seen.clone(), kept.clone());
+        let (observed, value) = (seen.clone(), kept.clone());
         let body = Body::from_stream(futures::stream::iter(chunks));
         let observe = move |_: &mut Arc<()>, frame: &Frame<Bytes>| {
-            told.lock().extend(frame.data_ref().cloned());
+            observed.lock().extend(frame.data_ref().cloned());
         };
-        let mut body = Body::new(ObservedBody::new(body, held, observe)).into_data_stream();
+        let mut body = Body::new(ObservedBody::new(body, value, observe)).into_data_stream();
         assert_eq!(Arc::strong_count(&kept), 2);
         let mut passed = Vec::new();
         while let Some(chunk) = body.next().await {

@@ -175,7 +175,7 @@ impl Cluster {
     pub async fn apply(&self, manifest: &str) -> Result<Vec<Value>, ApplyError> {
         let mut objects = manifest::objects(manifest)?;
         objects.iter().try_for_each(ManifestObject::check)?;
-        manifest::definitions_first(&mut objects);
+        manifest::sort_for_apply(&mut objects);
         let (applier, mut stored) = (Applier::new(&self.client), Vec::new());
         for object in objects {
             stored.push(applier.apply(object).await?.object);

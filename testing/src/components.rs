@@ -82,9 +82,9 @@ impl Builder {
         self.nodes(0).controllers(false).scheduler(false)
     }
 
-    /// Selects virtual time: the cluster's clock starts at 2026-01-01T00:00:00Z and follows tokio's clock, and all random values follow from
-    /// `seed`. With `#[tokio::test(start_paused = true)]`, time passes only while every task waits. An hour then takes only as long as its
-    /// work, and the same seed gives the same revisions. Service account tokens are not issued, because their keys would be random.
+    /// Selects virtual time: the cluster's clock starts at 2026-01-01T00:00:00Z and follows tokio's clock, and all random values follow
+    /// from `seed`. With `#[tokio::test(start_paused = true)]`, time passes only while every task waits. An hour then takes only as long as
+    /// its work, and the same seed gives the same revisions. Service account tokens are not issued, because their keys would be random.
     #[must_use]
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.seed = Some(seed);

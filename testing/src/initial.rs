@@ -1,5 +1,5 @@
-//! Initial objects of clusters, such as namespaces, roles and flow control. Creating them takes most of a start, so the first cluster of the
-//! process creates them and later clusters share them through an image. Images that a test takes itself are in `fork`.
+//! Initial objects of clusters, such as namespaces, roles and flow control. Creating them takes most of a start, so the first cluster of
+//! the process creates them and later clusters share them through an image. Images that a test takes itself are in `fork`.
 
 use crate::builder::StartError;
 use crate::cluster::Cluster;

@@ -1,13 +1,12 @@
 //! New identities of the initial namespaces of a cluster that shares its initial objects with others.
 
+use kstore_api::object;
 use kstore_nondet::Nondet;
 use kstore_store::{KeyRange, Op, Range, Store, Txn};
+use serde_json::Value;
 
 /// Key prefix of namespaces in the store.
 const NAMESPACES: &str = "/registry/namespaces/";
-
-/// The bytes before the value of `metadata.uid` in a stored namespace.
-const UID: &[u8] = b"\"uid\":\"";
 
 /// Gives the initial namespaces of a store new UIDs. Programs use the UID of `kube-system` as the identity of a cluster, so clusters of
 /// one process must not share it.
@@ -22,24 +21,26 @@ pub(crate) async fn renew_namespaces(store: &Store, nondet: &Nondet) {
     written.expect("a store in memory that has just been opened takes four small objects");
 }
 
-/// Copy of a stored object with another UID of the same length.
+/// Copy of a stored object with another UID.
 fn with_uid(object: &[u8], uid: &str) -> Vec<u8> {
-    let at = object.windows(UID.len()).position(|window| window == UID);
-    let at = at.expect("a stored object has a UID") + UID.len();
-    let mut object = object.to_vec();
-    object[at..at + uid.len()].copy_from_slice(uid.as_bytes());
-    object
+    let mut object: Value = serde_json::from_slice(object).expect("a stored object is JSON");
+    object["metadata"]["uid"] = uid.into();
+    object::encode_stored(&object)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn renewal_changes_only_the_uid_of_a_stored_object() {
-        let object = br#"{"metadata":{"name":"a","uid":"00000000-0000-4000-8000-000000000000"},"spec":{}}"#;
-        let uid = "11111111-1111-4111-8111-111111111111";
-        let expected = format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}},"spec":{{}}}}"#);
-        assert_eq!(with_uid(object, uid), expected.as_bytes());
+        let namespace = |uid: &str| {
+            let owner = json!({"kind": "Namespace", "name": "owner", "uid": "of-the-owner"});
+            let metadata = json!({"name": "a", "ownerReferences": [owner], "uid": uid});
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": {}})
+        };
+        let stored = object::encode_stored(&namespace("before"));
+        assert_eq!(with_uid(&stored, "after"), object::encode_stored(&namespace("after")));
     }
 }

@@ -1,5 +1,5 @@
-//! End-to-end tests of derived custom kinds: a cluster serves the definition, and its objects work with typed clients, an informer, kube-rs,
-//! the subresources `status` and `scale`, selectors and columns.
+//! End-to-end tests of derived custom kinds: a cluster serves the definition, and its objects work with typed clients, an informer,
+//! kube-rs, the subresources `status` and `scale`, selectors and columns.
 
 use k8s_openapi::NamespaceResourceScope;
 use kstore_client::crd::CustomResource;

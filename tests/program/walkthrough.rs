@@ -196,7 +196,7 @@ fn walk() {
         .into_iter()
         .chain(arguments)
         .chain(["--write-kubeconfig", kubeconfig.to_str().unwrap()]);
-    let cli = <kstore_server::Cli as clap::Parser>::parse_from(arguments);
+    let cli = kstore_server::Cli::try_parse_from(arguments).unwrap();
     std::thread::spawn(move || kstore_server::main(cli));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -48,7 +48,6 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &[
                 "fence",
-                "listed_certificate",
                 "persistent_map",
                 "selectors",
                 "service_ranges",
@@ -175,7 +174,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "client",
         floors: &[
-            &["error", "gvr", "limits", "object_parts", "params", "trimmed"],
+            &["error", "gvr", "limits", "object_parts", "params", "projected_meta"],
             &["client", "custom", "kubeconfig"],
             &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
             &["grpc"],
@@ -244,9 +243,19 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version", "watched_object"],
+            &["telemetry", "version", "watched_object"],
             &["args"],
-            &["data_dir", "files", "hostname", "memory_file", "open_files", "runtime", "socket_file"],
+            &[
+                "data_dir",
+                "files",
+                "flags",
+                "hostname",
+                "memory_file",
+                "no_space",
+                "open_files",
+                "runtime",
+                "socket_file",
+            ],
             &["load_report", "phase", "pki", "ready", "salvage", "shutdown", "signing", "token_signer"],
             &["basic_auth", "clients", "kubeconfig", "listen", "pages", "stop", "store_cmd", "tls"],
             &["access", "election", "encryption", "external", "metrics_server", "retention"],

@@ -124,8 +124,8 @@ mod tests {
         if text.starts_with('/') {
             return Target::Path(text);
         }
-        let [place, namespace, name] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
-        let (group, below) = place.split_once('/').unwrap();
+        let [resource, namespace, name] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let (group, below) = resource.split_once('/').unwrap();
         let (resource, subresource) = below.split_once('/').unwrap_or((below, ""));
         let [group, namespace, name] =
             [group, namespace, name].map(|part| if part == "-" { "" } else { part });

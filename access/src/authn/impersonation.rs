@@ -129,8 +129,8 @@ fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
         (false, _) => Ok(Some(user)),
         (true, true) => Ok(None),
         (true, false) => {
-            let asked = in_go(&user);
-            Err(Status::bad_request(format!("requested {asked} without impersonating a user name")))
+            let shown = in_go(&user);
+            Err(Status::bad_request(format!("requested {shown} without impersonating a user name")))
         }
     }
 }
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn an_allowed_caller_acts_as_the_other_user_and_service_accounts_get_their_groups() {
         let caller = UserInfo::new("root", [""; 0]);
-        let asked = headers(&[(USER, "jane"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-a%2fb", "c")]);
-        let jane = identity(&caller, &asked, allow).unwrap().unwrap();
+        let shown = headers(&[(USER, "jane"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-a%2fb", "c")]);
+        let jane = identity(&caller, &shown, allow).unwrap().unwrap();
         assert_eq!((jane.username.as_str(), jane.uid.as_str()), ("jane", "7"));
         assert_eq!(jane.groups, ["dev", AUTHENTICATED]);
         assert_eq!(jane.extra["a/b"], ["c"]);
@@ -222,25 +222,25 @@ mod tests {
     #[test]
     fn an_impersonated_user_in_system_unauthenticated_is_not_in_system_authenticated() {
         let caller = UserInfo::new("root", [""; 0]);
-        let asked = headers(&[(USER, "jane"), (GROUP, UNAUTHENTICATED)]);
-        assert_eq!(identity(&caller, &asked, allow).unwrap().unwrap().groups, [UNAUTHENTICATED]);
-        let asked = headers(&[(USER, ANONYMOUS), (GROUP, AUTHENTICATED)]);
-        assert_eq!(identity(&caller, &asked, allow).unwrap().unwrap().groups, [AUTHENTICATED]);
+        let shown = headers(&[(USER, "jane"), (GROUP, UNAUTHENTICATED)]);
+        assert_eq!(identity(&caller, &shown, allow).unwrap().unwrap().groups, [UNAUTHENTICATED]);
+        let shown = headers(&[(USER, ANONYMOUS), (GROUP, AUTHENTICATED)]);
+        assert_eq!(identity(&caller, &shown, allow).unwrap().unwrap().groups, [AUTHENTICATED]);
     }
 
     #[test]
     fn permission_for_service_accounts_does_not_cover_names_that_no_service_account_can_have() {
         let caller = UserInfo::new("bob", [""; 0]);
-        let accounts_only = |asked: &Attributes<'_>| match asked.target {
+        let accounts_only = |shown: &Attributes<'_>| match shown.target {
             Target::Resource { resource: "serviceaccounts", .. } => Decision::Allow(String::new()),
             _ => Decision::NoOpinion(String::new()),
         };
         let account = headers(&[(USER, "system:serviceaccount:ns:sa")]);
         assert!(identity(&caller, &account, accounts_only).is_ok());
         for name in ["ns:a:b", "ns:", ":sa", "NS:sa", "n.s:sa", "ns"] {
-            let mut asked = HeaderMap::new();
-            asked.insert(USER, HeaderValue::from_str(&format!("system:serviceaccount:{name}")).unwrap());
-            let refused = identity(&caller, &asked, accounts_only).unwrap_err();
+            let mut shown = HeaderMap::new();
+            shown.insert(USER, HeaderValue::from_str(&format!("system:serviceaccount:{name}")).unwrap());
+            let refused = identity(&caller, &shown, accounts_only).unwrap_err();
             assert!(refused.message.contains("cannot impersonate resource \"users\""), "{}", refused.message);
         }
     }

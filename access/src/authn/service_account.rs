@@ -450,11 +450,11 @@ mod tests {
             let checked = authenticator.check(token, &[], &*cluster, at(now));
             let Some(used) = TokenUse::of(&checked, &*cluster, at(now)) else { return vec![] };
             authenticator.uses().count(&used);
-            used.annotations().into_iter().map(|note| format!("{}: {}", note.key, note.value)).collect()
+            used.annotations().into_iter().map(|annotation| format!("{}: {}", annotation.key, annotation.value)).collect()
         };
         let (none, subject) = (json!({}), "system:serviceaccount:ns:builder");
         let of = |name: &str, value: &str| format!("authentication.k8s.io/{name}: {value}");
-        let with = |note: String| vec![of("legacy-token", subject), note];
+        let with = |annotation: String| vec![of("legacy-token", subject), annotation];
         let cases = [
             (&legacy, json!([]), &none, 1000, with(of("legacy-token-manual-secret", "builder-token"))),
             (

@@ -66,8 +66,8 @@ impl Abac {
     }
 
     /// Decides one request.
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        match self.0.iter().any(|policy| policy.allows(asked)) {
+    pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        match self.0.iter().any(|policy| policy.allows(attributes)) {
             true => Decision::Allow(String::new()),
             false => Decision::NoOpinion("No policy matched.".to_owned()),
         }
@@ -113,13 +113,13 @@ impl Policy {
         }
     }
 
-    fn allows(&self, asked: &Attributes<'_>) -> bool {
+    fn allows(&self, attributes: &Attributes<'_>) -> bool {
         let is_named = !self.user.is_empty() || !self.group.is_empty();
         let is_subject = is_named
-            && (self.user.is_empty() || self.user == asked.user.username)
-            && (self.group.is_empty() || asked.user.is_in(&self.group));
-        let reads = matches!(asked.verb, "get" | "list" | "watch");
-        is_subject && (reads || !self.readonly) && self.is_about(&asked.target)
+            && (self.user.is_empty() || self.user == attributes.user.username)
+            && (self.group.is_empty() || attributes.user.is_in(&self.group));
+        let reads = matches!(attributes.verb, "get" | "list" | "watch");
+        is_subject && (reads || !self.readonly) && self.is_about(&attributes.target)
     }
 
     fn is_about(&self, target: &Target<'_>) -> bool {
@@ -141,8 +141,8 @@ mod tests {
 
     fn allows(line: &str, user: &str, verb: &str, target: Target<'_>) -> bool {
         let user = UserInfo::new(user, ["devs"]);
-        let asked = Attributes { user: &user, verb, target, more: More::default() };
-        matches!(Abac::parse(line).unwrap().decide(&asked), Decision::Allow(_))
+        let attributes = Attributes { user: &user, verb, target, more: More::default() };
+        matches!(Abac::parse(line).unwrap().decide(&attributes), Decision::Allow(_))
     }
 
     fn pods(namespace: &str) -> Target<'_> {

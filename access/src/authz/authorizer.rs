@@ -161,8 +161,8 @@ impl Authorizer {
     }
 
     /// Decides a request without waiting: a webhook that would have to be called has no opinion.
-    pub fn decide_now(&self, asked: &Attributes<'_>) -> Decision {
-        match self.now(asked) {
+    pub fn decide_now(&self, attributes: &Attributes<'_>) -> Decision {
+        match self.now(attributes) {
             Ok(decision) => decision,
             Err(_) => Decision::NoOpinion(String::new()),
         }
@@ -172,46 +172,46 @@ impl Authorizer {
     ///
     /// # Errors
     /// If a webhook must be called: see [`Authorizer::decide`].
-    pub fn now(&self, asked: &Attributes<'_>) -> Result<Decision, WebhookNeeded> {
-        match self.ask_modes(&self.modes.current(), asked, &None, &Vec::new()) {
+    pub fn now(&self, attributes: &Attributes<'_>) -> Result<Decision, WebhookNeeded> {
+        match self.ask_modes(&self.modes.current(), attributes, &None, &Vec::new()) {
             ModesResult::Decided(verdict) => Ok(verdict.decision),
             ModesResult::CallWebhook(_) => Err(WebhookNeeded),
         }
     }
 
     /// Decides a request.
-    pub async fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        self.verdict(&self.modes.current(), asked).await.decision
+    pub async fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        self.verdict(&self.modes.current(), attributes).await.decision
     }
 
     /// Checks that a request is allowed.
     ///
     /// # Errors
     /// 403 with Kubernetes' text; 500 if no mode allows the request and a webhook failed.
-    pub async fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
+    pub async fn check(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let modes = self.modes.current();
-        if self.allows_at_once(&modes, asked) {
+        if self.allows_at_once(&modes, attributes) {
             return Ok(());
         }
         // Boxed because it is rare: otherwise the future of every request would be twice as large.
-        let Verdict { decision, error } = Box::pin(self.verdict(&modes, asked)).await;
+        let Verdict { decision, error } = Box::pin(self.verdict(&modes, attributes)).await;
         match (decision, error) {
             (Decision::Allow(_), _) => Ok(()),
             (Decision::NoOpinion(_) | Decision::Deny(_), Some(error)) => Err(Status::internal(error)),
-            (Decision::NoOpinion(why) | Decision::Deny(why), None) => Err(forbidden(asked, &why)),
+            (Decision::NoOpinion(why) | Decision::Deny(why), None) => Err(forbidden(attributes, &why)),
         }
     }
 
     /// Whether the request is allowed by the fast path, which builds no reason. Most requests are decided
     /// here.
-    fn allows_at_once(&self, modes: &ModeList, asked: &Attributes<'_>) -> bool {
-        if is_exempt(asked) {
+    fn allows_at_once(&self, modes: &ModeList, attributes: &Attributes<'_>) -> bool {
+        if is_exempt(attributes) {
             return true;
         }
         for mode in modes.iter() {
             match mode {
-                Mode::Node if node::node_of(asked.user).is_none() => {}
-                Mode::Rbac => return self.policy().allows(asked),
+                Mode::Node if node::node_of(attributes.user).is_none() => {}
+                Mode::Rbac => return self.policy().allows(attributes),
                 Mode::AlwaysAllow => return true,
                 Mode::Node | Mode::Abac(_) | Mode::Webhook(_) | Mode::AlwaysDeny => return false,
             }
@@ -220,13 +220,13 @@ impl Authorizer {
     }
 
     /// Decides by these modes, also if a file replaces them while a webhook is called.
-    async fn verdict(&self, modes: &ModeList, asked: &Attributes<'_>) -> Verdict {
+    async fn verdict(&self, modes: &ModeList, attributes: &Attributes<'_>) -> Verdict {
         let (mut question, mut answers) = (None, Answers::new());
         loop {
-            match self.ask_modes(modes, asked, &question, &answers) {
+            match self.ask_modes(modes, attributes, &question, &answers) {
                 ModesResult::Decided(verdict) => return verdict,
                 ModesResult::CallWebhook(index) => {
-                    let question = question.get_or_insert_with(|| Question::of(asked));
+                    let question = question.get_or_insert_with(|| Question::of(attributes));
                     let Mode::Webhook(webhook) = &modes.0[index] else {
                         unreachable!("only webhooks are asked")
                     };
@@ -240,20 +240,20 @@ impl Authorizer {
     fn ask_modes(
         &self,
         modes: &ModeList,
-        asked: &Attributes<'_>,
+        attributes: &Attributes<'_>,
         question: &Option<Question>,
         answers: &Answers,
     ) -> ModesResult {
         let decided = |decision| ModesResult::Decided(Verdict { decision, error: None });
-        if is_exempt(asked) {
+        if is_exempt(attributes) {
             return decided(Decision::Allow(String::new()));
         }
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for (index, mode) in modes.iter().enumerate() {
             let decision = match mode {
-                Mode::Node => self.nodes.decide(asked, &*self.lookup),
-                Mode::Rbac => self.rbac.decide(asked),
-                Mode::Abac(policies) => policies.decide(asked),
+                Mode::Node => self.nodes.decide(attributes, &*self.lookup),
+                Mode::Rbac => self.rbac.decide(attributes),
+                Mode::Abac(policies) => policies.decide(attributes),
                 Mode::AlwaysAllow => Decision::Allow(String::new()),
                 Mode::AlwaysDeny => Decision::NoOpinion(ALWAYS_DENIED.to_owned()),
                 Mode::Webhook(webhook) => {
@@ -261,7 +261,7 @@ impl Authorizer {
                         answers.iter().find(|(of, _)| *of == index).map(|(_, verdict)| verdict.clone());
                     let known = || match question {
                         Some(question) => webhook.known(question),
-                        None => webhook.known(&Question::of(asked)),
+                        None => webhook.known(&Question::of(attributes)),
                     };
                     let Some(verdict) = answered.or_else(known) else {
                         return ModesResult::CallWebhook(index);
@@ -298,18 +298,18 @@ impl Authorizer {
 pub struct WebhookNeeded;
 
 /// Whether the request is allowed without asking any mode.
-fn is_exempt(asked: &Attributes<'_>) -> bool {
-    let is_public = matches!(asked.target, Target::Path(path) if ALWAYS_ALLOWED.contains(&path));
-    is_public || asked.user.is_in(MASTERS)
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    let is_public = matches!(attributes.target, Target::Path(path) if ALWAYS_ALLOWED.contains(&path));
+    is_public || attributes.user.is_in(MASTERS)
 }
 
 /// The 403 for a request.
-pub fn forbidden(asked: &Attributes<'_>, why: &str) -> Status {
-    let user = &asked.user.username;
-    match asked.target {
-        Target::Path(path) => Status::forbidden_path(user, asked.verb, path, why),
+pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> Status {
+    let user = &attributes.user.username;
+    match attributes.target {
+        Target::Path(path) => Status::forbidden_path(user, attributes.verb, path, why),
         Target::Resource { group, resource, subresource, namespace, name } => {
-            let denied = DeniedRequest { user, verb: asked.verb, subresource, namespace, name, why };
+            let denied = DeniedRequest { user, verb: attributes.verb, subresource, namespace, name, why };
             Status::forbidden_access((group, resource), &denied)
         }
     }

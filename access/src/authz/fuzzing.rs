@@ -24,8 +24,8 @@ fn decisions(policies: &Abac) -> Vec<bool> {
     for user in &users {
         for target in targets {
             for verb in ["get", "delete"] {
-                let asked = Attributes { user, verb, target, more: More::default() };
-                found.push(matches!(policies.decide(&asked), Decision::Allow(_)));
+                let attributes = Attributes { user, verb, target, more: More::default() };
+                found.push(matches!(policies.decide(&attributes), Decision::Allow(_)));
             }
         }
     }

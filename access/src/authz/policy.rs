@@ -60,7 +60,7 @@ struct Grant {
 pub struct Policy {
     /// Roles and ClusterRoles.
     roles: PersistentMap<Role>,
-    /// The grants of all bindings, each at one place for each subject: subject, then namespace, then name of
+    /// The grants of all bindings, each with one term for each subject: subject, then namespace, then name of
     /// the binding; see [`Subject::prefix`].
     grants: PersistentIndex<Grant>,
 }
@@ -102,8 +102,8 @@ impl Policy {
     }
 
     /// Decides a request. The reason names the binding, the role and the subject.
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        match self.grant_for(asked) {
+    pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        match self.grant_for(attributes) {
             Some((grant, subject)) => Decision::Allow(grant.reason(&subject)),
             None => Decision::NoOpinion(String::new()),
         }
@@ -111,18 +111,18 @@ impl Policy {
 
     /// Whether the request is allowed: [`Policy::decide`] without the reason, which most requests do not
     /// show.
-    pub fn allows(&self, asked: &Attributes<'_>) -> bool {
-        self.grant_for(asked).is_some()
+    pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        self.grant_for(attributes).is_some()
     }
 
     /// The first grant that allows the request, with the subject through which the caller has it.
-    fn grant_for<'p>(&'p self, asked: &Attributes<'p>) -> Option<(&'p Grant, Subject<'p>)> {
-        let namespace = match asked.target {
+    fn grant_for<'p>(&'p self, attributes: &Attributes<'p>) -> Option<(&'p Grant, Subject<'p>)> {
+        let namespace = match attributes.target {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
         };
-        self.grants_of(asked.user, namespace)
-            .find(|(grant, _)| self.rules(grant).iter().any(|rule| rule.allows(asked)))
+        self.grants_of(attributes.user, namespace)
+            .find(|(grant, _)| self.rules(grant).iter().any(|rule| rule.allows(attributes)))
     }
 
     /// All rules that apply to a user in a namespace, including cluster-wide ones.
@@ -200,13 +200,13 @@ impl Subject<'_> {
 }
 
 impl Grant {
-    /// The grant of a binding, and its places.
+    /// The grant of a binding, and its terms.
     fn of(binding: &Value) -> (Self, BTreeSet<Arc<str>>) {
         let (name, namespace) = (meta::name(binding), meta::namespace(binding));
         let text = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default().to_owned();
         let (role_kind, role) = (text("kind"), text("name"));
         let role_key = role_key(if role_kind == "Role" { namespace } else { "" }, &role);
-        let place_of = |subject: &Value| {
+        let term_of = |subject: &Value| {
             let subject_name = subject["name"].as_str().unwrap_or_default();
             let prefix = match subject["kind"].as_str().unwrap_or_default() {
                 "User" => Subject::User(subject_name).prefix(namespace),
@@ -220,9 +220,9 @@ impl Grant {
             Some(Arc::from(prefix + name))
         };
         let subjects = binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let places = subjects.iter().filter_map(place_of).collect();
+        let terms = subjects.iter().filter_map(term_of).collect();
         let (binding, namespace) = (name.to_owned(), namespace.to_owned());
-        (Self { binding, namespace, role_kind, role, role_key }, places)
+        (Self { binding, namespace, role_kind, role, role_key }, terms)
     }
 
     fn reason(&self, subject: &Subject<'_>) -> String {

@@ -34,8 +34,8 @@ impl Rbac {
     }
 
     /// Decides a request.
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        self.policy().decide(asked)
+    pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        self.policy().decide(attributes)
     }
 
     /// The current roles and bindings, compiled. After a change this takes time that does not depend on the

@@ -54,9 +54,9 @@ impl Rule {
     }
 
     /// Whether the rule allows a request.
-    pub fn allows(&self, asked: &Attributes<'_>) -> bool {
-        has(&self.verbs, asked.verb)
-            && match asked.target {
+    pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        has(&self.verbs, attributes.verb)
+            && match attributes.target {
                 Target::Path(path) => self.urls.iter().any(|url| url_matches(url, path)),
                 Target::Resource { group, resource, subresource, name, .. } => {
                     has(&self.groups, group)
@@ -210,9 +210,9 @@ mod tests {
             ..Rule::default()
         };
         for (path, expected) in [("/api", true), ("/api/v1", false), ("/apis/apps", true), ("/apis", false)] {
-            let asked =
+            let attributes =
                 Attributes { user: &user, verb: "get", target: Target::Path(path), more: More::default() };
-            assert_eq!(rule.allows(&asked), expected, "{path}");
+            assert_eq!(rule.allows(&attributes), expected, "{path}");
         }
     }
 

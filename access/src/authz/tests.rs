@@ -154,8 +154,8 @@ async fn a_refusal_names_user_verb_resource_and_scope() {
         namespace: "a",
         name: "x",
     };
-    let asked = Attributes { user: &bob, verb: "get", target, more: More::default() };
-    let refused = authorizer.check(&asked).await.unwrap_err();
+    let attributes = Attributes { user: &bob, verb: "get", target, more: More::default() };
+    let refused = authorizer.check(&attributes).await.unwrap_err();
     let expected = r#"deployments.apps "x" is forbidden: User "bob" cannot get resource "deployments/scale" in API group "apps" in the namespace "a""#;
     assert_eq!(refused.message, expected);
     let path =
@@ -174,8 +174,8 @@ async fn always_allow_and_always_deny_exempt_masters_and_health_paths() {
         assert_eq!(allowed(&authorizer, &user, "list /pods default"), expected, "{mode:?}");
         let target =
             Target::Resource { group: "", resource: "pods", subresource: "", namespace: "", name: "" };
-        let asked = Attributes { user: &user, verb: "list", target, more: More::default() };
-        assert_eq!(authorizer.check(&asked).await.is_ok(), expected, "{mode:?}");
+        let attributes = Attributes { user: &user, verb: "list", target, more: More::default() };
+        assert_eq!(authorizer.check(&attributes).await.is_ok(), expected, "{mode:?}");
         assert!(allowed(&authorizer, &admin, "list /pods default"), "{mode:?}");
         assert!(allowed(&authorizer, &UserInfo::anonymous(), "get /healthz"), "{mode:?}");
     }

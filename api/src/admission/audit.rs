@@ -11,7 +11,7 @@ use serde_json::json;
 #[must_use]
 pub fn mutation(hook: &Webhook, round: u8, mutated: bool) -> AuditAnnotation {
     let value = json!({"configuration": *hook.configuration, "webhook": *hook.name, "mutated": mutated});
-    note("mutation.webhook.admission.k8s.io", round, hook.index, value.to_string())
+    annotation("mutation.webhook.admission.k8s.io", round, hook.index, value.to_string())
 }
 
 /// Annotation with the patch of a mutating webhook, for audit levels that record requests.
@@ -19,7 +19,7 @@ pub fn mutation(hook: &Webhook, round: u8, mutated: bool) -> AuditAnnotation {
 pub fn patch(hook: &Webhook, round: u8, patch: &Patch) -> AuditAnnotation {
     let value = json!({"configuration": *hook.configuration, "webhook": *hook.name,
         "patch": patch.operations(), "patchType": "JSONPatch"});
-    note("patch.webhook.admission.k8s.io", round, hook.index, value.to_string())
+    annotation("patch.webhook.admission.k8s.io", round, hook.index, value.to_string())
 }
 
 /// Annotation for a failed call that the failure policy ignores. For mutating webhooks `index` is
@@ -30,10 +30,10 @@ pub fn failed_open(hook: &Webhook, round: u8, index: usize) -> AuditAnnotation {
         Phase::Mutating => "failed-open.mutation.webhook.admission.k8s.io",
         Phase::Validating => "failed-open.validating.webhook.admission.k8s.io",
     };
-    note(prefix, round, index, hook.name.to_string())
+    annotation(prefix, round, index, hook.name.to_string())
 }
 
-fn note(prefix: &str, round: u8, index: usize, value: String) -> AuditAnnotation {
+fn annotation(prefix: &str, round: u8, index: usize, value: String) -> AuditAnnotation {
     AuditAnnotation { key: format!("{prefix}/round_{round}_index_{index}"), value }
 }
 
@@ -46,12 +46,12 @@ mod tests {
     #[test]
     fn audit_annotations_name_round_and_webhook() {
         let hook_of = |phase| hook(phase, &json!({}));
-        let told = mutation(&hook_of(Phase::Mutating), 1, true);
-        assert_eq!(told.key, "mutation.webhook.admission.k8s.io/round_1_index_0");
-        let value: Value = serde_json::from_str(&told.value).unwrap();
+        let annotation = mutation(&hook_of(Phase::Mutating), 1, true);
+        assert_eq!(annotation.key, "mutation.webhook.admission.k8s.io/round_1_index_0");
+        let value: Value = serde_json::from_str(&annotation.value).unwrap();
         assert_eq!(value, json!({"configuration": "c", "webhook": "h.rec.dev", "mutated": true}));
-        let told = failed_open(&hook_of(Phase::Validating), 0, 3);
-        assert_eq!(told.key, "failed-open.validating.webhook.admission.k8s.io/round_0_index_3");
-        assert_eq!(told.value, "h.rec.dev");
+        let annotation = failed_open(&hook_of(Phase::Validating), 0, 3);
+        assert_eq!(annotation.key, "failed-open.validating.webhook.admission.k8s.io/round_0_index_3");
+        assert_eq!(annotation.value, "h.rec.dev");
     }
 }

@@ -34,10 +34,10 @@ pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConvers
     if from == wanted {
         return Ok(());
     }
-    let Some((_, turn)) = target.rules.conversions.iter().find(|(version, _)| *version == from) else {
+    let Some((_, convert)) = target.rules.conversions.iter().find(|(version, _)| *version == from) else {
         return Err(NoConversion { kind: target.kind.to_owned(), from, to: wanted });
     };
-    turn(object);
+    convert(object);
     object["apiVersion"] = wanted.into();
     Ok(())
 }

@@ -132,8 +132,8 @@ impl NameClaim<'_> {
         };
         take(&mut accepted.plural, &wanted.plural, resources, "PluralConflict");
         take(&mut accepted.singular, &wanted.singular, resources, "SingularConflict");
-        let held: BTreeSet<&Arc<str>> = accepted.short_names.iter().collect();
-        let is_taken = |name: &&Arc<str>| !held.contains(name) && resources.is_used(name);
+        let own_names: BTreeSet<&Arc<str>> = accepted.short_names.iter().collect();
+        let is_taken = |name: &&Arc<str>| !own_names.contains(name) && resources.is_used(name);
         let taken: Vec<String> =
             wanted.short_names.iter().filter(is_taken).map(|name| in_use(name)).collect();
         match taken.as_slice() {

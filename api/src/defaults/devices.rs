@@ -24,11 +24,11 @@ pub(crate) fn slice(object: &mut Value) {
 
 fn requests(spec: &mut Value) {
     let Some(devices) = member(spec, "devices") else { return };
-    for asked in items(devices, "requests") {
-        if let Some(exactly) = member(asked, "exactly") {
+    for entry in items(devices, "requests") {
+        if let Some(exactly) = member(entry, "exactly") {
             request(exactly);
         }
-        items(asked, "firstAvailable").for_each(request);
+        items(entry, "firstAvailable").for_each(request);
     }
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn service(object: &mut Value) {
 fn modes(object: &mut Value) {
     let balancer = member(object, "status").and_then(|status| member(status, "loadBalancer"));
     let Some(balancer) = balancer else { return };
-    for place in
-        items(balancer, "ingress").filter(|place| place["ip"].as_str().is_some_and(|ip| !ip.is_empty()))
+    for entry in
+        items(balancer, "ingress").filter(|entry| entry["ip"].as_str().is_some_and(|ip| !ip.is_empty()))
     {
-        default(place, "ipMode", "VIP");
+        default(entry, "ipMode", "VIP");
     }
 }

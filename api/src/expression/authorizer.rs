@@ -5,7 +5,7 @@
 use super::row::{self, Named, Row};
 use crate::name;
 use crate::object::text;
-use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
+use kstore_cel::{CallEstimate, CostEstimate, CostRule, EvalError, Overload, SizeEstimate, Type, Val};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -244,7 +244,7 @@ type BuildValue = for<'a> fn(&[Val<'a>], &str) -> Result<Val<'a>, EvalError>;
 /// Adds the cost of an authorizer call to an overload.
 fn costly(overload: Overload) -> Overload {
     let cost = CallEstimate::of(CostEstimate::fixed(CHECK_COST));
-    overload.estimated(move |_| Some(cost)).counted(|_| Some(CHECK_COST))
+    overload.cost(CostRule::new(move |_| Some(cost), |_| Some(CHECK_COST)))
 }
 
 fn path_check<'a>(args: &[Val<'a>], path: &str) -> Result<Val<'a>, EvalError> {
@@ -303,9 +303,10 @@ fn parts() -> Vec<Row> {
         })
     };
     let selector = |overload: Overload| {
-        overload
-            .estimated(|call| Some(CallEstimate::of(selector_cost(call.arg_size(0)))))
-            .counted(|call| Some(selector_cost(SizeEstimate::fixed(call.size(1))).max))
+        overload.cost(CostRule::new(
+            |call| Some(CallEstimate::of(selector_cost(call.arg_size(0)))),
+            |call| Some(selector_cost(SizeEstimate::fixed(call.arg_size(0))).max),
+        ))
     };
     vec![
         ("subresource", part("resourcecheck_subresource", |target, text| target.subresource = text)),

@@ -4,7 +4,7 @@
 use super::ip::{self, Ip};
 use super::row::{self, Named, Row};
 use crate::cidr::Cidr;
-use kstore_cel::{CallEstimate, CostEstimate, EvalError, Overload, SizeEstimate, Type, Val};
+use kstore_cel::{CallEstimate, CostEstimate, CostRule, EvalError, Overload, SizeEstimate, Type, Val};
 use std::net::IpAddr;
 
 /// Name of the CIDR type.
@@ -77,7 +77,7 @@ fn width(address: IpAddr) -> u8 {
 /// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let (ty, ip_type) = (|| Type::opaque(TYPE), || Type::opaque(ip::TYPE));
-    let read = |overload: Overload| overload.estimated(row::traverse).counted(row::traversed);
+    let read = |overload: Overload| overload.cost(row::traversal());
     let own = |args: &[Val<'_>]| row::opaque::<CidrValue>(args, 0).copied();
     let mut rows = vec![
         (
@@ -154,8 +154,8 @@ fn contains() -> Vec<Row> {
 /// Adds costs to an overload: comparing the bytes of two prefixes, masking one first for a block, and reading
 /// a text.
 fn costed(overload: Overload, is_block: bool, is_text: bool) -> Overload {
-    overload
-        .estimated(move |call| {
+    overload.cost(CostRule::new(
+        move |call| {
             let bytes = SizeEstimate { min: 4, max: 16 };
             let mut cost = bytes.plus(bytes).cost(row::TRAVERSAL);
             if is_block {
@@ -165,18 +165,19 @@ fn costed(overload: Overload, is_block: bool, is_text: bool) -> Overload {
                 cost = cost.plus(call.arg_size(0).cost(row::TRAVERSAL));
             }
             Some(CallEstimate::of(cost))
-        })
-        .counted(move |call| {
-            let bytes = call.size(0);
+        },
+        move |call| {
+            let bytes = call.target_size();
             let mut cost = row::scaled(bytes.saturating_mul(2), row::TRAVERSAL);
             if is_block {
                 cost = cost.saturating_add(row::scaled(bytes, row::TRAVERSAL)).saturating_add(1);
             }
             if is_text {
-                cost = cost.saturating_add(row::scaled(call.size(1), row::TRAVERSAL));
+                cost = cost.saturating_add(row::scaled(call.arg_size(0), row::TRAVERSAL));
             }
             Some(cost)
-        })
+        },
+    ))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::row::{self, Named, Row};
 use crate::format::Format;
 use crate::name;
 use crate::name::NameRule;
-use kstore_cel::{CallEstimate, CostEstimate, EnvBuilder, Overload, SizeEstimate, Type, Val};
+use kstore_cel::{CallEstimate, CostEstimate, CostRule, EnvBuilder, Overload, SizeEstimate, Type, Val};
 
 /// Format by name.
 struct NamedFormat {
@@ -87,16 +87,17 @@ pub(super) fn overloads() -> Vec<Row> {
         }
         Ok(Val::some(Val::list(faults.into_iter().map(Val::string).collect())))
     });
-    let validate = validate
-        .estimated(|call| {
+    let validate = validate.cost(CostRule::new(
+        |call| {
             let pattern = PATTERN_MAX as f64 * row::PATTERN;
             Some(CallEstimate::of(call.arg_size(0).cost(row::TRAVERSAL).scaled(pattern)))
-        })
-        .counted(|call| {
-            let format = call.args.first()?.as_opaque::<FormatValue>()?;
-            let text = row::scaled(call.size(1).saturating_add(1), row::TRAVERSAL);
+        },
+        |call| {
+            let format = call.target?.as_opaque::<FormatValue>()?;
+            let text = row::scaled(call.arg_size(0).saturating_add(1), row::TRAVERSAL);
             Some(text.saturating_mul(row::scaled(FORMATS[format.0].pattern, row::PATTERN)))
-        });
+        },
+    ));
     let named = Overload::function("format-named", [Type::String], Type::optional(ty()), |args| {
         let name = row::text(args, 0)?;
         let at = FORMATS.iter().position(|format| format.name == name);
@@ -133,14 +134,14 @@ pub(super) fn equality(builder: EnvBuilder) -> EnvBuilder {
     let ty = Type::opaque(FormatValue::TYPE);
     let names = SizeEstimate { min: 1, max: NAME_MAX };
     let cost: CostEstimate = names.cost(row::TRAVERSAL);
-    builder.function_costs(
-        "_==_",
+    let rule = CostRule::new(
         move |call| {
             let is_format = call.args.iter().all(|arg| arg.ty == ty);
             is_format.then_some(CallEstimate::of(cost))
         },
         |_| None,
-    )
+    );
+    builder.function_cost("_==_", rule)
 }
 
 #[cfg(test)]

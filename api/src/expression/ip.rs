@@ -1,7 +1,7 @@
 //! The CEL library `kubernetes.net.ip`: addresses without zones and without IPv4-mapped IPv6.
 
 use super::row::{self, Named, Row};
-use kstore_cel::{CallEstimate, EvalError, Overload, Type, Val};
+use kstore_cel::{CallEstimate, CostRule, EvalError, Overload, Type, Val};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Name of the IP type.
@@ -44,14 +44,15 @@ pub(super) fn overloads() -> Vec<Row> {
             Ok(Val::Bool(test(row::opaque::<Ip>(args, 0)?.0)))
         })
     };
-    let read = |overload: Overload| overload.estimated(row::traverse).counted(row::traversed);
+    let read = |overload: Overload| overload.cost(row::traversal());
     let canonical = Overload::function("ip_is_canonical", [Type::String], Type::Bool, |args| {
         let text = row::text(args, 0)?;
         Ok(Val::Bool(parse(text)?.to_string() == text))
     });
-    let canonical = canonical
-        .estimated(|call| Some(CallEstimate::of(call.arg_size(0).cost(2.0 * row::TRAVERSAL))))
-        .counted(|call| Some(row::scaled(call.size(0), 2.0 * row::TRAVERSAL)));
+    let canonical = canonical.cost(CostRule::new(
+        |call| Some(CallEstimate::of(call.arg_size(0).cost(2.0 * row::TRAVERSAL))),
+        |call| Some(row::scaled(call.arg_size(0), 2.0 * row::TRAVERSAL)),
+    ));
     vec![
         (
             "ip",

@@ -1,7 +1,7 @@
 //! The CEL library `kubernetes.jsonpatch` of mutating policies.
 
 use super::row::{self, Row};
-use kstore_cel::{CallEstimate, Overload, Type, Val};
+use kstore_cel::{Overload, Type, Val};
 
 /// Functions of the library.
 pub(crate) fn overloads() -> Vec<Row> {
@@ -9,11 +9,7 @@ pub(crate) fn overloads() -> Vec<Row> {
         Overload::function("string_jsonpatch_escapeKey_string", [Type::String], Type::String, |args| {
             Ok(Val::string(row::text(args, 0)?.replace('~', "~0").replace('/', "~1")))
         });
-    let escape = escape.estimated(|call| {
-        let size = call.arg_size(0);
-        Some(CallEstimate::sized(size.cost(row::TRAVERSAL), size))
-    });
-    vec![("jsonpatch.escapeKey", escape.counted(row::traversed))]
+    vec![("jsonpatch.escapeKey", escape.cost(row::conversion()))]
 }
 
 #[cfg(test)]

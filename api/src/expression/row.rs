@@ -1,6 +1,6 @@
 //! Helpers that the function libraries share: typed arguments and cost rules.
 
-use kstore_cel::{ActualCall, CallEstimate, EstimateCall, EvalError, Opaque, Overload, SizeEstimate, Val};
+use kstore_cel::{CallEstimate, CostRule, EvalError, Opaque, Overload, SizeEstimate, Val};
 use std::any::Any;
 use std::fmt;
 
@@ -27,14 +27,23 @@ pub(super) fn scaled(size: u64, factor: f64) -> u64 {
     SizeEstimate::fixed(size).cost(factor).max
 }
 
-/// Estimated cost of reading the first argument once; the call is not a method call.
-pub(super) fn traverse(call: &EstimateCall<'_>) -> Option<CallEstimate> {
-    Some(CallEstimate::of(call.arg_size(0).cost(TRAVERSAL)))
+/// Cost of reading the first argument once; the call is not a method call.
+pub(super) fn traversal() -> CostRule {
+    CostRule::new(
+        |call| Some(CallEstimate::of(call.arg_size(0).cost(TRAVERSAL))),
+        |call| Some(scaled(call.arg_size(0), TRAVERSAL)),
+    )
 }
 
-/// Actual cost of reading the first argument once.
-pub(super) fn traversed(call: &ActualCall<'_, '_>) -> Option<u64> {
-    Some(scaled(call.size(0), TRAVERSAL))
+/// Cost of reading the first argument once, with a result of the same size; the call is not a method call.
+pub(super) fn conversion() -> CostRule {
+    CostRule::new(
+        |call| {
+            let size = call.arg_size(0);
+            Some(CallEstimate::sized(size.cost(TRAVERSAL), size))
+        },
+        |call| Some(scaled(call.arg_size(0), TRAVERSAL)),
+    )
 }
 
 /// Value of a Kubernetes type: its type name, and its size for costs.

@@ -132,7 +132,7 @@ pub(super) fn value(text: &str) -> Option<Val<'static>> {
 /// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(Version::TYPE);
-    let read = |overload: Overload| overload.estimated(row::traverse).counted(row::traversed);
+    let read = |overload: Overload| overload.cost(row::traversal());
     let parse = |args: &[Val<'_>]| match args.get(1) {
         Some(Val::Bool(true)) => Version::parse_normalized(row::text(args, 0)?),
         Some(Val::Bool(false)) | None => Version::parse(row::text(args, 0)?),

@@ -2,7 +2,7 @@
 
 use super::row::{self, Named, Row};
 use crate::format::Format;
-use kstore_cel::{CallEstimate, EvalError, Map, Overload, Type, Val};
+use kstore_cel::{EvalError, Map, Overload, Type, Val};
 
 /// Absolute URL or absolute path.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,10 +96,6 @@ pub(super) fn overloads() -> Vec<Row> {
     let make = Overload::function("string_to_url", [Type::String], ty(), |args| {
         Ok(row::value(Url::parse(row::text(args, 0)?)?))
     });
-    let make = make.estimated(|call| {
-        let size = call.arg_size(0);
-        Some(CallEstimate::sized(size.cost(row::TRAVERSAL), size))
-    });
     let texts = Type::map(Type::String, Type::list(Type::String));
     let query = Overload::method("url_get_query", [ty()], texts, |args| {
         let parameters = row::opaque::<Url>(args, 0)?.parameters();
@@ -109,7 +105,7 @@ pub(super) fn overloads() -> Vec<Row> {
         Ok(Val::Map(Map::new(parameters.into_iter().map(entry))?))
     });
     vec![
-        ("url", make.counted(row::traversed)),
+        ("url", make.cost(row::conversion())),
         (
             "isURL",
             Overload::function("is_url_string", [Type::String], Type::Bool, |args| {

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 /// The API group of InitializerConfigurations.
 pub const GROUP: &str = "admissionregistration.k8s.io";
-/// Their only version.
+/// The only version of InitializerConfigurations.
 pub const VERSION: &str = "v1alpha1";
-/// Their plural.
+/// The plural of InitializerConfigurations.
 pub const PLURAL: &str = "initializerconfigurations";
 
 /// The CustomResourceDefinition that declares the kind, with accepted names and conditions.

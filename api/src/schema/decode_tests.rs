@@ -213,9 +213,9 @@ fn nil_lists_maps_pointers_and_times_are_printed_as_null() {
     };
     for line in NIL.trim().lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [api_version, kind, object, place] = words[..] else { panic!("{line}") };
+        let [api_version, kind, object, pointer] = words[..] else { panic!("{line}") };
         let object = stored(api_version, kind, object);
-        assert_eq!(object.pointer(place), Some(&Value::Null), "{line}: {object}");
+        assert_eq!(object.pointer(pointer), Some(&Value::Null), "{line}: {object}");
     }
     let absent = [
         ("v1", "Pod", "/metadata/creationTimestamp"),
@@ -224,9 +224,9 @@ fn nil_lists_maps_pointers_and_times_are_printed_as_null() {
         ("v1", "ConfigMap", "/data"),
         ("coordination.k8s.io/v1", "Lease", "/spec/renewTime"),
     ];
-    for (api_version, kind, place) in absent {
+    for (api_version, kind, pointer) in absent {
         let object = stored(api_version, kind, "{}");
-        assert_eq!(object.pointer(place), None, "{kind} {place}: {object}");
+        assert_eq!(object.pointer(pointer), None, "{kind} {pointer}: {object}");
     }
 }
 

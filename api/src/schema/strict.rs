@@ -32,7 +32,7 @@ pub fn in_document_order(
     let mut walk = Walk { path: Path::default(), unknown, found: Vec::new(), spelled: 0 };
     let mut reader = serde_json::Deserializer::from_slice(json);
     // An error ends the walk; problems found before it are kept.
-    let _ = Seed(&mut walk, ty.map_or(Place::Untyped, Place::Struct)).deserialize(&mut reader);
+    let _ = Seed(&mut walk, ty.map_or(ExpectedType::Untyped, ExpectedType::Struct)).deserialize(&mut reader);
     // Unknown fields that the walk did not reach, because of an error or the bound, are reported too.
     for problem in std::mem::take(&mut walk.unknown) {
         walk.report(problem);
@@ -73,7 +73,7 @@ impl Walk {
 
 /// What a type says about the values at a place of the text.
 #[derive(Clone, Copy)]
-enum Place {
+enum ExpectedType {
     /// Any value; the rest of the text below it is checked.
     Untyped,
     /// A value of a struct.
@@ -84,7 +84,7 @@ enum Place {
     Opaque,
 }
 
-impl Place {
+impl ExpectedType {
     fn of_value(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) => Self::Struct(id.get()),
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-struct Seed<'a>(&'a mut Walk, Place);
+struct Seed<'a>(&'a mut Walk, ExpectedType);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = ();
@@ -149,10 +149,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 self.0.report(problem);
             }
             match self.1.member(&name) {
-                Place::Opaque => drop(map.next_value::<IgnoredAny>()?),
-                place => {
+                ExpectedType::Opaque => drop(map.next_value::<IgnoredAny>()?),
+                expected => {
                     self.0.path.push(PathStep::Key(name.clone()));
-                    map.next_value_seed(Seed(self.0, place))?;
+                    map.next_value_seed(Seed(self.0, expected))?;
                     self.0.path.pop();
                 }
             }
@@ -164,10 +164,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         for at in 0.. {
             let is_last = match self.1.item() {
-                Place::Opaque => seq.next_element::<IgnoredAny>()?.is_none(),
-                place => {
+                ExpectedType::Opaque => seq.next_element::<IgnoredAny>()?.is_none(),
+                expected => {
                     self.0.path.push(PathStep::Index(at));
-                    let item = seq.next_element_seed(Seed(self.0, place))?;
+                    let item = seq.next_element_seed(Seed(self.0, expected))?;
                     self.0.path.pop();
                     item.is_none()
                 }

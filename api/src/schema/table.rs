@@ -1,4 +1,4 @@
-//! The field table as statics: `build/field_table.rs` makes them of `schema/*.tbl` when the crate is built, so a start parses nothing,
+//! The field table as statics: `build_script/field_table.rs` makes them of `schema/*.tbl` when the crate is built, so a start parses nothing,
 //! and types that nobody asks for take no memory.
 
 use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Priority, Shape, Type, TypeId};

@@ -94,7 +94,7 @@ fn well_known_fields_have_their_patch_strategies_and_list_types() {
     assert!(pod.field("volumes").unwrap().patch.retain_keys);
     let ports = lookup("io.k8s.api.core.v1.Container").unwrap().field("ports").unwrap();
     assert_eq!(ports.merge_key, Some("containerPort"));
-    assert_eq!(&*ports.list_keys, ["containerPort", "protocol"]);
+    assert_eq!(ports.list_keys, ["containerPort", "protocol"]);
     assert!(lookup("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").unwrap().atomic);
     assert_eq!(pod.field("overhead").unwrap().elem, Elem::Quantity);
 }

@@ -343,7 +343,7 @@ impl Status {
         Self::failure(400, Reason::BadRequest, message)
     }
 
-    /// 401.
+    /// 401 Unauthorized: the request has no valid credentials.
     pub fn unauthorized() -> Self {
         Self::failure(401, Reason::Unauthorized, "Unauthorized")
     }
@@ -401,14 +401,14 @@ impl Status {
             .about(Details::default())
     }
 
-    /// 405.
+    /// 405 Method Not Allowed: the resource has no such verb.
     pub fn method_not_allowed<'a>(about: impl Into<ResourceRef<'a>>, verb: &str) -> Self {
         let about = about.into();
         let message = format!("{verb} is not supported on resources of kind \"{about}\"");
         Self::failure(405, Reason::MethodNotAllowed, message).about(about.details(""))
     }
 
-    /// 406.
+    /// 406 Not Acceptable: the client accepts no form of the answer.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         let message = format!("only the following media types are accepted: {list}");
@@ -454,13 +454,13 @@ impl Status {
         Self::failure(410, Reason::Gone, message)
     }
 
-    /// 413.
+    /// 413 Content Too Large: the body or a part of it exceeds a limit.
     pub fn too_large(text: &str) -> Self {
         let message = format!("Request entity too large: {text}");
         Self::failure(413, Reason::RequestEntityTooLarge, message)
     }
 
-    /// 415.
+    /// 415 Unsupported Media Type: the body is in a format that the server does not read.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         let message = format!(
@@ -491,12 +491,12 @@ impl Status {
         Self::failure(422, Reason::Invalid, message).about(details)
     }
 
-    /// 429.
+    /// 429 Too Many Requests: the client may try again later.
     pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
         Self::failure(429, Reason::TooManyRequests, message).retry_after(retry_after)
     }
 
-    /// 500.
+    /// 500 Internal Server Error: the server failed.
     pub fn internal(text: impl fmt::Display) -> Self {
         let text = text.to_string();
         Self::failure(500, Reason::InternalError, format!("Internal error occurred: {text}")).cause("", text)
@@ -511,7 +511,7 @@ impl Status {
         Self::failure(500, Reason::ServerTimeout, message).about(about.details("")).retry_after(retry_after)
     }
 
-    /// 503.
+    /// 503 Service Unavailable: the client may try again later.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
@@ -522,14 +522,14 @@ impl Status {
         Self::failure(507, Reason::InsufficientStorage, format!("Insufficient storage: {text}"))
     }
 
-    /// 504.
+    /// 504 Gateway Timeout: the server or a server behind it did not answer in time.
     pub fn timeout(text: &str, retry_after: u32) -> Self {
         Self::failure(504, Reason::Timeout, format!("Timeout: {text}")).retry_after(retry_after)
     }
 
     /// 504: the requested revision does not exist yet.
-    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
-        Self::timeout(&format!("Too large resource version: {asked}, current: {current}"), 1)
+    pub fn too_large_resource_version(requested: u64, current: u64) -> Self {
+        Self::timeout(&format!("Too large resource version: {requested}, current: {current}"), 1)
             .cause("ResourceVersionTooLarge", "Too large resource version")
     }
 }

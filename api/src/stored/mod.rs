@@ -141,8 +141,8 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
 
 /// Converts an object of a former storage version, or of another version that is served.
 fn to_storage_version(row: &Resource, from: String, value: &mut Value) -> Result<(), StoredError> {
-    if let Some(turn) = versions::find(&from, row.kind) {
-        turn(value);
+    if let Some(convert) = versions::find(&from, row.kind) {
+        convert(value);
         value["apiVersion"] = row.api_version().into();
     } else if convert::to_version(row, value).is_err() {
         return Err(StoredError::UnknownVersion { api_version: from });

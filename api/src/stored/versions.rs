@@ -71,7 +71,7 @@ const POLICIES: &[&str] = &[
 pub(super) fn find(api_version: &str, kind: &str) -> Option<Turn> {
     let is_it =
         |(version, kinds, _): &&(&str, &[&str], Turn)| *version == api_version && kinds.contains(&kind);
-    FORMER.iter().find(is_it).map(|(_, _, turn)| *turn)
+    FORMER.iter().find(is_it).map(|(_, _, convert)| *convert)
 }
 
 /// All former storage versions of all kinds, for tests.

@@ -8,7 +8,7 @@ use crate::resource::Resource;
 use serde_json::Value;
 
 /// Drops disabled members. Runs at create and update, before validation.
-pub(super) fn drop(resource: &Resource, object: &mut Value) {
+pub(super) fn drop_disabled_fields(resource: &Resource, object: &mut Value) {
     (resource.rules.drop_disabled)(object);
     if let Some(spec) = pod_spec_of(resource, object) {
         pod_spec(spec);

@@ -39,7 +39,7 @@ pub struct Features {
 /// and its generation.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
-    disabled::drop(resource, object);
+    disabled::drop_disabled_fields(resource, object);
     if resource.has_status() && !resource.rules.keeps_status_at_create {
         remove(object, "status");
     }
@@ -82,7 +82,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         None => {}
     }
     if subresource.is_empty() {
-        disabled::drop(resource, new);
+        disabled::drop_disabled_fields(resource, new);
         (resource.rules.prepare_update)(new, old);
     }
     if subresource == "status" {

@@ -210,14 +210,14 @@ pub(crate) fn resources_only(new: &mut Value, old: &Value) {
     if lists.iter().any(|list| names(new, list) != names(old, list)) {
         return;
     }
-    let asked = new["spec"].take();
+    let requested = new["spec"].take();
     rest_as_before(new, old);
     if !new["spec"].is_object() {
         return;
     }
-    copy(&mut new["spec"], &asked, "resources");
+    copy(&mut new["spec"], &requested, "resources");
     for list in lists {
-        let wanted = asked[list].as_array().into_iter().flatten();
+        let wanted = requested[list].as_array().into_iter().flatten();
         for (container, wanted) in items(&mut new["spec"], list).zip(wanted) {
             for member in ["resources", "resizePolicy"] {
                 copy(container, wanted, member);

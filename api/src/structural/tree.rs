@@ -52,7 +52,7 @@ pub struct Schema<'t> {
 }
 
 impl<'t> Schema<'t> {
-    /// The tree.
+    /// The compiled schema that this node belongs to.
     #[must_use]
     pub fn tree(self) -> &'t Tree {
         self.tree

@@ -205,8 +205,8 @@ fn may_get_class(spec: &Value, old: &Value) -> bool {
 
 fn shrinks(errors: &mut ErrorList, spec: &Value, stored: &Value, capacity: &Value) {
     let amount = |value: &Value| quantity(value).unwrap_or(Quantity::ZERO);
-    let asked = |spec: &Value| amount(&spec["resources"]["requests"]["storage"]);
-    if asked(spec) < asked(stored) && asked(spec) <= amount(capacity) {
+    let requested = |spec: &Value| amount(&spec["resources"]["requests"]["storage"]);
+    if requested(spec) < requested(stored) && requested(spec) <= amount(capacity) {
         let path = SPEC.child("resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
     }

@@ -109,7 +109,7 @@ fn attributes(errors: &mut ErrorList, spec: &Value) {
 pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     if !same_source(spec, stored) {
-        let difference = diff::unified(&place(stored), &place(spec));
+        let difference = diff::unified(&source_members(stored), &source_members(spec));
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }
@@ -129,7 +129,7 @@ pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
 }
 
 /// The members of a spec that are volume sources.
-fn place(spec: &Value) -> Value {
+fn source_members(spec: &Value) -> Value {
     let members =
         spec.as_object().into_iter().flatten().filter(|(member, _)| pod::source::is_source_member(member));
     members.map(|(member, value)| (member.clone(), value.clone())).collect()

@@ -104,7 +104,7 @@ impl Aggregator {
         path: &str,
         accept: &'static str,
     ) -> Result<ProbeResponse, String> {
-        let asked = async {
+        let request = async {
             let mut request = Request::builder()
                 .method(Method::GET)
                 .uri(path)
@@ -120,7 +120,7 @@ impl Aggregator {
             let content_type = content_type.unwrap_or_default().to_owned();
             Ok(ProbeResponse { status: parts.status, content_type, body })
         };
-        let answered = tokio::time::timeout(AGGREGATED_PROBE, asked).await;
+        let answered = tokio::time::timeout(AGGREGATED_PROBE, request).await;
         let answered = answered.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
         answered.map_err(|why: String| format!("Get \"{}\": {why}", url(service, path)))
     }

@@ -110,8 +110,8 @@ async fn end(pipeline: &Pipeline, name: &str) {
         let ended = pipeline.change_definition(name, |definition| {
             let mut next = definition.clone();
             awaits_cleanup(definition).then(|| deletion::finish(&mut next, progress, &now))?;
-            let held = meta::finalizers(&next).next().is_some();
-            Some(if held { Decision::Put(next) } else { Decision::Remove(next) })
+            let has_finalizers = meta::finalizers(&next).next().is_some();
+            Some(if has_finalizers { Decision::Put(next) } else { Decision::Remove(next) })
         });
         match ended.await {
             Ok(()) => return pipeline.grant_waiting_names(group).await,

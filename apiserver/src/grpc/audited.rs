@@ -33,11 +33,11 @@ where
     R: AuditedResponse,
     F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
 {
-    let (request, asked) = seats::ask(grpc, call, request);
+    let (request, seat_request) = seats::ask(grpc, call, request);
     let handle = |mut request: tonic::Request<M>| async move {
-        let Some(asked) = asked else { return handle(request).await };
+        let Some(seat_request) = seat_request else { return handle(request).await };
         // Boxed because it is rare: otherwise the future of every call would be larger.
-        let seat = Box::pin(seats::granted(asked)).await?;
+        let seat = Box::pin(seats::granted(seat_request)).await?;
         request.extensions_mut().insert(seats::HasSeat);
         let answered = handle(request).await;
         match call {

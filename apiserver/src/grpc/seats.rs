@@ -30,7 +30,7 @@ pub(super) fn ask<M: AuditedMessage>(
     request: tonic::Request<M>,
 ) -> (tonic::Request<M>, Option<Asked>) {
     let (metadata, extensions, message) = request.into_parts();
-    let asked = (|| {
+    let seat_request = (|| {
         let fairness = grpc.pipeline.fairness()?;
         let Authenticated(user) = extensions.get()?;
         if !matches!(extensions.get(), Some(Peer::Tls { .. })) {
@@ -54,15 +54,15 @@ pub(super) fn ask<M: AuditedMessage>(
         let summary = RequestSummary::new(user, first.verb(), &uri);
         Some(classified.enter(work, first.verb() == "watch", summary))
     })();
-    (tonic::Request::from_parts(metadata, extensions, message), asked)
+    (tonic::Request::from_parts(metadata, extensions, message), seat_request)
 }
 
 /// Waits until the call may run.
 ///
 /// # Errors
 /// `RESOURCE_EXHAUSTED` if its level rejects it, or it may not run in time.
-pub(super) async fn granted(asked: Asked) -> Result<Seat, tonic::Status> {
-    let seat = match asked {
+pub(super) async fn granted(seat_request: Asked) -> Result<Seat, tonic::Status> {
+    let seat = match seat_request {
         Some(Entered::Running(seat)) => Some(seat),
         Some(Entered::Waiting(waiting)) => {
             waiting.granted(limits::REQUEST_TIMEOUT / limits::WAIT_PARTS).await

@@ -100,8 +100,8 @@ impl Rest {
         self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let verb = super::path_verb(&parts.method);
         let target = authz::Target::Path(parts.uri.path());
-        let asked = authz::Attributes { user, verb: &verb, target, more: authz::More::default() };
-        self.pipeline.authorizer().check(&asked).await
+        let attributes = authz::Attributes { user, verb: &verb, target, more: authz::More::default() };
+        self.pipeline.authorizer().check(&attributes).await
     }
 }
 

@@ -90,11 +90,11 @@ impl Rest {
             _ => location.name.clone(),
         };
         let began = Instant::now();
-        let mut asked = attributes(user, &verb, location, &name);
+        let mut attributes = attributes(user, &verb, location, &name);
         if matches!(verb.as_str(), "list" | "watch" | "deletecollection") {
-            asked.more.selects = Some(Selects { fields: &fields, labels: &labels });
+            attributes.more.selects = Some(Selects { fields: &fields, labels: &labels });
         }
-        let verdict = self.pipeline.authorizer().check(&asked).await;
+        let verdict = self.pipeline.authorizer().check(&attributes).await;
         self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
         verdict
     }

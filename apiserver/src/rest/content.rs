@@ -114,8 +114,8 @@ pub(super) fn accepted(headers: &HeaderMap, pretty: Option<bool>, offer: Offer) 
         let accepted = offer.encodings().filter(|encoding| clause.accepts(encoding.content_type()));
         accepted.filter_map(|encoding| serve(clause, encoding, offer)).next()
     });
-    let (mut accepted, asked) = found.ok_or_else(|| offer.refusal())?;
-    let indented = asked || pretty.unwrap_or_else(|| is_interactive(headers));
+    let (mut accepted, is_pretty) = found.ok_or_else(|| offer.refusal())?;
+    let indented = is_pretty || pretty.unwrap_or_else(|| is_interactive(headers));
     if accepted.encoding == Encoding::Json && indented && !offer.stream {
         accepted.encoding = Encoding::PrettyJson;
     }

@@ -55,6 +55,7 @@ pub(crate) use path::Documents;
 use query::Query;
 use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
+use seats::RequestHead;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -179,8 +180,8 @@ impl Rest {
         // version.
         let remote = self.aggregator.remote(parts.uri.path());
         let route = router::route(&self.pipeline.cache().kinds(), parts.uri.path());
-        let asked = self.ask_for_seats(&parts, &user, &route, remote.is_some());
-        let (classified, entered) = asked.map(|asked| (asked.classified, asked.entered)).unzip();
+        let seats = self.ask_for_seats(&parts, &user, &route, remote.is_some());
+        let (classified, entered) = seats.map(|seats| (seats.classified, seats.entered)).unzip();
         let seat = match entered.flatten() {
             Some(Entered::Running(seat)) => Some(seat),
             // Boxed because it is rare: otherwise the future of every request would be larger.
@@ -254,8 +255,8 @@ impl Rest {
         }
         let decoded = match agreed {
             Ok(agreed) => {
-                let head = (&parts, &user, &path);
-                self.read(head, body, (operation, &query), &mut seat).await.and_then(|decoded| {
+                let head = RequestHead { parts: &parts, user: &user, path: &path };
+                self.read(head, body, operation, &query, &mut seat).await.and_then(|decoded| {
                     let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
                     Ok((agreed, decoded, socket))
                 })
@@ -325,14 +326,14 @@ impl Rest {
     /// Reads and decodes a request for a resource, on its seat if the body arrives at once.
     async fn read(
         &self,
-        head: (&Parts, &Arc<UserInfo>, &ResourcePath),
+        head: RequestHead<'_>,
         body: HttpBody,
-        (operation, query): (Option<Operation>, &Query),
+        operation: Option<Operation>,
+        query: &Query,
         seat: &mut Option<Seat>,
     ) -> Result<DecodedRequest, Status> {
-        let (parts, user, path) = head;
         let has_body = !body.is_end_stream();
-        let decoding = pin!(self.decode((parts, body, user), operation, path, query));
+        let decoding = pin!(self.decode(head, body, operation, query));
         match has_body {
             true => self.decode_on_seat(decoding, seat, head).await,
             false => decoding.await,
@@ -342,9 +343,9 @@ impl Rest {
     /// Decodes the query, the headers and the body of a request for a resource.
     async fn decode(
         &self,
-        (parts, body, user): (&Parts, HttpBody, &UserInfo),
+        RequestHead { parts, user, path }: RequestHead<'_>,
+        body: HttpBody,
         operation: Option<Operation>,
-        path: &ResourcePath,
         query: &Query,
     ) -> Result<DecodedRequest, Status> {
         let headers = &parts.headers;

@@ -36,8 +36,16 @@ pub(super) struct SeatRequest {
     pub(super) entered: Option<Entered>,
 }
 
+/// What is known of a request for a resource before its body is read.
+#[derive(Clone, Copy)]
+pub(super) struct RequestHead<'r> {
+    pub(super) parts: &'r Parts,
+    pub(super) user: &'r Arc<UserInfo>,
+    pub(super) path: &'r ResourcePath,
+}
+
 /// A request as its priority level sees it.
-struct Asked<'a> {
+struct ResourceRequest<'a> {
     resource: Option<&'static Resource>,
     group: &'a str,
     plural: &'a str,
@@ -47,16 +55,16 @@ struct Asked<'a> {
     has_watch_path: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ResourceRequest<'a> {
     /// The resource of a route; `None` for a path outside the resource API.
     fn of(route: &'a Route, is_aggregated: bool) -> Option<Self> {
         match route {
             Route::Path => None,
             Route::Resource(path) => {
-                let asked = Self::of_path(path);
-                Some(Self { resource: asked.resource.filter(|_| !is_aggregated), ..asked })
+                let resource_request = Self::of_path(path);
+                Some(Self { resource: resource_request.resource.filter(|_| !is_aggregated), ..resource_request })
             }
-            Route::UnknownGroup(place) | Route::UnknownResource(place) => Some(Self::unknown(place)),
+            Route::UnknownGroup(location) | Route::UnknownResource(location) => Some(Self::unknown(location)),
         }
     }
 
@@ -75,15 +83,15 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn unknown(place: &'a ResourceLocation) -> Self {
+    fn unknown(location: &'a ResourceLocation) -> Self {
         Self {
             resource: None,
-            group: &place.group,
-            plural: &place.resource,
-            subresource: &place.subresource,
-            namespace: namespace_of(place),
-            name: &place.name,
-            has_watch_path: place.watch,
+            group: &location.group,
+            plural: &location.resource,
+            subresource: &location.subresource,
+            namespace: namespace_of(location),
+            name: &location.name,
+            has_watch_path: location.watch,
         }
     }
 
@@ -116,33 +124,33 @@ impl Rest {
         if matches!(parts.extensions.get(), Some(Peer::InProcess(_))) || is_stream(route) {
             return None;
         }
-        self.ask(parts, user, Asked::of(route, is_aggregated))
+        self.ask(parts, user, ResourceRequest::of(route, is_aggregated))
     }
 
-    fn ask(&self, parts: &Parts, user: &Arc<UserInfo>, asked: Option<Asked<'_>>) -> Option<SeatRequest> {
+    fn ask(&self, parts: &Parts, user: &Arc<UserInfo>, resource_request: Option<ResourceRequest<'_>>) -> Option<SeatRequest> {
         let fairness = self.pipeline.fairness()?;
         let query = Query::parse(parts.uri.query());
-        let (verb, target) = match &asked {
+        let (verb, target) = match &resource_request {
             None => (path_verb(&parts.method), DigestTarget::Path(parts.uri.path())),
-            Some(asked) => (
-                asked.verb(&parts.method, &query),
+            Some(resource_request) => (
+                resource_request.verb(&parts.method, &query),
                 DigestTarget::Resource {
-                    group: asked.group,
-                    resource: asked.plural,
-                    subresource: asked.subresource,
-                    namespace: asked.namespace,
+                    group: resource_request.group,
+                    resource: resource_request.plural,
+                    subresource: resource_request.subresource,
+                    namespace: resource_request.namespace,
                 },
             ),
         };
         let classified = fairness.classify(&RequestDigest { user, verb, target });
-        let work = asked.map_or(Work::of(1), |asked| self.work(&classified, &asked, verb, &query));
+        let work = resource_request.map_or(Work::of(1), |resource_request| self.work(&classified, &resource_request, verb, &query));
         let entered = classified.enter(work, verb == "watch", RequestSummary::new(user, verb, &parts.uri));
         Some(SeatRequest { classified, entered })
     }
 
     /// The work of a request about a resource.
-    fn work(&self, classified: &Classified, asked: &Asked<'_>, verb: &str, query: &Query) -> Work {
-        let Some(resource) = asked.resource else { return Work::of(1) };
+    fn work(&self, classified: &Classified, resource_request: &ResourceRequest<'_>, verb: &str, query: &Query) -> Work {
+        let Some(resource) = resource_request.resource else { return Work::of(1) };
         let (cache, nominal) = (self.pipeline.cache(), classified.nominal_seats());
         match verb {
             "list" => list_work(list_facts(cache.count(resource), query), nominal),
@@ -150,9 +158,9 @@ impl Rest {
                 list_work(list_facts(cache.count(resource), query), nominal)
             }
             // A token is no stored object.
-            "create" if asked.subresource == "token" => Work::of(1),
+            "create" if resource_request.subresource == "token" => Work::of(1),
             "create" | "update" | "patch" | "delete" | "deletecollection" => {
-                let watchers = cache.watchers(resource, asked.namespace, asked.name) as u64;
+                let watchers = cache.watchers(resource, resource_request.namespace, resource_request.name) as u64;
                 classified.count_watchers(watchers);
                 write_work(watchers, nominal)
             }
@@ -179,7 +187,7 @@ impl Rest {
         &self,
         mut decoding: Pin<&mut impl Future<Output = Result<T, Status>>>,
         seat: &mut Option<Seat>,
-        (parts, user, path): (&Parts, &Arc<UserInfo>, &ResourcePath),
+        RequestHead { parts, user, path }: RequestHead<'_>,
     ) -> Result<T, Status> {
         if seat.as_ref().is_none_or(Seat::is_exempt) {
             return decoding.await;
@@ -191,7 +199,7 @@ impl Rest {
         let slow = self.bodies.slow_share(&user.username).try_reserve(limits::SLOW_BODY_BYTES);
         let Some(_slow) = slow else { return Err(Status::too_many_requests(TOO_MANY, 1)) };
         let decoded = decoding.await?;
-        let entered = self.ask(parts, user, Some(Asked::of_path(path))).and_then(|asked| asked.entered);
+        let entered = self.ask(parts, user, Some(ResourceRequest::of_path(path))).and_then(|resource_request| resource_request.entered);
         *seat = match entered {
             Some(Entered::Running(seat)) => Some(seat),
             Some(Entered::Waiting(waiting)) => self.wait_for_seats(waiting, parts).await,
@@ -291,12 +299,12 @@ pub(super) type SharedSeat = Arc<Mutex<Option<Seat>>>;
 /// The body of a request that is passed on: others get the request's seat if it does not arrive within
 /// [`limits::SEAT_WAITS_FOR_BODY`]. The request has its seat at most until what is returned with the body is dropped.
 pub(super) fn given_back_if_slow(body: HttpBody, seat: Option<Seat>) -> (HttpBody, SharedSeat) {
-    let held = Arc::new(Mutex::new(seat));
+    let shared = Arc::new(Mutex::new(seat));
     if body.is_end_stream() {
-        return (body, held);
+        return (body, shared);
     }
     let patience = Box::pin(sleep(limits::SEAT_WAITS_FOR_BODY));
-    (HttpBody::new(ForwardedBody { inner: body, patience, seat: Some(held.clone()) }), held)
+    (HttpBody::new(ForwardedBody { inner: body, patience, seat: Some(shared.clone()) }), shared)
 }
 
 struct ForwardedBody {
@@ -357,14 +365,14 @@ mod tests {
 
     #[test]
     fn every_method_has_its_verb() {
-        let place = |name: &str, subresource: &str| ResourceLocation {
+        let location = |name: &str, subresource: &str| ResourceLocation {
             resource: "pods".into(),
             name: name.into(),
             subresource: subresource.into(),
             ..ResourceLocation::default()
         };
         let verb = |method: &Method, name: &str, subresource: &str, query: &str| {
-            Asked::unknown(&place(name, subresource)).verb(method, &Query::parse(Some(query)))
+            ResourceRequest::unknown(&location(name, subresource)).verb(method, &Query::parse(Some(query)))
         };
         assert_eq!(verb(&Method::GET, "", "", ""), "list");
         assert_eq!(verb(&Method::GET, "a", "", ""), "get");

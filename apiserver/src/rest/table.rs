@@ -211,15 +211,15 @@ mod tests {
             "spec": {"minReplicas": 2, "metrics": [{"type": "Resource", "resource": {"name": "memory"}}]}});
         let [v1, v2] = ["v1", "v2"]
             .map(|version| kind::lookup("autoscaling", version, "horizontalpodautoscalers").unwrap());
-        for (stored, asked, object) in [(pods, pods, &pod), (v2, v2, &scaler), (v2, v1, &scaler)] {
+        for (stored, requested, object) in [(pods, pods, &pod), (v2, v2, &scaler), (v2, v1, &scaler)] {
             let stored =
                 Entry::new(stored, "/registry/x", object, encode_stored(object).into(), 7, 1).unwrap();
             for include in [Include::None, Include::Metadata, Include::Object] {
-                let tables = Tables { resource: asked, custom: None, version: MetaVersion::V1, include };
+                let tables = Tables { resource: requested, custom: None, version: MetaVersion::V1, include };
                 let mut row = BytesMut::new();
                 tables.put_row(&stored, Timestamp::UNIX_EPOCH, &mut row);
                 let row: Value = serde_json::from_slice(&row).unwrap();
-                assert_eq!(row, tables.row(&stored, Timestamp::UNIX_EPOCH), "{} {include:?}", asked.version);
+                assert_eq!(row, tables.row(&stored, Timestamp::UNIX_EPOCH), "{} {include:?}", requested.version);
             }
         }
     }

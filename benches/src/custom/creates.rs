@@ -28,12 +28,12 @@ pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
     let collections = [CONFIG_MAPS, definition::PLAIN, definition::RULED];
     let mut created = [0, 0, 0];
     let mut seconds = [0.0, 0.0, 0.0];
-    for turn in 0..CUSTOM_TURNS {
+    for round in 0..CUSTOM_TURNS {
         // Every second turn runs backwards, since a server with more objects may be slower.
         for step in 0..collections.len() {
-            let at = if turn % 2 == 0 { step } else { collections.len() - 1 - step };
+            let at = if round % 2 == 0 { step } else { collections.len() - 1 - step };
             let started = Instant::now();
-            created[at] += create_concurrently(&server, collections[at], turn).await?;
+            created[at] += create_concurrently(&server, collections[at], round).await?;
             seconds[at] += started.elapsed().as_secs_f64();
         }
     }
@@ -43,10 +43,10 @@ pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
 }
 
 /// Creates objects with [`CONNECTIONS`] concurrent clients. Returns their number.
-async fn create_concurrently(server: &Server, collection: Collection, turn: usize) -> anyhow::Result<usize> {
+async fn create_concurrently(server: &Server, collection: Collection, round: usize) -> anyhow::Result<usize> {
     let mut clients = JoinSet::new();
     for client in 0..CONNECTIONS {
-        clients.spawn(create(server.connect().await?, collection, format!("t{turn}-{client}")));
+        clients.spawn(create(server.connect().await?, collection, format!("t{round}-{client}")));
     }
     let mut created = 0;
     while let Some(client) = clients.join_next().await {

@@ -147,8 +147,8 @@ impl Headers {
     }
 
     fn field(&mut self, block: &mut Vec<u8>, name: u8, value: &str) {
-        let place = self.known.iter().rev().position(|known| known.0 == name && known.1 == value);
-        if let Some(age) = place {
+        let index = self.known.iter().rev().position(|known| known.0 == name && known.1 == value);
+        if let Some(age) = index {
             // The newest entry follows the static table of 61 entries.
             block.push(0x80 | u8::try_from(62 + age).expect("few fields are known"));
             return;

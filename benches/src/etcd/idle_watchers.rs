@@ -22,7 +22,7 @@ async fn row(bench: &Bench, shape: WatchDistribution, how: &str) -> anyhow::Resu
     let mut row = Row { target: "≤ 1.10 (ours, with to without)", ..Row::default() };
     row.what = format!("put latency with {IDLE_WATCHES} idle watches on {how} (with none), 1 client");
     for (is_ours, kind) in bench.kinds() {
-        let (none, idle) = once(kind, shape).await?;
+        let (none, idle) = measure_once(kind, shape).await?;
         let text = format!("{} ({})", Short(median_latency(&idle)), Short(median_latency(&none)));
         let arrow = if is_ours { "→ " } else { "" };
         row.processor.push_str(&format!("{arrow}{:.0} µs ({:.0}) ", idle.processor, none.processor));
@@ -40,7 +40,7 @@ fn median_latency(sample: &Sample) -> Duration {
     sample.latency.as_ref().map_or(Duration::ZERO, |spread| spread.quantile(0.5))
 }
 
-async fn once(kind: &ServerKind, shape: WatchDistribution) -> anyhow::Result<(Sample, Sample)> {
+async fn measure_once(kind: &ServerKind, shape: WatchDistribution) -> anyhow::Result<(Sample, Sample)> {
     let server = Server::start(kind, Durability::Synced).await?;
     let (mut none, mut idle) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

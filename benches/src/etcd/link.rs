@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         Self { stream, authority, headers, inbox, outbox, next_stream: 1, received: 0 }
     }
 
-    /// Begins a call of `path` with one message, and returns its stream id. [`Link::turn`] sends it.
+    /// Begins a call of `path` with one message, and returns its stream id. [`Link::process`] sends it.
     pub(crate) fn call(&mut self, path: &str, message: &impl Message) -> u32 {
         self.begin(path, message, true)
     }
@@ -86,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     }
 
     /// Sends the queued frames, waits for input, and passes all received pieces to `take`.
-    pub(crate) async fn turn(&mut self, mut take: impl FnMut(u32, Piece<'_>)) -> anyhow::Result<()> {
+    pub(crate) async fn process(&mut self, mut take: impl FnMut(u32, Piece<'_>)) -> anyhow::Result<()> {
         if !self.outbox.ready.is_empty() {
             self.stream.write_all(&self.outbox.ready).await?;
             self.outbox.ready.clear();

@@ -85,7 +85,7 @@ impl<A: RequestSource> Connection<A> {
             let (mut free, mut failed) = (Vec::new(), 0);
             let mut now = None;
             self.link
-                .turn(|stream, piece| match piece {
+                .process(|stream, piece| match piece {
                     Piece::Data(data) => {
                         if let Some(flight) = flights.get_mut(&stream) {
                             flight.take(data, A::READS);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Reads the store's revision once.
 struct Newest {
-    asked: bool,
+    is_sent: bool,
     revision: Arc<AtomicI64>,
 }
 
@@ -24,7 +24,7 @@ impl RequestSource for Newest {
     const READS: bool = true;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, RangeRequest)> {
-        let first = !std::mem::replace(&mut self.asked, true);
+        let first = !std::mem::replace(&mut self.is_sent, true);
         first.then(|| (RANGE, RangeRequest { key: "0".into(), ..RangeRequest::default() }))
     }
 
@@ -65,7 +65,7 @@ async fn once(kind: &ServerKind) -> anyhow::Result<(u64, u64)> {
     for round in 1..=REWRITES {
         fill(server.address, "rewritten", REWRITE_KEYS, REWRITE_VALUE_BYTES).await?;
         let revision = Arc::new(AtomicI64::new(0));
-        let newest = |_| Newest { asked: false, revision: revision.clone() };
+        let newest = |_| Newest { is_sent: false, revision: revision.clone() };
         load::run(server.address, ClientCount::ONE, None, newest).await?;
         let compact = |_| Compact(Some(revision.load(Relaxed)));
         load::run(server.address, ClientCount::ONE, None, compact).await?;

@@ -28,7 +28,7 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let (mut etcd, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for (is_ours, kind) in bench.kinds() {
-            let sample = once(kind).await?;
+            let sample = measure_once(kind).await?;
             if is_ours { ours.push(sample) } else { etcd.push(sample) }
         }
     }
@@ -37,7 +37,7 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![Row::rates(what, "≥ 5×", median(etcd).as_ref(), &ours)])
 }
 
-async fn once(kind: &ServerKind) -> anyhow::Result<Sample> {
+async fn measure_once(kind: &ServerKind) -> anyhow::Result<Sample> {
     let server = Server::start(kind, Durability::Synced).await?;
     let mut watching = Watching::open(server.address, WatchDistribution::of(WATCHES), "watched").await?;
     let (before, start) = (server.processor_seconds()?, Instant::now());

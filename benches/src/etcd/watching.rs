@@ -118,7 +118,7 @@ impl Connection {
         loop {
             let (streams, mut ended) = (&mut self.streams, false);
             self.link
-                .turn(|stream, piece| match (piece, streams.get_mut(&stream)) {
+                .process(|stream, piece| match (piece, streams.get_mut(&stream)) {
                     (Piece::Data(data), Some(stream)) => stream.take(data, &counts),
                     _ => ended = true,
                 })

@@ -120,15 +120,15 @@ async fn headline(binary: &Binary, table: &mut Table) {
 }
 
 async fn starts(binary: &Binary, storage: Storage, table: &mut Table) {
-    let place = storage.name();
+    let storage_name = storage.name();
     let aim = if storage == Storage::Memory { 100.0 } else { 300.0 };
     let starts = startup::starts(binary, storage).await;
-    let Some(starts) = table.succeeded(&format!("start and end, {place}"), starts) else { return };
+    let Some(starts) = table.succeeded(&format!("start and end, {storage_name}"), starts) else { return };
     let limit = Limit::at_most(aim, 3.0 * aim);
-    let what = format!("start to `/readyz`, {place}, new keys, median");
+    let what = format!("start to `/readyz`, {storage_name}, new keys, median");
     table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&starts.ready, 0.5));
     let limit = Limit::at_most(200.0, 600.0);
-    let what = format!("SIGTERM to exit, {place}, worst");
+    let what = format!("SIGTERM to exit, {storage_name}, worst");
     table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&starts.ended, 1.0));
 }
 

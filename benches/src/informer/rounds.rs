@@ -86,7 +86,7 @@ fn processor() -> Duration {
     Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
 }
 
-fn least(of: &[f64]) -> f64 {
+fn minimum(of: &[f64]) -> f64 {
     of.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
@@ -110,9 +110,9 @@ impl Recorder {
     fn columns(&self, items: f64) -> String {
         format!(
             "{}, {} | {}",
-            each(least(&self.wall), items),
+            each(minimum(&self.wall), items),
             each(median(&self.wall), items),
-            each(least(&self.processor), items)
+            each(minimum(&self.processor), items)
         )
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Display for RowResult {
         match &self.theirs {
             None => write!(f, "| | |"),
             Some(theirs) => {
-                let ratio = least(&theirs.wall) / least(&self.ours.wall);
+                let ratio = minimum(&theirs.wall) / minimum(&self.ours.wall);
                 write!(f, "{} | {ratio:.1} |", theirs.columns(self.items))
             }
         }

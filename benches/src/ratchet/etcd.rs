@@ -68,7 +68,7 @@ async fn call(link: &mut Link<DuplexStream>, path: &str, message: &impl Message)
     let call = link.call(path, message);
     let (mut bytes, mut has_ended) = (0, false);
     while !has_ended {
-        link.turn(|stream, piece| match piece {
+        link.process(|stream, piece| match piece {
             Piece::Data(data) if stream == call => bytes += data.len(),
             Piece::End if stream == call => has_ended = true,
             _ => {}

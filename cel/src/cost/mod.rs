@@ -188,13 +188,13 @@ impl ArgEstimate {
     }
 }
 
-/// A call whose cost an [`Estimator`] estimates.
+/// A call whose cost a [`CostRule`] estimates.
 pub struct EstimateCall<'c> {
     /// The id of the overload.
     pub overload: &'c str,
     /// The target of a method call.
     pub target: Option<&'c ArgEstimate>,
-    /// The arguments without the target.
+    /// The arguments, without the target.
     pub args: &'c [ArgEstimate],
     /// The sizes of variables.
     pub sizes: &'c dyn SizeProvider,
@@ -230,25 +230,61 @@ impl EstimateCall<'_> {
     }
 }
 
-/// A finished call whose cost a [`Counter`] counts.
+/// A finished call whose cost a [`CostRule`] counts. Target and arguments are separate, as in [`EstimateCall`].
 pub struct ActualCall<'c, 'a> {
     /// The id of the overload, if the type checker left only one.
     pub overload: Option<&'c str>,
-    /// The arguments; the target of a method call comes first.
+    /// The target of a method call.
+    pub target: Option<&'c Val<'a>>,
+    /// The arguments, without the target.
     pub args: &'c [Val<'a>],
     /// The result.
     pub result: &'c Val<'a>,
 }
 
 impl ActualCall<'_, '_> {
-    /// The size of an argument; the target of a method call is the first.
+    /// The size of the target of a method call; 1 without a target.
     #[must_use]
-    pub fn size(&self, index: usize) -> u64 {
+    pub fn target_size(&self) -> u64 {
+        self.target.map_or(1, Val::size)
+    }
+
+    /// The size of an argument; 1 if there is no such argument.
+    #[must_use]
+    pub fn arg_size(&self, index: usize) -> u64 {
         self.args.get(index).map_or(1, Val::size)
     }
 }
 
-/// Estimates the cost of a call. None leaves it to the costs of the overload, or else to the cost 1.
-pub type Estimator = Arc<dyn Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync>;
-/// Counts the cost of a call. None leaves it to the counter of the overload, or else to the cost 1.
-pub type Counter = Arc<dyn Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync>;
+/// Estimates the cost of a call. None leaves it to the rule of the overload, or else to the cost 1.
+type Estimator = dyn Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync;
+/// Counts the cost of a call. None leaves it to the rule of the overload, or else to the cost 1.
+type Counter = dyn Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync;
+
+/// What a call costs beside its arguments: the estimate before an evaluation, and the count after the call.
+#[derive(Clone)]
+pub struct CostRule {
+    estimator: Arc<Estimator>,
+    counter: Arc<Counter>,
+}
+
+impl CostRule {
+    /// A rule. A function that returns none leaves the cost to the rule of the overload, or else to the cost 1.
+    #[must_use]
+    pub fn new(
+        estimator: impl Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync + 'static,
+        counter: impl Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        Self { estimator: Arc::new(estimator), counter: Arc::new(counter) }
+    }
+
+    /// The estimate of a call.
+    pub(crate) fn estimate(&self, call: &EstimateCall<'_>) -> Option<CallEstimate> {
+        (self.estimator)(call)
+    }
+
+    /// The cost of a finished call.
+    pub(crate) fn count(&self, call: &ActualCall<'_, '_>) -> Option<u64> {
+        (self.counter)(call)
+    }
+}

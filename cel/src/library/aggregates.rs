@@ -40,8 +40,7 @@ pub(super) fn add(d: &mut Declarations) {
         Overload::method("list_a_last_index_of_int", [items, a], Type::Int, |args| element_index(args, true));
     d.add("lastIndexOf", last);
     for name in ["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"] {
-        d.estimate_all(name, rows::elements);
-        d.count_all(name, rows::looked_through);
+        d.cost_all(name, rows::element_visits());
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     let list = || Type::list(Type::param("A"));
-    let text = |overload: Overload| overload.estimated(rows::concatenation).counted(rows::concatenated);
+    let text = |overload: Overload| overload.cost(rows::concatenation());
     d.add(operator::ADD, text(Overload::function("add_bytes", [Bytes, Bytes], Bytes, plus)));
     binary(
         d,
@@ -30,7 +30,7 @@ pub(super) fn add(d: &mut Declarations) {
         ],
     );
     let add_list = Overload::function("add_list", [list(), list()], list(), plus);
-    d.add(operator::ADD, add_list.estimated(rows::list_concatenation));
+    d.add(operator::ADD, add_list.cost(rows::list_concatenation()));
     d.add(operator::ADD, text(Overload::function("add_string", [String, String], String, plus)));
     binary(d, operator::ADD, plus, &[("add_uint64", Uint, Uint, Uint)]);
     binary(

@@ -1,7 +1,7 @@
 //! Conversions between types, such as `int()` and `string()`.
 
 use super::Outcome;
-use crate::cost::{CallEstimate, SizeEstimate, TRAVERSAL, rows};
+use crate::cost::{SizeEstimate, rows};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
@@ -92,19 +92,10 @@ fn with_cost(overload: Overload) -> Overload {
     // A character takes up to four bytes.
     match &*overload.id {
         "string_to_bytes" => overload
-            .estimated(|call| {
-                let size = call.arg_size(0);
-                let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
-                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-            })
-            .counted(rows::traversed),
-        "bytes_to_string" => overload
-            .estimated(|call| {
-                let size = call.arg_size(0);
-                let result = SizeEstimate { min: size.min / 4, max: size.max };
-                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-            })
-            .counted(rows::traversed),
+            .cost(rows::conversion(|size| SizeEstimate { min: size.min, max: size.max.saturating_mul(4) })),
+        "bytes_to_string" => {
+            overload.cost(rows::conversion(|size| SizeEstimate { min: size.min / 4, max: size.max }))
+        }
         _ => overload,
     }
 }

@@ -1,7 +1,7 @@
 //! Functions that make lists: `slice`, `flatten`, `sort`, `sortBy`, `reverse`, `distinct`, `lists.range`.
 
 use super::{COMPARABLE, Outcome, int, list};
-use crate::cost::{ActualCall, SizeEstimate, TRAVERSAL, rows};
+use crate::cost::{ActualCall, CostRule, SizeEstimate, TRAVERSAL, rows};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::limits::{RANGE_ELEMENTS, VALUE_DEPTH};
@@ -16,13 +16,14 @@ pub(super) fn add(d: &mut Declarations) {
     let slice = Overload::method("list_slice", [items(), Type::Int, Type::Int], items(), slice);
     d.add(
         "slice",
-        slice
-            .estimated(|call| {
+        slice.cost(CostRule::new(
+            |call| {
                 let (start, end) = (call.args.first()?.literal_or(0), call.args.get(1)?);
                 let end = end.literal_or(call.target_size().max);
                 Some(rows::making_list(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
-            })
-            .counted(made),
+            },
+            made,
+        )),
     );
     let flat = Overload::method("list_flatten", [Type::list(items())], items(), flatten);
     let deep = Overload::method(
@@ -34,25 +35,28 @@ pub(super) fn add(d: &mut Declarations) {
     for overload in [flat, deep] {
         d.add(
             "flatten",
-            overload
-                .estimated(|call| {
+            overload.cost(CostRule::new(
+                |call| {
                     let depth = call.args.first().map_or(1, |depth| depth.literal_or(u64::MAX));
                     Some(rows::making_list(depth as f64, call.target_size()))
-                })
-                .counted(|call| {
-                    let depth = int(call.args, 1).unwrap_or(1);
-                    Some(rows::made_list(depth as f64, call.size(0)))
-                }),
+                },
+                |call| {
+                    let depth = int(call.args, 0).unwrap_or(1);
+                    Some(rows::made_list(depth as f64, call.target_size()))
+                },
+            )),
         );
     }
     let range = Overload::function("lists_range", [Type::Int], Type::list(Type::Int), range);
     d.add(
         "lists.range",
-        range
-            .estimated(|call| {
-                Some(rows::making_list(1.0, SizeEstimate::fixed(call.args.first()?.literal_or(u64::MAX))))
-            })
-            .counted(made),
+        range.cost(CostRule::new(
+            |call| {
+                let size = SizeEstimate::fixed(call.args.first()?.literal_or(u64::MAX));
+                Some(rows::making_list(1.0, size))
+            },
+            made,
+        )),
     );
     let reverse = Overload::method("list_reverse", [items()], items(), |args| {
         let mut items = list(args, 0)?.to_vec()?;
@@ -61,14 +65,15 @@ pub(super) fn add(d: &mut Declarations) {
     });
     d.add(
         "reverse",
-        reverse.estimated(|call| Some(rows::making_list(1.0, call.target_size()))).counted(made),
+        reverse.cost(CostRule::new(|call| Some(rows::making_list(1.0, call.target_size())), made)),
     );
     let distinct = Overload::method("list_distinct", [items()], items(), distinct);
     d.add(
         "distinct",
-        distinct
-            .estimated(|call| Some(rows::making_list(2.0, call.target_size().times(call.target_size()))))
-            .counted(|call| compared_with_itself(call, 0)),
+        distinct.cost(CostRule::new(
+            |call| Some(rows::making_list(2.0, call.target_size().times(call.target_size()))),
+            |call| compared_with_itself(call.target),
+        )),
     );
     for (name, ty) in COMPARABLE {
         sorts(d, name, ty);
@@ -86,19 +91,20 @@ fn sorts(d: &mut Declarations, name: &str, ty: Type) {
     });
     d.add(
         "sort",
-        sort.estimated(move |call| {
-            Some(rows::making_list(factor, call.target_size().times(call.target_size())))
-        })
-        .counted(|call| compared_with_itself(call, 0)),
+        sort.cost(CostRule::new(
+            move |call| Some(rows::making_list(factor, call.target_size().times(call.target_size()))),
+            |call| compared_with_itself(call.target),
+        )),
     );
     let id = format!("list_{name}_sortByAssociatedKeys");
     let sort_by =
         Overload::method(&id, [items(), keys()], items(), |args| sorted(list(args, 0)?, list(args, 1)?));
     d.add(
         operator::SORT_BY_KEYS,
-        sort_by
-            .estimated(move |call| Some(rows::making_list(factor, call.arg_size(0).times(call.arg_size(0)))))
-            .counted(|call| compared_with_itself(call, 1)),
+        sort_by.cost(CostRule::new(
+            move |call| Some(rows::making_list(factor, call.arg_size(0).times(call.arg_size(0)))),
+            |call| compared_with_itself(call.args.first()),
+        )),
     );
 }
 
@@ -108,10 +114,10 @@ fn made(call: &ActualCall<'_, '_>) -> Option<u64> {
 }
 
 /// Counts the cost of comparing all elements of a list with each other.
-fn compared_with_itself(call: &ActualCall<'_, '_>, index: usize) -> Option<u64> {
-    let Some(Val::List(items)) = call.args.get(index) else { return None };
+fn compared_with_itself(list: Option<&Val<'_>>) -> Option<u64> {
+    let Some(Val::List(items)) = list else { return None };
     let is_text = matches!(items.get(0), Ok(Val::String(_) | Val::Bytes(_)));
-    let size = call.size(index);
+    let size = list.map_or(1, Val::size);
     Some(rows::made_list(if is_text { 2.0 + TRAVERSAL } else { 2.0 }, size.saturating_mul(size)))
 }
 

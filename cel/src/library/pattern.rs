@@ -3,7 +3,7 @@
 //! As in RE2, classes such as `\d` and the boundary `\b` match ASCII only.
 
 use super::{Outcome, int, string};
-use crate::cost::{CallEstimate, SizeEstimate, rows};
+use crate::cost::{SizeEstimate, rows};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::limits::REGEX_BYTES;
@@ -18,7 +18,7 @@ pub(super) fn add_standard(d: &mut Declarations) {
     let two = [Type::String, Type::String];
     d.add("matches", Overload::function("matches", two.clone(), Type::Bool, matches));
     let method = Overload::method("matches_string", two, Type::Bool, matches);
-    d.add("matches", method.estimated(rows::matching).counted(rows::matched));
+    d.add("matches", method.cost(rows::pattern_match(|_| None)));
     d.pattern_function("matches");
 }
 
@@ -32,11 +32,8 @@ pub(super) fn add(d: &mut Declarations) {
     d.add("findAll", Overload::method("string_find_all_string_int", three, texts, find_all));
     for name in ["find", "findAll"] {
         d.pattern_function(name);
-        d.count_all(name, rows::matched);
-        d.estimate_all(name, |call| {
-            let result = SizeEstimate { min: 0, max: call.target_size().max };
-            rows::matching(call).map(|estimate| CallEstimate { result: Some(result), ..estimate })
-        });
+        let result = |target: SizeEstimate| Some(SizeEstimate { min: 0, max: target.max });
+        d.cost_all(name, rows::pattern_match(result));
     }
 }
 

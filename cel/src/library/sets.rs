@@ -1,7 +1,7 @@
 //! Functions that treat lists as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
 
 use super::{Outcome, contains, list};
-use crate::cost::{CallEstimate, CostEstimate};
+use crate::cost::{CallEstimate, CostEstimate, CostRule};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
@@ -30,14 +30,16 @@ fn set(d: &mut Declarations, name: &str, times: u64, function: for<'a> fn(&[Val<
     let list = Type::list(Type::param("T"));
     let overload =
         Overload::function(&format!("list_sets_{name}_list"), [list.clone(), list], Type::Bool, function)
-            .estimated(move |call| {
-                let pairs = call.arg_size(0).times(call.arg_size(1)).cost(times as f64);
-                Some(CallEstimate::of(pairs.plus(CostEstimate::fixed(1))))
-            })
-            .counted(move |call| {
-                let pairs = call.size(0).saturating_mul(call.size(1));
-                Some(pairs.saturating_mul(times).saturating_add(1))
-            });
+            .cost(CostRule::new(
+                move |call| {
+                    let pairs = call.arg_size(0).times(call.arg_size(1)).cost(times as f64);
+                    Some(CallEstimate::of(pairs.plus(CostEstimate::fixed(1))))
+                },
+                move |call| {
+                    let pairs = call.arg_size(0).saturating_mul(call.arg_size(1));
+                    Some(pairs.saturating_mul(times).saturating_add(1))
+                },
+            ));
     d.add(&format!("sets.{name}"), overload);
 }
 

@@ -1,7 +1,7 @@
 //! Standard functions: logic, equality, order, membership, size, `contains`, `startsWith`, `endsWith`.
 
 use super::{Outcome, contains, list, string};
-use crate::cost::{self, CallEstimate, rows};
+use crate::cost::{CallEstimate, CostRule, rows};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::parse::operator;
@@ -41,7 +41,7 @@ fn logic(d: &mut Declarations) {
     d.add(operator::NOT_STRICTLY_FALSE, lenient);
     for (name, id) in [(operator::EQUALS, "equals"), (operator::NOT_EQUALS, "not_equals")] {
         let overload = Overload::function(id, [t(), t()], Type::Bool, built_in);
-        d.add(name, overload.estimated(rows::comparison).counted(rows::compared));
+        d.add(name, overload.cost(rows::comparison()));
     }
     let (list, map) = (Type::list(t()), Type::map(t(), Type::param("B")));
     d.add(operator::INDEX, Overload::function("index_list", [list, Type::Int], t(), built_in));
@@ -77,10 +77,7 @@ fn order(d: &mut Declarations, name: &str, prefix: &str, holds: fn(Ordering) -> 
             Overload::function(&format!("{prefix}_{suffix}"), [left, right], Type::Bool, move |args| {
                 compared(args).map(Val::Bool)
             });
-        d.add(
-            name,
-            if is_text { overload.estimated(rows::comparison).counted(rows::compared) } else { overload },
-        );
+        d.add(name, if is_text { overload.cost(rows::comparison()) } else { overload });
     }
 }
 
@@ -91,9 +88,10 @@ fn containers(d: &mut Declarations) {
     });
     d.add(
         operator::IN,
-        in_list
-            .estimated(|call| Some(CallEstimate::of(call.arg_size(1).cost(1.0))))
-            .counted(|call| Some(call.size(1))),
+        in_list.cost(CostRule::new(
+            |call| Some(CallEstimate::of(call.arg_size(1).cost(1.0))),
+            |call| Some(call.arg_size(1)),
+        )),
     );
     d.add(operator::IN, Overload::function("in_map", [a.clone(), map.clone()], Type::Bool, in_map));
     let sized = [("bytes", Type::Bytes), ("list", Type::list(a)), ("map", map), ("string", Type::String)];
@@ -123,17 +121,9 @@ fn texts(d: &mut Declarations) {
         Overload::method(id, two.clone(), Type::Bool, move |args| tested(args).map(Val::Bool))
     };
     let contains = method("contains_string", |text, part| text.contains(part));
-    let contains = contains.estimated(|call| {
-        let (text, part) = (call.target_size().cost(cost::TRAVERSAL), call.arg_size(0).cost(cost::TRAVERSAL));
-        Some(CallEstimate::of(text.times(part)))
-    });
-    let contains = contains.counted(|call| {
-        let part = cost::scaled(call.size(1), cost::TRAVERSAL);
-        Some(cost::scaled(call.size(0), cost::TRAVERSAL).saturating_mul(part))
-    });
-    d.add("contains", contains);
+    d.add("contains", contains.cost(rows::search()));
     let ends = method("ends_with_string", |text, end| text.ends_with(end));
-    d.add("endsWith", ends.estimated(rows::traverse_arg).counted(rows::traversed));
+    d.add("endsWith", ends.cost(rows::affix_comparison()));
     let starts = method("starts_with_string", |text, start| text.starts_with(start));
-    d.add("startsWith", starts.estimated(rows::traverse_arg).counted(rows::traversed));
+    d.add("startsWith", starts.cost(rows::affix_comparison()));
 }

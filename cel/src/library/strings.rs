@@ -1,7 +1,9 @@
 //! Functions of strings.
 
 use super::{Outcome, format, int, list, string, text};
-use crate::cost::{CallEstimate, CostEstimate, EstimateCall, SizeEstimate, TRAVERSAL, rows, scaled};
+use crate::cost::{
+    ActualCall, CallEstimate, CostEstimate, CostRule, EstimateCall, SizeEstimate, TRAVERSAL, rows, scaled,
+};
 use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
@@ -13,7 +15,7 @@ use std::borrow::Cow;
 pub(super) fn add(d: &mut Declarations) {
     method(d, "charAt", "string_char_at_int", vec![Str, Int], Str, char_at);
     for (name, id, last) in [("indexOf", "index_of", false), ("lastIndexOf", "last_index_of", true)] {
-        let find = move |args: &[Val<'_>]| place(args, last);
+        let find = move |args: &[Val<'_>]| index_of(args, last);
         let short = Overload::method(&format!("string_{id}_string"), [Str, Str], Int, move |args| {
             find(args).map(Val::Int)
         });
@@ -25,8 +27,7 @@ pub(super) fn add(d: &mut Declarations) {
                 find(args).map(Val::Int)
             }),
         );
-        d.estimate_all(name, rows::elements);
-        d.count_all(name, rows::looked_through);
+        d.cost_all(name, rows::element_visits());
     }
     method(d, "lowerAscii", "string_lower_ascii", vec![Str], Str, |args| {
         text(string(args, 0)?.to_ascii_lowercase())
@@ -38,41 +39,34 @@ pub(super) fn add(d: &mut Declarations) {
     method(d, "substring", "string_substring_int", vec![Str, Int], Str, substring);
     method(d, "substring", "string_substring_int_int", vec![Str, Int, Int], Str, substring);
     for name in ["lowerAscii", "upperAscii", "trim", "substring"] {
-        d.estimate_all(name, rows::traverse_target);
-        d.count_all(name, rows::traversed);
+        d.cost_all(name, rows::target_traversal());
     }
     method(d, "replace", "string_replace_string_string", vec![Str, Str, Str], Str, replace);
     method(d, "replace", "string_replace_string_string_int", vec![Str, Str, Str, Int], Str, replace);
-    d.estimate_all("replace", replacing);
-    d.count_all("replace", rows::traversed_twice);
+    d.cost_all("replace", CostRule::new(replacing, two_traversals));
     let texts = || Type::list(Str);
     method(d, "split", "string_split_string", vec![Str, Str], texts(), split);
     method(d, "split", "string_split_string_int", vec![Str, Str, Int], texts(), split);
-    d.estimate_all("split", splitting);
-    d.count_all("split", rows::traversed_twice);
+    d.cost_all("split", CostRule::new(splitting, two_traversals));
     method(d, "join", "list_join", vec![texts()], Str, join);
     method(d, "join", "list_join_string", vec![texts(), Str], Str, join);
-    d.estimate_all("join", joining);
-    d.count_all("join", |call| Some(scaled(call.result.size(), 2.0 * TRAVERSAL)));
+    d.cost_all("join", CostRule::new(joining, |call| Some(scaled(call.result.size(), 2.0 * TRAVERSAL))));
     let quoted = Overload::function("strings_quote", [Str], Str, |args| text(quote(string(args, 0)?)));
     d.add(
         "strings.quote",
-        quoted
-            .estimated(|call| {
-                let size = call.arg_size(0);
-                let result = size.times(SizeEstimate { min: 1, max: 2 }).plus(SizeEstimate::fixed(2));
-                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-            })
-            .counted(rows::traversed),
+        quoted.cost(rows::conversion(|size| {
+            size.times(SizeEstimate { min: 1, max: 2 }).plus(SizeEstimate::fixed(2))
+        })),
     );
     let formatted = Overload::method("string_format", [Str, Type::list(Type::Dyn)], Str, |args| {
         text(format::format(string(args, 0)?, list(args, 1)?)?)
     });
     d.add(
         "format",
-        formatted
-            .estimated(|call| Some(CallEstimate::of(call.target_size().cost(TRAVERSAL))))
-            .counted(rows::traversed),
+        formatted.cost(CostRule::new(
+            |call| Some(CallEstimate::of(call.target_size().cost(TRAVERSAL))),
+            |call| Some(scaled(call.target_size(), TRAVERSAL)),
+        )),
     );
 }
 
@@ -105,7 +99,7 @@ fn char_at<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 }
 
 /// The index of a substring in characters; -1 if the string lacks it.
-fn place(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
+fn index_of(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
     let (whole, part) = (string(args, 0)?, string(args, 1)?);
     let length = whole.chars().count() as i64;
     let offset = match args.get(2) {
@@ -160,6 +154,11 @@ fn replace<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         return Err(EvalError::other("string is too long"));
     }
     text(whole.replacen(old, new, count))
+}
+
+/// Counts two traversals of the target.
+fn two_traversals(call: &ActualCall<'_, '_>) -> Option<u64> {
+    Some(scaled(call.target_size(), 2.0 * TRAVERSAL))
 }
 
 fn replacing(call: &EstimateCall<'_>) -> Option<CallEstimate> {

@@ -5,7 +5,7 @@
 //! During recovery the parser reports no further error until a token matches.
 
 use super::token::{Token, TokenKind, set_text};
-use crate::limits::{RECOVERIES, SYNTAX_ERRORS};
+use crate::limits::{MAX_RECOVERIES, SYNTAX_ERRORS};
 use crate::source::{ErrorSink, NOWHERE, Source};
 use std::collections::BTreeSet;
 
@@ -214,9 +214,9 @@ impl<'s> Cursor<'s> {
 
     fn count_recovery(&mut self) -> Result<(), SyntaxFault> {
         self.recoveries += 1;
-        if self.aborted || self.recoveries > RECOVERIES {
+        if self.aborted || self.recoveries > MAX_RECOVERIES {
             if !self.aborted {
-                let message = format!("error recovery attempt limit exceeded: {RECOVERIES}");
+                let message = format!("error recovery attempt limit exceeded: {MAX_RECOVERIES}");
                 self.syntax_error(self.peek(0), &message);
                 self.aborted = true;
             }

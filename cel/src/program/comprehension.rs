@@ -17,8 +17,8 @@ impl<'a> Evaluation<'a, '_> {
     pub(super) fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
         let range = self.range(&fold.iteration)?;
         self.slots[fold.accu] = Slot::Lazy(&fold.init);
-        for turn in 0..range.turns {
-            self.set_variables(&fold.iteration, &range, turn);
+        for index in 0..range.length {
+            self.set_variables(&fold.iteration, &range, index);
             match &fold.condition {
                 Node::Const(Val::Bool(true)) => {}
                 condition => {
@@ -29,12 +29,12 @@ impl<'a> Evaluation<'a, '_> {
             }
             let next = self.absorbed(&fold.step)?;
             self.slots[fold.accu] = Slot::Value(next);
-            self.count_turn()?;
+            self.count_iteration()?;
         }
         self.eval(&fold.result)
     }
 
-    /// `all` or `exists`. Every turn first tests the accumulator; the test reads the accumulator only while it is no error.
+    /// `all` or `exists`. Every iteration first tests the accumulator; the test reads the accumulator only while it is no error.
     #[inline(never)]
     pub(super) fn quantifier(&mut self, quantifier: &'a Quantifier) -> Result<bool, EvalError> {
         let Quantifier { iteration, body, decisive } = quantifier;
@@ -42,12 +42,12 @@ impl<'a> Evaluation<'a, '_> {
         // The test `@not_strictly_false(accu)`; `exists` has `!` in it.
         let test_cost = if *decisive { 3 } else { 2 };
         let mut accu = Ok(!decisive);
-        for turn in 0..range.turns {
+        for index in 0..range.length {
             self.spend_units(if accu.is_ok() { test_cost } else { 1 })?;
             if accu == Ok(*decisive) {
                 break;
             }
-            self.set_variables(iteration, &range, turn);
+            self.set_variables(iteration, &range, index);
             if accu.is_ok() {
                 self.spend(1)?;
             }
@@ -57,7 +57,7 @@ impl<'a> Evaluation<'a, '_> {
                 Err(error) if error.ends_evaluation() => return Err(error),
                 Err(error) => accu = accu.and(Err(error)),
             }
-            self.count_turn()?;
+            self.count_iteration()?;
         }
         if accu.is_ok() {
             self.spend(1)?;
@@ -71,8 +71,8 @@ impl<'a> Evaluation<'a, '_> {
         let ExistsOne { iteration, predicate } = exists_one;
         let range = self.range(iteration)?;
         let mut count = Ok(0_usize);
-        for turn in 0..range.turns {
-            self.set_variables(iteration, &range, turn);
+        for index in 0..range.length {
+            self.set_variables(iteration, &range, index);
             match self.test(predicate) {
                 Ok(true) => {
                     if let Ok(count) = &mut count {
@@ -85,7 +85,7 @@ impl<'a> Evaluation<'a, '_> {
                 Err(error) if error.ends_evaluation() => return Err(error),
                 Err(error) => count = Err(error),
             }
-            self.count_turn()?;
+            self.count_iteration()?;
         }
         let count = count?;
         // Reading the accumulator, and comparing it with 1.
@@ -101,17 +101,17 @@ impl<'a> Evaluation<'a, '_> {
         let range = self.range(iteration)?;
         let mut items = Ok(Vec::new());
         if let (Ok(items), None) = (&mut items, filter) {
-            items.reserve(range.turns.min(RESERVED_ITEMS));
+            items.reserve(range.length.min(RESERVED_ITEMS));
         }
-        for turn in 0..range.turns {
-            self.set_variables(iteration, &range, turn);
+        for index in 0..range.length {
+            self.set_variables(iteration, &range, index);
             if let Err(error) = self.collect(filter.as_ref(), element, *list_cost, &mut items) {
                 if error.ends_evaluation() {
                     return Err(error);
                 }
                 items = Err(error);
             }
-            self.count_turn()?;
+            self.count_iteration()?;
         }
         let items = items?;
         self.spend(1)?;
@@ -183,23 +183,23 @@ impl<'a> Evaluation<'a, '_> {
         Range::new(self.eval(&iteration.range)?, iteration.var2.is_some())
     }
 
-    /// Puts the values of a turn into the slots of the iteration variables.
+    /// Puts the values of an iteration into the slots of the iteration variables.
     #[inline]
-    fn set_variables(&mut self, iteration: &Iteration, range: &Range<'a>, turn: usize) {
+    fn set_variables(&mut self, iteration: &Iteration, range: &Range<'a>, index: usize) {
         if let Some((items, shape)) = range.elements {
-            self.slots[iteration.var] = Slot::Element(&items[turn], shape);
+            self.slots[iteration.var] = Slot::Element(&items[index], shape);
             return;
         }
-        let (first, second) = range.variables(turn, iteration.var2.is_some());
+        let (first, second) = range.variables(index, iteration.var2.is_some());
         self.slots[iteration.var] = Slot::Value(first);
         if let (Some(slot), Some(value)) = (iteration.var2, second) {
             self.slots[slot] = Slot::Value(value);
         }
     }
 
-    /// Counts a turn; every [`INTERRUPT_INTERVAL`] turns the caller's interrupt may end the evaluation.
+    /// Counts an iteration; every [`INTERRUPT_INTERVAL`] of them the caller's interrupt may end the evaluation.
     #[inline]
-    fn count_turn(&mut self) -> Result<(), EvalError> {
+    fn count_iteration(&mut self) -> Result<(), EvalError> {
         self.iterations += 1;
         if self.iterations.is_multiple_of(INTERRUPT_INTERVAL) && (self.interrupted)() {
             return Err(EvalError::Interrupted);
@@ -215,7 +215,7 @@ struct Range<'a> {
     keys: Vec<Val<'a>>,
     /// The items of a JSON array and their shape, if the loop has one variable.
     elements: Option<(&'a [Json], &'a Shape)>,
-    turns: usize,
+    length: usize,
 }
 
 impl<'a> Range<'a> {
@@ -226,27 +226,27 @@ impl<'a> Range<'a> {
                     List::Json(items, shape, _) if !has_two => Some((*items, *shape)),
                     _ => None,
                 };
-                let turns = list.len();
-                return Ok(Self { value, keys: Vec::new(), elements, turns });
+                let length = list.len();
+                return Ok(Self { value, keys: Vec::new(), elements, length });
             }
             Val::Map(map) => map.keys(),
             Val::Object(object) => object.names().into_iter().map(Val::string).collect(),
             _ => return Err(EvalError::NoSuchOverload),
         };
-        let turns = keys.len();
-        Ok(Self { value, keys, elements: None, turns })
+        let length = keys.len();
+        Ok(Self { value, keys, elements: None, length })
     }
 
-    /// The values of the one or two iteration variables at a turn.
+    /// The values of the one or two iteration variables of an iteration.
     #[inline(never)]
     fn variables(
         &self,
-        turn: usize,
+        index: usize,
         has_two: bool,
     ) -> (Result<Val<'a>, EvalError>, Option<Result<Val<'a>, EvalError>>) {
-        match (&self.value, self.keys.get(turn)) {
-            (Val::List(list), _) if has_two => (Ok(Val::Int(turn as i64)), Some(list.get(turn))),
-            (Val::List(list), _) => (list.get(turn), None),
+        match (&self.value, self.keys.get(index)) {
+            (Val::List(list), _) if has_two => (Ok(Val::Int(index as i64)), Some(list.get(index))),
+            (Val::List(list), _) => (list.get(index), None),
             (_, Some(key)) if !has_two => (Ok(key.clone()), None),
             (Val::Map(map), Some(key)) => {
                 (Ok(key.clone()), Some(map.get(key).map(|value| value.unwrap_or(Val::Null))))

@@ -317,10 +317,15 @@ impl<'a> Evaluation<'a, '_> {
     ) -> Result<Val<'a>, EvalError> {
         let result = (overload.implementation)(args)?;
         let is_known = call.overloads.len() == 1;
-        let seen = ActualCall { overload: is_known.then_some(&*overload.id), args, result: &result };
-        let by_function = call.function.0.counter.as_ref().and_then(|count| count(&seen));
-        let by_overload = || match &overload.counter {
-            Some(count) if is_known => count(&seen),
+        let (target, args) = match args.split_first() {
+            Some((target, args)) if overload.is_method => (Some(target), args),
+            _ => (None, args),
+        };
+        let overload_id = is_known.then_some(&*overload.id);
+        let seen = ActualCall { overload: overload_id, target, args, result: &result };
+        let by_function = call.function.0.cost.as_ref().and_then(|rule| rule.count(&seen));
+        let by_overload = || match &overload.cost {
+            Some(rule) if is_known => rule.count(&seen),
             _ => None,
         };
         self.spend(by_function.or_else(by_overload).unwrap_or(1))?;

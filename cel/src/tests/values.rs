@@ -2,8 +2,8 @@
 
 use super::fixture::{Schema, document, run, show};
 use crate::{
-    Activation, CallEstimate, CostEstimate, Env, EvalError, FieldShape, Library, ListKind, ObjectShape,
-    Opaque, Overload, Shape, Type, TypeProvider, UnknownSizes, Val,
+    Activation, CallEstimate, CostEstimate, CostRule, Env, EvalError, FieldShape, Library, ListKind,
+    ObjectShape, Opaque, Overload, Shape, Type, TypeProvider, UnknownSizes, Val,
 };
 use serde_json::json;
 use std::any::Any;
@@ -174,14 +174,39 @@ impl Opaque for Version {
 }
 
 #[test]
+fn estimates_and_counts_see_the_target_and_the_arguments_apart() {
+    let cost = |has_target: bool, args: usize| 100 * u64::from(has_target) + args as u64;
+    let rule = CostRule::new(
+        move |call| Some(CallEstimate::of(CostEstimate::fixed(cost(call.target.is_some(), call.args.len())))),
+        move |call| Some(cost(call.target.is_some(), call.args.len())),
+    );
+    let texts = || [Type::String, Type::String];
+    let function = Overload::function("function", texts(), Type::Bool, |_| Ok(Val::Bool(true)));
+    let method = Overload::method("method", texts(), Type::Bool, |_| Ok(Val::Bool(true)));
+    let own_rule = Env::builder().function("f", function.clone().cost(rule.clone()));
+    let own_rule = own_rule.function("f", method.clone().cost(rule.clone())).build();
+    let common_rule = Env::builder().function("f", function).function("f", method);
+    let common_rule = common_rule.function_cost("f", rule).build();
+    for env in [own_rule, common_rule] {
+        for (text, expected) in [("f('a', 'b')", 2), ("'a'.f('b')", 101)] {
+            let checked = env.compile(text).unwrap();
+            assert_eq!(checked.estimate(&UnknownSizes), CostEstimate::fixed(expected), "{text}");
+            let variables: [(&str, Val<'_>); 0] = [];
+            assert_eq!(checked.program().unwrap().eval(&variables, u64::MAX).1, expected, "{text}");
+        }
+    }
+}
+
+#[test]
 fn callers_add_opaque_types_and_functions_with_costs() {
     let parse = Overload::function("version_of_string", [Type::String], Type::opaque("version"), |args| {
         let text = args[0].as_str().ok_or(EvalError::NoSuchOverload)?;
         text.parse().map(|number| Val::opaque(Version(number))).map_err(|_| EvalError::other("no version"))
     });
-    let parse = parse
-        .estimated(|call| Some(CallEstimate::of(call.arg_size(0).cost(0.1))))
-        .counted(|call| Some(call.size(0)));
+    let parse = parse.cost(CostRule::new(
+        |call| Some(CallEstimate::of(call.arg_size(0).cost(0.1))),
+        |call| Some(call.arg_size(0)),
+    ));
     let number = Overload::method("version_number", [Type::opaque("version")], Type::Uint, |args| {
         args[0].as_opaque::<Version>().map(|version| Val::Uint(version.0)).ok_or(EvalError::NoSuchOverload)
     });

@@ -54,8 +54,8 @@ fn base64(bytes: &[u8]) -> String {
     for group in bytes.chunks(3) {
         let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            out.push(if place <= group.len() { digit(bits >> (18 - 6 * place)) } else { '=' });
+        for sextet in 0..4 {
+            out.push(if sextet <= group.len() { digit(bits >> (18 - 6 * sextet)) } else { '=' });
         }
     }
     out

@@ -227,7 +227,7 @@ impl Traffic {
             }
             (Operation::Txn(_), Outcome::Failed(_)) if self.rng.below(2) == 0 => drop(self.leases.pop()),
             (Operation::Range(range), Outcome::Ok(Reply::Range(reply))) if range.revision == 0 => {
-                self.see(reply);
+                self.remember_mod_revisions(reply);
             }
             (Operation::Txn(txn), Outcome::Ok(Reply::Txn { revision, succeeded, results })) => {
                 let ops = if *succeeded { &txn.then } else { &txn.or_else };
@@ -235,7 +235,7 @@ impl Traffic {
                     match (op, reply) {
                         (Op::Put { key, .. }, _) => drop(self.known.insert(key.clone(), *revision)),
                         (Op::Delete { keys, .. }, _) => drop(self.known.remove(&keys.key)),
-                        (Op::Range(_), OpReply::Range(reply)) => self.see(reply),
+                        (Op::Range(_), OpReply::Range(reply)) => self.remember_mod_revisions(reply),
                         (Op::Range(_), OpReply::Put(_) | OpReply::Delete { .. }) => {}
                     }
                 }
@@ -244,7 +244,7 @@ impl Traffic {
         }
     }
 
-    fn see(&mut self, reply: &RangeReply) {
+    fn remember_mod_revisions(&mut self, reply: &RangeReply) {
         self.known.extend(reply.kvs.iter().map(|kv| (kv.key.clone(), kv.mod_revision)));
     }
 }

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::link::Link;
 use super::{Plan, client, compactor, watcher};
 use crate::history::{
-    Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, Start, Watch,
+    Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, InitialState, Watch,
 };
 use kstore_nondet::Rng;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub struct Recording {
 #[derive(Debug)]
 pub struct Workload {
     shared: Arc<Shared>,
-    start: Start,
+    start: InitialState,
     calls: JoinSet<Vec<Call>>,
     watches: JoinSet<Vec<Watch>>,
     primary: JoinSet<Vec<Watch>>,
@@ -238,7 +238,7 @@ async fn read(shared: &Shared, link: &mut Link, range: Range) -> Result<(RangeRe
 }
 
 /// Reads what the endpoint holds, after a compaction at its current revision.
-async fn survey(shared: &Shared, link: &mut Link) -> Result<Start, StartError> {
+async fn survey(shared: &Shared, link: &mut Link) -> Result<InitialState, StartError> {
     let everything = Range { keys: Keys::all(), ..Range::default() };
     let (found, _) = read(shared, link, Range { count_only: true, ..everything.clone() }).await?;
     if found.count > KEYS_BEFORE {
@@ -249,7 +249,7 @@ async fn survey(shared: &Shared, link: &mut Link) -> Result<Start, StartError> {
     let (found, _) = read(shared, link, everything).await?;
     match compacted.last().map(|call| &call.outcome) {
         Some(Outcome::Ok(_) | Outcome::Failed(Refusal::Compacted)) if found.revision == revision => {
-            Ok(Start { revision, compacted: revision, kvs: found.kvs })
+            Ok(InitialState { revision, compacted: revision, kvs: found.kvs })
         }
         _ => Err(shared.no_answer("another client writes to it")),
     }

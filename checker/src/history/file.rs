@@ -1,6 +1,6 @@
 //! A history as a file with one JSON value per line, so that line tools can filter and truncate it.
 
-use super::{Call, History, Start, Watch};
+use super::{Call, History, InitialState, Watch};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    Start(Start),
+    Start(InitialState),
     Call(Call),
     Watch(Watch),
 }
@@ -17,7 +17,7 @@ enum Line {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LineRef<'a> {
-    Start(&'a Start),
+    Start(&'a InitialState),
     Call(&'a Call),
     Watch(&'a Watch),
 }

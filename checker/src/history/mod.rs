@@ -43,7 +43,7 @@ pub struct Call {
 
 /// The content of the store before the first call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct InitialState {
     /// The store's revision.
     pub revision: i64,
     /// The oldest readable revision; −1 if the store was never compacted.
@@ -53,7 +53,7 @@ pub struct Start {
     pub kvs: Vec<KeyValue>,
 }
 
-impl Default for Start {
+impl Default for InitialState {
     /// An empty store.
     fn default() -> Self {
         Self { revision: 1, compacted: -1, kvs: Vec::new() }
@@ -65,7 +65,7 @@ impl Default for Start {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The store's content before.
-    pub start: Start,
+    pub start: InitialState,
     /// The calls, in any order.
     pub calls: Vec<Call>,
     /// The watches, in any order.

@@ -5,7 +5,7 @@ use super::item::Item;
 use super::search::{Choice, Search};
 use crate::describe;
 use crate::history::{History, Operation, Outcome};
-use crate::limits::WINDOW;
+use crate::limits::EXPLANATION_CONTEXT_CALLS;
 use crate::model::{StoreState, agrees};
 use crate::verdict::{Guarantee, Violation};
 
@@ -22,11 +22,11 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub(super) fn take(search: &Search<'_>) -> Self {
-        let last = search.trail.iter().rev().take(WINDOW).rev().map(|(choice, _)| *choice);
+        let last = search.trail.iter().rev().take(EXPLANATION_CONTEXT_CALLS).rev().map(|(choice, _)| *choice);
         Self {
             state: search.state.clone(),
             last: last.collect(),
-            pending: search.queue.candidates().take(WINDOW).collect(),
+            pending: search.queue.candidates().take(EXPLANATION_CONTEXT_CALLS).collect(),
             blocking: search.queue.first_to_return(),
         }
     }
@@ -36,14 +36,14 @@ impl Snapshot {
             Choice::Sure(at) => &search.sure[*at],
             Choice::Maybe(at) => &search.maybe[*at],
         };
-        let mut window: Vec<_> = self.last.iter().map(|choice| line(search.history, item(choice))).collect();
+        let mut window: Vec<_> = self.last.iter().map(|choice| describe_item(search.history, item(choice))).collect();
         let (revision, compacted) = (self.state.revision(), self.state.compacted());
         window.push(format!(
             "-- here the store is at revision {revision}, compacted {compacted}; next could be"
         ));
-        window.extend(self.pending.iter().map(|at| line(search.history, &search.sure[*at])));
+        window.extend(self.pending.iter().map(|at| describe_item(search.history, &search.sure[*at])));
         let known = search.evidence.describe(search.history, revision + 1);
-        window.extend(known.iter().take(WINDOW).map(|fact| format!("-- revision {}: {fact}", revision + 1)));
+        window.extend(known.iter().take(EXPLANATION_CONTEXT_CALLS).map(|fact| format!("-- revision {}: {fact}", revision + 1)));
         let Some(blocking) = self.blocking.map(|at| &search.sure[at]) else {
             return self.unmade(window, known);
         };
@@ -76,7 +76,7 @@ impl Snapshot {
     }
 }
 
-fn line(history: &History, item: &Item) -> String {
+fn describe_item(history: &History, item: &Item) -> String {
     match (item.source, &item.operation) {
         (Some(at), _) => {
             let call = &history.calls[at];

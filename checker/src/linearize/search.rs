@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
             match effect {
                 Some(effect) if effect.is_none() => return NextStep::Free(at),
                 Some(_) => sure.push(Choice::Sure(at)),
-                None if revision >= self.sure[at].at.0 => wanted.note(&self.sure[at]),
+                None if revision >= self.sure[at].at.0 => wanted.add(&self.sure[at]),
                 None => {}
             }
         }
@@ -320,7 +320,7 @@ fn is_dead_lease(operation: &Operation, state: &StoreState) -> bool {
 
 impl Prerequisites {
     /// Notes what could make an item fit that took effect.
-    fn note(&mut self, item: &Item) {
+    fn add(&mut self, item: &Item) {
         self.leases.extend(item.leases());
         self.compaction |= item.is_refused_as_compacted();
     }

@@ -105,7 +105,7 @@ pub fn objects(text: &str) -> Result<Vec<ManifestObject>, ManifestError> {
 
 /// Moves CustomResourceDefinitions and then Namespaces before the objects that may need them; the order is
 /// otherwise stable.
-pub fn definitions_first(objects: &mut [ManifestObject]) {
+pub fn sort_for_apply(objects: &mut [ManifestObject]) {
     objects.sort_by_key(|object| match object.kind() {
         "CustomResourceDefinition" => 0,
         "Namespace" => 1,
@@ -257,7 +257,7 @@ mod tests {
 {kind: Secret, metadata: {name: second}}
 ";
         let mut objects = objects(text).unwrap();
-        definitions_first(&mut objects);
+        sort_for_apply(&mut objects);
         let names: Vec<_> = objects.iter().map(ManifestObject::name).collect();
         assert_eq!(names, ["a.b", "space", "first", "second"]);
     }

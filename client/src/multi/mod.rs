@@ -37,11 +37,10 @@ use tokio::sync::Notify;
 ///   leaves the stream.
 /// - Each part has a buffer of at most [`MULTI_BUFFER`] events. When it is full, the slowest part delays all
 ///   others, and in the end the server closes the stream as for any slow reader.
-/// - The stream is one request to the server: the user needs permission to watch every kind. At most
-///   [`MAX_SELECTORS`] kinds are possible.
+/// - The stream is one request to the server: the user needs permission to watch every kind. The server bounds
+///   the number of kinds and refuses a stream with more.
 ///
 /// [`MULTI_BUFFER`]: crate::limits::MULTI_BUFFER
-/// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
 #[derive(Clone)]
 pub struct MultiSource {
     client: Client,
@@ -87,7 +86,8 @@ impl MultiSource {
         self.part(self.client.api::<K>().project(params, decode))
     }
 
-    /// A part with the objects of `source`. This client's user, not that of the source, watches them.
+    /// A source for one informer on this shared stream, with the selectors of `source`. It watches as this client's user,
+    /// not as that of the source.
     pub fn part<T: Object>(&self, source: Source<T>) -> SourcePart<T> {
         SourcePart::new(self.client.clone(), self.shared.clone(), source)
     }

@@ -80,7 +80,7 @@ impl<T: Object> ListerWatcher for SourcePart<T> {
     fn demand(&self, revision: Revision) {
         let Registration { shared, part } = &*self.registration;
         shared.table.lock().demand(*part, revision);
-        shared.demand.raise(wire(revision));
+        shared.demand.demand(wire(revision));
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Fake(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     state: Mutex<FakeState>,
-    bell: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Fake {
     /// Ends every open stream.
     pub(super) fn cut(&self) {
         self.0.state.lock().cuts += 1;
-        self.0.bell.notify_waiters();
+        self.0.changed.notify_waiters();
     }
 
     pub(super) fn compact(&self) {
@@ -107,7 +107,7 @@ impl Fake {
         let event = pb::WatchEvent { r#type: kind.into(), selector: 0, json: json.clone(), revision };
         state.history.push((reference.resource, event));
         drop(state);
-        self.0.bell.notify_waiters();
+        self.0.changed.notify_waiters();
         Ok(Response::new(pb::Object { json, revision }))
     }
 
@@ -192,13 +192,13 @@ impl Kstore for Fake {
             let resource = resource.clone();
             async move {
                 loop {
-                    let bell = fake.0.bell.notified();
-                    tokio::pin!(bell);
-                    bell.as_mut().enable();
+                    let changed = fake.0.changed.notified();
+                    tokio::pin!(changed);
+                    changed.as_mut().enable();
                     let batch = fake.0.state.lock().batch(&resource, after, cuts)?;
                     match batch.revision > after {
                         true => return Some((Ok(batch.clone()), (fake.clone(), batch.revision))),
-                        false => bell.await,
+                        false => changed.await,
                     }
                 }
             }

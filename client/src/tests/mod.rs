@@ -60,9 +60,9 @@ async fn calls_carry_the_agent_and_the_causes() {
     let deployments = client.agent("deployment-controller").causes(&causes);
     deployments.api::<Pod>().create("default", &pod("a")).await.unwrap();
     client.dynamic(Gvr::of::<Pod>()).get("default", "a").await.unwrap();
-    let told: Vec<_> = fake.calls().into_iter().map(|call| (call.agent, call.causes)).collect();
-    assert_eq!(told[0], ("deployment-controller/kstore".into(), "4,9".into()));
-    assert_eq!(told[1], ("test/kstore".into(), String::new()));
+    let delivered: Vec<_> = fake.calls().into_iter().map(|call| (call.agent, call.causes)).collect();
+    assert_eq!(delivered[0], ("deployment-controller/kstore".into(), "4,9".into()));
+    assert_eq!(delivered[1], ("test/kstore".into(), String::new()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,10 +137,10 @@ async fn an_informer_survives_watch_failures_and_compaction() {
     tokio::time::timeout(Duration::from_secs(600), cache.wait_for(deleted)).await.unwrap().unwrap();
     let names: Vec<_> = cache.list().iter().map(|pod| pod.key().name().to_owned()).collect();
     assert_eq!(names, ["b", "c", "d"]);
-    let mut told: Vec<_> = subscription.try_next().iter().map(describe).collect();
-    told.sort();
+    let mut delivered: Vec<_> = subscription.try_next().iter().map(describe).collect();
+    delivered.sort();
     // The deletion was compacted: the cache infers it and has only the last state that it saw.
-    assert_eq!(told, ["+c", "+d", "-a@1"]);
+    assert_eq!(delivered, ["+c", "+d", "-a@1"]);
 }
 
 fn describe<T: Object>(delta: &Delta<T>) -> String {

@@ -66,6 +66,21 @@ fn pki() -> Pki {
     }
 }
 
+/// A server with a certificate that it signed itself, which may sign others too, and requests no client certificates.
+/// The certificate is the authority of its kubeconfig.
+fn self_signed() -> Pki {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let own = params.self_signed(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(vec![own.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Pki { ca: own.pem().into_bytes(), server: Arc::new(config), client: pki().client }
+}
+
 /// Serves until `stop`, then drops the listener and all connections.
 async fn serve(fake: Fake, pki: &Pki, listener: TcpListener, stop: CancellationToken) {
     let acceptor = TlsAcceptor::from(pki.server.clone());
@@ -92,6 +107,25 @@ fn kubeconfig(address: SocketAddr, pki: &Pki) -> Kubeconfig {
         namespace: "default".into(),
         cluster: "kstore".into(),
     }
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_own_certificate_for_its_name_only() {
+    let (pki, stop) = (self_signed(), CancellationToken::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = kubeconfig(address, &pki);
+    let other_name = Kubeconfig { tls_server_name: Some("example.com".to_owned()), ..config.clone() };
+    let other_ca = Kubeconfig { ca: Some(self_signed().ca), ..config.clone() };
+    let server = {
+        let stop = stop.clone();
+        tokio::spawn(async move { serve(Fake::default(), &pki, listener, stop).await })
+    };
+    Client::connect(&config, "test").await.unwrap();
+    assert!(Client::connect(&other_name, "test").await.is_err(), "another name");
+    assert!(Client::connect(&other_ca, "test").await.is_err(), "another certificate of the same subject");
+    stop.cancel();
+    server.await.unwrap();
 }
 
 #[tokio::test]

@@ -127,10 +127,10 @@ impl Log {
     }
 
     /// The line with this number, which must be below [`Log::len`].
-    pub fn line(&self, place: u64) -> LogLine {
-        if let Some((stderr, text)) = usize::try_from(place).ok().and_then(|place| self.head.get(place)) {
+    pub fn line(&self, number: u64) -> LogLine {
+        if let Some((stderr, text)) = usize::try_from(number).ok().and_then(|number| self.head.get(number)) {
             // Lines of the same moment get increasing times, so that sorting by time keeps their order.
-            let at = later(self.start, Duration::from_micros(place));
+            let at = later(self.start, Duration::from_micros(number));
             return LogLine {
                 at: self.end.map_or(at, |end| at.min(end)),
                 stderr: *stderr,
@@ -139,9 +139,9 @@ impl Log {
         }
         if let Some(printed) = &self.printed {
             let gone = || LogLine { at: self.start, stderr: false, text: String::new() };
-            return printed.line(place - self.head.len() as u64).cloned().unwrap_or_else(gone);
+            return printed.line(number - self.head.len() as u64).cloned().unwrap_or_else(gone);
         }
-        let n = place - self.head.len() as u64 + 1;
+        let n = number - self.head.len() as u64 + 1;
         match (&self.line, &self.tail, self.end) {
             (Some((text, every)), _, _) => {
                 let nanos = every.as_nanos().saturating_mul(u128::from(n));

@@ -41,8 +41,8 @@ impl PrintedLines {
     }
 
     /// The line with this number, from zero; `None` if it is dropped or not printed yet.
-    pub fn line(&self, place: u64) -> Option<&LogLine> {
-        self.lines.get(usize::try_from(place.checked_sub(self.dropped)?).ok()?)
+    pub fn line(&self, number: u64) -> Option<&LogLine> {
+        self.lines.get(usize::try_from(number.checked_sub(self.dropped)?).ok()?)
     }
 }
 

@@ -39,7 +39,7 @@ pub enum LogStream {
 #[derive(Clone, Debug)]
 pub struct LogReader {
     /// Number of the next line.
-    place: u64,
+    number: u64,
     since: Option<Timestamp>,
     left: Option<usize>,
     timestamps: bool,
@@ -65,9 +65,9 @@ impl LogReader {
             .since_seconds
             .map(|seconds| now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN));
         let len = log.len(now);
-        let place = log.first(len).max(query.tail_lines.map_or(0, |lines| len.saturating_sub(lines)));
+        let number = log.first(len).max(query.tail_lines.map_or(0, |lines| len.saturating_sub(lines)));
         Self {
-            place,
+            number,
             since: seconds.or(query.since_time),
             left: query.limit_bytes,
             timestamps: query.timestamps,
@@ -88,10 +88,10 @@ impl LogReader {
             return LogStep::Enough;
         }
         let len = log.len(now);
-        self.place = self.place.max(log.first(len));
+        self.number = self.number.max(log.first(len));
         let (mut text, mut channel) = (String::new(), None);
-        while self.place < len && text.len() < LOG_CHUNK {
-            let line = log.line(self.place);
+        while self.number < len && text.len() < LOG_CHUNK {
+            let line = log.line(self.number);
             let of = if line.stderr { 2 } else { 1 };
             if *channel.get_or_insert(of) != of {
                 if text.is_empty() {
@@ -100,7 +100,7 @@ impl LogReader {
                     break;
                 }
             }
-            self.place += 1;
+            self.number += 1;
             if self.wanted(&line) {
                 self.write(&line, &mut text);
             }
@@ -113,7 +113,7 @@ impl LogReader {
             *left = if end < text.len() { 0 } else { *left - end };
             text.truncate(end);
         }
-        match (text.is_empty(), self.place < len) {
+        match (text.is_empty(), self.number < len) {
             (false, _) => LogStep::Send(channel.unwrap_or(1), text),
             (true, true) => self.step(log, now),
             (true, false) if self.left == Some(0) => LogStep::Enough,

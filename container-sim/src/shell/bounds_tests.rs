@@ -31,10 +31,10 @@ fn run_bounded(argv: &[&str], variables: &[(&str, &str)], steps: usize) -> Optio
     let mut before = 0;
     for _ in 0..steps {
         let step = shell.step();
-        let (held, done) = (capacity.held(), work.total() - before);
+        let (reserved, done) = (capacity.reserved(), work.total() - before);
         before = work.total();
-        most = (most.0.max(held), most.1.max(done));
-        assert!(held <= CONTAINER_BYTES, "{held} bytes are held");
+        most = (most.0.max(reserved), most.1.max(done));
+        assert!(reserved <= CONTAINER_BYTES, "{reserved} bytes are held");
         // What begins within the bound may end beyond it: one pass over an input or a file.
         assert!(
             done <= STEP_WORK + 16 * (CONTAINER_BYTES + COMMAND_BYTES) as u64,
@@ -48,7 +48,7 @@ fn run_bounded(argv: &[&str], variables: &[(&str, &str)], steps: usize) -> Optio
             ShellStep::Exit(code) => {
                 let killed = shell.killed();
                 drop(shell);
-                assert_eq!(capacity.held(), 0, "all memory is returned");
+                assert_eq!(capacity.reserved(), 0, "all memory is returned");
                 return Some(Ended { code, killed, err, most });
             }
         }

@@ -73,14 +73,14 @@ impl DiskCapacity {
     }
 
     /// Bytes that are held now.
-    pub fn held(&self) -> usize {
-        self.0.last().map_or(0, |(held, _)| held.load(Ordering::Acquire))
+    pub fn reserved(&self) -> usize {
+        self.0.last().map_or(0, |(reserved, _)| reserved.load(Ordering::Acquire))
     }
 
     fn take(&self, bytes: usize) -> Result<(), DiskFull> {
-        let take = |(held, most): &&(Arc<AtomicUsize>, usize)| {
-            let fits = |held: usize| held.checked_add(bytes).filter(|held| held <= most);
-            held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+        let take = |(reserved, most): &&(Arc<AtomicUsize>, usize)| {
+            let fits = |reserved: usize| reserved.checked_add(bytes).filter(|reserved| reserved <= most);
+            reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
         };
         let taken = self.0.iter().take_while(take).count();
         if taken == self.0.len() {
@@ -96,8 +96,8 @@ impl DiskCapacity {
 }
 
 fn give(counts: &[(Arc<AtomicUsize>, usize)], bytes: usize) {
-    for (held, _) in counts {
-        held.fetch_sub(bytes, Ordering::AcqRel);
+    for (reserved, _) in counts {
+        reserved.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
@@ -197,11 +197,11 @@ mod tests {
         assert!(disk.remove("/a") && !disk.remove("/a"));
         assert_eq!(disk.put("/c", file(DISK_BYTES / 2)), Ok(()));
         drop(disk);
-        assert_eq!(capacity.held(), 0);
+        assert_eq!(capacity.reserved(), 0);
         let (namespace, other) = (capacity.namespace(), capacity.namespace());
         assert_eq!(namespace.take(NAMESPACE_DISKS_BYTES), Ok(()));
         assert_eq!(namespace.take(1), Err(DiskFull));
-        assert_eq!(capacity.held(), NAMESPACE_DISKS_BYTES, "a refusal takes nothing");
+        assert_eq!(capacity.reserved(), NAMESPACE_DISKS_BYTES, "a refusal takes nothing");
         assert_eq!(other.take(1), Ok(()), "the disks of another namespace have space");
         other.give(1);
         namespace.give(NAMESPACE_DISKS_BYTES);

@@ -70,7 +70,7 @@ impl Environment {
     }
 
     /// The disk that stores a path, and the path on that disk.
-    fn place<'a>(&'a self, path: &'a str) -> (&'a Disk, &'a str) {
+    fn disk_of<'a>(&'a self, path: &'a str) -> (&'a Disk, &'a str) {
         let mounts = self.volumes.iter().rev().filter(|(folder, _)| is_within(path, folder));
         match mounts.max_by_key(|(folder, _)| folder.len()) {
             Some((folder, disk)) => (disk, &path[folder.len()..]),
@@ -83,7 +83,7 @@ impl Environment {
         if !self.work.spend(PATH_WORK + path.len() + 4 * (self.files.len() + self.volumes.len())) {
             return None;
         }
-        let (disk, name) = self.place(path);
+        let (disk, name) = self.disk_of(path);
         if let Some(bytes) = self.files.get(path) {
             let content = Content::File(Arc::clone(bytes));
             return Some(DiskEntry { content, ..DiskEntry::file(b"", self.now) });
@@ -143,7 +143,7 @@ impl Environment {
 
     /// The names in a folder.
     pub(super) fn children(&self, path: &str) -> BTreeSet<String> {
-        let (disk, name) = self.place(path);
+        let (disk, name) = self.disk_of(path);
         let (mut names, passed) = disk.children(name);
         self.work.spend(100 * (passed + self.files.len() + self.volumes.len()));
         let inside = format!("{}/", path.trim_end_matches('/'));
@@ -198,7 +198,7 @@ impl Environment {
             Some(Content::File(_) | Content::Link(_)) => return Err(FileError::NoFolder),
             None => return Err(FileError::Missing),
         }
-        let (disk, name) = self.place(path);
+        let (disk, name) = self.disk_of(path);
         Ok(disk.put(name, entry)?)
     }
 
@@ -239,7 +239,7 @@ impl Environment {
         if entry.content == Content::Folder && !self.children(path).is_empty() {
             return Err(FileError::NotEmpty);
         }
-        let (disk, name) = self.place(path);
+        let (disk, name) = self.disk_of(path);
         if disk.remove(name) { Ok(()) } else { Err(FileError::ReadOnly) }
     }
 }

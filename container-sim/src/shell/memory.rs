@@ -12,22 +12,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A count of bytes with its limit. Clones share the count.
 #[derive(Clone, Debug)]
 struct ByteCount {
-    held: Arc<AtomicUsize>,
+    reserved: Arc<AtomicUsize>,
     most: usize,
 }
 
 impl ByteCount {
     fn new(most: usize) -> Self {
-        Self { held: Arc::default(), most }
+        Self { reserved: Arc::default(), most }
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.most);
-        self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+        let fits = |reserved: usize| reserved.checked_add(bytes).filter(|reserved| *reserved <= self.most);
+        self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
     fn give(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::AcqRel);
+        self.reserved.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
@@ -65,8 +65,8 @@ impl BufferCapacity {
     }
 
     /// Bytes that are held now.
-    pub fn held(&self) -> usize {
-        self.0.last().map_or(0, |count| count.held.load(Ordering::Acquire))
+    pub fn reserved(&self) -> usize {
+        self.0.last().map_or(0, |count| count.reserved.load(Ordering::Acquire))
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -296,13 +296,13 @@ mod tests {
         let [first, second] = containers.each_ref().map(BufferCapacity::allowance);
         let _own = [&first, &second].map(|allowance| allowance.hold(COMMAND_BYTES).unwrap());
         assert!(first.hold(CONTAINER_BYTES + 1).is_none());
-        let held = first.hold(CONTAINER_BYTES).unwrap();
+        let reserved = first.hold(CONTAINER_BYTES).unwrap();
         assert!(second.hold(NAMESPACE_BYTES - CONTAINER_BYTES + 1).is_none());
         let rest = second.hold(NAMESPACE_BYTES - CONTAINER_BYTES).unwrap();
-        assert_eq!((namespace.held(), all.held()), (NAMESPACE_BYTES, NAMESPACE_BYTES));
+        assert_eq!((namespace.reserved(), all.reserved()), (NAMESPACE_BYTES, NAMESPACE_BYTES));
         assert!(other.allowance().hold(COMMANDS_BYTES - NAMESPACE_BYTES).is_some());
-        drop((held, rest));
-        assert_eq!((namespace.held(), all.held(), containers[0].held()), (0, 0, 0));
+        drop((reserved, rest));
+        assert_eq!((namespace.reserved(), all.reserved(), containers[0].reserved()), (0, 0, 0));
     }
 
     #[test]
@@ -313,9 +313,9 @@ mod tests {
             assert!(room.grow(7));
             room.shrink(2);
         }
-        assert!((500_000..700_000).contains(&memory.held()), "{}", memory.held());
+        assert!((500_000..700_000).contains(&memory.reserved()), "{}", memory.reserved());
         assert!(!room.grow(usize::MAX) && !room.grow(COMMANDS_BYTES));
         drop(room);
-        assert_eq!(memory.held(), 0);
+        assert_eq!(memory.reserved(), 0);
     }
 }

@@ -54,7 +54,7 @@ pub struct Environment {
     /// Mounted files by absolute path. Programs cannot change them.
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// The memory of the variables and mounted files.
-    pub held: Option<Arc<Reservation>>,
+    pub reservation: Option<Arc<Reservation>>,
     /// Folders that are mounted read-only.
     pub read_only: BTreeSet<String>,
     /// Writable volumes by the folder where they are mounted.
@@ -153,7 +153,7 @@ pub struct Shell {
     pipe: Option<Buffer>,
     waiting: Option<Waiting>,
     /// Whether the reason why the command was killed is printed.
-    told: bool,
+    has_said_why: bool,
 }
 
 impl Shell {
@@ -207,7 +207,7 @@ impl Shell {
                 return step;
             }
             if let Some(why) = self.environment.work.killed().filter(|_| self.depth == 0) {
-                if !self.told {
+                if !self.has_said_why {
                     self.kill(why);
                     continue;
                 }
@@ -233,11 +233,11 @@ impl Shell {
     fn kill(&mut self, why: Killed) {
         self.queue.clear();
         (self.waiting, self.stdin, self.piped, self.pipe) = (None, None, None, None);
-        (self.reads, self.told) = (false, true);
+        (self.reads, self.has_said_why) = (false, true);
         self.environment.variables.clear();
         self.variables = Reservation::new(&self.environment.memory);
-        let told = Buffer::of(format!("{why}\n").into_bytes(), &self.environment.bounds());
-        self.steps.extend(told.map(|text| ShellStep::Print(2, text.into_output())));
+        let has_said_why = Buffer::of(format!("{why}\n").into_bytes(), &self.environment.bounds());
+        self.steps.extend(has_said_why.map(|text| ShellStep::Print(2, text.into_output())));
         self.code = KILLED;
     }
 
@@ -521,8 +521,8 @@ impl Shell {
             None => {
                 self.code = 1;
                 let why = b"sh: write error: Cannot allocate memory\n".to_vec();
-                let told = Buffer::of(why, &self.environment.bounds());
-                self.steps.extend(told.map(|text| ShellStep::Print(2, text.into_output())));
+                let has_said_why = Buffer::of(why, &self.environment.bounds());
+                self.steps.extend(has_said_why.map(|text| ShellStep::Print(2, text.into_output())));
             }
         }
     }

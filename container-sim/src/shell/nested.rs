@@ -49,7 +49,7 @@ impl Shell {
             piped: None,
             pipe: None,
             waiting: None,
-            told: false,
+            has_said_why: false,
         }
     }
 

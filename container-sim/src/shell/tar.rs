@@ -35,20 +35,20 @@ const IGNORED: [&str; 6] = [
 
 impl TarArguments {
     fn read(arguments: &[String]) -> Result<Self, String> {
-        let mut asked = Self::default();
+        let mut parsed = Self::default();
         let mut rest = arguments.iter();
         let mut first = true;
         while let Some(word) = rest.next() {
             let flags = match word.strip_prefix('-') {
                 _ if IGNORED.contains(&word.as_str()) => continue,
                 Some("") | None if !first => {
-                    asked.names.push(word.clone());
+                    parsed.names.push(word.clone());
                     continue;
                 }
                 Some(long) if long.starts_with('-') => {
                     match long.split_once('=') {
-                        Some(("-directory", folder)) => asked.folder = Some(folder.to_owned()),
-                        Some(("-file", file)) => asked.archive = Some(file.to_owned()),
+                        Some(("-directory", folder)) => parsed.folder = Some(folder.to_owned()),
+                        Some(("-file", file)) => parsed.archive = Some(file.to_owned()),
                         _ => return Err(format!("unrecognized option '{word}'")),
                     }
                     continue;
@@ -57,9 +57,9 @@ impl TarArguments {
                 None => word,
             };
             first = false;
-            asked.flags(flags, &mut rest)?;
+            parsed.flags(flags, &mut rest)?;
         }
-        Ok(asked)
+        Ok(parsed)
     }
 
     fn flags<'a>(&mut self, flags: &str, rest: &mut impl Iterator<Item = &'a String>) -> Result<(), String> {
@@ -90,34 +90,34 @@ impl TarArguments {
 /// Whether `tar` reads its standard input with these arguments.
 pub(super) fn reads(arguments: &[String]) -> bool {
     TarArguments::read(arguments)
-        .is_ok_and(|asked| asked.on_stream() && matches!(asked.what, Some('t' | 'x')))
+        .is_ok_and(|parsed| parsed.on_stream() && matches!(parsed.what, Some('t' | 'x')))
 }
 
 pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
-    let asked = match TarArguments::read(arguments) {
-        Ok(asked) => asked,
+    let parsed = match TarArguments::read(arguments) {
+        Ok(parsed) => parsed,
         Err(why) => return Outcome::fail(1, format!("tar: {why}\n")),
     };
-    let base = environment.path(asked.folder.as_deref().unwrap_or("."));
+    let base = environment.path(parsed.folder.as_deref().unwrap_or("."));
     if !environment.is_folder(&base) {
-        let folder = asked.folder.unwrap_or_default();
+        let folder = parsed.folder.unwrap_or_default();
         return Outcome::fail(
             1,
             format!("tar: can't change directory to '{folder}': No such file or directory\n"),
         );
     }
-    match asked.what {
-        Some('c') => create(environment, &asked, &base),
+    match parsed.what {
+        Some('c') => create(environment, &parsed, &base),
         Some(_) => {
-            let stored = match &asked.archive {
+            let stored = match &parsed.archive {
                 Some(file) if file != "-" => environment.read(&environment.path(file)),
-                Some(_) | None => return unpack(environment, &asked, &base, input),
+                Some(_) | None => return unpack(environment, &parsed, &base, input),
             };
             match stored {
                 Ok(bytes) if !environment.work.spend(bytes.len()) => Outcome::code(1),
-                Ok(bytes) => unpack(environment, &asked, &base, &bytes),
+                Ok(bytes) => unpack(environment, &parsed, &base, &bytes),
                 Err(why) => {
-                    let file = asked.archive.unwrap_or_default();
+                    let file = parsed.archive.unwrap_or_default();
                     Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"))
                 }
             }
@@ -126,11 +126,11 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
     }
 }
 
-fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcome {
+fn create(environment: &Environment, parsed: &TarArguments, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut any = false;
     let mut builder = Builder::new(Buffer::new(&environment.bounds()));
-    for given in asked.names.iter().take_while(|_| environment.runs()) {
+    for given in parsed.names.iter().take_while(|_| environment.runs()) {
         let root = environment.path_in(base, given);
         let all = environment.walk(&world_root(environment, given, &root));
         if all.is_empty() {
@@ -150,7 +150,7 @@ fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcom
                 (name, "") => name.to_owned(),
                 (name, below) => format!("{name}/{below}"),
             };
-            if asked.verbose {
+            if parsed.verbose {
                 outcome.err.push_str(&format!("{member}\n"));
             }
             if let Err(error) = append(&mut builder, &member, &entry) {
@@ -167,7 +167,7 @@ fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcom
         return outcome;
     }
     let Ok(bytes) = builder.into_inner() else { return Outcome::code(1) };
-    match &asked.archive {
+    match &parsed.archive {
         Some(file) if file != "-" => {
             if let Err(why) = environment.write(&environment.path(file), bytes.as_ref()) {
                 return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"));
@@ -208,7 +208,7 @@ fn append(builder: &mut Builder<Buffer>, member: &str, entry: &DiskEntry) -> std
     }
 }
 
-fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
+fn unpack(environment: &Environment, parsed: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut out = Buffer::new(&environment.bounds());
     let mut archive = Archive::new(bytes);
@@ -233,18 +233,21 @@ fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[
             name.trim_end_matches('/') == given.trim_end_matches('/')
                 || name.starts_with(&format!("{}/", given.trim_end_matches('/')))
         };
-        if !asked.names.is_empty() && !asked.names.iter().any(wanted) {
+        if !parsed.names.is_empty() && !parsed.names.iter().any(wanted) {
             continue;
         }
-        if asked.verbose || asked.what == Some('t') {
+        if parsed.verbose || parsed.what == Some('t') {
             out.push(format!("{name}\n").as_bytes());
         }
-        if asked.what == Some('t') {
+        if parsed.what == Some('t') {
             continue;
         }
-        if let Err(why) =
-            extract(environment, asked, &environment.path_in(base, name.trim_start_matches('/')), &mut member)
-        {
+        if let Err(why) = extract(
+            environment,
+            parsed,
+            &environment.path_in(base, name.trim_start_matches('/')),
+            &mut member,
+        ) {
             failed(&mut outcome, format!("{name}: {why}"));
         }
     }
@@ -255,14 +258,14 @@ fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[
 /// Extracts one member of an archive.
 fn extract(
     environment: &Environment,
-    asked: &TarArguments,
+    parsed: &TarArguments,
     path: &str,
     member: &mut tar::Entry<'_, &[u8]>,
 ) -> Result<(), String> {
     let header = member.header();
     let mode = header.mode().unwrap_or(0o644) & 0o7777;
     let stamp = header.mtime().ok().and_then(|at| i64::try_from(at).ok());
-    let modified = stamp.filter(|_| !asked.touch).unwrap_or(environment.now);
+    let modified = stamp.filter(|_| !parsed.touch).unwrap_or(environment.now);
     let kind = header.entry_type();
     let content = if kind.is_dir() {
         return environment.make_folders(path).map_err(|why| why.to_string());

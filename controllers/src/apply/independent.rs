@@ -11,7 +11,7 @@ pub(super) async fn run_independent<E>(
 ) -> Vec<(usize, E)> {
     let results = futures::stream::iter(lists).buffered(WRITES_IN_FLIGHT).enumerate();
     let failed =
-        results.filter_map(|(place, result)| async move { result.err().map(|error| (place, error)) });
+        results.filter_map(|(index, result)| async move { result.err().map(|error| (index, error)) });
     failed.collect().await
 }
 

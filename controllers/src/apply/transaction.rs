@@ -31,8 +31,8 @@ pub(super) fn of(client: &Client, writes: &[Action]) -> Result<(Transaction, Vec
                 &object.resource
             }
             Action::Patch { target, status, kind, patch } => {
-                let place = (&*target.namespace, &*target.name, if *status { "status" } else { "" });
-                transaction = transaction.patch_value(&gvr(&target.resource), place, &kind.of(patch));
+                let object = (&*target.namespace, &*target.name, if *status { "status" } else { "" });
+                transaction = transaction.patch_value(&gvr(&target.resource), object, &kind.of(patch));
                 &target.resource
             }
             Action::Delete { target, propagation, force } => {

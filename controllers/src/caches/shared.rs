@@ -50,12 +50,12 @@ impl LookupKey {
 pub(crate) struct Pods {
     informer: Informer<Pod>,
     /// Index by controller, label, node and claims.
-    pub held: Index<Pod, LookupKey>,
+    pub by_lookup_key: Index<Pod, LookupKey>,
 }
 
 impl Watched for Pods {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(LookupKey)| {
+        let by_lookup_key = Index::new(|pod: &Pod, emit: &mut dyn FnMut(LookupKey)| {
             let namespace = &*pod.metadata.namespace;
             LookupKey::emit(pod, namespace, emit);
             if !pod.spec.node_name.is_empty() {
@@ -69,7 +69,10 @@ impl Watched for Pods {
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);
-        Self { informer: from.start("pods", Some(PODS), Builder::new(source).index(&held)), held }
+        Self {
+            informer: from.start("pods", Some(PODS), Builder::new(source).index(&by_lookup_key)),
+            by_lookup_key,
+        }
     }
 }
 
@@ -85,7 +88,7 @@ impl Deref for Pods {
 pub(crate) struct ReplicaSets {
     informer: Informer<Obj<ReplicaSet>>,
     /// Index by controller and label.
-    pub held: Index<Obj<ReplicaSet>, LookupKey>,
+    pub by_lookup_key: Index<Obj<ReplicaSet>, LookupKey>,
 }
 
 impl ReplicaSets {
@@ -98,9 +101,13 @@ impl ReplicaSets {
 
 impl Watched for ReplicaSets {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Self::index();
-        let builder = Builder::new(from.multi.trimmed::<ReplicaSet>(WatchParams::default())).index(&held);
-        Self { informer: from.start("replicasets", Some(resource_of::<ReplicaSet>()), builder), held }
+        let by_lookup_key = Self::index();
+        let builder =
+            Builder::new(from.multi.trimmed::<ReplicaSet>(WatchParams::default())).index(&by_lookup_key);
+        Self {
+            informer: from.start("replicasets", Some(resource_of::<ReplicaSet>()), builder),
+            by_lookup_key,
+        }
     }
 }
 
@@ -110,12 +117,12 @@ pub(crate) struct ReplicationControllers(pub ReplicaSets);
 
 impl Watched for ReplicationControllers {
     fn start(from: &Sources<'_>) -> Self {
-        let (held, params) = (ReplicaSets::index(), WatchParams::default());
+        let (by_lookup_key, params) = (ReplicaSets::index(), WatchParams::default());
         let source = from.multi.project::<ReplicationController, _, _>(params, decode_replication_controller);
         let resource = resource_of::<ReplicationController>();
         let informer =
-            from.start("replicationcontrollers", Some(resource), Builder::new(source).index(&held));
-        Self(ReplicaSets { informer, held })
+            from.start("replicationcontrollers", Some(resource), Builder::new(source).index(&by_lookup_key));
+        Self(ReplicaSets { informer, by_lookup_key })
     }
 }
 

@@ -36,13 +36,13 @@ impl Role {
     /// Decodes a stored ClusterRole.
     pub(super) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let RoleFields { metadata, aggregation_rule, rules } = lenient::from_slice(json)?;
-        let Meta { name, labels, uid, resource_version, .. } = metadata;
-        let revision = Revision(resource_version.parse().unwrap_or(0));
+        let revision = metadata.revision();
+        let Meta { name, labels, uid, .. } = metadata;
         let rules = serde_json::to_string(&rules)?.into();
         Ok(Self { name, labels, aggregation_rule, uid, revision, rules })
     }
 
-    /// The rules, decoded.
+    /// The role's rules.
     pub(super) fn rules(&self) -> Vec<PolicyRule> {
         serde_json::from_str(&self.rules).expect("written from rules by `decode`")
     }

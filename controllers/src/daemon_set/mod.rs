@@ -173,7 +173,7 @@ impl DaemonSets {
         let (sets, pods, revisions, nodes) = cx.cut(parts).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
-        let pods = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
+        let pods = candidates(&pods, &caches.pods.by_lookup_key, &set.metadata, &spec.selector);
         let mut revisions = caches.revisions.candidates(&revisions, &set.metadata, &spec.selector);
         if selector::selects_everything(&spec.selector) {
             revisions.clear();

@@ -183,7 +183,7 @@ fn relabel(pod: &Pod, hash: &str) -> Action {
 
 fn by_node(pods: &[Arc<Pod>]) -> PodsByNode<'_> {
     let mut nodes = PodsByNode::new();
-    for pod in pods.iter().filter(|pod| !(pod.status.phase.is_terminal() && pod.metadata.deleting())) {
+    for pod in pods.iter().filter(|pod| !(pod.status.phase.is_terminal() && pod.metadata.is_deleting())) {
         if let Some(node) = node_of(pod) {
             nodes.entry(node).or_default().push(pod);
         }
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
                 (Eligibility::Run, None) => self.changes.create.push(node),
                 (Eligibility::Keep | Eligibility::Leave, None) => {}
                 (Eligibility::Leave, Some(pods)) => {
-                    self.changes.delete.extend(pods.into_iter().filter(|pod| !pod.metadata.deleting()));
+                    self.changes.delete.extend(pods.into_iter().filter(|pod| !pod.metadata.is_deleting()));
                 }
                 (Eligibility::Run | Eligibility::Keep, Some(pods)) => {
                     let running = self.remove_ended(node, pods, backoff);
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
             }
         }
         // No kubelet reports these pods, and the pod garbage collector covers only bound ones.
-        let is_lost = |pod: &&Arc<Pod>| pod.spec.node_name.is_empty() && !pod.metadata.deleting();
+        let is_lost = |pod: &&Arc<Pod>| pod.spec.node_name.is_empty() && !pod.metadata.is_deleting();
         let lost = self.pods.iter().filter(|(node, _)| !self.eligible.contains_key(*node));
         self.changes.delete.extend(lost.flat_map(|(_, pods)| pods.iter().copied()).filter(is_lost));
     }
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
         backoff: &mut Backoff,
     ) -> Vec<&'a Arc<Pod>> {
         let mut running = vec![];
-        for pod in pods.into_iter().filter(|pod| !pod.metadata.deleting()) {
+        for pod in pods.into_iter().filter(|pod| !pod.metadata.is_deleting()) {
             let found = |state: &str, what: &str| {
                 let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
                 format!("Found {state} daemon pod {namespace}/{name} on node {node}, will try to {what} it")
@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     /// Whether a failed pod on the node waits for its back-off. Another pod would fail in the same way.
     fn has_waiting_failure(&self, node: &str) -> bool {
         let is_kept = |pod: &Arc<Pod>| {
-            !pod.metadata.deleting()
+            !pod.metadata.is_deleting()
                 && !self.changes.delete.iter().any(|gone| gone.metadata.uid == pod.metadata.uid)
         };
         let mut pods = self.pods.get(node).into_iter().flatten();

@@ -82,7 +82,7 @@ pub(crate) fn update<'a>(run: &Run<'a>) -> Changes<'a> {
 }
 
 fn on_node<'a>(run: &Run<'a>, pods: &[&'a Arc<Pod>]) -> OnNode<'a> {
-    let staying = pods.iter().copied().filter(|pod| !pod.metadata.deleting());
+    let staying = pods.iter().copied().filter(|pod| !pod.metadata.is_deleting());
     let (new, old): (Vec<_>, Vec<_>) = staying.partition(|pod| run.version.is_of(pod));
     if new.len() > 1 || old.len() > 1 {
         return OnNode::Excess;

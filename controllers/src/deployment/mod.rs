@@ -155,12 +155,12 @@ impl Deployments {
         let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
         let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = d.spec.as_ref() else { return Ok(None) };
-        let candidates = candidates(&sets, &caches.sets.held, &d.metadata, &spec.selector);
+        let candidates = candidates(&sets, &caches.sets.by_lookup_key, &d.metadata, &spec.selector);
         let sets = claim(&d.metadata, &spec.selector, candidates);
         let mut of_sets = vec![];
         if recreates(&d) {
             for uid in sets.owned.iter().filter_map(|s| s.metadata.uid.clone()) {
-                of_sets.extend(pods.by(&caches.pods.held, &LookupKey::Controller(uid)).cloned());
+                of_sets.extend(pods.by(&caches.pods.by_lookup_key, &LookupKey::Controller(uid)).cloned());
             }
         }
         Ok(Some(RunInput { d, sets, pods: of_sets }))

@@ -95,7 +95,7 @@ fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 /// Whether no counted field changed.
 fn counts_the_same(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
-        && a.metadata.deleting() == b.metadata.deleting()
+        && a.metadata.is_deleting() == b.metadata.is_deleting()
         && a.metadata.labels == b.metadata.labels
         && controller_of(&a.metadata.owner_references) == controller_of(&b.metadata.owner_references)
 }
@@ -194,7 +194,7 @@ impl Disruptions {
         let Some(budget) = budgets.get(&cx.key) else { return Ok(None) };
         let namespace = cx.key.namespace();
         let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        let guarded = wanted.map(|wanted| selected(&pods, &caches.pods.held, namespace, wanted));
+        let guarded = wanted.map(|wanted| selected(&pods, &caches.pods.by_lookup_key, namespace, wanted));
         let guarded: Vec<Arc<Pod>> = guarded.unwrap_or_default();
         let (read, unread) = match budget.spec.as_ref().is_some_and(plan::depends_on_scale) {
             true => self.read_scales(namespace, &guarded).await,

@@ -61,7 +61,7 @@ pub(crate) fn plan<F: Fn(Kind, &str) -> Option<Workload>>(
     };
     let leaving = leaving(seen, now);
     let healthy = |pod: &Pod| {
-        pod.ready() && !pod.metadata.deleting() && !leaving.missed.contains_key(&pod.metadata.name)
+        pod.ready() && !pod.metadata.is_deleting() && !leaving.missed.contains_key(&pod.metadata.name)
     };
     let healthy = count(seen.pods.iter().filter(|pod| healthy(pod)).count());
     let spare = healthy.saturating_sub(needs.healthy).max(0);
@@ -144,7 +144,7 @@ fn leaving<'a>(seen: Observed<'a>, now: Timestamp) -> EvictedPods<'a> {
     let books = seen.budget.status.as_ref().and_then(|s| s.disrupted_pods.as_ref());
     let Some(books) = books else { return EvictedPods::default() };
     let mut leaving = EvictedPods::default();
-    for pod in seen.pods.iter().filter(|pod| !pod.metadata.deleting()) {
+    for pod in seen.pods.iter().filter(|pod| !pod.metadata.is_deleting()) {
         let name = &pod.metadata.name;
         match books.get(name) {
             Some(at) if elapsed(at.0, now) < DISRUPTION_TIMEOUT => {
@@ -180,8 +180,8 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let mut all = budget.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
-    let place = all.iter().position(|c| c.type_ == DISRUPTION_ALLOWED);
-    let since = place.map(|at| &all[at]).filter(|c| c.status == status);
+    let position = all.iter().position(|c| c.type_ == DISRUPTION_ALLOWED);
+    let since = position.map(|at| &all[at]).filter(|c| c.status == status);
     let condition = Condition {
         type_: DISRUPTION_ALLOWED.into(),
         status: status.into(),
@@ -190,7 +190,7 @@ fn conditions(
         observed_generation: observed,
         last_transition_time: since.map_or_else(|| seconds(now), |c| c.last_transition_time.clone()),
     };
-    match place {
+    match position {
         Some(at) => all[at] = condition,
         None => all.push(condition),
     }

@@ -53,7 +53,7 @@ pub(crate) fn families(spec: &ServiceSpec) -> Vec<Family> {
     }
 }
 
-/// The endpoints of one family. `zones` maps nodes to zones.
+/// Endpoints of a service's pods in one IP family, grouped by ports. `zones` maps nodes to zones.
 pub(crate) fn groups(
     service: &Service,
     family: &str,
@@ -126,7 +126,7 @@ fn endpoint(
     ip: &str,
     zones: &BTreeMap<String, String>,
 ) -> Endpoint {
-    let (serving, terminating) = (pod.ready(), pod.metadata.deleting());
+    let (serving, terminating) = (pod.ready(), pod.metadata.is_deleting());
     let node = &pod.spec.node_name;
     Endpoint {
         addresses: vec![ip.to_owned()],

@@ -24,7 +24,7 @@ pub(crate) fn plan(service: &Service, pods: &[Arc<Pod>], have: Option<&Endpoints
     let mut left = ENDPOINTS_ADDRESSES;
     let mut truncated = false;
     for pod in pods {
-        let leaves = pod.metadata.deleting() && !publishes_all(spec);
+        let leaves = pod.metadata.is_deleting() && !publishes_all(spec);
         let Some(ip) = address(pod, &family).filter(|_| !leaves && !pod.status.phase.is_terminal()) else {
             continue;
         };

@@ -108,7 +108,7 @@ fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key
 /// Whether no field of the endpoint changed.
 fn has_same_endpoint(a: &Pod, b: &Pod) -> bool {
     a.ready() == b.ready()
-        && a.metadata.deleting() == b.metadata.deleting()
+        && a.metadata.is_deleting() == b.metadata.is_deleting()
         && a.status.phase.is_terminal() == b.status.phase.is_terminal()
         && a.status.pod_ip == b.status.pod_ip
         && a.status.pod_ips == b.status.pod_ips
@@ -192,7 +192,8 @@ impl Reconcile for Slices {
         if let Some(wait) = wait {
             return Ok(Next::Again(wait));
         }
-        let pods = selected_by_map(&caches.pods.view(), &caches.pods.held, cx.key.namespace(), selector);
+        let pods =
+            selected_by_map(&caches.pods.view(), &caches.pods.by_lookup_key, cx.key.namespace(), selector);
         let zones = self.zones(&pods);
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);

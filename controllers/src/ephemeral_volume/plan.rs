@@ -46,7 +46,7 @@ impl Conflict {
 
 /// Whether a pod has ephemeral volumes and is not being deleted.
 pub(crate) fn wants_claims(pod: &Pod) -> bool {
-    !pod.metadata.deleting() && pod.spec.claim_volumes.iter().any(|volume| volume.is_ephemeral)
+    !pod.metadata.is_deleting() && pod.spec.claim_volumes.iter().any(|volume| volume.is_ephemeral)
 }
 
 /// The pod that owns a claim.

@@ -90,20 +90,20 @@ impl Followed {
     }
 
     fn watch(&mut self, kind: &AggregatedKind) {
-        let place = (kind.resource.group.to_string(), kind.resource.plural.to_string());
+        let api = (kind.resource.group.to_string(), kind.resource.plural.to_string());
         let kinds = Kinds::from([(kind.kind.clone(), kind.resource.clone())]);
-        if let Some(stream) = self.streams.get(&place) {
+        if let Some(stream) = self.streams.get(&api) {
             stream.set(kinds);
             return;
         }
         if self.streams.len() >= AGGREGATED_KINDS {
-            tracing::warn!(group = place.0, resource = place.1, "too many aggregated kinds: not collected");
+            tracing::warn!(group = api.0, resource = api.1, "too many aggregated kinds: not collected");
             return;
         }
-        let name = format!("{}.{}", place.1, place.0);
+        let name = format!("{}.{}", api.1, api.0);
         let stream = Stream::new(&self.cluster, &self.shared, &self.queue, name).aggregated();
         let latest = Arc::new(LatestValue::new(kinds));
         self.cluster.spawn(stream.run(Arc::clone(&latest)));
-        self.streams.insert(place, latest);
+        self.streams.insert(api, latest);
     }
 }

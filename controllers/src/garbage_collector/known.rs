@@ -76,7 +76,7 @@ pub(super) struct KnownObjects {
     pub(super) graph: Graph,
     /// Kinds for addressing owners and objects: built-in, custom, aggregated and withdrawn.
     pub(super) kinds: Kinds,
-    pub(super) absent: Absent,
+    pub(super) absent: AbsentOwnerCache,
     /// Established custom kinds with the uids of their definitions, by the definitions' names.
     custom: BTreeMap<String, (String, Arc<CustomKind>)>,
     /// Kinds of aggregated API servers.
@@ -200,9 +200,9 @@ impl KnownObjects {
 
 /// Uids that are known to be absent; the oldest is forgotten first.
 #[derive(Default)]
-pub(super) struct Absent(VecDeque<String>);
+pub(super) struct AbsentOwnerCache(VecDeque<String>);
 
-impl Absent {
+impl AbsentOwnerCache {
     pub(super) fn add(&mut self, uid: &str) {
         if !self.knows(uid) {
             if self.0.len() >= ABSENT_OWNERS {

@@ -152,8 +152,8 @@ fn record(group: &str, kind: &str, metadata: Meta) -> OwnershipRecord {
     };
     OwnershipRecord {
         key: Key::new("", &key),
+        revision: metadata.revision(),
         uid: metadata.uid,
-        revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
         node: Arc::new(Node {
             group,
             kind,

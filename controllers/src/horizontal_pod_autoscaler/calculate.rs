@@ -141,9 +141,9 @@ pub(crate) fn by_pods(
         return Ok(stays);
     }
     let replicas = ceil(filled * f64::from(i32::try_from(used.len()).unwrap_or(i32::MAX)));
-    let turns = (filled < 1.0 && replicas > target.spec_replicas)
+    let reverses = (filled < 1.0 && replicas > target.spec_replicas)
         || (filled > 1.0 && replicas < target.spec_replicas);
-    Ok(if turns { stays } else { Proposal { replicas, ..stays } })
+    Ok(if reverses { stays } else { Proposal { replicas, ..stays } })
 }
 
 /// Assigns values to the pods without a sample.

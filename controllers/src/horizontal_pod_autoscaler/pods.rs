@@ -85,7 +85,7 @@ pub(crate) fn group(pods: &[Pod], samples: &Samples, resource: Option<&str>, now
     for pod in pods {
         let name = pod.metadata.name.clone();
         let phase = pod.status.phase;
-        if pod.metadata.deleting() || phase == crate::view::Phase::Failed {
+        if pod.metadata.is_deleting() || phase == crate::view::Phase::Failed {
             groups.ignored.insert(name);
         } else if phase == crate::view::Phase::Pending {
             groups.unready.insert(name);

@@ -223,7 +223,7 @@ impl Runs {
         let Some(selector) = job.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
             return Ok(None);
         };
-        let candidates = candidates(&pods, &self.caches.pods.held, &job.metadata, selector);
+        let candidates = candidates(&pods, &self.caches.pods.by_lookup_key, &job.metadata, selector);
         let claim = claim(&job.metadata, selector, candidates);
         Ok(Some((job, claim)))
     }

@@ -56,7 +56,7 @@ fn left_by(pods: &Pods, delta: &Delta<Obj<Job>>) -> Vec<Key> {
         Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => return vec![],
     };
     let uid = job.metadata.uid.clone().unwrap_or_default();
-    pods.by(&pods.held, &LookupKey::Controller(uid))
+    pods.by(&pods.by_lookup_key, &LookupKey::Controller(uid))
         .iter()
         .filter(|pod| is_tracked(pod))
         .map(|pod| pod.key())

@@ -118,7 +118,7 @@ impl<'a> Observed<'a> {
             Phase::Failed => true,
             Phase::Succeeded => false,
             Phase::Pending | Phase::Running | Phase::Unknown => {
-                pod.metadata.deleting() && !self.replaces_failed_only()
+                pod.metadata.is_deleting() && !self.replaces_failed_only()
             }
         }
     }
@@ -341,8 +341,8 @@ fn change(seen: Observed<'_>, judgement: &mut JobDecisions, now: Timestamp) -> C
         return Change::None;
     }
     let leaving = || seen.pods.iter().filter(|pod| pod.terminating());
-    let held = if seen.replaces_failed_only() { leaving().count() } else { 0 };
-    let missing = wanted.saturating_sub(active).saturating_sub(held).min(JOB_BURST);
+    let leaving_pods = if seen.replaces_failed_only() { leaving().count() } else { 0 };
+    let missing = wanted.saturating_sub(active).saturating_sub(leaving_pods).min(JOB_BURST);
     if missing == 0 {
         return Change::None;
     }

@@ -96,7 +96,7 @@ pub(crate) fn plan(seen: Observed<'_>) -> Planned {
 fn choose(seen: Observed<'_>) -> (Vec<IpAddr>, bool) {
     let Some(spec) = &seen.service.spec else { return (vec![], false) };
     let have: Vec<IpAddr> = addresses(seen.service).collect();
-    let asked: Option<IpAddr> = spec.load_balancer_ip.as_ref().and_then(|ip| ip.parse().ok());
+    let requested: Option<IpAddr> = spec.load_balancer_ip.as_ref().and_then(|ip| ip.parse().ok());
     let (mut chosen, mut is_short) = (Vec::new(), false);
     let families = spec.ip_families.clone().unwrap_or_else(|| vec!["IPv4".to_owned()]);
     for family in families {
@@ -105,9 +105,9 @@ fn choose(seen: Observed<'_>) -> (Vec<IpAddr>, bool) {
             let mut blocks = seen.pool.of_family(is_ipv4);
             !seen.taken.contains(ip) && blocks.any(|block| block.gives(*ip))
         };
-        let asked = asked.filter(|ip| ip.is_ipv4() == is_ipv4 && is_free(ip));
+        let requested = requested.filter(|ip| ip.is_ipv4() == is_ipv4 && is_free(ip));
         let kept = have.iter().copied().find(|ip| ip.is_ipv4() == is_ipv4 && is_free(ip));
-        match asked.or(kept).or_else(|| lowest(seen, is_ipv4)) {
+        match requested.or(kept).or_else(|| lowest(seen, is_ipv4)) {
             Some(address) => chosen.push(address),
             // Skips a family without addresses in the pool.
             None => is_short |= seen.pool.of_family(is_ipv4).next().is_some(),

@@ -163,7 +163,7 @@ impl Namespaces {
         let due = plan::deletions(cx.key.name(), contents);
         let lists: Vec<_> = due.iter().map(|(_, list)| vec![Action::Together(list.clone())]).collect();
         let failures = self.executor.execute_lists(cx, lists.iter()).await;
-        failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
+        failures.iter().map(|(index, error)| plan::failure_of(due[*index].0, error)).collect()
     }
 
     /// The namespaced kinds of CustomResourceDefinitions, in their storage versions, and the error if they

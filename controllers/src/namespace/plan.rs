@@ -64,13 +64,13 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     if !is_terminating(ns) {
         return Plan::nothing();
     }
-    let held = ns
+    let has_finalizer = ns
         .spec
         .as_ref()
         .and_then(|s| s.finalizers.as_ref())
         .is_some_and(|f| f.iter().any(|f| f == KUBERNETES));
     let left = seen.contents.iter().any(|c| !c.items.is_empty());
-    if !held {
+    if !has_finalizer {
         return Plan::nothing();
     }
     if !left && seen.failures.is_empty() && seen.undiscovered.is_none() {
@@ -103,7 +103,7 @@ pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
     let deletions = |content: &Content| -> Vec<Action> {
-        let mut due = content.items.iter().filter(|item| !item.deleting());
+        let mut due = content.items.iter().filter(|item| !item.is_deleting());
         let all = |is_due: bool| is_due.then(|| delete_all(content, namespace)).into_iter().collect();
         match &content.resource {
             kind if *kind == EVENTS => all(!content.items.is_empty()),
@@ -229,7 +229,7 @@ fn content(contents: &[Content]) -> ExpectedCondition {
 fn finalizers(contents: &[Content]) -> ExpectedCondition {
     let type_ = "NamespaceFinalizersRemaining";
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.deleting()) {
+    for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.is_deleting()) {
         item.finalizers.iter().for_each(|f| *counts.entry(f).or_default() += 1);
     }
     if counts.is_empty() {

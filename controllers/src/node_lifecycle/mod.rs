@@ -127,7 +127,7 @@ impl Nodes {
         let pods = match readiness(node) {
             Readiness::Ready => vec![],
             Readiness::NotReady | Readiness::Unknown => {
-                caches.pods.by(&caches.pods.held, &LookupKey::Node(name.to_owned()))
+                caches.pods.by(&caches.pods.by_lookup_key, &LookupKey::Node(name.to_owned()))
             }
         };
         let mut memory = self.memory.lock();

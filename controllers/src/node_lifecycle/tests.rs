@@ -3,7 +3,7 @@
 use super::plan::{Health, Observed, plan};
 use super::zone::{Limiter, Zones};
 use crate::action::{Action, Plan};
-use crate::config::Patience;
+use crate::config::NodeMonitorConfig;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -67,7 +67,7 @@ impl SimulatedCluster {
         let mut health = Health::observe(self.health.take(), &self.node, self.renewed, now);
         let zones = zones(self.others.iter().chain([&self.node]));
         let seen = Observed { node: &self.node, health: &health, pods: &self.pods, zones: &zones };
-        let plan = plan(seen, Patience::default(), &mut self.limiter, now);
+        let plan = plan(seen, NodeMonitorConfig::default(), &mut self.limiter, now);
         health.acted_on(&self.node);
         self.health = Some(health);
         for action in plan.all_actions() {

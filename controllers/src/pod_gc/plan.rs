@@ -47,7 +47,7 @@ pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) ->
             } else {
                 wake = Some(wake.map_or(left, |w| w.min(left)));
             }
-        } else if pod.metadata.deleting() && seen.nodes.get(node).is_some_and(|n| is_out_of_service(n)) {
+        } else if pod.metadata.is_deleting() && seen.nodes.get(node).is_some_and(|n| is_out_of_service(n)) {
             removals.push(remove(pod, None, now));
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) ->
 
 fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Vec<Action>> {
     let mut ended: Vec<&Arc<Pod>> =
-        pods.iter().filter(|p| p.status.phase.is_terminal() && !p.metadata.deleting()).collect();
+        pods.iter().filter(|p| p.status.phase.is_terminal() && !p.metadata.is_deleting()).collect();
     let excess = ended.len().saturating_sub(TERMINATED_PODS);
     if excess == 0 {
         return vec![];

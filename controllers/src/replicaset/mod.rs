@@ -168,7 +168,7 @@ impl ReplicaSetReconciler {
         let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
-        let candidates = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
+        let candidates = candidates(&pods, &caches.pods.by_lookup_key, &set.metadata, &spec.selector);
         let claim = claim(&set.metadata, &spec.selector, candidates);
         Ok(Some((set, claim)))
     }
@@ -231,14 +231,16 @@ fn neighbours(caches: &ControllerCaches, set: &ReplicaSet) -> PodsPerNode {
     let sets: Vec<String> = match owner {
         Some(owner) => caches
             .sets
-            .by(&caches.sets.held, &LookupKey::Controller(owner.uid.clone()))
+            .by(&caches.sets.by_lookup_key, &LookupKey::Controller(owner.uid.clone()))
             .iter()
             .filter_map(|s| s.metadata.uid.clone())
             .collect(),
         None => set.metadata.uid.clone().into_iter().collect(),
     };
     let mut count = PodsPerNode::new();
-    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods.held, &LookupKey::Controller(uid)))
+    for pod in sets
+        .into_iter()
+        .flat_map(|uid| caches.pods.by(&caches.pods.by_lookup_key, &LookupKey::Controller(uid)))
     {
         if pod.active() && !pod.spec.node_name.is_empty() {
             *count.entry(pod.spec.node_name.clone()).or_default() += 1;

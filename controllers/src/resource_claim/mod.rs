@@ -38,7 +38,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .watch(&pods, |pod: &Pod| (!pod.spec.resource_claims.is_empty()).then(|| pod.key()))
         .watch(&claims, move |claim: &Obj<ResourceClaim>| {
             let owner = owner(claim).map(|owner| Key::new(claim.key().namespace(), &owner.name));
-            let users = users.by(&users.held, &LookupKey::ResourceClaim(claim.key().to_string()));
+            let users = users.by(&users.by_lookup_key, &LookupKey::ResourceClaim(claim.key().to_string()));
             users.iter().map(|pod| pod.key()).chain(owner).collect::<BTreeSet<_>>()
         })
         .workers(WORKERS);

@@ -26,12 +26,12 @@ pub(super) struct WantedClaims {
 
 /// Whether no container of the pod runs, or ever will.
 pub(super) fn is_done(pod: &Pod) -> bool {
-    pod.status.phase.is_terminal() || (pod.metadata.deleting() && pod.spec.node_name.is_empty())
+    pod.status.phase.is_terminal() || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty())
 }
 
 /// Whether the controller has to provide claims for the pod.
 pub(super) fn wants_claims(pod: &Pod) -> bool {
-    !pod.spec.resource_claims.is_empty() && !pod.metadata.deleting() && !is_done(pod)
+    !pod.spec.resource_claims.is_empty() && !pod.metadata.is_deleting() && !is_done(pod)
 }
 
 /// Compares the entries of a pod with the existing claims: `find` finds a claim by name, and `owned` are the

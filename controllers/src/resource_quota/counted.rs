@@ -66,8 +66,8 @@ pub(super) fn decode(json: &[u8]) -> Result<Counted, serde_json::Error> {
     Ok(Counted {
         // One stream has several kinds, so the kind is part of the key.
         key: Key::new(&metadata.namespace, &format!("{kind}.{group}:{}", metadata.name)),
+        revision: metadata.revision(),
         uid: metadata.uid,
-        revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
         namespace: metadata.namespace,
         group: group.to_owned(),
         usage: plural.map(usage).transpose()?,
@@ -114,11 +114,11 @@ impl QuotaObject {
 
     pub(super) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let object: Value = serde_json::from_slice(json)?;
-        let Meta { namespace, name, uid, resource_version, .. } = lenient::from_value(&object["metadata"])?;
+        let metadata: Meta = lenient::from_value(&object["metadata"])?;
         Ok(Self {
-            key: Key::new(&namespace, &name),
-            uid,
-            revision: Revision(resource_version.parse().unwrap_or(0)),
+            key: metadata.key(),
+            revision: metadata.revision(),
+            uid: metadata.uid,
             quota: Quota::of(&object),
             object,
         })

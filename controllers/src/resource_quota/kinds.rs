@@ -148,11 +148,11 @@ impl Definition {
         struct Head {
             metadata: Meta,
         }
-        let Head { metadata: Meta { name, uid, resource_version, .. } } = lenient::from_slice(json)?;
+        let Head { metadata } = lenient::from_slice(json)?;
         Ok(Self {
-            key: Key::new("", &name),
-            uid,
-            revision: Revision(resource_version.parse().unwrap_or(0)),
+            key: metadata.key(),
+            revision: metadata.revision(),
+            uid: metadata.uid,
             declares: CustomKind::from_slice(json).map(Arc::new),
         })
     }

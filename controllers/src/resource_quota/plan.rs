@@ -5,6 +5,7 @@ use crate::action::{Action, Plan};
 use crate::limits::QUOTA_SETTLE;
 use crate::object::Object;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use kstore_api::lenient;
 use kstore_api::quota::{Amounts, to_value};
 use serde_json::json;
 
@@ -23,7 +24,7 @@ pub(super) fn plan(seen: &QuotaObject, counted: &Amounts) -> Plan {
     }
     let mut object = seen.object().clone();
     object["status"] = json!({ "hard": to_value(&quota.wanted), "used": to_value(&used) });
-    let Ok(object) = serde_json::from_value::<ResourceQuota>(object) else {
+    let Ok(object) = lenient::from_value::<ResourceQuota>(&object) else {
         return Plan::nothing();
     };
     let mut plan = Plan::of(vec![Action::UpdateStatus(Object::of(&object))]);

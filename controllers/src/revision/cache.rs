@@ -16,19 +16,20 @@ use std::sync::Arc;
 pub(crate) struct ControllerRevisions {
     informer: Informer<Obj<ControllerRevision>>,
     /// Index by controller and label.
-    held: Index<Obj<ControllerRevision>, LookupKey>,
+    by_lookup_key: Index<Obj<ControllerRevision>, LookupKey>,
 }
 
 impl Watched for ControllerRevisions {
     fn start(from: &Sources<'_>) -> Self {
-        let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(LookupKey)| {
-            let namespace = revision.metadata.namespace.as_deref().unwrap_or_default();
-            LookupKey::emit(&**revision, namespace, emit);
-        });
+        let by_lookup_key =
+            Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(LookupKey)| {
+                let namespace = revision.metadata.namespace.as_deref().unwrap_or_default();
+                LookupKey::emit(&**revision, namespace, emit);
+            });
         let source = from.multi.trimmed::<ControllerRevision>(WatchParams::default());
-        let builder = Builder::new(source).index(&held);
+        let builder = Builder::new(source).index(&by_lookup_key);
         let resource = resource_of::<ControllerRevision>();
-        Self { informer: from.start("controllerrevisions", Some(resource), builder), held }
+        Self { informer: from.start("controllerrevisions", Some(resource), builder), by_lookup_key }
     }
 }
 
@@ -47,7 +48,7 @@ impl ControllerRevisions {
         me: &ObjectMeta,
         wanted: &LabelSelector,
     ) -> Vec<Arc<Obj<ControllerRevision>>> {
-        candidates(view, &self.held, me, wanted)
+        candidates(view, &self.by_lookup_key, me, wanted)
     }
 }
 

@@ -21,6 +21,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kstore_api::lenient;
 use kstore_client::Obj;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +109,7 @@ fn add_structs_without_omission(template: &mut Value) {
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
+    lenient::from_value(&template).ok()
 }
 
 /// Hash of a revision's data and the collision count: FNV-1, as upstream. Two revisions may share it; their

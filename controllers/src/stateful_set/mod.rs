@@ -148,7 +148,7 @@ impl StatefulSets {
         let Some(spec) = set.spec.as_ref().filter(|s| !selector::selects_everything(&s.selector)) else {
             return Ok(None);
         };
-        let pods = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
+        let pods = candidates(&pods, &caches.pods.by_lookup_key, &set.metadata, &spec.selector);
         let pods = only_members(&set, claim(&set.metadata, &spec.selector, pods));
         let revisions = caches.revisions.candidates(&revisions, &set.metadata, &spec.selector);
         let revisions = claim(&set.metadata, &spec.selector, revisions);
@@ -181,9 +181,9 @@ impl StatefulSets {
             }
             return Ok(());
         }
-        let places: Vec<usize> = (0..work.steps.len()).collect();
-        let take = |place: usize| self.take_one(cx, set, &work.steps[place]);
-        let started = slow_start(places, SLOW_START, WRITES_IN_FLIGHT, take).await;
+        let indices: Vec<usize> = (0..work.steps.len()).collect();
+        let take = |index: usize| self.take_one(cx, set, &work.steps[index]);
+        let started = slow_start(indices, SLOW_START, WRITES_IN_FLIGHT, take).await;
         started.results.into_iter().collect()
     }
 

@@ -220,13 +220,13 @@ impl<'a> PlanState<'a> {
 
     /// Handles a pod of a desired ordinal. Ordered walks stop at an unavailable pod.
     fn visit(&mut self, ordinal: i32, pod: &Pod) -> Flow {
-        if pod.status.phase.is_terminal() && !pod.metadata.deleting() {
+        if pod.status.phase.is_terminal() && !pod.metadata.is_deleting() {
             // The successor has the same name: it can be created only after this pod is gone.
             self.delete(ordinal, pod);
             return STOP;
         }
         self.tend_claims(ordinal, pod);
-        if pod.metadata.deleting() || !self.is_parallel && !self.is_available(pod) {
+        if pod.metadata.is_deleting() || !self.is_parallel && !self.is_available(pod) {
             return STOP;
         }
         self.correct(ordinal, pod);
@@ -242,7 +242,7 @@ impl<'a> PlanState<'a> {
 
     /// Whether the pod counts as unavailable: it is not available, is terminating, or is deleted by this run.
     fn is_unavailable(&self, ordinal: i32, pod: &Pod) -> bool {
-        !self.is_available(pod) || pod.metadata.deleting() || self.doomed.contains(&ordinal)
+        !self.is_available(pod) || pod.metadata.is_deleting() || self.doomed.contains(&ordinal)
     }
 
     /// Deletes a pod, after updating the owners of its claims.
@@ -312,7 +312,7 @@ impl<'a> PlanState<'a> {
     /// Creates the claims that a pending pod waits for, and updates the owners of existing ones.
     fn tend_claims(&mut self, ordinal: i32, pod: &Pod) {
         let mut step = Step::new(Verb::Update, &pod.metadata.name);
-        let is_waiting = pod.status.phase == Phase::Pending && !pod.metadata.deleting();
+        let is_waiting = pod.status.phase == Phase::Pending && !pod.metadata.is_deleting();
         if is_waiting {
             self.create_missing_claims(&mut step, ordinal);
         }
@@ -373,7 +373,7 @@ impl<'a> PlanState<'a> {
         let first_unavailable =
             condemned.iter().rev().find(|(o, pod)| self.is_unavailable(*o, pod)).map(|(o, _)| *o);
         for (ordinal, pod) in condemned {
-            if pod.metadata.deleting() {
+            if pod.metadata.is_deleting() {
                 self.tend_claims(ordinal, pod);
                 if self.is_parallel { continue } else { return STOP }
             }
@@ -410,7 +410,7 @@ impl<'a> PlanState<'a> {
     fn is_outdated(&self, ordinal: i32, pod: &Pod) -> bool {
         let revision = pod.metadata.labels.get(POD_LABEL);
         revision != self.revisions.update.metadata.name.as_ref()
-            && !pod.metadata.deleting()
+            && !pod.metadata.is_deleting()
             && !self.doomed.contains(&ordinal)
     }
 

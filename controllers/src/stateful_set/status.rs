@@ -54,7 +54,7 @@ fn count(
                 None => {}
             }
         }
-        if !pod.metadata.deleting() {
+        if !pod.metadata.is_deleting() {
             current += i32::from(has_revision(pod, revisions.current));
             updated += i32::from(has_revision(pod, revisions.update));
         }

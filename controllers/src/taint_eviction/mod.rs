@@ -26,7 +26,7 @@ const WORKERS: usize = 8;
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = ControllerCaches::of(&cluster.caches);
-    let (pods, held) = (caches.pods.clone(), caches.pods.held.clone());
+    let (pods, by_lookup_key) = (caches.pods.clone(), caches.pods.by_lookup_key.clone());
     let nodes = caches.nodes.clone();
     let controller = cluster
         .controller("taint-eviction")
@@ -40,7 +40,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
                 return vec![];
             }
             let name = delta.object().key().name().to_owned();
-            pods.by(&held, &LookupKey::Node(name)).iter().map(|pod| pod.key()).collect()
+            pods.by(&by_lookup_key, &LookupKey::Node(name)).iter().map(|pod| pod.key()).collect()
         })
         .watch(&caches.pods, move |pod: &Pod| {
             let node = nodes.get(&Key::new("", &pod.spec.node_name))?;

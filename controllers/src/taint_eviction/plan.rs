@@ -25,7 +25,7 @@ pub(crate) struct TimedTaint {
 /// Without a toleration for every taint the pod is evicted at once. The first matching toleration of each
 /// taint allows a time from when the taint was added, or unlimited time; the shortest counts.
 pub(crate) fn evaluate(pod: &Pod, taints: &[TimedTaint], now: Timestamp) -> Verdict {
-    if taints.is_empty() || pod.metadata.deleting() || pod.status.phase.is_terminal() {
+    if taints.is_empty() || pod.metadata.is_deleting() || pod.status.phase.is_terminal() {
         return Verdict::Stay;
     }
     let mut shortest: Option<Duration> = None;

@@ -123,7 +123,7 @@ impl Reconcile for Binder {
             // Searched lazily: most claims are bound.
             let consumer = || {
                 let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
-                let users = pods.by(&self.caches.pods.held, &of_claim);
+                let users = pods.by(&self.caches.pods.by_lookup_key, &of_claim);
                 let waiting = users.filter(|pod| pod.spec.node_name.is_empty());
                 waiting.min_by_key(|pod| &pod.metadata.name).cloned()
             };

@@ -52,7 +52,7 @@ impl Reconcile for Claims {
         let Some(claim) = claims.get(&cx.key) else { return Ok(Next::Done) };
         let is_used = || {
             let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
-            pods.by(&self.pods.held, &of_claim).any(|pod| plan::uses(pod, cx.key.name()))
+            pods.by(&self.pods.by_lookup_key, &of_claim).any(|pod| plan::uses(pod, cx.key.name()))
         };
         finish(&self.executor, &cx, plan::claim(claim, is_used)).await
     }

@@ -46,10 +46,11 @@ pub(super) fn name_for(claim: &PersistentVolumeClaim) -> String {
 pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let Some(spec) = claim.spec.as_ref() else { return Vec::new() };
     let annotation = |name: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(name));
-    let asked = annotation(ASKED).is_some_and(|name| name == PROVISIONER) && class.provisioner == PROVISIONER;
+    let is_ours =
+        annotation(ASKED).is_some_and(|name| name == PROVISIONER) && class.provisioner == PROVISIONER;
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     let ready = !waits || annotation(SELECTED_NODE).is_some();
-    if !asked || !ready || is_bound(claim) || claim.metadata.deletion_timestamp.is_some() {
+    if !is_ours || !ready || is_bound(claim) || claim.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
     let about = view::subject("v1", "PersistentVolumeClaim", &claim.metadata);

@@ -33,7 +33,7 @@ pub(super) struct Bridge {
     queued: Arc<AtomicUsize>,
     boundary: MessageBoundary,
     /// Budget for the message that is not complete, and when it began.
-    held: BodyPermits,
+    permits: BodyPermits,
     partial_since: Option<Instant>,
     _task: AbortOnDropHandle<()>,
 }
@@ -65,8 +65,8 @@ impl Bridge {
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
         let task = AbortOnDropHandle::new(tokio::spawn(answer(body)));
-        let (boundary, held, partial_since) = Default::default();
-        Self { body: (!complete).then_some(sender), queued, boundary, held, partial_since, _task: task }
+        let (boundary, permits, partial_since) = Default::default();
+        Self { body: (!complete).then_some(sender), queued, boundary, permits, partial_since, _task: task }
     }
 
     /// Passes on a piece of the body, and whether it is the last one.
@@ -96,11 +96,11 @@ impl Bridge {
     /// Acquires budget for the message that is not complete: the request's task holds its bytes until it is.
     fn hold_partial(&mut self, budget: &ConnectionBudget) -> Result<(), BodyOverflow> {
         let partial = self.boundary.partial();
-        if partial < self.held.bytes() {
-            self.held = BodyPermits::default();
+        if partial < self.permits.bytes() {
+            self.permits = BodyPermits::default();
         }
-        let more = partial - self.held.bytes();
-        if more > 0 && !budget.acquire_body(&mut self.held, more) {
+        let more = partial - self.permits.bytes();
+        if more > 0 && !budget.acquire_body(&mut self.permits, more) {
             return Err(BodyOverflow);
         }
         self.partial_since = match (partial, self.partial_since) {
@@ -153,13 +153,13 @@ async fn route(
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
-                let mut held = match is_large {
+                let mut permits = match is_large {
                     true => budget.fit(reserved, data.len()),
                     false => budget.acquire(data.len()).await,
                 };
                 let cost = data.len().min(ANSWER_BYTES) as u32;
-                held.extend(room.clone().acquire_many_owned(cost).await.ok());
-                if parts.send((id, ResponsePart::Data(data, held))).await.is_err() {
+                permits.extend(room.clone().acquire_many_owned(cost).await.ok());
+                if parts.send((id, ResponsePart::Data(data, permits))).await.is_err() {
                     return;
                 }
                 reserved = reserve().await;

@@ -4,7 +4,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::calls::Calls;
 use crate::http2::frame::WINDOW_MAX;
-use crate::node::Node;
+use crate::node::{Member, Node};
 use axum::Router;
 use kstore_nondet::Nondet;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op};
@@ -23,7 +23,7 @@ enum ClientReads {
 
 async fn service() -> Service {
     let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
-    let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
+    let node = Node::new(store, Member { name: "here", url: "http://here" }, CancellationToken::new());
     Service {
         node,
         router: Router::new(),

@@ -75,21 +75,21 @@ impl Decoder {
 
     /// Decodes a field with a literal value, and a literal or indexed name.
     fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(), BadHeaders> {
-        let place = integer(block, bits)?;
+        let index = integer(block, bits)?;
         let mut name = std::mem::take(&mut self.name);
         name.clear();
-        if place == 0 {
+        if index == 0 {
             string(block, &mut name)?;
         } else {
-            name.extend_from_slice(self.at(place)?.0);
+            name.extend_from_slice(self.at(index)?.0);
         }
         self.name = name;
         self.value.clear();
         string(block, &mut self.value)
     }
 
-    fn at(&self, place: usize) -> Result<(&[u8], &[u8]), BadHeaders> {
-        let fixed = place.checked_sub(1).ok_or(BadHeaders)?;
+    fn at(&self, index: usize) -> Result<(&[u8], &[u8]), BadHeaders> {
+        let fixed = index.checked_sub(1).ok_or(BadHeaders)?;
         if let Some((name, value)) = FIXED.get(fixed) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }

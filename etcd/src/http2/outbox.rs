@@ -139,7 +139,7 @@ impl Outbox {
         let size = PREFIX + message;
         let prefix = [&[0], &length.to_be_bytes()[..]].concat();
         let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
-        let held = match refusable {
+        let permits = match refusable {
             _ if at_once => Vec::new(),
             Refusable::Yes => self.share.acquire(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
             Refusable::No => self.share.acquire_remaining(size),
@@ -159,9 +159,10 @@ impl Outbox {
             let mut body = Vec::with_capacity(size);
             body.put(&prefix);
             answer.write(&mut body);
-            stream
-                .waiting
-                .extend([ResponsePart::Data(body.into(), held), ResponsePart::ResponseEnd(ResponseEnd::Ok)]);
+            stream.waiting.extend([
+                ResponsePart::Data(body.into(), permits),
+                ResponsePart::ResponseEnd(ResponseEnd::Ok),
+            ]);
         }
         Ok(self.pump(id, stream))
     }
@@ -178,11 +179,11 @@ impl Outbox {
                         self.encoder.answer(block, status, &headers);
                     });
                 }
-                ResponsePart::Data(mut data, held) => {
+                ResponsePart::Data(mut data, permits) => {
                     while !data.is_empty() {
                         let most = self.window.min(stream.window).min(self.payload as i64);
                         if most <= 0 || self.is_full() {
-                            stream.waiting.push_front(ResponsePart::Data(data, held));
+                            stream.waiting.push_front(ResponsePart::Data(data, permits));
                             return PumpResult::Blocked;
                         }
                         let part = data.split_to(data.len().min(most as usize));

@@ -102,8 +102,8 @@ impl Encoder {
     }
 
     fn field(&mut self, block: &mut Vec<u8>, field: Field) {
-        if let Some(place) = self.table.iter().position(|known| *known == field) {
-            block.push(0x80 | (DYNAMIC + place as u8));
+        if let Some(index) = self.table.iter().position(|known| *known == field) {
+            block.push(0x80 | (DYNAMIC + index as u8));
             return;
         }
         let joins = if self.room { 0x40 } else { 0 };

@@ -5,7 +5,7 @@ use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
 use super::{DetectedProtocol, detect_protocol};
 use crate::budget::Budget;
 use crate::calls::Calls;
-use crate::node::Node;
+use crate::node::{Member, Node};
 use crate::service::Service;
 use axum::Router;
 use kstore_nondet::Nondet;
@@ -38,7 +38,7 @@ impl Client {
     async fn open(settings: &[(Setting, u32)]) -> Self {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let stop = CancellationToken::new();
-        let node = Node::new(store, ("here", "http://here"), stop.clone());
+        let node = Node::new(store, Member { name: "here", url: "http://here" }, stop.clone());
         let service = Service {
             node,
             router: Router::new(),

@@ -46,10 +46,10 @@ async fn serve(mut session: Session, (id, parts): (u32, PartSender), budget: Str
 
 /// Waits until the client has taken enough of the earlier responses.
 async fn data(bytes: Bytes, room: &Arc<Semaphore>, budget: &StreamBudget) -> ResponsePart {
-    let mut held = budget.acquire(bytes.len()).await;
+    let mut permits = budget.acquire(bytes.len()).await;
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
-    held.extend(room.clone().acquire_many_owned(cost).await.ok());
-    ResponsePart::Data(bytes, held)
+    permits.extend(room.clone().acquire_many_owned(cost).await.ok());
+    ResponsePart::Data(bytes, permits)
 }
 
 /// Decodes the messages of a body.

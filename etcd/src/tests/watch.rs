@@ -212,14 +212,17 @@ async fn progress_covers_all_watches_of_the_stream_and_follows_their_events() {
     server.put("x", "3").await;
     ask_progress(&requests).await;
     // A response to the earlier request may arrive first. It must not be below what was sent.
-    let mut told = Revision(4);
-    while told < Revision(6) {
+    let mut reported = Revision(4);
+    while reported < Revision(6) {
         let progress = next(&mut stream).await;
         let revision = Revision(progress.header.unwrap().revision);
-        assert!(progress.watch_id == -1 && progress.events.is_empty() && revision >= told, "{progress:?}");
-        told = revision;
+        assert!(
+            progress.watch_id == -1 && progress.events.is_empty() && revision >= reported,
+            "{progress:?}"
+        );
+        reported = revision;
     }
-    assert_eq!(told, Revision(6));
+    assert_eq!(reported, Revision(6));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ struct WatchProgress {
     /// The revision up to which everything has been sent.
     reached: Revision,
     /// Whether the watch was queried and has not answered.
-    asked: bool,
+    is_requested: bool,
 }
 
 /// Progress of all watches of one stream.
@@ -44,12 +44,12 @@ pub(crate) struct ProgressActions {
 impl Progress {
     /// Adds a watch that has nothing to send up to `reached`.
     pub(crate) fn add(&mut self, id: i64, reached: Revision) {
-        self.watches.insert(id, WatchProgress { reached, asked: false });
+        self.watches.insert(id, WatchProgress { reached, is_requested: false });
     }
 
     /// Removes a watch.
     pub(crate) fn remove(&mut self, id: i64) {
-        if self.watches.remove(&id).is_some_and(|level| level.asked) {
+        if self.watches.remove(&id).is_some_and(|watch| watch.is_requested) {
             self.outstanding -= 1;
         }
     }
@@ -69,16 +69,16 @@ impl Progress {
     /// Notes that a watch's events up to `revision` are sent.
     pub(crate) fn sent(&mut self, id: i64, revision: Revision) {
         self.sent = self.sent.max(revision);
-        if let Some(level) = self.watches.get_mut(&id) {
-            level.reached = revision;
+        if let Some(watch) = self.watches.get_mut(&id) {
+            watch.reached = revision;
         }
     }
 
     /// Notes that a watch has nothing to send up to `revision`.
     pub(crate) fn answered(&mut self, id: i64, revision: Revision) {
-        if let Some(level) = self.watches.get_mut(&id) {
-            level.reached = revision;
-            if std::mem::take(&mut level.asked) {
+        if let Some(watch) = self.watches.get_mut(&id) {
+            watch.reached = revision;
+            if std::mem::take(&mut watch.is_requested) {
                 self.outstanding -= 1;
             }
         }
@@ -89,14 +89,15 @@ impl Progress {
         let mut next = ProgressActions::default();
         if std::mem::take(&mut self.again) && self.outstanding > 0 {
             // A watch that starts in the future answers late; it is queried again at the client's pace.
-            next.ask = self.watches.iter().filter(|(_, level)| level.asked).map(|(id, _)| *id).collect();
+            next.ask =
+                self.watches.iter().filter(|(_, watch)| watch.is_requested).map(|(id, _)| *id).collect();
         }
         // While queried watches have not answered, checking the others gains nothing.
         while let Some(wanted) = self.wanted
             && self.outstanding == 0
         {
             let wanted = wanted.max(self.sent);
-            let Some(least) = self.watches.values().map(|level| level.reached).min() else {
+            let Some(least) = self.watches.values().map(|watch| watch.reached).min() else {
                 (self.wanted, self.later) = (None, None);
                 break;
             };
@@ -113,10 +114,10 @@ impl Progress {
     }
 
     fn behind(&mut self, wanted: Revision) -> Vec<i64> {
-        let behind = self.watches.iter_mut().filter(|(_, level)| level.reached < wanted);
+        let behind = self.watches.iter_mut().filter(|(_, watch)| watch.reached < wanted);
         behind
-            .map(|(id, level)| {
-                level.asked = true;
+            .map(|(id, watch)| {
+                watch.is_requested = true;
                 *id
             })
             .collect()

@@ -84,9 +84,9 @@ impl Session {
             if let Some(status) = self.ended.take() {
                 return Err(status);
             }
-            self.turn().await;
+            self.process_next().await;
         }
-        while self.wants_more() && self.turn().now_or_never().is_some() {}
+        while self.wants_more() && self.process_next().now_or_never().is_some() {}
         Ok(std::mem::take(&mut self.out).into())
     }
 
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Waits for one event and handles it. Cancel safe while it waits.
-    async fn turn(&mut self) {
+    async fn process_next(&mut self) {
         tokio::select! {
             biased;
             () = self.node.stop.cancelled() => self.ended = Some(error::STOPPED.into()),
@@ -131,7 +131,7 @@ impl Session {
             Some(RequestUnion::ProgressRequest(_)) => self.progress.request(self.node.store.revision()),
             None => {}
         }
-        self.make_progress();
+        self.send_due_progress();
     }
 
     fn create(&mut self, create: WatchCreateRequest) {
@@ -239,11 +239,11 @@ impl Session {
                 self.events(id, &revisions, last, self.node.store.revision());
             }
             SubscriptionStep::Live(revisions, last) => self.events(id, &revisions, last, last),
-            SubscriptionStep::CaughtUp(revision) => self.level(id, revision),
+            SubscriptionStep::CaughtUp(revision) => self.mark_caught_up(id, revision),
             SubscriptionStep::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
             SubscriptionStep::End(Some(error)) => self.lost(id, error),
         }
-        self.make_progress();
+        self.send_due_progress();
         None
     }
 
@@ -261,7 +261,8 @@ impl Session {
         batch.write(watch.fragment, &mut self.out);
     }
 
-    fn level(&mut self, id: i64, revision: Revision) {
+    /// Records that a watch has caught up to `revision`, and sends the progress that is due for it.
+    fn mark_caught_up(&mut self, id: i64, revision: Revision) {
         self.progress.answered(id, revision);
         if let Some(watch) = self.watches.get_mut(&id)
             && std::mem::take(&mut watch.due)
@@ -292,7 +293,7 @@ impl Session {
         self.respond(&response);
     }
 
-    fn make_progress(&mut self) {
+    fn send_due_progress(&mut self) {
         let next = self.progress.next();
         if let Some(revision) = next.announce {
             let header = self.node.header(revision);
@@ -348,6 +349,7 @@ async fn tick(ticks: &mut Option<Interval>) {
 mod tests {
     use super::*;
     use crate::limits::WATCHES;
+    use crate::node::Member;
     use futures::stream;
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
@@ -357,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn watches_of_all_streams_are_bounded() {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
-        let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
+        let node = Node::new(store, Member { name: "here", url: "http://here" }, CancellationToken::new());
         let others = node.watches.clone().try_acquire_many_owned(WATCHES as u32 - 1).unwrap();
         let open = || {
             let create = WatchCreateRequest { key: "k".into(), ..Default::default() };

@@ -28,7 +28,7 @@ pub(crate) struct Subscription {
     id: i64,
     watcher: Watcher,
     /// A batch that was polled while gathering, but belongs to the next step.
-    held: Option<PolledBatch>,
+    polled: Option<PolledBatch>,
     /// Number of steps since the watch was last idle.
     burst: usize,
     ended: bool,
@@ -40,7 +40,7 @@ const BURST: usize = 8;
 
 impl Subscription {
     pub(crate) fn new(id: i64, watcher: Watcher) -> Self {
-        Self { id, watcher, held: None, burst: 0, ended: false }
+        Self { id, watcher, polled: None, burst: 0, ended: false }
     }
 
     fn is_past(&self, batch: &Batch) -> bool {
@@ -48,8 +48,8 @@ impl Subscription {
     }
 
     fn poll_watcher(&mut self, cx: &mut Context<'_>) -> Poll<PolledBatch> {
-        match self.held.take() {
-            Some(held) => Poll::Ready(held),
+        match self.polled.take() {
+            Some(polled) => Poll::Ready(polled),
             None => Pin::new(&mut self.watcher).poll_next(cx),
         }
     }
@@ -67,7 +67,7 @@ impl Subscription {
                     revisions.push(batch.events);
                 }
                 other => {
-                    self.held = Some(other);
+                    self.polled = Some(other);
                     break;
                 }
             }

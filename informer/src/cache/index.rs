@@ -83,44 +83,44 @@ type CompareSlot<'a> = &'a dyn Fn(u32) -> Ordering;
 impl SlotList {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Few(places) => places.len(),
-            Self::Many(places) => places.len(),
+            Self::Few(slots) => slots.len(),
+            Self::Many(slots) => slots.len(),
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let (few, many) = match self {
-            Self::Few(places) => (Some(places.iter().copied()), None),
-            Self::Many(places) => (None, Some(places.iter().copied())),
+            Self::Few(slots) => (Some(slots.iter().copied()), None),
+            Self::Many(slots) => (None, Some(slots.iter().copied())),
         };
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    fn insert(&mut self, place: u32, against: CompareSlot<'_>) {
+    fn insert(&mut self, slot: u32, against: CompareSlot<'_>) {
         match self {
-            Self::Few(places) if places.len() < FEW => {
-                let at = places.partition_point(|other| against(*other).is_lt());
-                let (before, after) = places.split_at(at);
-                *places = [before, &[place], after].concat().into();
+            Self::Few(slots) if slots.len() < FEW => {
+                let at = slots.partition_point(|other| against(*other).is_lt());
+                let (before, after) = slots.split_at(at);
+                *slots = [before, &[slot], after].concat().into();
             }
-            Self::Few(places) => {
+            Self::Few(slots) => {
                 let mut many = SortedSlots::default();
                 // The slots are already sorted.
-                places.iter().for_each(|other| many.insert(*other, |_| Ordering::Less));
-                many.insert(place, |other| against(*other));
+                slots.iter().for_each(|other| many.insert(*other, |_| Ordering::Less));
+                many.insert(slot, |other| against(*other));
                 *self = Self::Many(many);
             }
-            Self::Many(places) => places.insert(place, |other| against(*other)),
+            Self::Many(slots) => slots.insert(slot, |other| against(*other)),
         }
     }
 
-    fn remove(&mut self, place: u32, against: CompareSlot<'_>) {
+    fn remove(&mut self, slot: u32, against: CompareSlot<'_>) {
         match self {
-            Self::Few(places) => *places = places.iter().copied().filter(|other| *other != place).collect(),
-            Self::Many(places) => {
-                places.remove(|other| against(*other));
-                if places.len() <= FEW / 2 {
-                    *self = Self::Few(places.iter().copied().collect());
+            Self::Few(slots) => *slots = slots.iter().copied().filter(|other| *other != slot).collect(),
+            Self::Many(slots) => {
+                slots.remove(|other| against(*other));
+                if slots.len() <= FEW / 2 {
+                    *self = Self::Few(slots.iter().copied().collect());
                 }
             }
         }
@@ -129,8 +129,8 @@ impl SlotList {
 
 /// An index without its value type.
 pub(crate) trait AnyIndex<T>: Send + Sync {
-    /// Updates the index after the object in slot `place` was added, changed or removed.
-    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>);
+    /// Updates the index after the object in slot `slot` was added, changed or removed.
+    fn change(&mut self, slot: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>);
     fn as_any(&self) -> &dyn Any;
     fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
     /// The same index without objects.
@@ -156,12 +156,12 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         states.find(|state| state.index.is(index))
     }
 
-    pub(crate) fn places<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&SlotList>
+    pub(crate) fn slots<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&SlotList>
     where
         K: Borrow<Q>,
     {
-        let (_, places) = self.values.get(|(other, _)| other.borrow().cmp(value))?;
-        Some(places)
+        let (_, slots) = self.values.get(|(other, _)| other.borrow().cmp(value))?;
+        Some(slots)
     }
 
     /// The values that have objects, in order.
@@ -169,20 +169,20 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         self.values.iter().map(|(value, _)| value)
     }
 
-    fn insert(&mut self, place: u32, value: K, against: CompareSlot<'_>) {
+    fn insert(&mut self, slot: u32, value: K, against: CompareSlot<'_>) {
         match self.values.get_mut(|(other, _)| other.cmp(&value)) {
-            Some((_, places)) => places.insert(place, against),
+            Some((_, slots)) => slots.insert(slot, against),
             None => {
-                let entry = (value.clone(), SlotList::Few([place].into()));
+                let entry = (value.clone(), SlotList::Few([slot].into()));
                 self.values.insert(entry, |(other, _)| other.cmp(&value));
             }
         }
     }
 
-    fn remove(&mut self, place: u32, value: &K, against: CompareSlot<'_>) {
-        let Some((_, places)) = self.values.get_mut(|(other, _)| other.cmp(value)) else { return };
-        places.remove(place, against);
-        if places.len() == 0 {
+    fn remove(&mut self, slot: u32, value: &K, against: CompareSlot<'_>) {
+        let Some((_, slots)) = self.values.get_mut(|(other, _)| other.cmp(value)) else { return };
+        slots.remove(slot, against);
+        if slots.len() == 0 {
             self.values.remove(|(other, _)| other.cmp(value));
         }
     }
@@ -198,15 +198,15 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
 }
 
 impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexState<T, K> {
-    fn change(&mut self, place: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>) {
+    fn change(&mut self, slot: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>) {
         let [mut before, mut after] = std::mem::take(&mut self.scratch);
         self.collect(old, &mut before);
         self.collect(new, &mut after);
         if before != after {
             let gone = before.iter().filter(|value| !after.contains(value));
-            gone.for_each(|value| self.remove(place, value, against));
+            gone.for_each(|value| self.remove(slot, value, against));
             let come = after.drain(..).filter(|value| !before.contains(value));
-            come.for_each(|value| self.insert(place, value, against));
+            come.for_each(|value| self.insert(slot, value, against));
         }
         before.clear();
         after.clear();

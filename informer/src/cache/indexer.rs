@@ -110,8 +110,8 @@ impl<T: Object> Indexer<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        let places = self.index(index).places(value);
-        places.into_iter().flat_map(|places| places.iter().filter_map(|place| self.objects.at(place)))
+        let slots = self.index(index).slots(value);
+        slots.into_iter().flat_map(|slots| slots.iter().filter_map(|slot| self.objects.at(slot)))
     }
 
     /// Number of objects under `value` in an index.
@@ -123,7 +123,7 @@ impl<T: Object> Indexer<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        self.index(index).places(value).map_or(0, |places| places.len())
+        self.index(index).slots(value).map_or(0, |slots| slots.len())
     }
 
     /// The values of an index that have objects, in order.
@@ -145,15 +145,15 @@ impl<T: Object> Indexer<T> {
     pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
         // Looks up all slots before the first change, so that the independent memory accesses overlap.
-        let places: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
-        for (frame, place) in frames.into_iter().zip(places) {
+        let slots: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
+        for (frame, slot) in frames.into_iter().zip(slots) {
             let revision = frame.revision();
             if revision < before {
                 continue;
             }
             self.revision = self.revision.max(revision);
             match frame {
-                Frame::Put(object) => changes.extend(self.put(Arc::new(object), place)),
+                Frame::Put(object) => changes.extend(self.put(Arc::new(object), slot)),
                 Frame::Gone { key, revision, last } => changes.extend(self.gone(&key, revision, last)),
                 Frame::Undecodable(what) => self.quarantine(what),
                 Frame::Progress { .. } => {}
@@ -172,55 +172,55 @@ impl<T: Object> Indexer<T> {
     /// The slot of the object that a frame puts.
     fn seek(&self, frame: &Frame<T>) -> Option<u32> {
         match frame {
-            Frame::Put(object) => self.objects.place(&object.key()),
+            Frame::Put(object) => self.objects.slot(&object.key()),
             Frame::Gone { .. } | Frame::Undecodable(_) | Frame::Progress { .. } => None,
         }
     }
 
-    /// Stores an object. `place` is its slot from before the batch, which may be outdated.
-    fn put(&mut self, object: Arc<T>, place: Option<u32>) -> Option<Change<T>> {
+    /// Stores an object. `slot` is its slot from before the batch, which may be outdated.
+    fn put(&mut self, object: Arc<T>, slot: Option<u32>) -> Option<Change<T>> {
         let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
-        let is_there = |place: &u32| self.objects.at(*place).is_some_and(|other| other.key() == key);
-        let place = place.filter(is_there).or_else(|| self.objects.place(&key));
-        if place.and_then(|place| self.objects.at(place)).is_some_and(|old| old.revision() >= revision) {
+        let is_there = |slot: &u32| self.objects.at(*slot).is_some_and(|other| other.key() == key);
+        let slot = slot.filter(is_there).or_else(|| self.objects.slot(&key));
+        if slot.and_then(|slot| self.objects.at(slot)).is_some_and(|old| old.revision() >= revision) {
             return None;
         }
-        let old = self.set(place, &key, Some(&object));
+        let old = self.set(slot, &key, Some(&object));
         Some(Change { key, old, new: Some(object), last: None, revision })
     }
 
     fn gone(&mut self, key: &Key, revision: Revision, last: Option<T>) -> Option<Change<T>> {
         self.readmit(key);
-        let place = self.objects.place(key)?;
-        let old = self.objects.at(place)?;
+        let slot = self.objects.slot(key)?;
+        let old = self.objects.at(slot)?;
         if old.revision() >= revision {
             return None;
         }
         let key = old.key();
-        let old = self.set(Some(place), &key, None)?;
+        let old = self.set(Some(slot), &key, None)?;
         let last = last.map_or_else(|| old.clone(), Arc::new);
         Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
     }
 
-    /// Replaces the state of `key`, which is in slot `place` if cached, and returns the old state. Objects
+    /// Replaces the state of `key`, which is in slot `slot` if cached, and returns the old state. Objects
     /// and indexes change only in this function.
-    fn set(&mut self, place: Option<u32>, key: &Key, new: Option<&Arc<T>>) -> Option<Arc<T>> {
-        match (place, new) {
-            (Some(place), Some(new)) => {
-                let old = self.objects.replace(place, new.clone());
-                self.reindex(place, key, old.as_deref(), Some(new));
+    fn set(&mut self, slot: Option<u32>, key: &Key, new: Option<&Arc<T>>) -> Option<Arc<T>> {
+        match (slot, new) {
+            (Some(slot), Some(new)) => {
+                let old = self.objects.replace(slot, new.clone());
+                self.reindex(slot, key, old.as_deref(), Some(new));
                 old
             }
             (None, Some(new)) => {
-                let place = self.objects.insert(key, new.clone());
-                self.reindex(place, key, None, Some(new));
+                let slot = self.objects.insert(key, new.clone());
+                self.reindex(slot, key, None, Some(new));
                 None
             }
-            (Some(place), None) => {
-                let old = self.objects.at(place).cloned();
-                self.reindex(place, key, old.as_deref(), None);
-                self.objects.remove(place, key);
+            (Some(slot), None) => {
+                let old = self.objects.at(slot).cloned();
+                self.reindex(slot, key, old.as_deref(), None);
+                self.objects.remove(slot, key);
                 old
             }
             (None, None) => None,
@@ -235,7 +235,7 @@ impl<T: Object> Indexer<T> {
         let lost: Vec<Key> = keys.filter(|key| !whole.has(key)).collect();
         let mut changes = Vec::with_capacity(whole.objects.len().saturating_sub(self.len()));
         for key in lost {
-            let old = self.set(self.objects.place(&key), &key, None);
+            let old = self.set(self.objects.slot(&key), &key, None);
             changes.push(Change { key, last: old.clone(), old, new: None, revision });
         }
         for (key, object) in whole.objects {
@@ -243,11 +243,11 @@ impl<T: Object> Indexer<T> {
                 let equal = old.revision() == object.revision() && old.uid() == object.uid();
                 Arc::ptr_eq(old, &object) || equal && !whole.other_history
             };
-            let place = self.objects.place(&key);
-            if place.and_then(|place| self.objects.at(place)).is_some_and(same) {
+            let slot = self.objects.slot(&key);
+            if slot.and_then(|slot| self.objects.at(slot)).is_some_and(same) {
                 continue;
             }
-            let old = self.set(place, &key, Some(&object));
+            let old = self.set(slot, &key, Some(&object));
             changes.push(Change { key, old, new: Some(object), last: None, revision });
         }
         if !self.undecodable.is_empty() {
@@ -262,7 +262,7 @@ impl<T: Object> Indexer<T> {
 
     /// Undoes a change, which must be the last one of its key.
     pub(crate) fn undo(&mut self, change: &Change<T>) {
-        self.set(self.objects.place(&change.key), &change.key, change.old.as_ref());
+        self.set(self.objects.slot(&change.key), &change.key, change.old.as_ref());
     }
 
     /// Sets the revision after enough changes were undone.
@@ -284,10 +284,10 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    fn reindex(&mut self, place: u32, key: &Key, old: Option<&T>, new: Option<&Arc<T>>) {
+    fn reindex(&mut self, slot: u32, key: &Key, old: Option<&T>, new: Option<&Arc<T>>) {
         let against = self.objects.against(key);
         for index in &mut self.indexes {
-            index.change(place, old, new.map(Arc::as_ref), &against);
+            index.change(slot, old, new.map(Arc::as_ref), &against);
         }
     }
 

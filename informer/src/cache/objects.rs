@@ -79,28 +79,28 @@ impl<T: Object> Objects<T> {
     }
 
     /// The slot of the object with this key.
-    pub(crate) fn place(&self, key: &Key) -> Option<u32> {
-        self.table.find(self.hash(key), |place| self.at(place).is_some_and(|object| object.key() == *key))
+    pub(crate) fn slot(&self, key: &Key) -> Option<u32> {
+        self.table.find(self.hash(key), |slot| self.at(slot).is_some_and(|object| object.key() == *key))
     }
 
-    pub(crate) fn at(&self, place: u32) -> Option<&Arc<T>> {
-        self.slots.get(place as usize)?.as_ref()
+    pub(crate) fn at(&self, slot: u32) -> Option<&Arc<T>> {
+        self.slots.get(slot as usize)?.as_ref()
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<T>> {
-        self.at(self.place(key)?)
+        self.at(self.slot(key)?)
     }
 
     /// The objects in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.order.iter().filter_map(|place| self.at(*place))
+        self.order.iter().filter_map(|slot| self.at(*slot))
     }
 
     /// The objects of a namespace, in key order.
     pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> + use<'_, T> {
         let find = |key: &Key| {
             let against = self.against(key);
-            self.order.find(&|place: &u32| against(*place))
+            self.order.find(&|slot: &u32| against(*slot))
         };
         let from = find(&Key::new(namespace, ""));
         let to = match namespace {
@@ -108,7 +108,7 @@ impl<T: Object> Objects<T> {
             // `0` is the character after `/`: keys outside the namespace sort before or from there.
             _ => find(&Key::new("", &format!("{namespace}0"))),
         };
-        let all = self.order.between(from, to).filter_map(|place| self.at(*place));
+        let all = self.order.between(from, to).filter_map(|slot| self.at(*slot));
         // Cluster-scoped objects are not adjacent in the unusual case that other objects have a namespace.
         let exact = !namespace.is_empty();
         all.filter(move |object| exact || object.key().namespace().is_empty())
@@ -116,37 +116,37 @@ impl<T: Object> Objects<T> {
 
     /// Compares the key of the object in a slot with `key`.
     pub(crate) fn against(&self, key: &Key) -> impl Fn(u32) -> Ordering {
-        move |place| self.at(place).map_or(Ordering::Less, |object| object.key().cmp(key))
+        move |slot| self.at(slot).map_or(Ordering::Less, |object| object.key().cmp(key))
     }
 
-    /// Replaces the object in slot `place` by a new state with the same key, and returns the old state.
-    pub(crate) fn replace(&mut self, place: u32, object: Arc<T>) -> Option<Arc<T>> {
-        self.slots.get_mut(place as usize).replace(object)
+    /// Replaces the object in slot `slot` by a new state with the same key, and returns the old state.
+    pub(crate) fn replace(&mut self, slot: u32, object: Arc<T>) -> Option<Arc<T>> {
+        self.slots.get_mut(slot as usize).replace(object)
     }
 
     /// Adds an object with a new key and returns its slot.
     pub(crate) fn insert(&mut self, key: &Key, object: Arc<T>) -> u32 {
         let next = || u32::try_from(self.order.len()).expect("fewer than 2³² objects");
-        let place = match self.free.is_empty() {
+        let slot = match self.free.is_empty() {
             true => next(),
             false => Arc::make_mut(&mut self.free).pop().expect("the free list is not empty"),
         };
-        *self.slots.get_mut(place as usize) = Some(object);
-        self.table.insert(self.hash(key), place);
+        *self.slots.get_mut(slot as usize) = Some(object);
+        self.table.insert(self.hash(key), slot);
         let slots = &self.slots;
-        self.order.insert(place, |other| compare(slots, *other, key));
-        place
+        self.order.insert(slot, |other| compare(slots, *other, key));
+        slot
     }
 
-    /// Removes the object with this key from slot `place`.
-    pub(crate) fn remove(&mut self, place: u32, key: &Key) {
-        self.table.remove(self.hash(key), place);
+    /// Removes the object with this key from slot `slot`.
+    pub(crate) fn remove(&mut self, slot: u32, key: &Key) {
+        self.table.remove(self.hash(key), slot);
         let slots = &self.slots;
         self.order.remove(|other| compare(slots, *other, key));
-        *self.slots.get_mut(place as usize) = None;
+        *self.slots.get_mut(slot as usize) = None;
         match self.order.len() {
             0 => *self = self.emptied(),
-            _ => Arc::make_mut(&mut self.free).push(place),
+            _ => Arc::make_mut(&mut self.free).push(slot),
         }
     }
 
@@ -156,7 +156,7 @@ impl<T: Object> Objects<T> {
     }
 }
 
-fn compare<T: Object>(slots: &Slots<Option<Arc<T>>, LEAF>, place: u32, key: &Key) -> Ordering {
-    let object = slots.get(place as usize).and_then(Option::as_ref);
+fn compare<T: Object>(slots: &Slots<Option<Arc<T>>, LEAF>, slot: u32, key: &Key) -> Ordering {
+    let object = slots.get(slot as usize).and_then(Option::as_ref);
     object.map_or(Ordering::Less, |object| object.key().cmp(key))
 }

@@ -36,18 +36,18 @@ impl<V: Clone + Default, const LEAF: usize> Slots<V, LEAF> {
         slots
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<&V> {
-        let node = self.0.get(place / (LEAF * NODE))?;
-        Some(&node[place / LEAF % NODE][place % LEAF])
+    pub(crate) fn get(&self, slot: usize) -> Option<&V> {
+        let node = self.0.get(slot / (LEAF * NODE))?;
+        Some(&node[slot / LEAF % NODE][slot % LEAF])
     }
 
     /// The value of a slot for writing; the vector grows to contain it.
-    pub(crate) fn get_mut(&mut self, place: usize) -> &mut V {
-        self.reserve(place + 1);
+    pub(crate) fn get_mut(&mut self, slot: usize) -> &mut V {
+        self.reserve(slot + 1);
         let nodes = Arc::make_mut(&mut self.0);
-        let node = Arc::make_mut(&mut nodes[place / (LEAF * NODE)]);
-        let leaf = Arc::make_mut(&mut node[place / LEAF % NODE]);
-        &mut leaf[place % LEAF]
+        let node = Arc::make_mut(&mut nodes[slot / (LEAF * NODE)]);
+        let leaf = Arc::make_mut(&mut node[slot / LEAF % NODE]);
+        &mut leaf[slot % LEAF]
     }
 
     fn reserve(&mut self, len: usize) {
@@ -75,17 +75,17 @@ mod tests {
         ) {
             let (mut ours, mut model) = (Slots::<u8, 16>::default(), vec![0; 3_000]);
             let mut clones = Vec::new();
-            for (place, value, keep) in ops {
-                *ours.get_mut(place) = value;
-                model[place] = value;
+            for (slot, value, keep) in ops {
+                *ours.get_mut(slot) = value;
+                model[slot] = value;
                 if keep {
                     clones.push((ours.clone(), model.clone()));
                 }
             }
             clones.push((ours, model));
             for (ours, model) in clones {
-                for (place, value) in model.iter().enumerate() {
-                    prop_assert_eq!(ours.get(place).copied().unwrap_or_default(), *value);
+                for (slot, value) in model.iter().enumerate() {
+                    prop_assert_eq!(ours.get(slot).copied().unwrap_or_default(), *value);
                 }
             }
         }

@@ -37,32 +37,32 @@ impl Table {
         hash as usize & (self.capacity - 1)
     }
 
-    fn next(&self, place: usize) -> usize {
-        (place + 1) & (self.capacity - 1)
+    fn next(&self, bucket: usize) -> usize {
+        (bucket + 1) & (self.capacity - 1)
     }
 
-    fn at(&self, place: usize) -> u64 {
-        self.entries.get(place).copied().unwrap_or_default()
+    fn at(&self, bucket: usize) -> u64 {
+        self.entries.get(bucket).copied().unwrap_or_default()
     }
 
     /// The number under `hash` that `is_meant` accepts.
     pub(crate) fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<u32> {
-        let place = self.place(hash, is_meant)?;
-        number_of(self.at(place))
+        let bucket = self.bucket(hash, is_meant)?;
+        number_of(self.at(bucket))
     }
 
-    fn place(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<usize> {
+    fn bucket(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<usize> {
         if self.len == 0 {
             return None;
         }
-        let mut place = self.home(hash);
+        let mut bucket = self.home(hash);
         loop {
-            let entry = self.at(place);
+            let entry = self.at(bucket);
             let number = number_of(entry)?;
             if hash_of(entry) == hash && is_meant(number) {
-                return Some(place);
+                return Some(bucket);
             }
-            place = self.next(place);
+            bucket = self.next(bucket);
         }
     }
 
@@ -76,36 +76,36 @@ impl Table {
     }
 
     fn put(&mut self, entry: u64) {
-        let mut place = self.home(hash_of(entry));
-        while self.at(place) != 0 {
-            place = self.next(place);
+        let mut bucket = self.home(hash_of(entry));
+        while self.at(bucket) != 0 {
+            bucket = self.next(bucket);
         }
-        *self.entries.get_mut(place) = entry;
+        *self.entries.get_mut(bucket) = entry;
     }
 
     fn resize(&mut self, capacity: usize) {
         let bigger = Self { entries: Slots::with_len(capacity), capacity, len: self.len };
         let old = std::mem::replace(self, bigger);
-        (0..old.capacity).map(|place| old.at(place)).filter(|entry| *entry != 0).for_each(|e| self.put(e));
+        (0..old.capacity).map(|bucket| old.at(bucket)).filter(|entry| *entry != 0).for_each(|e| self.put(e));
     }
 
     /// Removes `number`. Later entries move up, so that no gap breaks a probe sequence.
     pub(crate) fn remove(&mut self, hash: u32, number: u32) {
-        let Some(mut gap) = self.place(hash, |other| other == number) else { return };
-        let mut place = self.next(gap);
+        let Some(mut gap) = self.bucket(hash, |other| other == number) else { return };
+        let mut bucket = self.next(gap);
         loop {
-            let entry = self.at(place);
+            let entry = self.at(bucket);
             if entry == 0 {
                 break;
             }
             // The entry may move if its home is not between the gap and its slot.
             let home = self.home(hash_of(entry));
-            let distance = |from: usize| place.wrapping_sub(from) & (self.capacity - 1);
+            let distance = |from: usize| bucket.wrapping_sub(from) & (self.capacity - 1);
             if distance(home) >= distance(gap) {
                 *self.entries.get_mut(gap) = entry;
-                gap = place;
+                gap = bucket;
             }
-            place = self.next(place);
+            bucket = self.next(bucket);
         }
         *self.entries.get_mut(gap) = 0;
         self.len -= 1;

@@ -1,6 +1,6 @@
 //! [`ControllerMetrics`]: the metrics of one controller, with the names of controller-runtime.
 
-use crate::metrics::{Collect, Histogram, Metric, Page};
+use crate::metrics::{Collect, Histogram, Metric, Page, PendingWork};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,5 +148,10 @@ impl Collect for ControllerMetrics {
         into.add(&ACTIVE, &labels, counts.active as f64);
         into.add(&WORKERS, &labels, counts.workers as f64);
         into.distribution(&TIME, &labels, &counts.time);
+    }
+
+    fn pending(&self) -> Option<PendingWork> {
+        let active = self.counts.lock().active;
+        (active > 0).then(|| PendingWork::Runs { controller: self.controller.clone(), active })
     }
 }

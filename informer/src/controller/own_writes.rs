@@ -49,7 +49,7 @@ impl Fences {
             return;
         }
         let informer = informer.clone();
-        let hold = Arc::new(move |revision, held: FenceGuard| informer.hold_until(revision, held));
+        let hold = Arc::new(move |revision, guard: FenceGuard| informer.hold_until(revision, guard));
         self.0.push(Fence { cache, revision, hold });
     }
 
@@ -171,7 +171,7 @@ impl WrittenRevisions {
     }
 
     /// Records `revision`, the newest write of a run of `key`.
-    pub(super) fn note(&self, key: &Key, revision: Revision) {
+    pub(super) fn record(&self, key: &Key, revision: Revision) {
         let all = &mut *self.0.lock();
         if let Some(known) = all.young.get_mut(key) {
             *known = revision.max(*known);
@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn each_key_has_its_own_newest_write() {
         let written = WrittenRevisions::default();
-        written.note(&key(1), Revision(7));
-        written.note(&key(1), Revision(5));
-        written.note(&key(2), Revision(9));
+        written.record(&key(1), Revision(7));
+        written.record(&key(1), Revision(5));
+        written.record(&key(2), Revision(9));
         assert_eq!([1, 2, 3].map(|n| written.of(&key(n))), [Revision(7), Revision(9), Revision(0)]);
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn forgotten_writes_are_covered_by_a_later_revision() {
         let written = WrittenRevisions::default();
         for n in 0..3 * WRITTEN_KEYS {
-            written.note(&key(n), Revision(n as u64 + 1));
+            written.record(&key(n), Revision(n as u64 + 1));
             assert!(written.len() <= 2 * WRITTEN_KEYS);
         }
         for n in 0..3 * WRITTEN_KEYS {

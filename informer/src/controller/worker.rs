@@ -88,7 +88,7 @@ impl Worker {
             let Some(verdict) = self.dropped.run_until_cancelled(self.run(context)).await else { return };
             let written = Revision(written.load(Ordering::Relaxed));
             if written > Revision::default() {
-                self.written.note(lease.key(), written);
+                self.written.record(lease.key(), written);
             }
             let fences = std::mem::take(&mut *fences.lock());
             self.pending_writes.conclude(lease, verdict, fences);

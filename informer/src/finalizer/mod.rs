@@ -103,8 +103,8 @@ where
     F: Finalizers,
     Fut: Future<Output = Result<Action, E>>,
 {
-    let place = F::list(object).position(|entry| entry == name);
-    let edit = match (place, F::is_deleting(object)) {
+    let position = F::list(object).position(|entry| entry == name);
+    let edit = match (position, F::is_deleting(object)) {
         (None, true) => return Ok(Finalized { action: Action::Done, wrote: None }),
         (None, false) => Edit::Add { name, first: F::list(object).next().is_none() },
         (Some(_), false) => {

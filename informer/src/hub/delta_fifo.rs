@@ -75,7 +75,7 @@ impl<T: Object> Change<T> {
 pub(crate) struct DeltaFifo<T> {
     /// Entries by the first change of their key; `None` where changes cancelled out.
     entries: Vec<Option<(Key, PendingChange<T>)>>,
-    places: HashMap<Key, usize>,
+    indices: HashMap<Key, usize>,
     empty: usize,
 }
 
@@ -103,13 +103,13 @@ impl<T> Clone for DeletedObject<T> {
 
 impl<T> Default for DeltaFifo<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), places: HashMap::default(), empty: 0 }
+        Self { entries: Vec::new(), indices: HashMap::default(), empty: 0 }
     }
 }
 
 impl<T> Clone for DeltaFifo<T> {
     fn clone(&self) -> Self {
-        Self { entries: self.entries.clone(), places: self.places.clone(), empty: self.empty }
+        Self { entries: self.entries.clone(), indices: self.indices.clone(), empty: self.empty }
     }
 }
 
@@ -122,45 +122,45 @@ impl<T> Clone for PendingChange<T> {
 impl<T: Object> DeltaFifo<T> {
     /// Merges one change of the cache.
     pub(crate) fn record(&mut self, change: &Change<T>) {
-        let place = self.place(&change.key, change.old.as_ref());
-        let Some((_, pending)) = &mut self.entries[place] else { return };
+        let index = self.index(&change.key, change.old.as_ref());
+        let Some((_, pending)) = &mut self.entries[index] else { return };
         pending.now.clone_from(&change.new);
         if pending.gone.is_none() {
             pending.gone = pending.seen.as_ref().and_then(|seen| seen.deleted_by(change));
         }
-        self.cancel(&change.key, place);
+        self.cancel(&change.key, index);
     }
 
     /// Merges `later`, the changes that follow those in this FIFO.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for (key, after) in later.entries.iter().flatten() {
-            let place = self.place(key, after.seen.as_ref());
-            let Some((_, pending)) = &mut self.entries[place] else { continue };
+            let index = self.index(key, after.seen.as_ref());
+            let Some((_, pending)) = &mut self.entries[index] else { continue };
             pending.now.clone_from(&after.now);
             if pending.gone.is_none() && pending.seen.is_some() {
                 // `after.seen` is the state that this FIFO ended with: the same object.
                 pending.gone.clone_from(&after.gone);
             }
-            self.cancel(key, place);
+            self.cancel(key, index);
         }
     }
 
     /// Index of the entry of `key`; a new entry starts with `seen`, the state that the reader knows.
-    fn place(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
-        if let Some(place) = self.places.get(key) {
-            return *place;
+    fn index(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
+        if let Some(index) = self.indices.get(key) {
+            return *index;
         }
         let pending = PendingChange { seen: seen.cloned(), gone: None, now: seen.cloned() };
         self.entries.push(Some((key.clone(), pending)));
-        self.places.insert(key.clone(), self.entries.len() - 1);
+        self.indices.insert(key.clone(), self.entries.len() - 1);
         self.entries.len() - 1
     }
 
     /// Removes the entry of an object that was added and deleted before the reader saw it.
-    fn cancel(&mut self, key: &Key, place: usize) {
-        if matches!(&self.entries[place], Some((_, PendingChange { seen: None, now: None, .. }))) {
-            self.entries[place] = None;
-            self.places.remove(key);
+    fn cancel(&mut self, key: &Key, index: usize) {
+        if matches!(&self.entries[index], Some((_, PendingChange { seen: None, now: None, .. }))) {
+            self.entries[index] = None;
+            self.indices.remove(key);
             self.empty += 1;
             self.compact();
         }
@@ -174,17 +174,17 @@ impl<T: Object> DeltaFifo<T> {
         }
         self.entries.retain(Option::is_some);
         self.empty = 0;
-        self.places.clear();
-        for (place, entry) in self.entries.iter().enumerate() {
+        self.indices.clear();
+        for (index, entry) in self.entries.iter().enumerate() {
             if let Some((key, _)) = entry {
-                self.places.insert(key.clone(), place);
+                self.indices.insert(key.clone(), index);
             }
         }
     }
 
     /// Takes all pending deltas.
     pub(crate) fn drain(&mut self) -> Vec<Delta<T>> {
-        self.places.clear();
+        self.indices.clear();
         self.empty = 0;
         let mut deltas = Vec::with_capacity(self.entries.len());
         for (_, pending) in self.entries.drain(..).flatten() {
@@ -208,7 +208,7 @@ impl<T: Object> DeltaFifo<T> {
 
     /// Number of keys with pending changes.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
 }
 

@@ -52,8 +52,8 @@ impl Waiters {
     }
 
     /// Keeps a guard until `revision`.
-    pub(crate) fn hold(&mut self, revision: Revision, held: HeldGuard) {
-        self.enter(revision, Waiter::HeldGuard(held));
+    pub(crate) fn hold(&mut self, revision: Revision, guard: HeldGuard) {
+        self.enter(revision, Waiter::HeldGuard(guard));
     }
 
     fn enter(&mut self, revision: Revision, waiter: Waiter) -> (Revision, u64) {
@@ -92,7 +92,7 @@ impl Waiters {
         // Dropping the senders of tasks here signals the end to them.
         waiters
             .filter_map(|waiter| match waiter {
-                Waiter::HeldGuard(held) => Some(held),
+                Waiter::HeldGuard(guard) => Some(guard),
                 Waiter::Task(_) => None,
             })
             .collect()
@@ -112,7 +112,7 @@ impl ReleasedWaiters {
                 Waiter::Task(sender) => {
                     let _ = sender.send(());
                 }
-                Waiter::HeldGuard(held) => drop(held),
+                Waiter::HeldGuard(guard) => drop(guard),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Metrics of an informer in a [`Registry`]. Requests to the source are counted here; the other values are
 //! read from the informer.
 
-use crate::metrics::{Collect, Metric, Page, Registry};
+use crate::metrics::{Collect, Metric, Page, PendingWork, Registry};
 use crate::shared::Shared;
 use crate::{Object, Status};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,18 @@ impl<T: Object> Collect for Shared<T> {
         into.add(&LISTS, &labels, count(&self.requests.lists));
         into.add(&WATCHES, &labels, count(&self.requests.watches));
         into.add(&ERRORS, &labels, count(&self.requests.errors));
+    }
+
+    fn pending(&self) -> Option<PendingWork> {
+        if self.status() == Status::Stopped {
+            return None;
+        }
+        let cache = Arc::from(self.name.as_str());
+        match self.unread().pending {
+            _ if !self.is_synced() => Some(PendingWork::Filling { cache }),
+            0 => None,
+            changes => Some(PendingWork::Changes { cache, changes }),
+        }
     }
 }
 
@@ -98,6 +110,29 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_informer_of_a_name_reports_its_own_pending_work() {
+        let (stop, registry) = (CancellationToken::new(), Registry::new());
+        let kind = FakeStore::new().kind::<Sample>("samples");
+        let cache = Builder::new(kind.source()).name("pods").metrics(&registry).spawn(&stop);
+        settle().await;
+        assert_eq!(registry.pending(), []);
+        let mut reader = cache.subscribe();
+        kind.put(Sample::new("", "a"));
+        settle().await;
+        assert_eq!(registry.pending(), [PendingWork::Changes { cache: "pods".into(), changes: 1 }]);
+        reader.try_next();
+        let source = kind.source();
+        source.fail_next(SourceError::Unreachable("starting".into()));
+        let _other = Builder::new(source).name("pods").metrics(&registry).spawn(&stop);
+        assert_eq!(registry.pending(), [PendingWork::Filling { cache: "pods".into() }]);
+        settle().await;
+        assert_eq!(registry.pending(), []);
+        stop.cancel();
+        settle().await;
+        assert_eq!(registry.pending(), [], "what has stopped has nothing to do");
     }
 
     /// R14: whether the informer is stopped or its last handle is dropped, its series are gone.

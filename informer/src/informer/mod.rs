@@ -147,10 +147,10 @@ impl<T: Object> Informer<T> {
         self.shared.status()
     }
 
-    /// Keeps `held` until the cache shows `revision` or the informer ends, then drops it; at once if that is
+    /// Keeps `guard` until the cache shows `revision` or the informer ends, then drops it; at once if that is
     /// already so. The task that updates the cache drops it, so its `drop` must be quick and must not block.
-    pub fn hold_until(&self, revision: Revision, held: impl Send + 'static) {
-        self.shared.hold_until(revision, held);
+    pub fn hold_until(&self, revision: Revision, guard: impl Send + 'static) {
+        self.shared.hold_until(revision, guard);
     }
 
     /// A handle to the state that a driver updates; the driver ends with the last clone.

@@ -131,7 +131,7 @@ impl<T: Object> Decoder<T> {
         let json = event.object.get().as_bytes();
         Ok(match event.kind.as_ref() {
             "ADDED" | "MODIFIED" => self.put(json).map_or(WatchLine::Nothing, WatchLine::Frame),
-            "DELETED" => self.gone(json).map_or(WatchLine::Nothing, WatchLine::Frame),
+            "DELETED" => self.deleted_frame(json).map_or(WatchLine::Nothing, WatchLine::Frame),
             "BOOKMARK" => WatchLine::Frame(self.bookmark(json)?),
             "ERROR" => WatchLine::RequestError(Status::of_body(0, json)),
             kind => {
@@ -148,7 +148,7 @@ impl<T: Object> Decoder<T> {
         }
     }
 
-    fn gone(&self, json: &[u8]) -> Option<Frame<T>> {
+    fn deleted_frame(&self, json: &[u8]) -> Option<Frame<T>> {
         match self.object(json, None) {
             Ok(last) => Some(Frame::Gone { key: last.key(), revision: last.revision(), last: Some(last) }),
             Err(error) => {

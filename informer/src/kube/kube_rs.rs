@@ -40,7 +40,7 @@ where
     /// A source of a resource known at run time: as `DynamicObject`, or as `PartialObjectMeta`, for which the
     /// server sends only the metadata.
     pub fn of(client: &Client, resource: &K::DynamicType) -> Self {
-        let place = ResourcePath {
+        let resource = ResourcePath {
             group: K::group(resource).into_owned(),
             version: K::version(resource).into_owned(),
             plural: K::plural(resource).into_owned(),
@@ -51,7 +51,7 @@ where
             let revision = raw.revision_of(object.meta().resource_version.as_deref().unwrap_or_default());
             Ok(Kube::at(object, revision))
         };
-        Self::at(Arc::new(client.clone()), place, K::metadata_api(), Arc::new(decode))
+        Self::at(Arc::new(client.clone()), resource, K::metadata_api(), Arc::new(decode))
     }
 }
 

@@ -72,11 +72,11 @@ impl Status {
     /// Whether the server refused a streaming list because it does not support it: an old server, or one with
     /// the feature disabled, rejects its parameters.
     pub(super) fn refuses_streaming(&self) -> bool {
-        let told =
-            ["sendInitialEvents", "resourceVersionMatch"].iter().any(|field| self.message.contains(field));
+        let parameters = ["sendInitialEvents", "resourceVersionMatch"];
+        let names_a_parameter = parameters.iter().any(|parameter| self.message.contains(parameter));
         match self.code {
             422 => true,
-            400 | 403 | 405 => told,
+            400 | 403 | 405 => names_a_parameter,
             _ => false,
         }
     }

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn urls_contain_group_namespace_and_selectors() {
-        let place = ResourcePath {
+        let resource = ResourcePath {
             group: "apps".into(),
             version: "v1".into(),
             plural: "deployments".into(),
@@ -157,7 +157,7 @@ mod tests {
             fields: "metadata.name=x".into(),
         };
         assert_eq!(
-            place.url(ApiRequest::List { version: None, exact: false, limit: None }),
+            resource.url(ApiRequest::List { version: None, exact: false, limit: None }),
             "/apis/apps/v1/namespaces/web/deployments?labelSelector=app%20in%20%28a%2Cb%29&\
              fieldSelector=metadata.name%3Dx"
         );

@@ -37,7 +37,7 @@ use tokio::time::{Instant, timeout};
 /// Clones share their knowledge of the server.
 pub struct KubeSource<T> {
     transport: Arc<dyn Transport>,
-    place: ResourcePath,
+    resource: ResourcePath,
     /// Whether to request only `metadata` of each object.
     metadata_only: bool,
     decoder: Decoder<T>,
@@ -50,7 +50,7 @@ impl<T> Clone for KubeSource<T> {
     fn clone(&self) -> Self {
         Self {
             transport: self.transport.clone(),
-            place: self.place.clone(),
+            resource: self.resource.clone(),
             metadata_only: self.metadata_only,
             decoder: self.decoder.clone(),
             revisions: self.revisions.clone(),
@@ -68,25 +68,25 @@ impl<T: Object> KubeSource<T> {
         (group, version, plural): (&str, &str, &str),
         decode: impl Fn(&Raw<'_>) -> Result<T, E> + Send + Sync + 'static,
     ) -> Self {
-        let place = ResourcePath {
+        let resource = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: plural.to_owned(),
             ..ResourcePath::default()
         };
         let decode = move |raw: &Raw<'_>| decode(raw).map_err(|error| error.to_string());
-        Self::at(Arc::new(transport), place, false, Arc::new(decode))
+        Self::at(Arc::new(transport), resource, false, Arc::new(decode))
     }
 
     pub(super) fn at(
         transport: Arc<dyn Transport>,
-        place: ResourcePath,
+        resource: ResourcePath,
         metadata_only: bool,
         decode: Decode<T>,
     ) -> Self {
         Self {
             transport,
-            place,
+            resource,
             metadata_only,
             decoder: Decoder { decode, versions: Arc::default() },
             revisions: Revisions::Own,
@@ -98,21 +98,21 @@ impl<T: Object> KubeSource<T> {
     /// Selects one namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
-        namespace.clone_into(&mut self.place.namespace);
+        namespace.clone_into(&mut self.resource.namespace);
         self
     }
 
     /// Selects by labels, for example `app=web,tier!=db`.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
-        selector.clone_into(&mut self.place.labels);
+        selector.clone_into(&mut self.resource.labels);
         self
     }
 
     /// Selects by fields, for example `spec.nodeName=node-1`.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
-        selector.clone_into(&mut self.place.fields);
+        selector.clone_into(&mut self.resource.fields);
         self
     }
 
@@ -156,7 +156,7 @@ impl<T: Object> KubeSource<T> {
         let decode = move |raw: &Raw<'_>| decode(raw).map_err(|error| error.to_string());
         KubeSource {
             transport: self.transport,
-            place: self.place,
+            resource: self.resource,
             metadata_only: self.metadata_only,
             decoder: Decoder { decode: Arc::new(decode), versions: self.decoder.versions },
             revisions: self.revisions,
@@ -175,7 +175,7 @@ impl<T: Object> KubeSource<T> {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
         };
-        Request::get(self.place.url(ask))
+        Request::get(self.resource.url(ask))
             .header(header::ACCEPT, accept)
             // A watch is read line by line; compression would delay lines.
             .header(header::ACCEPT_ENCODING, "identity")

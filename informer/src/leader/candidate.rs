@@ -17,7 +17,7 @@ pub(super) struct Candidate {
     /// The term in which this candidate leads.
     term: Option<Term>,
     /// The last term that this candidate tried to start; it may not know whether that succeeded.
-    asked: Option<Term>,
+    attempted: Option<Term>,
     /// The highest transitions ever seen. A deleted lease continues from there, so that no term reuses the
     /// number of an earlier one.
     transitions: Option<u32>,
@@ -56,7 +56,7 @@ impl Candidate {
             lease: options.lease,
             seen: None,
             term: None,
-            asked: None,
+            attempted: None,
             transitions: None,
         }
     }
@@ -118,7 +118,7 @@ impl Candidate {
             Some(term) if ours && term.transitions == stored.transitions => renew(),
             Some(_) => LeaseAction::Lost,
             // The own attempt was stored, but its response was lost.
-            None if ours && self.asked == Some(stored) => renew(),
+            None if ours && self.attempted == Some(stored) => renew(),
             None if ours || seen.record.holder.is_empty() || now >= seen.since + seen.record.duration => {
                 let term = Term { acquired: wall, transitions: stored.transitions.saturating_add(1) };
                 LeaseAction::Replace(self.record(term, wall), seen.revision)
@@ -146,7 +146,7 @@ impl Candidate {
 
     /// Records that a write is about to be sent.
     pub(super) fn attempts(&mut self, record: &LeaseRecord) {
-        self.asked = Some(Term { acquired: record.acquired, transitions: record.transitions });
+        self.attempted = Some(Term { acquired: record.acquired, transitions: record.transitions });
     }
 
     /// Records that the own write is stored: this candidate leads. The lease counts from the start of the
@@ -167,17 +167,17 @@ impl Candidate {
 
     /// Ends the term. A later hold of the lease is a new term.
     pub(super) fn resign(&mut self) {
-        (self.term, self.asked) = (None, None);
+        (self.term, self.attempted) = (None, None);
     }
 
     /// Whether this candidate leads, or an attempt of it may have succeeded unnoticed.
     pub(super) fn may_hold(&self) -> bool {
-        self.term.is_some() || self.asked.is_some()
+        self.term.is_some() || self.attempted.is_some()
     }
 
     /// The record that releases the lease, if this candidate holds it.
     pub(super) fn release_record(&self, wall: Timestamp) -> Option<(LeaseRecord, Revision)> {
-        let mine = self.term.or(self.asked)?;
+        let mine = self.term.or(self.attempted)?;
         let seen = self.seen.as_ref().filter(|seen| seen.certain)?;
         let ours = seen.record.holder == self.identity && seen.record.transitions == mine.transitions;
         let record = LeaseRecord {

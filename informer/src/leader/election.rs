@@ -30,7 +30,7 @@ struct ElectionState {
     leader: Option<Arc<str>>,
     leading: bool,
     renewed: Option<Instant>,
-    slow_paths: u64,
+    renewals_with_read: u64,
     /// The last leader that the callback was called with.
     reported: Option<Arc<str>>,
     callback: Option<LeaderCallback>,
@@ -53,7 +53,7 @@ impl Collect for Shared {
         let state = self.state.lock();
         let labels = [("name", self.name.as_str())];
         into.add(&STATUS, &labels, f64::from(u8::from(state.leading)));
-        into.add(&SLOW_PATHS, &labels, state.slow_paths as f64);
+        into.add(&SLOW_PATHS, &labels, state.renewals_with_read as f64);
     }
 }
 
@@ -87,8 +87,8 @@ impl Election {
     }
 
     /// How often this candidate, while leading, had to read the lease before it could renew it.
-    pub fn slow_paths(&self) -> u64 {
-        self.0.state.lock().slow_paths
+    pub fn renewals_with_read(&self) -> u64 {
+        self.0.state.lock().renewals_with_read
     }
 
     /// Exposes in `registry` whether this candidate leads, as long as its elector or one of its [`Election`]s
@@ -109,7 +109,7 @@ impl Election {
     }
 
     pub(super) fn slow_path(&self, leading: bool) {
-        self.0.state.lock().slow_paths += u64::from(leading);
+        self.0.state.lock().renewals_with_read += u64::from(leading);
     }
 
     pub(super) fn renewed(&self, began: Instant, leader: Option<&str>) {

@@ -18,6 +18,54 @@ pub trait Collect: Send + Sync {
     /// Writes the metrics to the page. The registry holds no lock during the call; the collector may take its
     /// own.
     fn collect(&self, into: &mut Page);
+
+    /// The work that the component has not done yet; `None` if it has done all, or does no work that ends.
+    fn pending(&self) -> Option<PendingWork> {
+        None
+    }
+}
+
+/// What a component still has to do, with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PendingWork {
+    /// A cache that has not synced.
+    Filling {
+        /// The name of the informer.
+        cache: Arc<str>,
+    },
+    /// A cache with changes that its subscribers have not taken.
+    Changes {
+        /// The name of the informer.
+        cache: Arc<str>,
+        /// The number of changes, counted once per subscriber.
+        changes: usize,
+    },
+    /// A work queue with keys that are ready to run.
+    Ready {
+        /// The name of the queue.
+        queue: Arc<str>,
+        /// The number of keys.
+        keys: usize,
+    },
+    /// A controller with active runs.
+    Runs {
+        /// The name of the controller.
+        controller: Arc<str>,
+        /// The number of runs.
+        active: usize,
+    },
+}
+
+impl fmt::Display for PendingWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filling { cache } => write!(f, "cache {cache} is being filled"),
+            Self::Changes { cache, changes } => write!(f, "cache {cache}: {changes} changes wait"),
+            Self::Ready { queue, keys } => write!(f, "workqueue {queue}: {keys} ready keys"),
+            Self::Runs { controller, active } => write!(f, "controller {controller}: {active} active runs"),
+        }
+    }
 }
 
 /// Collectors whose metrics form one page. Clones are the same registry.
@@ -48,6 +96,11 @@ impl Registry {
             part.collect(&mut page);
         }
         page.write(out);
+    }
+
+    /// What the live collectors have not done yet, one entry for each that has pending work.
+    pub fn pending(&self) -> Vec<PendingWork> {
+        self.parts().iter().filter_map(|part| part.pending()).collect()
     }
 
     /// Number of live collectors.

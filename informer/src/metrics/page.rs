@@ -63,11 +63,11 @@ impl Page {
     /// Adds a histogram to the series of this name and these labels.
     pub fn distribution(&mut self, metric: &'static Metric, labels: Labels<'_>, histogram: &Histogram) {
         match self.series(metric, labels) {
-            Entry::Vacant(place) => {
-                place.insert(Value::Distribution(histogram.clone()));
+            Entry::Vacant(entry) => {
+                entry.insert(Value::Distribution(histogram.clone()));
             }
-            Entry::Occupied(mut place) => {
-                if let Value::Distribution(known) = place.get_mut() {
+            Entry::Occupied(mut entry) => {
+                if let Value::Distribution(known) = entry.get_mut() {
                     known.merge(histogram);
                 }
             }
@@ -76,11 +76,11 @@ impl Page {
 
     fn number(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64, join: fn(f64, f64) -> f64) {
         match self.series(metric, labels) {
-            Entry::Vacant(place) => {
-                place.insert(Value::Number(value));
+            Entry::Vacant(entry) => {
+                entry.insert(Value::Number(value));
             }
-            Entry::Occupied(mut place) => {
-                if let Value::Number(known) = place.get_mut() {
+            Entry::Occupied(mut entry) => {
+                if let Value::Number(known) = entry.get_mut() {
                     *known = join(*known, value);
                 }
             }

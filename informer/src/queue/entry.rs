@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// State of a key that is ready, waiting, running or parked. Other keys have no entry.
 pub(super) struct KeyEntry {
-    pub(super) place: KeyPhase,
+    pub(super) phase: KeyPhase,
     /// Since when the key is ready or running.
     pub(super) since: Instant,
     /// Priority of the next run: the highest of its adds.
@@ -67,12 +67,12 @@ pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
 
 impl KeyEntry {
     pub(super) fn new(priority: Priority, causes: Causes, tenant: Option<u64>, now: Instant) -> Self {
-        Self { place: KeyPhase::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
+        Self { phase: KeyPhase::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
     }
 
     /// When the next run is due, if one is wanted.
     pub(super) fn planned(&self) -> Option<Instant> {
-        match &self.place {
+        match &self.phase {
             KeyPhase::Ready => Some(self.since),
             KeyPhase::Waiting(timer) => Some(timer.at),
             KeyPhase::Running(added) => *added,

@@ -95,8 +95,8 @@ impl<K: Ord + Hash + Clone> KeyLease<K> {
     pub fn park(mut self, verdict: Verdict, deadline: Duration) -> Ticket<K> {
         self.open = false;
         let run = std::mem::take(&mut self.run);
-        let place = self.queue.park(run, verdict, deadline);
-        Ticket(Arc::new(ParkGuard { queue: self.queue.clone(), place }))
+        let parked = self.queue.park(run, verdict, deadline);
+        Ticket(Arc::new(ParkGuard { queue: self.queue.clone(), parked }))
     }
 
     fn end(&mut self, verdict: Verdict) {
@@ -137,12 +137,12 @@ impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
 struct ParkGuard<K: Ord + Hash + Clone> {
     queue: Queue<K>,
     /// The parked key, `None` if the queue was closed.
-    place: Option<(super::slots::SlotId, Timer)>,
+    parked: Option<(super::slots::SlotId, Timer)>,
 }
 
 impl<K: Ord + Hash + Clone> Drop for ParkGuard<K> {
     fn drop(&mut self) {
-        if let Some((at, timer)) = self.place {
+        if let Some((at, timer)) = self.parked {
             self.queue.release(at, timer);
         }
     }

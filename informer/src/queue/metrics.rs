@@ -2,7 +2,7 @@
 
 use super::{Inner, Queue};
 use crate::Priority;
-use crate::metrics::{Collect, Histogram, Metric, Page, Registry};
+use crate::metrics::{Collect, Histogram, Metric, Page, PendingWork, Registry};
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -129,6 +129,11 @@ impl<K: Ord + Hash + Clone + Send> Collect for Inner<K> {
         into.highest(&LONGEST, &labels, metrics.longest_running.as_secs_f64());
         into.distribution(&READY, &labels, &metrics.queue_duration);
         into.distribution(&WORK, &labels, &metrics.work_duration);
+    }
+
+    fn pending(&self) -> Option<PendingWork> {
+        let keys = self.change(|state, now| state.metrics(self.name.clone(), now)).stats.ready;
+        (keys > 0).then(|| PendingWork::Ready { queue: self.name.clone(), keys })
     }
 }
 

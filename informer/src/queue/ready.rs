@@ -75,10 +75,10 @@ impl Ready {
     }
 
     /// Appends a slot to its priority and tenant.
-    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
-        let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
+    pub(super) fn push<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, position: ReadyPosition) {
+        let found = self.levels.binary_search_by(|level| position.priority.cmp(&level.priority));
         let index = found.unwrap_or_else(|index| {
-            self.levels.insert(index, Level::new(place));
+            self.levels.insert(index, Level::new(position));
             index
         });
         let level = &mut self.levels[index];
@@ -86,22 +86,22 @@ impl Ready {
         self.len += 1;
         match &mut level.lanes {
             LevelQueue::One(list) => slots.push(list, at),
-            LevelQueue::Fair(turns) => turns.push(slots, at, place.tenant.unwrap_or_default()),
+            LevelQueue::Fair(turns) => turns.push(slots, at, position.tenant.unwrap_or_default()),
         }
     }
 
     /// Removes a slot before its turn.
-    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, place: ReadyPosition) {
-        let found = self.levels.binary_search_by(|level| place.priority.cmp(&level.priority));
+    pub(super) fn remove<K: Eq, V>(&mut self, slots: &mut Slots<K, V>, at: SlotId, position: ReadyPosition) {
+        let found = self.levels.binary_search_by(|level| position.priority.cmp(&level.priority));
         let index = found.expect("a ready key's priority has a level");
         match &mut self.levels[index].lanes {
             LevelQueue::One(list) => slots.unlink(list, at),
             LevelQueue::Fair(turns) => {
-                let lane = turns.lanes.get_mut(&place.tenant.unwrap_or_default());
+                let lane = turns.lanes.get_mut(&position.tenant.unwrap_or_default());
                 slots.unlink(lane.expect("a ready key's tenant has a lane"), at);
             }
         }
-        self.left(index);
+        self.decrement(index);
     }
 
     /// Removes and returns the next slot.
@@ -115,7 +115,7 @@ impl Ready {
             LevelQueue::One(list) => slots.pop(list),
             LevelQueue::Fair(turns) => turns.pop(slots),
         };
-        self.left(index);
+        self.decrement(index);
         next
     }
 
@@ -128,7 +128,7 @@ impl Ready {
         Some(longest.map_or(0, |(index, _)| index))
     }
 
-    fn left(&mut self, index: usize) {
+    fn decrement(&mut self, index: usize) {
         self.len -= 1;
         self.levels[index].len -= 1;
         if self.levels[index].len == 0 {
@@ -138,12 +138,12 @@ impl Ready {
 }
 
 impl Level {
-    fn new(place: ReadyPosition) -> Self {
-        let lanes = match place.tenant {
+    fn new(position: ReadyPosition) -> Self {
+        let lanes = match position.tenant {
             None => LevelQueue::One(List::EMPTY),
             Some(_) => LevelQueue::Fair(TenantTurns::default()),
         };
-        Self { priority: place.priority, passed: 0, len: 0, lanes }
+        Self { priority: position.priority, passed: 0, len: 0, lanes }
     }
 }
 

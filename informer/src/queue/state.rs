@@ -110,7 +110,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
             None => self.admit(named, add, clock()),
             Some(at) => {
                 let entry = self.entry(at);
-                match entry.place {
+                match entry.phase {
                     KeyPhase::Ready if add.priority <= entry.priority => {
                         entry.causes.absorb(add.causes);
                         self.stats.merged += 1;
@@ -128,7 +128,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         let due = self.due(&add, None, now);
         let entry = KeyEntry::new(add.priority, add.causes, named.tenant, now);
         let at = self.slots.insert(named.hash, named.key, entry);
-        self.place(at, due, now);
+        self.schedule(at, due, now);
     }
 
     /// Raises the priority of a ready key, which moves behind the others of its new priority.
@@ -149,13 +149,13 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
         entry.join(add.priority, add.causes);
-        match &mut entry.place {
+        match &mut entry.phase {
             KeyPhase::Waiting(timer) => {
                 // Also ends a wait after a failure: the change may fix its reason.
                 let timer = *timer;
                 if due < timer.at {
                     self.timers.cancel(timer);
-                    self.place(at, due, now);
+                    self.schedule(at, due, now);
                 }
             }
             KeyPhase::Running(added) => *added = earlier(*added, Some(due)),
@@ -180,14 +180,14 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
     }
 
     /// Puts a key in no phase into the ready or the waiting phase.
-    fn place(&mut self, at: SlotId, due: Instant, now: Instant) {
+    fn schedule(&mut self, at: SlotId, due: Instant, now: Instant) {
         if due > now {
             let timer = self.timers.set(due, at);
-            self.entry(at).place = KeyPhase::Waiting(timer);
+            self.entry(at).phase = KeyPhase::Waiting(timer);
             return;
         }
         let entry = self.entry(at);
-        entry.place = KeyPhase::Ready;
+        entry.phase = KeyPhase::Ready;
         entry.since = due.max(entry.since);
         let rank = entry.rank();
         self.ready.push(&mut self.slots, at, rank);
@@ -197,8 +197,8 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
     /// queue behind keys that the transition makes ready.
     fn ripen(&mut self, now: Instant) {
         while let Some((timer, at)) = self.timers.pop(now) {
-            match self.entry(at).place {
-                KeyPhase::Waiting(_) => self.place(at, timer.at, timer.at),
+            match self.entry(at).phase {
+                KeyPhase::Waiting(_) => self.schedule(at, timer.at, timer.at),
                 KeyPhase::Parked(_) => self.expire(at, timer.at),
                 KeyPhase::Ready | KeyPhase::Running(_) => {}
             }
@@ -228,7 +228,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
             failures: entry.failing.as_ref().map_or(0, |failing| failing.count),
             stale: std::mem::take(&mut entry.stale),
         };
-        entry.place = KeyPhase::RUNNING;
+        entry.phase = KeyPhase::RUNNING;
         entry.since = now;
         self.queue_duration.record(waited);
         TakeResult::Run(key, run)
@@ -294,7 +294,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         let (at, ended) = (run.at, self.stop(run, verdict, now));
         self.stats.parked += 1;
         let deadline = self.timers.set(later(now, deadline), at);
-        self.entry(at).place = KeyPhase::Parked(Box::new(ParkedRun { deadline, ended }));
+        self.entry(at).phase = KeyPhase::Parked(Box::new(ParkedRun { deadline, ended }));
         Some((at, deadline))
     }
 
@@ -302,8 +302,8 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
     pub(super) fn release(&mut self, at: SlotId, deadline: Timer, now: Instant) {
         self.ripen(now);
         let parked =
-            |place: &KeyPhase| matches!(place, KeyPhase::Parked(parked) if parked.deadline == deadline);
-        if self.slots.value(at).is_some_and(|entry| parked(&entry.place)) {
+            |phase: &KeyPhase| matches!(phase, KeyPhase::Parked(parked) if parked.deadline == deadline);
+        if self.slots.value(at).is_some_and(|entry| parked(&entry.phase)) {
             self.timers.cancel(deadline);
             self.unpark(at, now);
             self.ripen(now);
@@ -318,8 +318,8 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
     }
 
     fn unpark(&mut self, at: SlotId, now: Instant) {
-        let place = std::mem::replace(&mut self.entry(at).place, KeyPhase::RUNNING);
-        if let KeyPhase::Parked(parked) = place {
+        let phase = std::mem::replace(&mut self.entry(at).phase, KeyPhase::RUNNING);
+        if let KeyPhase::Parked(parked) = phase {
             self.stats.parked -= 1;
             self.conclude(parked.ended, now);
         }
@@ -330,7 +330,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         self.stats.running -= 1;
         self.slots.unlink(&mut self.running, run.at);
         let entry = self.entry(run.at);
-        let added = if let KeyPhase::Running(added) = entry.place { added } else { None };
+        let added = if let KeyPhase::Running(added) = entry.phase { added } else { None };
         let started = entry.since;
         self.work_duration.record(now.saturating_duration_since(started));
         EndedRun { run, verdict, started, added }
@@ -358,7 +358,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         match due {
             None => self.slots.free(at),
             Some(due) if due > now && self.mode == QueueMode::Draining => self.give_up(at),
-            Some(due) => self.place(at, due, now),
+            Some(due) => self.schedule(at, due, now),
         }
     }
 
@@ -397,7 +397,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         }
         self.mode = QueueMode::Draining;
         for (timer, at) in self.timers.all() {
-            if matches!(self.entry(at).place, KeyPhase::Waiting(_)) {
+            if matches!(self.entry(at).phase, KeyPhase::Waiting(_)) {
                 self.timers.cancel(timer);
                 self.give_up(at);
             }

@@ -160,13 +160,13 @@ impl Outbox {
     }
 
     /// Turns pacing off and makes all entries due now.
-    pub(super) fn hurry(&mut self, now: Instant) {
+    pub(super) fn stop_pacing(&mut self, now: Instant) {
         self.urgent = true;
         self.due = std::mem::take(&mut self.due).into_iter().map(|(_, name)| (now, name)).collect();
     }
 
     /// Turns pacing on again.
-    pub(super) fn calm(&mut self) {
+    pub(super) fn resume_pacing(&mut self) {
         self.urgent = false;
     }
 

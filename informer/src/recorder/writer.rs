@@ -90,7 +90,7 @@ impl<S: EventSink> Writer<S> {
             tokio::select! {
                 biased;
                 Some((name, outcome)) = self.under_way.next(), if !self.under_way.is_empty() => {
-                    self.settle(&name, outcome);
+                    self.record_outcome(&name, outcome);
                 }
                 () = sleep_until(self.report.unwrap_or_else(Instant::now)), if self.report.is_some() => {
                     self.log_dropped();
@@ -126,7 +126,7 @@ impl<S: EventSink> Writer<S> {
 
     fn end(&mut self) {
         self.ending = true;
-        self.outbox.hurry(Instant::now());
+        self.outbox.stop_pacing(Instant::now());
     }
 
     fn take_in(&mut self, message: RecorderMessage) {
@@ -141,7 +141,7 @@ impl<S: EventSink> Writer<S> {
                 }
             },
             RecorderMessage::Flush(done) => {
-                self.outbox.hurry(now);
+                self.outbox.stop_pacing(now);
                 self.flushes.push(done);
             }
         }
@@ -155,7 +155,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    fn settle(&mut self, name: &str, outcome: Result<(), SinkError>) {
+    fn record_outcome(&mut self, name: &str, outcome: Result<(), SinkError>) {
         if let Err(error) = &outcome {
             tracing::debug!(event = name, %error, "event not written");
         }
@@ -170,7 +170,7 @@ impl<S: EventSink> Writer<S> {
     fn answer_flushes(&mut self) {
         if self.outbox.len() == 0 && !self.flushes.is_empty() {
             if !self.ending {
-                self.outbox.calm();
+                self.outbox.resume_pacing();
             }
             for done in self.flushes.drain(..) {
                 // The caller may have timed out.

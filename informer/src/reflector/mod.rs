@@ -157,7 +157,7 @@ impl<T: Object> Reflector<T> {
         match (&self.phase, failure) {
             (Phase::Waiting { .. }, Some(error)) => ReflectorActivity::Failing(error),
             (Phase::Watching { .. }, _) => ReflectorActivity::Streaming,
-            _ if self.asked().is_some() => ReflectorActivity::Listing,
+            _ if self.requested().is_some() => ReflectorActivity::Listing,
             _ => ReflectorActivity::Resuming,
         }
     }
@@ -324,15 +324,17 @@ impl<T: Object> Reflector<T> {
         let next = match &error {
             SourceError::Expired => self.expired(now),
             SourceError::Ahead { retry_after } => {
-                self.refused |= matches!(self.asked(), Some(ReadAt::NotOlderThan(_)));
+                self.refused |= matches!(self.requested(), Some(ReadAt::NotOlderThan(_)));
                 self.wait(*retry_after, true, now)
             }
-            SourceError::Throttled { retry_after } => self.wait(*retry_after, self.asked().is_some(), now),
-            SourceError::Unreachable(_) => self.wait(None, self.asked().is_some(), now),
+            SourceError::Throttled { retry_after } => {
+                self.wait(*retry_after, self.requested().is_some(), now)
+            }
+            SourceError::Unreachable(_) => self.wait(None, self.requested().is_some(), now),
             SourceError::Internal(_) => {
                 let since = *self.internal_since.get_or_insert(now);
                 let lasts = now - since > INTERNAL_ERRORS_BEFORE_RELIST;
-                self.wait(None, lasts || self.asked().is_some(), now)
+                self.wait(None, lasts || self.requested().is_some(), now)
             }
             SourceError::Unsupported(what) if self.give_up(*what) => self.whole(),
             SourceError::Unsupported(_) | SourceError::Fatal(_) => self.wait(None, true, now),
@@ -346,7 +348,7 @@ impl<T: Object> Reflector<T> {
         if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
             return self.list(ListRequest::all(at));
         }
-        if matches!(self.asked(), Some(ReadAt::NotOlderThan(_))) {
+        if matches!(self.requested(), Some(ReadAt::NotOlderThan(_))) {
             self.refused = true;
             return self.whole();
         }
@@ -354,7 +356,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// The required freshness, if a complete state is being requested.
-    fn asked(&self) -> Option<ReadAt> {
+    fn requested(&self) -> Option<ReadAt> {
         match &self.phase {
             Phase::Listing { request: ListRequest { at, .. }, .. }
             | Phase::Opening(Start::Initial(at))
@@ -372,9 +374,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> NextRequest {
+    fn wait(&mut self, requested: Option<Duration>, whole: bool, now: Instant) -> NextRequest {
         self.phase = Phase::Waiting { whole };
-        NextRequest::Wait(self.backoff.next(asked, now))
+        NextRequest::Wait(self.backoff.next(requested, now))
     }
 }
 
@@ -425,14 +427,14 @@ impl SourceBackoff {
         Self { rng, waits, until: None }
     }
 
-    /// The next wait: at least `asked`, the `retry_after` of the source, plus jitter, so that clients with
+    /// The next wait: at least `requested`, the `retry_after` of the source, plus jitter, so that clients with
     /// the same `retry_after` do not retry together.
-    fn next(&mut self, asked: Option<Duration>, now: Instant) -> Duration {
+    fn next(&mut self, requested: Option<Duration>, now: Instant) -> Duration {
         if self.until.is_some_and(|until| now > until + SOURCE_BACKOFF_RESET) {
             self.waits.reset();
         }
         let least = self.waits.advance();
-        let wait = asked.unwrap_or(least).min(LONGEST_RETRY_AFTER) + self.rng.scaled(least, 0.0..1.0);
+        let wait = requested.unwrap_or(least).min(LONGEST_RETRY_AFTER) + self.rng.scaled(least, 0.0..1.0);
         self.until = Some(now + wait);
         wait
     }

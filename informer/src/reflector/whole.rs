@@ -81,8 +81,8 @@ impl<T: Object> StateCollector<T> {
     /// Adds an object; the newer of two with the same key wins.
     fn put(&mut self, object: T, cached: Cached<'_, T>) {
         let key = object.key();
-        let place = find(&self.sorted, &key);
-        let other = place.ok().map(|place| &self.sorted[place].1).or_else(|| self.late.get(&key));
+        let position = find(&self.sorted, &key);
+        let other = position.ok().map(|position| &self.sorted[position].1).or_else(|| self.late.get(&key));
         if other.is_some_and(|other| other.revision() > object.revision()) {
             return;
         }
@@ -94,9 +94,9 @@ impl<T: Object> StateCollector<T> {
             Some(old) => (old.key(), old),
             None => (key, Arc::new(object)),
         };
-        match place {
-            Ok(place) => self.sorted[place] = (key, object),
-            Err(place) if place == self.sorted.len() && self.late.is_empty() => {
+        match position {
+            Ok(position) => self.sorted[position] = (key, object),
+            Err(position) if position == self.sorted.len() && self.late.is_empty() => {
                 self.sorted.push((key, object));
             }
             Err(_) => drop(self.late.insert(key, object)),
@@ -105,8 +105,8 @@ impl<T: Object> StateCollector<T> {
 
     fn remove(&mut self, key: &Key) {
         self.late.remove(key);
-        if let Ok(place) = find(&self.sorted, key) {
-            self.sorted.remove(place);
+        if let Ok(position) = find(&self.sorted, key) {
+            self.sorted.remove(position);
         }
     }
 

@@ -82,7 +82,7 @@ impl<T: Object> Subscription<T> {
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
         let shared = self.informer.shared().clone();
         loop {
-            let rung = shared.bell.notified();
+            let notified = shared.changed.notified();
             let (deltas, closed) = self.take();
             if !deltas.is_empty() {
                 return Some(deltas);
@@ -91,12 +91,12 @@ impl<T: Object> Subscription<T> {
                 return None;
             }
             let Some(resync) = self.resync.as_ref().map(|resync| resync.next) else {
-                rung.await;
+                notified.await;
                 continue;
             };
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = sleep_until(resync) => {}
             }
         }
@@ -154,7 +154,7 @@ impl<T: Object> Subscription<T> {
             self.informer.shared().take(&mut self.handle, resync);
         let mut deltas = self.deltas(taken);
         if let Some(view) = view {
-            again(&view, &mut deltas);
+            add_resyncs(&view, &mut deltas);
         }
         self.gate.took(synced, deltas.is_empty());
         (deltas, closed)
@@ -212,9 +212,9 @@ fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
 }
 
 /// Adds a resync delta for each object of the view that `deltas` does not contain.
-fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
-    let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
-    deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));
+fn add_resyncs<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
+    let delivered: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
+    deltas.extend(view.iter().filter(|o| !delivered.contains(&o.key())).cloned().map(Delta::Resync));
 }
 
 /// A handle to wait for one subscriber's sync. Clones wait for the same event.

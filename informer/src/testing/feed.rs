@@ -104,9 +104,9 @@ impl<T: Stored> Feed<T> {
         let quiet = self.source.progress_every().map(|every| Instant::now() + every);
         loop {
             let store = self.source.kind.store.clone();
-            let bell: OwnedNotified = store.bell().notified_owned();
-            tokio::pin!(bell);
-            bell.as_mut().enable();
+            let changed: OwnedNotified = store.changed().notified_owned();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             if self.source.lost() != self.lost {
                 return Some(Err(SourceError::Unreachable("the connection is lost".into())));
             }
@@ -119,8 +119,8 @@ impl<T: Stored> Feed<T> {
                 Some((_, newest)) if newest == self.position => {
                     let wake = [quiet, store.next_expiry()].into_iter().flatten().min();
                     match wake {
-                        Some(wake) => drop(timeout_at(wake, bell).await),
-                        None => bell.await,
+                        Some(wake) => drop(timeout_at(wake, changed).await),
+                        None => changed.await,
                     }
                     if quiet.is_some_and(|quiet| Instant::now() >= quiet) {
                         return Some(Ok(Item { past: Vec::new(), progress: Some((self.position, false)) }));

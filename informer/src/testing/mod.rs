@@ -74,7 +74,7 @@ pub struct FakeStore(Arc<SharedStore>);
 struct SharedStore {
     inner: Mutex<Inner>,
     /// Notified at each new revision.
-    bell: Arc<Notify>,
+    changed: Arc<Notify>,
     domain: Domain,
     /// Seeds of its sources' faults, for the message of a failing test.
     seeds: Mutex<Vec<u64>>,
@@ -84,7 +84,7 @@ impl Default for SharedStore {
     fn default() -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let domain = Domain::new(format!("fake store {}", STORES.fetch_add(1, Ordering::Relaxed)));
-        Self { inner: Mutex::default(), bell: Arc::default(), domain, seeds: Mutex::default() }
+        Self { inner: Mutex::default(), changed: Arc::default(), domain, seeds: Mutex::default() }
     }
 }
 
@@ -146,11 +146,11 @@ impl FakeStore {
 
     /// Wakes every open stream.
     fn ring(&self) {
-        self.0.bell.notify_waiters();
+        self.0.changed.notify_waiters();
     }
 
-    fn bell(&self) -> Arc<Notify> {
-        self.0.bell.clone()
+    fn changed(&self) -> Arc<Notify> {
+        self.0.changed.clone()
     }
 
     fn domain(&self) -> Revisions {
@@ -287,8 +287,8 @@ impl<T: Stored> FakeKind<T> {
         check: impl Fn(Option<&T>, &T) -> Result<(), StoreError>,
     ) -> Result<Arc<T>, StoreError> {
         let mut inner = self.store.lock();
-        let (place, key) = ((self.name.clone(), object.key()), object.key());
-        let old = inner.live.get(&place).and_then(|state| state.clone().downcast::<T>().ok());
+        let (object_key, key) = ((self.name.clone(), object.key()), object.key());
+        let old = inner.live.get(&object_key).and_then(|state| state.clone().downcast::<T>().ok());
         check(old.as_deref(), &object)?;
         inner.revision += 1;
         object.generate(old.as_deref());
@@ -301,7 +301,7 @@ impl<T: Stored> FakeKind<T> {
         );
         object.stamp(&uid, Revision(inner.revision));
         let object = Arc::new(object);
-        inner.live.insert(place, object.clone());
+        inner.live.insert(object_key, object.clone());
         inner.record(&self.name, &key, object.clone(), false);
         drop(inner);
         self.store.ring();

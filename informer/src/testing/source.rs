@@ -164,7 +164,7 @@ impl<T: Stored> FakeSource<T> {
         })
     }
 
-    async fn asked(&self, call: Call) -> Result<Fault, SourceError> {
+    async fn record_call(&self, call: Call) -> Result<Fault, SourceError> {
         let whole =
             !matches!(call, Call::Watch(Start::After(_)) | Call::List(ListRequest { next: Some(_), .. }));
         self.calls.lock().push(call);
@@ -229,7 +229,7 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
-        let fault = self.asked(Call::List(request.clone())).await?;
+        let fault = self.record_call(Call::List(request.clone())).await?;
         let (revision, last) = match &request.next {
             Some(next) => read_token(next).and_then(|(at, last)| Ok((self.kept(at)?, last)))?,
             None => (self.at(request.at, &fault)?, String::new()),
@@ -255,7 +255,7 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
-        let fault = self.asked(Call::Watch(start)).await?;
+        let fault = self.record_call(Call::Watch(start)).await?;
         let feed = match start {
             Start::After(revision) if revision > self.kind.store.revision() => {
                 return Err(SourceError::Ahead { retry_after: None });

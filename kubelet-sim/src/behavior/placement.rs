@@ -24,26 +24,26 @@ pub fn problems(kind: &str, object: &Value) -> Vec<String> {
     }
     let path = TEMPLATES.iter().find(|(of, _)| *of == kind).map(|(_, path)| *path);
     let template = path.and_then(|path| path.iter().try_fold(object, |value, name| value.get(*name)));
-    let place = path.map(|path| path.join(".")).unwrap_or_default();
+    let prefix = path.map(|path| path.join(".")).unwrap_or_default();
     let found = annotations(object);
     let misplaced = ours(&found).map(|(key, _)| match path {
         Some(_) => format!(
-            "annotation {ANNOTATION_PREFIX}{key} has no effect on a {kind}: put it into {place}.metadata.annotations"
+            "annotation {ANNOTATION_PREFIX}{key} has no effect on a {kind}: put it into {prefix}.metadata.annotations"
         ),
         None => format!(
             "annotation {ANNOTATION_PREFIX}{key} has no effect on a {kind}: simulated nodes read the annotations of pods alone"
         ),
     });
-    let inside = template.map(|template| of_pod(&format!("{place}: "), template)).unwrap_or_default();
+    let inside = template.map(|template| of_pod(&format!("{prefix}: "), template)).unwrap_or_default();
     misplaced.chain(inside).take(PROBLEMS_TOLD).collect()
 }
 
 /// The problems of a pod or template.
-fn of_pod(place: &str, pod: &Value) -> Vec<String> {
+fn of_pod(prefix: &str, pod: &Value) -> Vec<String> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let containers = lists.iter().filter_map(|list| pod["spec"][*list].as_array()).flatten();
     let names: Vec<&str> = containers.filter_map(|container| container["name"].as_str()).collect();
-    check(&annotations(pod), &names).iter().map(|bad| format!("{place}{bad}")).collect()
+    check(&annotations(pod), &names).iter().map(|bad| format!("{prefix}{bad}")).collect()
 }
 
 /// The annotations of this crate, with their prefix.

@@ -10,7 +10,7 @@ use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kstore_api::lenient;
-use kstore_client::{Api, Client, Kind, WatchParams};
+use kstore_client::{Api, Client, Kind, ProjectedMeta, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
 use kstore_nondet::Rng;
 use serde::Deserialize;
@@ -133,9 +133,9 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
         return;
     }
     let mut changes = informer.subscribe();
-    let place = Key::new(&key.namespace, &key.name);
+    let object_key = Key::new(&key.namespace, &key.name);
     loop {
-        let state = match informer.get(&place) {
+        let state = match informer.get(&object_key) {
             Some(record) if key.kind == SourceKind::Claim && !record.is_bound => SourceState::Unbound,
             Some(record) => SourceState::Present(record.keys.keys().cloned().collect()),
             None => SourceState::Missing,
@@ -162,7 +162,7 @@ impl SourceRecord {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Doc {
-            metadata: Meta,
+            metadata: ProjectedMeta,
             data: Option<Keys>,
             binary_data: Option<Keys>,
             #[serde(default)]
@@ -185,20 +185,11 @@ impl SourceRecord {
         struct Consumer {
             uid: String,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Meta {
-            name: String,
-            namespace: String,
-            uid: String,
-            resource_version: String,
-        }
         let Doc { metadata, data, binary_data, spec, status } = lenient::from_slice(json)?;
-        let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
         let consumers = status.reserved_for.into_iter().flatten().map(|consumer| (consumer.uid, IgnoredAny));
         let keys = data.into_iter().chain(binary_data).flatten().chain(consumers).collect();
         let is_bound = status.phase == "Bound" && !spec.volume_name.is_empty();
-        let key = Key::new(&metadata.namespace, &metadata.name);
+        let (key, revision) = (metadata.key(), metadata.revision());
         Ok(Self { key, uid: metadata.uid, revision, keys, is_bound })
     }
 }

@@ -194,7 +194,7 @@ impl Manager {
             return;
         }
         if let Some(entry) = self.pods.get_mut(&key) {
-            entry.hurry();
+            entry.retry_now();
         }
         if observed.is_resize {
             self.observe_resize(&key, now);

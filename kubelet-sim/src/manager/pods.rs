@@ -12,7 +12,7 @@ use crate::pod_object::source::{SourceKey, Sources};
 use crate::record::PodRecord;
 use crate::runtime::{Event, Runtime};
 use crate::status;
-use crate::stream::{Disks, Outputs, Snapshot, TerminationPlace};
+use crate::stream::{Disks, Outputs, Snapshot, TerminationMessageSource};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use kstore_container_sim::time::later;
@@ -44,7 +44,7 @@ pub(super) struct PodEntry {
     /// Whether the status may be written again now.
     reconcile: bool,
     /// Runtime events received while the node was stopped.
-    held: Vec<Event>,
+    deferred: Vec<Event>,
     disks: Arc<Disks>,
     /// The output of its containers' commands; `None` before the first command.
     pub(super) outputs: Option<Arc<Outputs>>,
@@ -71,7 +71,7 @@ impl PodEntry {
             retry_at: None,
             reconcile_at: None,
             reconcile: false,
-            held: Vec::new(),
+            deferred: Vec::new(),
             disks: Arc::default(),
             outputs: None,
             references: BTreeSet::new(),
@@ -169,22 +169,22 @@ impl PodEntry {
     /// Adds what a container has left to say to the report of its end.
     fn with_termination_message(&self, input: Input, now: Timestamp) -> Input {
         let Input::Runtime(Event::Exited { container, code, oom, .. }) = input else { return input };
-        let place = TerminationPlace { disks: &self.disks, outputs: self.outputs.as_deref() };
+        let source = TerminationMessageSource { disks: &self.disks, outputs: self.outputs.as_deref() };
         let machine = self.machine.as_ref().and_then(|machine| machine.containers.get(container));
         let run = machine.and_then(Container::run);
-        let message = run.map(|run| place.message(&self.record.pod, (container, run), code, now));
+        let message = run.map(|run| source.message(&self.record.pod, (container, run), code, now));
         let message = message.unwrap_or_default();
         Input::Runtime(Event::Exited { container, code, oom, message })
     }
 
     /// Keeps an event until the node resumes.
     pub(super) fn hold(&mut self, event: Event) {
-        self.held.push(event);
+        self.deferred.push(event);
     }
 
     /// Takes the kept events.
     pub(super) fn release(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.deferred)
     }
 
     /// The time of the next deadline of the entry.
@@ -280,7 +280,7 @@ impl PodEntry {
     }
 
     /// Ends the wait after a conflict, because the informer showed a newer object.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn retry_now(&mut self) {
         self.retry_at = None;
     }
 

@@ -52,12 +52,12 @@ impl SecretPoll {
         let mut retries = Backoff::doubling(SECRET_RETRY_BASE, SECRET_RETRY_MAX).waits();
         loop {
             let (seen, is_awaited) = self.pace.0.get();
-            let asked = {
+            let fetched = {
                 let _permit = self.gets.acquire().await;
                 self.get().await
             };
-            let is_answered = asked.is_ok();
-            match asked {
+            let is_answered = fetched.is_ok();
+            match fetched {
                 Ok(state) => {
                     if self.reports.send((self.key.clone(), state)).await.is_err() {
                         return;

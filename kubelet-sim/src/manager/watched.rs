@@ -93,8 +93,8 @@ impl Manager {
     /// Ends the run of a container whose command has exited. No effect if another run is current.
     pub(crate) fn exited(&mut self, exit: &Exit, now: Timestamp) {
         let Some(entry) = self.pods.get(&exit.pod).filter(|entry| *entry.uid == *exit.uid) else { return };
-        let place = entry.object().containers().position(|spec| spec.name == exit.container);
-        if let Some(index) = place.filter(|index| entry.runs(*index, &exit.run)) {
+        let position = entry.object().containers().position(|spec| spec.name == exit.container);
+        if let Some(index) = position.filter(|index| entry.runs(*index, &exit.run)) {
             let object = entry.object().clone();
             self.runtime.exit(&object, index, exit.code.into(), exit.oom, now);
         }

@@ -227,9 +227,9 @@ fn is_served(pod: &Pod, object: &PodObject, index: usize, target: &HttpTarget) -
         PortName::Name(name) => name.parse().ok().or_else(|| own(name)),
     };
     let Some(port) = port.filter(|_| target.host.is_empty()) else { return false };
-    let serves = |place: usize| {
-        let declared = options(place).into_iter().flatten();
-        pod.containers[place].run().is_some() && declared.into_iter().any(|one| one.container_port == port)
+    let serves = |other: usize| {
+        let declared = options(other).into_iter().flatten();
+        pod.containers[other].run().is_some() && declared.into_iter().any(|one| one.container_port == port)
     };
     (0..pod.containers.len()).any(serves)
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct ProbeWorker {
     /// The kind of the probe.
     pub kind: ProbeKind,
-    turn: Turn,
+    phase: ProbePhase,
     /// The last result, and how many were equal in a row.
     row: (bool, u32),
     /// The result that counts: it changes when enough results in a row differ. `None` before the first.
@@ -28,7 +28,7 @@ pub struct ProbeWorker {
 
 /// The place of a probe between two runs of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum ProbePhase {
     /// It has not begun: the container must start up first, or it is the first look at it.
     Unplanned,
     /// The command begins at this time.
@@ -54,7 +54,7 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
     let runs = |kind: &ProbeKind| command(kind).is_some_and(|exec| program::runs(pod, index, &exec.command));
-    let worker = |kind| ProbeWorker { kind, turn: Turn::Unplanned, row: (false, 0), result: None };
+    let worker = |kind| ProbeWorker { kind, phase: ProbePhase::Unplanned, row: (false, 0), result: None };
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
 }
 
@@ -72,11 +72,11 @@ pub(crate) fn run(run: &mut Run, spec: &ContainerSpec, now: Timestamp) -> (Vec<P
     let mut due = Vec::new();
     for worker in &mut run.probes {
         let Some(probe) = worker.kind.of(spec).filter(|_| worker.may_begin(started)) else { continue };
-        if worker.turn == Turn::Unplanned {
-            worker.turn = Turn::At(later(start, probe.tick_from(between(start, now))));
+        if worker.phase == ProbePhase::Unplanned {
+            worker.phase = ProbePhase::At(later(start, probe.tick_from(between(start, now))));
         }
-        if matches!(worker.turn, Turn::At(at) if at <= now) {
-            worker.turn = Turn::Running;
+        if matches!(worker.phase, ProbePhase::At(at) if at <= now) {
+            worker.phase = ProbePhase::Running;
             due.push(worker.kind);
         }
     }
@@ -109,7 +109,7 @@ impl ProbeWorker {
             }
             (ProbeKind::Liveness, _) => {}
         }
-        if let Turn::At(begins) = self.turn
+        if let ProbePhase::At(begins) = self.phase
             && self.may_begin(verdict.started)
         {
             verdict.next = verdict.next.into_iter().chain([begins]).min();
@@ -126,7 +126,7 @@ impl ProbeWorker {
             self.result = Some(succeeded);
         }
         let passed = between(start, now).saturating_add(Duration::from_nanos(1));
-        self.turn = Turn::At(later(start, probe.tick_from(passed)));
+        self.phase = ProbePhase::At(later(start, probe.tick_from(passed)));
     }
 }
 

@@ -138,8 +138,8 @@ impl Step<'_> {
 
     /// Sets up the pod's network once its volumes can be mounted and its resource claims used.
     fn mount(&mut self) {
-        let told = match &self.pod.stage {
-            Stage::Mounting(told) => told.clone(),
+        let reported = match &self.pod.stage {
+            Stage::Mounting(reported) => reported.clone(),
             _ => Vec::new(),
         };
         let (reason, readiness) = match needs::volumes(self.object, self.sources) {
@@ -153,7 +153,7 @@ impl Step<'_> {
             }
             Readiness::Unknown => {}
             Readiness::Blocked(problems) => {
-                for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+                for problem in problems.iter().filter(|problem| !reported.contains(problem)) {
                     self.warn(None, reason, problem.clone());
                 }
                 self.pod.stage = Stage::Mounting(problems);

@@ -11,6 +11,7 @@ use crate::amounts::Amounts;
 use k8s_openapi::api::core::v1::{NodeSelector, PodStatus, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kstore_client::ProjectedMeta;
 use needs::{ContainerNeeds, VolumeNeed};
 use options::{ContainerOptions, Handler, HostPort, RestartRule};
 pub(crate) use raw::Keys;
@@ -31,22 +32,7 @@ pub struct PodObject {
 }
 
 /// A pod's metadata.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the API's own field names")]
-pub struct PodMeta {
-    pub name: String,
-    pub namespace: String,
-    pub uid: String,
-    pub resource_version: String,
-    pub generation: Option<i64>,
-    pub creation_timestamp: Option<Time>,
-    pub deletion_timestamp: Option<Time>,
-    pub deletion_grace_period_seconds: Option<i64>,
-    pub annotations: BTreeMap<String, String>,
-    pub labels: PodLabels,
-    pub owner_references: Vec<Owner>,
-}
+pub type PodMeta = ProjectedMeta<PodLabels, BTreeMap<String, String>, Vec<Owner>, Time>;
 
 /// The labels of a pod that its node reads.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -292,9 +278,9 @@ impl PodObject {
 
     /// Time between SIGTERM and SIGKILL; at least a second.
     pub fn grace(&self) -> Duration {
-        let asked =
+        let seconds =
             self.metadata.deletion_grace_period_seconds.or(self.spec.termination_grace_period_seconds);
-        Duration::from_secs(asked.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
+        Duration::from_secs(seconds.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
     }
 
     /// What the pod occupies on its node if its `index`-th container has the resources `of(index)`: the greater of the sum of its

@@ -82,20 +82,20 @@ impl SimRuntime {
         let uid: Arc<str> = pod.metadata.uid.as_str().into();
         self.sequence += 1;
         let key = (at, self.sequence);
-        let held = self.pods.entry(Arc::clone(&uid)).or_insert_with(|| SandboxState {
+        let sandbox = self.pods.entry(Arc::clone(&uid)).or_insert_with(|| SandboxState {
             node: pod.spec.node_name.clone(),
             ip: None,
             pulls: BTreeMap::new(),
             pending: Vec::new(),
         });
-        held.pending.push((slot, key));
+        sandbox.pending.push((slot, key));
         self.agenda.insert(key, (uid, event));
     }
 
     fn cancel(&mut self, uid: &str, slot: Option<Slot>) {
-        let Some(held) = self.pods.get_mut(uid) else { return };
+        let Some(sandbox) = self.pods.get_mut(uid) else { return };
         let agenda = &mut self.agenda;
-        held.pending.retain(|(of, key)| {
+        sandbox.pending.retain(|(of, key)| {
             let keep = slot.is_some_and(|slot| slot != *of);
             if !keep {
                 agenda.remove(key);
@@ -106,8 +106,8 @@ impl SimRuntime {
 
     /// A random generator for one purpose of one run.
     fn rng(&self, pod: &PodObject, purpose: &str, index: usize, run: u32) -> Rng {
-        let place = format!("{purpose}/{index}/{run}");
-        Rng::seeded(image::hash(self.seed, &[&pod.metadata.uid, &place]))
+        let purpose_run = format!("{purpose}/{index}/{run}");
+        Rng::seeded(image::hash(self.seed, &[&pod.metadata.uid, &purpose_run]))
     }
 
     fn sandbox(&mut self, pod: &PodObject, now: Timestamp) {
@@ -130,8 +130,8 @@ impl SimRuntime {
     }
 
     fn hold(&mut self, pod: &PodObject, ip: Option<IpAddr>) {
-        if let Some(held) = self.pods.get_mut(pod.metadata.uid.as_str()) {
-            held.ip = ip;
+        if let Some(sandbox) = self.pods.get_mut(pod.metadata.uid.as_str()) {
+            sandbox.ip = ip;
         }
     }
 
@@ -139,7 +139,7 @@ impl SimRuntime {
         let Some(spec) = pod.container(index) else { return };
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
-        let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|held| held.pulls.get(&index));
+        let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|sandbox| sandbox.pulls.get(&index));
         let exists = !self.missing_images.iter().any(|pattern| image::matches(pattern, &spec.image));
         let missing = !exists || script.pull.failures > tried.copied().unwrap_or(0);
         let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
@@ -150,8 +150,9 @@ impl SimRuntime {
             Decision::Refuse => self.schedule(pod, slot, now, Event::NeverPull(index)),
             Decision::Pull => {
                 self.schedule(pod, slot, now, Event::Pulling(index));
-                let held = self.pods.get_mut(pod.metadata.uid.as_str()).expect("scheduling made the entry");
-                let tries = held.pulls.entry(index).or_default();
+                let sandbox =
+                    self.pods.get_mut(pod.metadata.uid.as_str()).expect("scheduling made the entry");
+                let tries = sandbox.pulls.entry(index).or_default();
                 *tries = tries.saturating_add(1);
                 let tries = *tries;
                 let took =
@@ -251,8 +252,8 @@ impl SimRuntime {
     /// Kills a stopping container at the end of a shorter grace period, if it has not ended by then.
     fn shorten(&mut self, pod: &PodObject, index: usize, grace: Duration, now: Timestamp) {
         let (slot, kill_at) = (Slot::Container(index), later(now, grace));
-        let held = self.pods.get(pod.metadata.uid.as_str());
-        let mut ends = held.into_iter().flat_map(|held| &held.pending).filter(|(of, _)| *of == slot);
+        let sandbox = self.pods.get(pod.metadata.uid.as_str());
+        let mut ends = sandbox.into_iter().flat_map(|sandbox| &sandbox.pending).filter(|(of, _)| *of == slot);
         if ends.any(|(_, (at, _))| *at > kill_at) {
             self.cancel(&pod.metadata.uid, Some(slot));
             self.schedule(pod, slot, kill_at, exited(index, 137, false));
@@ -260,8 +261,8 @@ impl SimRuntime {
     }
 
     fn release(&mut self, uid: &str) {
-        let Some(held) = self.pods.get_mut(uid) else { return };
-        if let (Some(ip), Some(host)) = (held.ip.take(), self.nodes.get_mut(&held.node)) {
+        let Some(sandbox) = self.pods.get_mut(uid) else { return };
+        if let (Some(ip), Some(host)) = (sandbox.ip.take(), self.nodes.get_mut(&sandbox.node)) {
             host.pool.give_back(ip);
         }
     }
@@ -282,8 +283,9 @@ impl Runtime for SimRuntime {
                 }
                 let uid: Arc<str> = pod.metadata.uid.as_str().into();
                 let node = pod.spec.node_name.clone();
-                let held = SandboxState { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
-                self.pods.insert(uid, held);
+                let sandbox =
+                    SandboxState { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
+                self.pods.insert(uid, sandbox);
             }
             Command::Image(index) => self.image(pod, index, now),
             Command::Start(index, run) => self.start(pod, index, run, now),
@@ -315,8 +317,8 @@ impl Runtime for SimRuntime {
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {
         let entry = self.agenda.first_entry().filter(|entry| entry.key().0 <= now)?;
         let (key, (uid, event)) = entry.remove_entry();
-        if let Some(held) = self.pods.get_mut(&uid) {
-            held.pending.retain(|(_, pending)| *pending != key);
+        if let Some(sandbox) = self.pods.get_mut(&uid) {
+            sandbox.pending.retain(|(_, pending)| *pending != key);
         }
         Some((key.0, uid, event))
     }

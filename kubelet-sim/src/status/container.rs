@@ -34,9 +34,10 @@ fn status(
         (None, None) => None,
     };
     let created = id.is_some();
-    let has_any = |asked: &&ResourceRequirements| asked.requests.is_some() || asked.limits.is_some();
-    let in_effect = |asked: Option<&ResourceRequirements>| -> Option<ResourceRequirements> {
-        asked.filter(|_| container.shown_run().is_some()).filter(has_any).cloned()
+    let has_any =
+        |resources: &&ResourceRequirements| resources.requests.is_some() || resources.limits.is_some();
+    let in_effect = |resources: Option<&ResourceRequirements>| -> Option<ResourceRequirements> {
+        resources.filter(|_| container.shown_run().is_some()).filter(has_any).cloned()
     };
     ContainerStatus {
         name: spec.name.clone(),

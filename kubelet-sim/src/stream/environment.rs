@@ -63,7 +63,7 @@ impl Streams {
         let namespace = self.runner.namespace(&meta.namespace);
         let budget = snapshot.disks.budget(container, &namespace);
         let memory = budget.buffers.allowance();
-        let mut held = memory.hold(0).ok_or(MEMORY)?;
+        let mut reservation = memory.hold(0).ok_or(MEMORY)?;
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         let mut files = BTreeMap::from([
             ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
@@ -85,7 +85,8 @@ impl Streams {
             let mut mounts = found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name);
             // A command that reads no file may still try to write to a mounted one.
             if may_read || (!holds_token(volume) && mounts.any(|mount| mount.sub_path.is_some())) {
-                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, (&mut files, &mut held)).await?;
+                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, (&mut files, &mut reservation))
+                    .await?;
             }
         }
         let path = found.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).trim_end_matches('/');
@@ -97,7 +98,7 @@ impl Streams {
         }
         let variables = node.variables(&pod, &found, &hostname).await?;
         let size = size_of_variables(&variables) + variables.len() * ENTRY_BYTES;
-        if !held.grow(size) {
+        if !reservation.grow(size) {
             return Err(MEMORY);
         }
         let environment = Environment {
@@ -112,7 +113,7 @@ impl Streams {
             now: self.clock.now().as_second(),
             terminal: None,
             memory,
-            held: Some(Arc::new(held)),
+            reservation: Some(Arc::new(reservation)),
             work: WorkMeter::default(),
         };
         Ok((environment, budget))
@@ -178,7 +179,7 @@ impl Streams {
         mounting: Mounting<'_>,
         volume: &Volume,
         container: &Container,
-        (files, held): (&mut Values, &mut Reservation),
+        (files, reservation): (&mut Values, &mut Reservation),
     ) -> Result<(), TooLarge> {
         let mounts: Vec<_> =
             container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();
@@ -189,7 +190,7 @@ impl Streams {
         // Several paths may share the bytes of one value.
         let values: BTreeMap<_, _> =
             content.values().map(|value| (value.as_ptr() as usize, value.len())).collect();
-        if !held.grow(values.values().sum()) {
+        if !reservation.grow(values.values().sum()) {
             return Err(MEMORY);
         }
         for mount in mounts {
@@ -200,7 +201,7 @@ impl Streams {
                     Some(_) => continue,
                     None => format!("{folder}/{name}"),
                 };
-                if !held.grow(path.len() + ENTRY_BYTES) {
+                if !reservation.grow(path.len() + ENTRY_BYTES) {
                     return Err(MEMORY);
                 }
                 files.insert(path, Arc::clone(bytes));
@@ -260,7 +261,7 @@ impl Streams {
     ) -> &'r Values {
         match read.entry(source) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(match source {
+            Entry::Vacant(index) => index.insert(match source {
                 ValueSource::ConfigMap(name) => self.config_map(namespace, name).await,
                 ValueSource::Secret(name) => self.secret(namespace, name).await,
             }),
@@ -331,7 +332,7 @@ fn chosen(values: &Values, items: Option<&[KeyToPath]>) -> Values {
 #[derive(Debug, Default)]
 struct Variables {
     list: Vec<(String, String)>,
-    places: BTreeMap<String, usize>,
+    indices: BTreeMap<String, usize>,
     /// Bytes of all values that were set, also of those that later ones replaced.
     bytes: usize,
 }
@@ -347,10 +348,10 @@ impl Variables {
         if bytes > EXPANDED_BYTES + 1 || self.bytes > ENVIRONMENT_BYTES {
             return Err(ARGUMENTS);
         }
-        match self.places.get(&name) {
-            Some(place) => self.list[*place].1 = value,
+        match self.indices.get(&name) {
+            Some(index) => self.list[*index].1 = value,
             None => {
-                self.places.insert(name.clone(), self.list.len());
+                self.indices.insert(name.clone(), self.list.len());
                 self.list.push((name, value));
             }
         }
@@ -358,7 +359,7 @@ impl Variables {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.places.get(name).map(|place| self.list[*place].1.as_str())
+        self.indices.get(name).map(|index| self.list[*index].1.as_str())
     }
 }
 

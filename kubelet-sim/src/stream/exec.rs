@@ -240,8 +240,8 @@ impl Session {
 
     /// The next bytes of input; `None` at its end.
     async fn more(&mut self, writer: &StreamWriter) -> Option<Vec<u8>> {
-        if let Some(held) = self.line.held() {
-            return Some(held);
+        if let Some(lines) = self.line.lines() {
+            return Some(lines);
         }
         let (bytes, echo) = self.input().await?;
         if !echo.is_empty() {

@@ -16,9 +16,9 @@ impl<T> Latest<T> {
 
     /// Replaces the value and wakes all waiters.
     pub(crate) fn set(&self, value: T) {
-        let mut place = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = (place.0 + 1, Arc::new(value));
-        drop(place);
+        let mut latest = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = (latest.0 + 1, Arc::new(value));
+        drop(latest);
         self.changed.notify_waiters();
     }
 

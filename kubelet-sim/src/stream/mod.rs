@@ -37,7 +37,7 @@ pub(crate) use program::Launch;
 use runner::ProgramRunner;
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use termination::TerminationPlace;
+pub(crate) use termination::TerminationMessageSource;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -124,7 +124,7 @@ mod tests {
         }
         assert!(outputs.of("c", "1").is_none() && outputs.of("c", "2").is_some());
         let printed = outputs.of("c", "3").unwrap();
-        let lines: Vec<_> = (0..printed.len()).map(|place| printed.line(place).unwrap()).collect();
+        let lines: Vec<_> = (0..printed.len()).map(|number| printed.line(number).unwrap()).collect();
         let texts: Vec<_> = lines.iter().map(|line| (line.stderr, line.text.as_str())).collect();
         assert_eq!(texts, [(false, "one"), (true, "bad"), (false, "two")]);
         assert_eq!(outputs.seen(), 12);

@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use kstore_container_sim::{ContainerRun, LogQuery, LogReader, LogStep};
 
 /// Where the containers of a pod have left their last words.
-pub(crate) struct TerminationPlace<'a> {
+pub(crate) struct TerminationMessageSource<'a> {
     pub(crate) disks: &'a Disks,
     pub(crate) outputs: Option<&'a Outputs>,
 }
 
-impl TerminationPlace<'_> {
+impl TerminationMessageSource<'_> {
     /// The message of a run that ends now with this code.
     pub(crate) fn message(
         &self,

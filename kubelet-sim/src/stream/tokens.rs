@@ -20,13 +20,13 @@ pub(super) struct MountedToken {
 }
 
 impl MountedToken {
-    /// The token in the response to a request that was sent at `asked`; `None` if the response has none.
-    fn of(answer: &Value, asked: Timestamp) -> Option<Self> {
+    /// The token in the response to a request that was sent at `requested_at`; `None` if the response has none.
+    fn of(answer: &Value, requested_at: Timestamp) -> Option<Self> {
         let status = &answer["status"];
         let text = status["token"].as_str()?.to_owned();
         let expires: Timestamp = status["expirationTimestamp"].as_str()?.parse().ok()?;
-        let age = (expires.duration_since(asked) * 4 / 5).min(MAX_AGE);
-        Some(Self { text, renew_at: asked.checked_add(age).unwrap_or(asked) })
+        let age = (expires.duration_since(requested_at) * 4 / 5).min(MAX_AGE);
+        Some(Self { text, renew_at: requested_at.checked_add(age).unwrap_or(requested_at) })
     }
 
     /// The token, unless it is time to renew it.

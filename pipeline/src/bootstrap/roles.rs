@@ -55,8 +55,8 @@ fn add_members(object: &mut Value, field: &str, wanted: &Value) {
 /// Adds rules for permissions that no stored rule grants; a default rule is added as a whole if none of it is
 /// granted.
 fn add_rules(role: &mut Value, wanted: &Value) {
-    let held: Vec<Rule> = list(&role["rules"]).iter().map(Rule::from_value).collect();
-    let is_missing = |atom: &Rule| !held.iter().any(|rule| rule.covers(atom));
+    let existing: Vec<Rule> = list(&role["rules"]).iter().map(Rule::from_value).collect();
+    let is_missing = |atom: &Rule| !existing.iter().any(|rule| rule.covers(atom));
     let missing = list(&wanted["rules"]).iter().flat_map(|value| {
         let rule = Rule::from_value(value);
         let atoms: Vec<Rule> = rule.atoms().collect();
@@ -72,8 +72,8 @@ fn add_rules(role: &mut Value, wanted: &Value) {
 
 fn add_selectors(role: &mut Value, wanted: &Value) {
     let selectors = |role: &Value| list(&role["aggregationRule"]["clusterRoleSelectors"]).to_vec();
-    let held = selectors(role);
-    let missing: Vec<Value> = selectors(wanted).into_iter().filter(|one| !held.contains(one)).collect();
+    let existing = selectors(role);
+    let missing: Vec<Value> = selectors(wanted).into_iter().filter(|one| !existing.contains(one)).collect();
     if !missing.is_empty() {
         append(&mut role["aggregationRule"], "clusterRoleSelectors", missing);
     }
@@ -86,8 +86,8 @@ fn add_subjects(binding: &mut Value, wanted: &Value) {
         binding["roleRef"] = wanted["roleRef"].clone();
         binding["subjects"] = json!([]);
     }
-    let held = list(&binding["subjects"]).to_vec();
-    let missing = list(&wanted["subjects"]).iter().filter(|subject| !held.contains(subject));
+    let existing = list(&binding["subjects"]).to_vec();
+    let missing = list(&wanted["subjects"]).iter().filter(|subject| !existing.contains(subject));
     append(binding, "subjects", missing.cloned().collect());
 }
 
@@ -143,8 +143,8 @@ mod tests {
         let next = reconciled(&stored, &wanted);
         assert_eq!(next["metadata"]["labels"], json!({ "one": "mine", "two": "default" }));
         assert_eq!(next["metadata"]["annotations"], wanted["metadata"]["annotations"]);
-        let (held, gained) = list(&next["rules"]).split_at(4);
-        assert_eq!(held, list(&stored["rules"]));
+        let (existing, gained) = list(&next["rules"]).split_at(4);
+        assert_eq!(existing, list(&stored["rules"]));
         let of_services = json!({ "verbs": ["list"], "apiGroups": [""], "resources": ["services"] });
         assert_eq!(gained, [of_services, wanted["rules"][1].clone()]);
         assert_eq!(reconciled(&next, &wanted), next, "once is enough");

@@ -14,13 +14,13 @@ pub(super) fn deal(mut hash: u64, deck: usize, hand: usize, mut each: impl FnMut
         let mut card = usize::try_from(hash % left).unwrap_or(0);
         hash /= left;
         // `card` counts the queues that are not dealt yet; the dealt ones below it are skipped.
-        let mut place = 0;
-        while place < count && card >= dealt[place] {
+        let mut rank = 0;
+        while rank < count && card >= dealt[rank] {
             card += 1;
-            place += 1;
+            rank += 1;
         }
-        dealt.copy_within(place..count, place + 1);
-        dealt[place] = card;
+        dealt.copy_within(rank..count, rank + 1);
+        dealt[rank] = card;
         each(card);
     }
 }

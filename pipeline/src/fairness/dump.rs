@@ -190,7 +190,7 @@ fn request_cells(
         level.to_owned(),
         request.about.flow.schema.name.clone(),
         index(request.queue),
-        index(request.place),
+        index(request.position),
         distinguisher(request.about),
         wall(request.arrived),
         seats.to_string(),
@@ -203,12 +203,12 @@ fn request_cells(
 /// The value that distinguishes the request's flow from others of its schema.
 fn distinguisher(occupant: &Occupant) -> String {
     let summary = &occupant.summary;
-    let place = location(summary.uri.path()).unwrap_or_default();
+    let resource = location(summary.uri.path()).unwrap_or_default();
     let target = DigestTarget::Resource {
-        group: &place.group,
-        resource: &place.resource,
-        subresource: &place.subresource,
-        namespace: super::namespace_of(&place),
+        group: &resource.group,
+        resource: &resource.resource,
+        subresource: &resource.subresource,
+        namespace: super::namespace_of(&resource),
     };
     let digest = RequestDigest { user: &summary.user, verb: summary.verb, target };
     occupant.flow.schema.distinguisher.map_or("", |by| by.value(&digest)).to_owned()
@@ -217,23 +217,23 @@ fn distinguisher(occupant: &Occupant) -> String {
 fn detail_cells(occupant: &Occupant) -> Vec<String> {
     let summary = &occupant.summary;
     let path = summary.uri.path();
-    let place = location(path).unwrap_or_default();
+    let resource = location(path).unwrap_or_default();
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = match segments.next() {
         Some("api") => segments.next(),
         Some("apis") => segments.nth(1),
         _ => None,
     };
-    let namespace = super::namespace_of(&place).to_owned();
+    let namespace = super::namespace_of(&resource).to_owned();
     vec![
         summary.user.username.clone(),
         summary.verb.to_owned(),
         path.to_owned(),
         namespace,
-        place.name,
+        resource.name,
         decode(version.unwrap_or_default()),
-        place.resource,
-        place.subresource,
+        resource.resource,
+        resource.subresource,
     ]
 }
 

@@ -249,10 +249,10 @@ impl Classified {
 }
 
 /// The namespace of a request for matching: a request about a Namespace object is also in that namespace.
-pub fn namespace_of(place: &ResourceLocation) -> &str {
-    match place.group.is_empty() && place.resource == "namespaces" {
-        true => &place.name,
-        false => &place.namespace,
+pub fn namespace_of(location: &ResourceLocation) -> &str {
+    match location.group.is_empty() && location.resource == "namespaces" {
+        true => &location.name,
+        false => &location.namespace,
     }
 }
 

@@ -14,6 +14,13 @@ use kstore_registry::undecided::{Undecided, decided};
 use kstore_registry::user::UserInfo;
 use serde_json::Value;
 
+/// The options of a write, and the calls of webhooks that its admission makes.
+#[derive(Clone, Copy)]
+pub(super) struct WriteCalls<'w> {
+    pub(super) options: &'w WriteOptions,
+    pub(super) calls: &'w Calls,
+}
+
 impl Pipeline {
     /// Admits the body of a POST to a subresource, or of a kind that is answered and not stored. If a node
     /// sends it, the NodeRestriction plugin runs before the webhooks.
@@ -63,7 +70,7 @@ impl Pipeline {
     pub(super) fn admit_scale(
         &self,
         request: &Request,
-        (options, calls): (&WriteOptions, &Calls),
+        WriteCalls { options, calls }: WriteCalls<'_>,
         scale: &mut Value,
         old: &Value,
     ) -> Result<(), Undecided> {

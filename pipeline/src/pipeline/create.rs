@@ -1,6 +1,7 @@
 //! Create: decodes an object, runs admission, defaults and validation, and stores it under its own or a
 //! generated name.
 
+use super::admit::WriteCalls;
 use super::custom::{TargetRules as _, check_creatable};
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
@@ -104,8 +105,9 @@ impl Pipeline {
                 // An object with another name is another object: webhooks are called again.
                 calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
-                let admission = (options, &identity, calls);
-                let admitted = self.admit_new(request, &target, &mut object, admission, object_warnings);
+                let write = WriteCalls { options, calls };
+                let admitted =
+                    self.admit_new(request, &target, &mut object, write, &identity, object_warnings);
                 let target = admitted.map_err(|undecided| self.awaiting(&target, undecided))?;
                 Ok((target, object))
             })
@@ -141,7 +143,8 @@ impl Pipeline {
         request: &Request,
         target: &Target,
         object: &mut Value,
-        (options, identity, calls): (&WriteOptions, &Identity, &Calls),
+        WriteCalls { options, calls }: WriteCalls<'_>,
+        identity: &Identity,
         object_warnings: &mut Vec<String>,
     ) -> Result<Target, Undecided> {
         let mut target = target.clone();

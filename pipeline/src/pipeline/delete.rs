@@ -61,12 +61,12 @@ impl Pipeline {
         let together = !options.dry_run && !may_match && has_plain_deletion(&request.target);
         let (size, concurrent) =
             if together { (COLLECTION_BATCH, COLLECTION_BATCHES) } else { (1, COLLECTION_DELETES) };
-        let asked = Deletion { named: "", delete, options, calls: &calls };
+        let deletion = Deletion { named: "", delete, options, calls: &calls };
         let mut chunks = listed.items.chunks(size);
         let mut deletions = FuturesOrdered::new();
         loop {
             for chunk in chunks.by_ref().take(concurrent - deletions.len()) {
-                deletions.push_back(self.delete_listed(request, chunk, asked, together).boxed());
+                deletions.push_back(self.delete_listed(request, chunk, deletion, together).boxed());
             }
             let Some((deleted, warned)) = deletions.next().await else { break };
             warnings.extend(warned);
@@ -83,7 +83,7 @@ impl Pipeline {
         &self,
         request: &Request,
         entries: &[Arc<Entry>],
-        asked: Deletion<'_>,
+        deletion: Deletion<'_>,
         together: bool,
     ) -> (Result<(), Status>, Vec<String>) {
         let target = |entry: &Arc<Entry>| Target {
@@ -95,9 +95,9 @@ impl Pipeline {
         let mut left = targets.iter().collect();
         if together {
             let admit =
-                |target: &Target, current: &Value| self.admit_deletion(request, target, &asked, current);
+                |target: &Target, current: &Value| self.admit_deletion(request, target, &deletion, current);
             let context = self.write_context(request);
-            left = match self.registry.delete_together(&targets, asked.delete, &context, admit).await {
+            left = match self.registry.delete_together(&targets, deletion.delete, &context, admit).await {
                 Ok(left) => left,
                 Err(status) => return (Err(status), Vec::new()),
             };
@@ -105,7 +105,7 @@ impl Pipeline {
         let mut warnings = Vec::new();
         for target in left {
             let calls = self.admission.calls(&request.user);
-            let deleted = self.delete_one(request, (target, ""), asked.delete, asked.options, &calls).await;
+            let deleted = self.delete_one(request, (target, ""), deletion.delete, deletion.options, &calls).await;
             warnings.extend(calls.warnings());
             match deleted {
                 Ok(_) => {}
@@ -143,8 +143,8 @@ impl Pipeline {
         options: &WriteOptions,
         calls: &Calls,
     ) -> Result<Deleted, Status> {
-        let asked = Deletion { named, delete, options, calls };
-        let admit = |current: &Value| self.admit_deletion(request, target, &asked, current);
+        let deletion = Deletion { named, delete, options, calls };
+        let admit = |current: &Value| self.admit_deletion(request, target, &deletion, current);
         let shown = match calls.may_match(Operation::Delete, target.resource) {
             true => Shown::Whole,
             false => Shown::Parts,
@@ -158,10 +158,10 @@ impl Pipeline {
         &self,
         request: &Request,
         target: &Target,
-        asked: &Deletion<'_>,
+        deletion: &Deletion<'_>,
         current: &Value,
     ) -> Result<(), Undecided> {
-        asked.calls.begin(meta::resource_version(current));
+        deletion.calls.begin(meta::resource_version(current));
         let admitted = Admitted {
             subject: Subject {
                 user: &request.user,
@@ -169,12 +169,12 @@ impl Pipeline {
                 resource: target.resource,
                 subresource: "",
                 namespace: &target.namespace,
-                name: asked.named,
+                name: deletion.named,
                 seed: 0,
             },
             target,
-            options: Options::Delete(asked.delete, asked.options),
-            calls: asked.calls,
+            options: Options::Delete(deletion.delete, deletion.options),
+            calls: deletion.calls,
         };
         // Webhooks see the object in the version of the request.
         let validated = match admitted.may_match() {

@@ -31,9 +31,9 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let eviction = eviction(request, body, options, warnings)?;
         let eviction = self.admit_posted(request, eviction, options, warnings).await?;
-        let asked = &eviction["deleteOptions"];
-        let delete = delete_options::parse(asked)?;
-        let dry_run = options.dry_run || delete_options::is_dry_run(asked)?;
+        let delete_options = &eviction["deleteOptions"];
+        let delete = delete_options::parse(delete_options)?;
+        let dry_run = options.dry_run || delete_options::is_dry_run(delete_options)?;
         let revision = match &request.stage {
             Some(_) => self.stage_eviction(request, &delete, options).await.map(|()| 0),
             None => self.evict_alone(request, &delete, options, dry_run).await,

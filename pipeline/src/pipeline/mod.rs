@@ -361,13 +361,13 @@ impl Pipeline {
         let name = filter.filter(|_| !is_collection).map_or(&target.name, |filter| &filter.name);
         let selects = filter.map(|filter| Selects { fields: &filter.fields, labels: &filter.labels });
         let more = More { version: target.resource.version, selects };
-        let asked = (request.action.verb(), target, name.as_str());
+        let access = (request.action.verb(), target, name.as_str());
         let began = Instant::now();
-        let checked = self.check_with_details(&request.user, asked, more);
+        let checked = self.check_with_details(&request.user, access, more);
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict?;
-        self.check_past(&request.user, asked, former_namespace::revision_of(&request.action)).await
+        self.check_past(&request.user, access, former_namespace::revision_of(&request.action)).await
     }
 
     /// Checks that `user` may do `verb` to an object.

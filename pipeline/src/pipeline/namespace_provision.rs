@@ -32,7 +32,7 @@ impl Pipeline {
             let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
             let options =
                 WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() };
-            let place = Target {
+            let namespace = Target {
                 resource: namespaces(),
                 custom: None,
                 subresource: "",
@@ -40,7 +40,7 @@ impl Pipeline {
                 name: String::new(),
             };
             let create = Action::Create(Body::json(object.to_string().into()), options);
-            let create = Request { stage: request.stage.clone(), ..own_request(place, create) };
+            let create = Request { stage: request.stage.clone(), ..own_request(namespace, create) };
             // The request that needs the namespace has a permit or a seat for both.
             match self.serve_with(create, true).await {
                 Ok(_) => {}

@@ -1,6 +1,7 @@
 //! Subresources other than status: scale, binding, eviction, token; and POST to kinds that are answered and
 //! not stored. Subresources that a kind's table row lists but nothing serves yet answer 501 with the reason.
 
+use super::admit::WriteCalls;
 use super::custom::TargetRules as _;
 use super::update::apply_patch;
 use super::{Answer, ObjectAnswer, Pipeline};
@@ -151,14 +152,14 @@ impl Pipeline {
         let target = &request.target;
         // The scale is part of the workload's spec: the write is a write of the workload.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
-        let asked = options;
+        let requested = options;
         let options = WriteOptions { managed_fields: ManagedFieldsUpdate::Kept, ..options.clone() };
         let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
             let (mut scale, path) = (target.scale_to_change(workload)?, target.replicas_path());
             apply::managed_fields_of_scale(workload, &path, &mut scale);
             let mut wanted = change(&scale)?;
-            self.admit_scale(request, (asked, &calls), &mut wanted, &scale)?;
+            self.admit_scale(request, WriteCalls { options: requested, calls: &calls }, &mut wanted, &scale)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
             if !uid.is_empty() && uid != own {
                 return Err(error::foreign_uid(target, uid, own).into());

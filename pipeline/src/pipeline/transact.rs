@@ -94,8 +94,8 @@ impl Pipeline {
         // Every charged write changes the quotas: after a lost commit, writers of this process take turns. A
         // transaction that may wait for a webhook takes no turn, because the webhook may want to write in the
         // same namespace.
-        let takes_turns = !self.may_wait_for_webhooks(transaction);
-        let mut turns = Vec::new();
+        let locks_quotas = !self.may_wait_for_webhooks(transaction);
+        let mut locks = Vec::new();
         loop {
             self.cache().fresh().await.map_err(error::of_read)?;
             let stage = Stage::new(self.cache().kinds());
@@ -111,9 +111,9 @@ impl Pipeline {
                     |answer: Option<Answered>| answer.map(|answer| at_revision(answer, &stage, revision));
                 return Ok(Transacted { answers: answers.into_iter().map(settle).collect(), revision });
             }
-            turns.clear();
-            if takes_turns {
-                turns = Box::pin(self.registry.quota_turns(&stage)).await;
+            locks.clear();
+            if locks_quotas {
+                locks = Box::pin(self.registry.quota_locks(&stage)).await;
             }
         }
     }

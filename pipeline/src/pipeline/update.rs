@@ -1,6 +1,7 @@
 //! Update and patch. Patching, admission, defaults and validation run inside the guaranteed update, again for
 //! every newer state.
 
+use super::admit::WriteCalls;
 use super::create::{check_namespace, name_mismatch};
 use super::custom::TargetRules as _;
 use super::definition::{self, is_definition};
@@ -186,7 +187,8 @@ impl Pipeline {
                 }
             };
             let next = change(old)?;
-            let admitted = self.admit_change(request, (options, calls, now), old, next, &mut object_warnings);
+            let write = WriteCalls { options, calls };
+            let admitted = self.admit_change(request, write, now, old, next, &mut object_warnings);
             let mut admitted = admitted.map_err(|undecided| self.awaiting(target, undecided))?;
             if let Decision::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
@@ -215,7 +217,8 @@ impl Pipeline {
     fn admit_change(
         &self,
         request: &Request,
-        (options, calls, now): (&WriteOptions, &Calls, Timestamp),
+        WriteCalls { options, calls }: WriteCalls<'_>,
+        now: Timestamp,
         old: &Value,
         mut next: Value,
         object_warnings: &mut Vec<String>,

@@ -113,12 +113,12 @@ impl Change {
 
     /// The event in any form, encoded once and shared by all watchers. `None` if the kind has no such form.
     pub fn event(&self, seen: EventType, form: Form) -> Option<Bytes> {
-        let Some(place) = form.place() else { return Some(self.line(seen)) };
-        let place = &self.others.get_or_init(Box::default)[seen as usize][place];
-        if place.get().is_none() {
-            let _ = place.set(frame(seen, self.object(seen), form)?);
+        let Some(index) = form.index() else { return Some(self.line(seen)) };
+        let index = &self.others.get_or_init(Box::default)[seen as usize][index];
+        if index.get().is_none() {
+            let _ = index.set(frame(seen, self.object(seen), form)?);
         }
-        place.get().cloned()
+        index.get().cloned()
     }
 
     /// The event in any form and in any version of its kind, encoded once for each and shared by all
@@ -145,13 +145,13 @@ impl Change {
         let same = |rare: &RareEvent| {
             rare.seen == seen && rare.look.replaces(look) && rare.resource.is_same_version(resource)
         };
-        let place = rare.iter().position(same);
-        if let Some(found) = place.map(|at| &rare[at]).filter(|found| found.look == look) {
+        let index = rare.iter().position(same);
+        if let Some(found) = index.map(|at| &rare[at]).filter(|found| found.look == look) {
             return found.event.clone();
         }
         let event = make(self.object(seen));
         let made = RareEvent { resource, seen, look, event: event.clone() };
-        match place {
+        match index {
             Some(at) => rare[at] = made,
             None => rare.push(made),
         }

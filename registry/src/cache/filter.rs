@@ -81,8 +81,8 @@ impl Filter {
         self.requirements() - usize::from(self.indexed().is_some())
     }
 
-    /// Whether the filter has label or field requirements, or hides objects that are not initialized. The remaining items of a list cannot be counted
-    /// then without evaluating them.
+    /// Whether the filter has label or field requirements, or hides objects that are not initialized. The remaining items of a list cannot
+    /// be counted then without evaluating them.
     pub fn selects(&self) -> bool {
         !self.labels.is_everything() || !self.fields.is_everything() || !self.includes_uninitialized
     }

@@ -92,7 +92,7 @@ impl Form {
     pub(super) const OTHERS: usize = 5;
 
     /// The index of each form but JSON, which is kept separately.
-    pub(super) fn place(self) -> Option<usize> {
+    pub(super) fn index(self) -> Option<usize> {
         match self {
             Self::Json => None,
             Self::Protobuf => Some(0),

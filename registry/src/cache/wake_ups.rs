@@ -28,8 +28,8 @@ impl WakeUps {
 
     /// Wakes the next few watches.
     pub(super) fn take(&mut self) {
-        let turn = self.0.len().min(limits::WAKE_UPS);
-        self.0.drain(..turn).for_each(|queue| queue.wake());
+        let count = self.0.len().min(limits::WAKE_UPS);
+        self.0.drain(..count).for_each(|queue| queue.wake());
     }
 }
 

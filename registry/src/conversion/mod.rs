@@ -58,7 +58,7 @@ impl Converter {
     /// Converts all objects of the kind that readers have noted as missing. On return, `Conversions` has each
     /// result or the reason for its failure.
     pub async fn convert(&self, cache: &Arc<Cache>, kind: &CustomKind) {
-        let _turn = kind.conversions.turn.lock().await;
+        let _in_call = kind.conversions.in_call.lock().await;
         for missing in kind.conversions.take_missing() {
             let Missing { version, objects } = missing;
             let (keys, objects): (Vec<_>, Vec<_>) = objects.into_iter().unzip();

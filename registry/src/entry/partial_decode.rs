@@ -269,8 +269,8 @@ mod tests {
         for resource in kind::RESOURCES {
             let mut object = json!({"metadata": {"name": "n", "namespace": "s"}});
             for path in field::own_paths(resource) {
-                let place = path.iter().fold(&mut object, |value, member| &mut value[*member]);
-                *place = json!(path.join("-"));
+                let member = path.iter().fold(&mut object, |value, member| &mut value[*member]);
+                *member = json!(path.join("-"));
             }
             let seen = read(object.to_string().as_bytes(), resource).unwrap();
             let values = |object: &Value| {

@@ -26,7 +26,7 @@ pub(crate) type ConversionKey = [u8; 32];
 pub struct Conversions {
     state: Mutex<ConversionState>,
     /// Locked during a call: readers that miss the same objects share one call.
-    pub turn: tokio::sync::Mutex<()>,
+    pub in_call: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]

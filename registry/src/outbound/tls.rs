@@ -1,8 +1,8 @@
 //! TLS client configuration for servers outside the process: trusted certificates and the client's own
 //! certificate.
 
-use super::trust::{AnyCertificate, ListedCertificates, Trust};
-use rustls::client::WebPkiServerVerifier;
+use super::trust::Trust;
+use kstore_tls_trust::{AnyServer, ListedServers};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -37,11 +37,11 @@ pub(super) fn client_config(
     let trusting = match trust {
         Trust::Authorities(pem) if pem.is_empty() => versions.with_root_certificates(system_roots()),
         Trust::Authorities(pem) => {
-            let verifier = Arc::new(listed_certificates(pem, provider).map_err(TlsError::Trust)?);
+            let verifier = Arc::new(listed_servers(pem, provider).map_err(TlsError::Trust)?);
             versions.dangerous().with_custom_certificate_verifier(verifier)
         }
         Trust::Insecure => {
-            let any = Arc::new(AnyCertificate(provider));
+            let any = Arc::new(AnyServer::new(provider));
             versions.dangerous().with_custom_certificate_verifier(any)
         }
     };
@@ -55,20 +55,13 @@ pub(super) fn client_config(
 
 /// Builds a verifier that trusts the certificates of a PEM text, both as authorities and as servers' own
 /// certificates.
-fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedCertificates, String> {
+fn listed_servers(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedServers, String> {
     const NO_PEM: &str = "unable to load root certificates: unable to parse bytes as PEM block";
     let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| NO_PEM)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in &listed {
-        let added = roots.add(certificate.clone());
-        added.map_err(|error| format!("unable to load root certificates: {error}"))?;
-    }
-    if roots.is_empty() {
+    if listed.is_empty() {
         return Err(NO_PEM.to_owned());
     }
-    let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-    let authorities = authorities.map_err(|error| format!("unable to load root certificates: {error}"))?;
-    Ok(ListedCertificates { authorities, listed })
+    ListedServers::new(listed, provider).map_err(|error| format!("unable to load root certificates: {error}"))
 }
 
 /// The authorities that this machine trusts. An unreadable one is logged and left out; servers that need it

@@ -30,8 +30,8 @@ pub async fn add(trace: &mut ObjectTrace, storage: &SharedStorage, limit: usize)
             tokio::task::yield_now().await;
         }
         let Some((old, new)) = states(storage, &key, revision, &mut bytes).await else { continue };
-        let place = KeyPlace::of(&key);
-        let is_secret = place.is_some_and(|place| place.is("", "secrets"));
+        let object_key = KeyPlace::of(&key);
+        let is_secret = object_key.is_some_and(|object_key| object_key.is("", "secrets"));
         found.insert((revision, key), between(&old, &new, is_secret));
         if bytes > limits::TRACE_CHANGE_BYTES {
             break;

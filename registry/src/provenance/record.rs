@@ -37,8 +37,8 @@ impl Record {
 }
 
 fn effect_of(event: &RawEvent) -> Option<(String, Effect)> {
-    let place = KeyPlace::of(std::str::from_utf8(&event.key).ok()?)?;
-    if place.is("coordination.k8s.io", "leases") || place.is("", "events") {
+    let object_key = KeyPlace::of(std::str::from_utf8(&event.key).ok()?)?;
+    if object_key.is("coordination.k8s.io", "leases") || object_key.is("", "events") {
         return None;
     }
     let effect = match &event.current {

@@ -31,7 +31,7 @@ impl Registry {
     async fn try_create(
         &self,
         target: &Target,
-        asked: Value,
+        requested: Value,
         context: WriteContext,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
@@ -39,12 +39,12 @@ impl Registry {
         // The cache may lag behind the storage: a refusal counts only on a state known to be current.
         let mut fresh = false;
         // Held until the commit: other writers that charge the same quotas wait.
-        let mut turn = None;
+        let mut lock = None;
         loop {
             let view = self.view(&context);
             let commits = !dry_run && context.stage.is_none();
-            let judged = JudgedWrite { target, old: None, new: &asked, commits };
-            let charged = match self.charge(&view, judged, &mut turn).await {
+            let judged = JudgedWrite { target, old: None, new: &requested, commits };
+            let charged = match self.charge(&view, judged, &mut lock).await {
                 Err(_) if !fresh => {
                     self.fresh().await?;
                     fresh = true;
@@ -54,7 +54,7 @@ impl Registry {
             };
             // The commit also claims the addresses and ports of a Service; if a claim is lost, others are
             // chosen.
-            let (mut value, mut claims) = (Cow::Borrowed(&asked), Claims::default());
+            let (mut value, mut claims) = (Cow::Borrowed(&requested), Claims::default());
             if claims_anything(target) {
                 claims = match self.claims(&view, target, None, Some(value.to_mut())) {
                     Err(_) if !fresh => {
@@ -91,7 +91,7 @@ impl Registry {
             writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
             match self.commit(guards, writes, &context).await? {
                 Outcome::Committed { revision } => {
-                    self.charged(charged, turn.as_mut(), revision);
+                    self.charged(charged, lock.as_mut(), revision);
                     return super::new_entry(row, target, &value, &bytes, revision, revision);
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {

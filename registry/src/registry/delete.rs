@@ -259,8 +259,8 @@ pub fn plan_delete(
     }
     let mut next = current.clone();
     set_finalizers(&mut next, collection_finalizers(resource, current, options));
-    let held = !finalizers(&next).is_empty();
-    match (held, grace) {
+    let has_finalizers = !finalizers(&next).is_empty();
+    match (has_finalizers, grace) {
         (false, 0) if resource.graceful_delete && deleting.is_none() => {
             DeletePlan::MarkAndRemove(marked_until(next, now, 0))
         }
@@ -281,10 +281,10 @@ pub fn plan_delete(
 /// Whether an update to `next` completes a deletion that waited only for finalizers. The object is then
 /// removed instead of written.
 pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
-    let held =
+    let has_finalizers =
         !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
     let grace = next["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    deletion_timestamp(next).is_some() && grace == 0 && !held
+    deletion_timestamp(next).is_some() && grace == 0 && !has_finalizers
 }
 
 /// Plans the deletion of a CustomResourceDefinition, which stays until the objects of its kind are gone.
@@ -510,8 +510,8 @@ mod tests {
 
     #[test]
     fn finalizers_delay_removal_and_propagation_adds_its_own() {
-        let held = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
-        let DeletePlan::Mark(marked) = plan(&held, DeleteOptions::default()) else { panic!("it is held") };
+        let finalized = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
+        let DeletePlan::Mark(marked) = plan(&finalized, DeleteOptions::default()) else { panic!("it is held") };
         assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
         assert!(!removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &marked));
         let foreground =

@@ -29,7 +29,7 @@ impl Registry {
                 committed @ Outcome::Committed { .. } => return Ok(committed),
             };
             let lease = current.pop().flatten();
-            revision = held(fence, lease.as_ref())?;
+            revision = lease_revision(fence, lease.as_ref())?;
             let kept = |(now, expected): (&Option<Raw>, &i64)| {
                 now.as_ref().map_or(0, |raw| raw.revision) == *expected
             };
@@ -54,7 +54,7 @@ impl Registry {
     }
 }
 
-fn held(fence: &Fence, lease: Option<&Raw>) -> Result<i64, Status> {
+fn lease_revision(fence: &Fence, lease: Option<&Raw>) -> Result<i64, Status> {
     let entry = lease.map(|raw| Entry::from_raw(leases(), raw)).transpose();
     let entry = entry.map_err(|error| Status::internal(format!("a stored lease cannot be read: {error}")))?;
     match lease {

@@ -1,7 +1,7 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and repeat if another writer was faster. Every change of
 //! an existing object, with any verb, uses it.
 
-use super::quota::{Charges, JudgedWrite, QuotaTurn};
+use super::quota::{Charges, JudgedWrite, QuotaLock};
 use super::service::claims_anything;
 use super::{Registry, WriteContext, encode, entry_of, marked, namespace};
 use crate::entry::Entry;
@@ -143,7 +143,7 @@ impl Registry {
             let before = current.as_ref().map(|entry| decoding.read(target, entry)).transpose()?;
             let Some(decision) = attempts.settle(decide(before.as_ref())).await? else { continue };
             // Released before the next decision, which may wait for webhooks.
-            let mut turn = None;
+            let mut lock = None;
             let commits = !dry_run && context.stage.is_none();
             let is_put = matches!(decision, Ok(Decision::Put(_)));
             let mut is_charged = false;
@@ -151,17 +151,17 @@ impl Registry {
                 Ok(Decision::Put(new)) => {
                     let judged = JudgedWrite { target, old: before.as_ref(), new, commits };
                     is_charged = self.may_be_charged(&view, judged);
-                    self.charge(&view, judged, &mut turn).await
+                    self.charge(&view, judged, &mut lock).await
                 }
                 Ok(Decision::Remove(_) | Decision::Keep) | Err(_) => Ok(None),
             };
             let step = decision.and_then(|next| Ok((next, charged?))).and_then(|decided| {
-                let state = (current.as_deref(), is_stale, before.as_ref());
-                self.prepare(&view, decoding, target, state, decided)
+                let (before, current) = (before.as_ref(), current.as_ref());
+                self.prepare(&view, Round { decoding, target, current, before, is_stale }, decided)
             });
             let mut step = match step {
                 Ok(PendingWrite::Unchanged) | Err(_) if !fresh => {
-                    drop(turn);
+                    drop(lock);
                     self.fresh().await?;
                     let newer = view.get(target.resource, &key);
                     fresh = true;
@@ -171,7 +171,7 @@ impl Registry {
                         current = newer;
                         continue;
                     }
-                    turn = None;
+                    lock = None;
                     step
                 }
                 step => step,
@@ -186,8 +186,8 @@ impl Registry {
                 step = Ok(PendingWrite::Unchanged);
             }
             let step = step.map_err(|refused| self.unreadable_or(&key, current.as_deref(), refused))?;
-            let attempt = (decoding, target, current.as_ref(), step);
-            match self.attempt(&view, attempt, turn.as_mut(), &context, dry_run).await? {
+            let round = Round { decoding, target, current: current.as_ref(), before: before.as_ref(), is_stale };
+            match self.attempt(&view, round, step, lock.as_mut(), &context, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
                     current = newer;
@@ -214,11 +214,11 @@ impl Registry {
     fn prepare(
         &self,
         view: &View,
-        decoding: Decoding,
-        target: &Target,
-        (current, is_stale, before): (Option<&Entry>, bool, Option<&Value>),
+        round: Round<'_>,
         (next, charged): (Decision, Option<Box<Charges>>),
     ) -> Result<PendingWrite, Status> {
+        let Round { decoding, target, before, is_stale, .. } = round;
+        let current = round.current.map(Arc::as_ref);
         match (next, current) {
             (Decision::Keep, _) | (Decision::Remove(_), None) => Ok(PendingWrite::Unchanged),
             (Decision::Put(mut value), _) => {
@@ -240,8 +240,9 @@ impl Registry {
     async fn attempt(
         &self,
         view: &View,
-        (decoding, target, current, step): (Decoding, &Target, Option<&Arc<Entry>>, PendingWrite),
-        turn: Option<&mut QuotaTurn<'_>>,
+        Round { decoding, target, current, .. }: Round<'_>,
+        step: PendingWrite,
+        lock: Option<&mut QuotaLock<'_>>,
         context: &WriteContext,
         dry_run: bool,
     ) -> Result<Attempt, Status> {
@@ -287,7 +288,7 @@ impl Registry {
         writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
         match self.commit(guards, writes, context).await? {
             Outcome::Committed { revision } => {
-                self.charged(charged, turn, revision);
+                self.charged(charged, lock, revision);
                 done(revision)
             }
             Outcome::Lost { current } => {
@@ -297,6 +298,18 @@ impl Registry {
             }
         }
     }
+}
+
+/// One round of a guaranteed update: the object and the state on which the update is decided.
+#[derive(Clone, Copy)]
+struct Round<'r> {
+    decoding: Decoding,
+    target: &'r Target,
+    current: Option<&'r Arc<Entry>>,
+    /// The decoded `current`.
+    before: Option<&'r Value>,
+    /// Whether the stored value is encrypted with an old key.
+    is_stale: bool,
 }
 
 /// The write that one round of a guaranteed update attempts.

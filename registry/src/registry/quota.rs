@@ -70,15 +70,15 @@ impl QuotaLedgers {
         (hash % limits::QUOTA_LEDGERS as u64) as usize
     }
 
-    async fn turn(&self, index: usize) -> QuotaTurn<'_> {
-        QuotaTurn(self.0[index].lock().await)
+    async fn lock(&self, index: usize) -> QuotaLock<'_> {
+        QuotaLock(self.0[index].lock().await)
     }
 }
 
 /// The lock on the quotas of a namespace: only its holder may charge them. Released on drop.
-pub struct QuotaTurn<'l>(MutexGuard<'l, Newest>);
+pub struct QuotaLock<'l>(MutexGuard<'l, Newest>);
 
-impl QuotaTurn<'_> {
+impl QuotaLock<'_> {
     /// The newer of a quota's cached state and the state that this process stored last.
     fn newest(&self, cached: Arc<Entry>) -> Arc<Entry> {
         match self.0.get(cached.key()) {
@@ -151,7 +151,7 @@ impl Registry {
         is_charged && self.has_quotas(view, judged.target)
     }
 
-    /// Checks a write against the quotas of its namespace. The charges are valid while `turn` is held, which
+    /// Checks a write against the quotas of its namespace. The charges are valid while `lock` is held, which
     /// this locks if needed.
     ///
     /// # Errors
@@ -160,44 +160,44 @@ impl Registry {
         &'r self,
         view: &View,
         judged: JudgedWrite<'_>,
-        turn: &mut Option<QuotaTurn<'r>>,
+        lock: &mut Option<QuotaLock<'r>>,
     ) -> Result<Option<Box<Charges>>, Status> {
         if !self.may_be_charged(view, judged) {
             return Ok(None);
         }
         // Boxed because few namespaces have quotas: otherwise the future of every write would be larger.
-        Box::pin(self.charge_bounded(view, judged, turn)).await.map(Box::new).map(Some)
+        Box::pin(self.charge_bounded(view, judged, lock)).await.map(Box::new).map(Some)
     }
 
     async fn charge_bounded<'r>(
         &'r self,
         view: &View,
         judged: JudgedWrite<'_>,
-        turn: &mut Option<QuotaTurn<'r>>,
+        lock: &mut Option<QuotaLock<'r>>,
     ) -> Result<Charges, Status> {
         let Some(quotas) = &self.quotas else { return Ok(Charges::default()) };
         let limited = &quotas.limited(judged.target);
-        if turn.is_none() {
+        if lock.is_none() {
             let charged = self.judge(view, judged, (limited, None))?;
             if charged.quotas.is_empty() || !judged.commits {
                 return Ok(charged);
             }
-            *turn = Some(quotas.ledgers.turn(QuotaLedgers::index(&judged.target.namespace)).await);
+            *lock = Some(quotas.ledgers.lock(QuotaLedgers::index(&judged.target.namespace)).await);
         }
-        self.judge(view, judged, (limited, turn.as_ref()))
+        self.judge(view, judged, (limited, lock.as_ref()))
     }
 
     fn judge(
         &self,
         view: &View,
         judged: JudgedWrite<'_>,
-        (limited, turn): (&[LimitedResource], Option<&QuotaTurn<'_>>),
+        (limited, lock): (&[LimitedResource], Option<&QuotaLock<'_>>),
     ) -> Result<Charges, Status> {
         let target = judged.target;
         let filter = Filter { namespace: target.namespace.clone(), ..Filter::all(resource_quotas()) };
         let entries = view.scan(&filter).into_iter();
         let entries: Vec<Arc<Entry>> = entries
-            .map(|entry| turn.map_or_else(|| entry.clone(), |turn| turn.newest(entry.clone())))
+            .map(|entry| lock.map_or_else(|| entry.clone(), |lock| lock.newest(entry.clone())))
             .collect();
         let objects: Vec<Value> = entries.iter().map(|entry| entry.parse()).collect();
         let quotas: Vec<Quota> = objects.iter().map(Quota::of).collect();
@@ -228,10 +228,10 @@ impl Registry {
     pub(super) fn charged(
         &self,
         charged: Option<Box<Charges>>,
-        turn: Option<&mut QuotaTurn<'_>>,
+        lock: Option<&mut QuotaLock<'_>>,
         revision: i64,
     ) {
-        let (Some(QuotaTurn(newest)), Some(charged)) = (turn, charged) else { return };
+        let (Some(QuotaLock(newest)), Some(charged)) = (lock, charged) else { return };
         let shown = self.cache().revision();
         newest.retain(|_, entry| entry.revision > shown);
         for quota in charged.quotas {
@@ -244,18 +244,18 @@ impl Registry {
     }
 
     /// Locks the quotas of all namespaces in which a transaction charges them, always in the same order.
-    pub async fn quota_turns(&self, stage: &crate::stage::Stage) -> Vec<QuotaTurn<'_>> {
-        let mut turns = Vec::new();
+    pub async fn quota_locks(&self, stage: &crate::stage::Stage) -> Vec<QuotaLock<'_>> {
+        let mut locks = Vec::new();
         if let Some(QuotaAdmission { ledgers, .. }) = &self.quotas {
             let prefix = resource_quotas().storage_prefix("");
             let namespaces = stage.written_below(&prefix);
             let namespaces = namespaces.iter().filter_map(|rest| rest.split('/').next());
             let indexes: BTreeSet<usize> = namespaces.map(QuotaLedgers::index).collect();
             for index in indexes {
-                turns.push(ledgers.turn(index).await);
+                locks.push(ledgers.lock(index).await);
             }
         }
-        turns
+        locks
     }
 }
 

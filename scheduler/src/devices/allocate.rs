@@ -302,25 +302,25 @@ impl<'a> Search<'a> {
 
     /// Chooses the candidate at a position of an alternative, if that is possible.
     fn take(&mut self, slot: usize, offer: usize, at: usize) -> Result<bool, String> {
-        let asked = &self.slots[slot];
-        let (claim, asked_offer) = (asked.claim, &asked.offers[offer]);
-        let candidate = asked_offer.all.as_ref().map_or(at, |all| all[at]);
-        let is_all = asked_offer.all.is_some();
-        if self.is_in_use(claim, asked_offer.is_admin(), candidate)
+        let request_slot = &self.slots[slot];
+        let (claim, chosen_offer) = (request_slot.claim, &request_slot.offers[offer]);
+        let candidate = chosen_offer.all.as_ref().map_or(at, |all| all[at]);
+        let is_all = chosen_offer.all.is_some();
+        if self.is_in_use(claim, chosen_offer.is_admin(), candidate)
             || !self.is_selectable(slot, offer, candidate)?
             || !self.has_capacity(slot, offer, candidate)
             || !self.has_counters(candidate)
         {
             return Ok(false);
         }
-        let (asked, device) = (&self.slots[slot], self.candidates[candidate].device);
-        let tolerations = &asked.offers[offer].alternative.tolerations;
+        let (request_slot, device) = (&self.slots[slot], self.candidates[candidate].device);
+        let tolerations = &request_slot.offers[offer].alternative.tolerations;
         if !device.taints.iter().all(|taint| tolerations.iter().any(|one| one.covers(taint))) {
             return Ok(false);
         }
-        let label = &asked.offers[offer].label;
+        let label = &request_slot.offers[offer].label;
         let mut constraints = self.constraints[claim].iter();
-        if !constraints.all(|one| !one.concerns(asked.request, label) || one.admits(device)) {
+        if !constraints.all(|one| !one.concerns(request_slot.request, label) || one.admits(device)) {
             return match is_all {
                 // A claim that wants all devices and does not allow them together is a mistake.
                 true => Err(format!(
@@ -376,15 +376,17 @@ impl<'a> Search<'a> {
 
     fn choose(&mut self, slot: usize, offer: usize, candidate: usize) {
         let counts = !self.counts_already(candidate);
-        let (asked, found) = (&self.slots[slot], &mut self.candidates[candidate]);
-        let (claim, label) = (asked.claim, &asked.offers[offer].label);
+        let (request_slot, found) = (&self.slots[slot], &mut self.candidates[candidate]);
+        let (claim, label) = (request_slot.claim, &request_slot.offers[offer].label);
         let constraints = self.constraints[claim].iter_mut();
-        constraints.filter(|one| one.concerns(asked.request, label)).for_each(|one| one.push(found.device));
+        constraints
+            .filter(|one| one.concerns(request_slot.request, label))
+            .for_each(|one| one.push(found.device));
         if let Some(counters) = self.counters.get_mut(&found.pool).filter(|_| counts) {
             counters.consume(found.device);
         }
         found.users += 1;
-        let requested = &asked.offers[offer].alternative.capacity;
+        let requested = &request_slot.offers[offer].alternative.capacity;
         let amounts =
             found.device.is_shareable.then(|| consumed(requested, &found.device.capacity)).flatten();
         found.shares.extend(amounts.clone());
@@ -393,11 +395,11 @@ impl<'a> Search<'a> {
 
     /// Reverts the choice of a step, which was the last one of its claim.
     fn release(&mut self, step: Step) {
-        let asked = &self.slots[step.slot];
-        let (claim, label) = (asked.claim, &asked.offers[step.offer].label);
+        let request_slot = &self.slots[step.slot];
+        let (claim, label) = (request_slot.claim, &request_slot.offers[step.offer].label);
         let choice = self.chosen[claim].pop().expect("a step that has taken a device chose it");
         let constraints = self.constraints[claim].iter_mut();
-        constraints.filter(|one| one.concerns(asked.request, label)).for_each(OpenConstraint::pop);
+        constraints.filter(|one| one.concerns(request_slot.request, label)).for_each(OpenConstraint::pop);
         let found = &mut self.candidates[choice.candidate];
         found.users -= 1;
         if choice.consumed.is_some() {
@@ -413,18 +415,18 @@ impl<'a> Search<'a> {
 
     /// Whether the node and the selectors of class and request admit the device.
     fn is_selectable(&mut self, slot: usize, offer: usize, candidate: usize) -> Result<bool, String> {
-        let (asked, found) = (&self.slots[slot], &self.candidates[candidate]);
-        let asked_offer = &asked.offers[offer];
-        if let Some(known) = asked_offer.matches[candidate] {
+        let (request_slot, found) = (&self.slots[slot], &self.candidates[candidate]);
+        let chosen_offer = &request_slot.offers[offer];
+        if let Some(known) = chosen_offer.matches[candidate] {
             return Ok(known);
         }
-        let class = (&asked_offer.class.selectors, format_args!("class {}", asked_offer.class.key.name()));
-        let claim = &self.claims[asked.claim].key;
+        let class = (&chosen_offer.class.selectors, format_args!("class {}", chosen_offer.class.key.name()));
+        let claim = &self.claims[request_slot.claim].key;
         let matches = !found.device.has_binding_conditions
             && self.satisfies(found.device, class.0, class.1)?
             && self.satisfies(
                 found.device,
-                &asked_offer.alternative.selectors,
+                &chosen_offer.alternative.selectors,
                 format_args!("claim {claim}"),
             )?
             && found.is_for_node;

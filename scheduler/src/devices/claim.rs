@@ -2,7 +2,7 @@
 
 use super::DeviceId;
 use crate::affinity::Term;
-use crate::storage::{MetaDoc, Record};
+use crate::storage::{MetaDoc, Record, controller_uid};
 use crate::taint::{self, Toleration};
 use kstore_api::lenient;
 use kstore_api::quantity::Quantity;
@@ -120,7 +120,10 @@ impl Request {
 impl Claim {
     /// The CEL expressions of the claim.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &String> {
-        self.requests.iter().flat_map(|request| &request.alternatives).flat_map(|asked| &asked.selectors)
+        self.requests
+            .iter()
+            .flat_map(|request| &request.alternatives)
+            .flat_map(|document| &document.selectors)
     }
 }
 
@@ -155,12 +158,12 @@ impl Allocation {
 ///
 /// `json` is not a ResourceClaim. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
-    let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
+    let Doc { metadata, spec, status } = lenient::from_slice(json)?;
     let devices = spec.devices.unwrap_or_default();
     let claim = Claim {
         is_deleting: metadata.is_deleting(),
         has_finalizer: metadata.has_finalizer(FINALIZER),
-        controller: metadata.controller(),
+        controller: controller_uid(&metadata),
         requests: devices.requests.unwrap_or_default().into_iter().map(RequestDoc::request).collect(),
         constraints: devices
             .constraints
@@ -172,7 +175,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
         allocation: status.allocation.map(Allocation::of).transpose()?.map(Arc::new),
         reserved_for: status.reserved_for.unwrap_or_default().into_iter().map(|one| one.uid).collect(),
     };
-    Ok(metadata.record(claim))
+    Ok(Record::of(metadata, claim))
 }
 
 #[derive(Deserialize)]
@@ -303,10 +306,10 @@ struct TolerationDoc {
 
 impl RequestDoc {
     fn request(self) -> Request {
-        let exactly = self.exactly.into_iter().map(|asked| asked.alternative(None));
-        let first = self.first_available.unwrap_or_default().into_iter().map(|mut asked| {
-            let name = asked.name.take();
-            asked.alternative(name)
+        let exactly = self.exactly.into_iter().map(|document| document.alternative(None));
+        let first = self.first_available.unwrap_or_default().into_iter().map(|mut document| {
+            let name = document.name.take();
+            document.alternative(name)
         });
         Request { name: self.name, alternatives: exactly.chain(first).collect() }
     }

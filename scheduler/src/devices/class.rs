@@ -23,7 +23,7 @@ pub struct Class {
 pub fn decode(json: &[u8]) -> Result<Record<Class>, serde_json::Error> {
     let Doc { metadata, spec } = lenient::from_slice(json)?;
     let selectors = expressions(spec.selectors);
-    Ok(metadata.record(Class { selectors, config: spec.config.unwrap_or_default() }))
+    Ok(Record::of(metadata, Class { selectors, config: spec.config.unwrap_or_default() }))
 }
 
 #[derive(Deserialize)]

@@ -138,7 +138,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Slice>, serde_json::Error> {
         driver,
         pool,
     };
-    Ok(metadata.record(slice))
+    Ok(Record::of(metadata, slice))
 }
 
 fn nodes(

@@ -10,8 +10,9 @@ use crate::resources::Resources;
 use crate::taint::Toleration;
 use jiff::Timestamp;
 use kstore_api::lenient;
-use kstore_informer::{Key, Revision};
+use kstore_client::ProjectedMeta;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
 /// The type of the condition of a pod that is about to be evicted.
@@ -31,31 +32,11 @@ pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
 
 #[derive(Deserialize)]
 struct PodDoc {
-    metadata: MetaDoc,
+    metadata: ProjectedMeta<Labels, IgnoredAny, Vec<preferences::OwnerDoc>>,
     #[serde(default)]
     spec: SpecDoc,
     #[serde(default)]
     status: StatusDoc,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MetaDoc {
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    generation: Option<i64>,
-    #[serde(default)]
-    labels: Option<Labels>,
-    #[serde(default)]
-    deletion_timestamp: Option<serde::de::IgnoredAny>,
-    #[serde(default)]
-    owner_references: Option<Vec<preferences::OwnerDoc>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -65,7 +46,7 @@ struct SpecDoc {
     node_name: Option<String>,
     priority: Option<i32>,
     preemption_policy: Option<String>,
-    scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
+    scheduling_gates: Option<Vec<IgnoredAny>>,
     containers: Option<Vec<ContainerDoc>>,
     init_containers: Option<Vec<ContainerDoc>>,
     overhead: Option<Amounts>,
@@ -169,18 +150,19 @@ impl PodDoc {
     fn into_info(self) -> PodInfo {
         let Self { metadata, mut spec, mut status } = self;
         let (requests, nonzero) = spec.requests();
-        let labels = metadata.labels.unwrap_or_default();
+        let (key, revision, deleting) = (metadata.key(), metadata.revision(), metadata.is_deleting());
+        let labels = metadata.labels;
         let preferences = spec.preferences(metadata.owner_references, &labels);
         PodInfo {
-            key: Key::new(&metadata.namespace, &metadata.name),
+            key,
             uid: metadata.uid.into(),
-            revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
+            revision,
             generation: metadata.generation.unwrap_or(0),
             node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Into::into),
             priority: spec.priority.unwrap_or(0),
             never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
             nominated_node: status.nominated_node_name.take().filter(|name| !name.is_empty()).map(Into::into),
-            deleting: metadata.deletion_timestamp.is_some(),
+            deleting,
             preempted: status.is_preempted(),
             started: status.start_time,
             ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
@@ -324,11 +306,7 @@ impl SpecDoc {
     }
 
     /// What only scores read; nothing for an assigned pod, which is not scored.
-    fn preferences(
-        &self,
-        owners: Option<Vec<preferences::OwnerDoc>>,
-        labels: &Labels,
-    ) -> Option<Box<Preferences>> {
+    fn preferences(&self, owners: Vec<preferences::OwnerDoc>, labels: &Labels) -> Option<Box<Preferences>> {
         if self.node_name.as_deref().is_some_and(|name| !name.is_empty()) {
             return None;
         }
@@ -387,6 +365,7 @@ fn node_affinity(selector: Option<BTreeMap<String, String>>, affinity: Option<Af
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kstore_informer::Revision;
 
     fn requests(spec: serde_json::Value) -> (i64, i64, NonZero) {
         let json = serde_json::json!({ "metadata": { "name": "p" }, "spec": spec });

@@ -14,8 +14,8 @@ pub(super) struct OwnerDoc {
 }
 
 /// The owner that controls the pod, if it is of a kind whose pods are spread by default.
-pub(super) fn controller(owners: Option<Vec<OwnerDoc>>) -> Option<(WorkloadKind, String)> {
-    let owner = owners?.into_iter().find(|owner| owner.controller == Some(true))?;
+pub(super) fn controller(owners: Vec<OwnerDoc>) -> Option<(WorkloadKind, String)> {
+    let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
     let kind = match (owner.api_version.as_str(), owner.kind.as_str()) {
         ("v1", "ReplicationController") => WorkloadKind::ReplicationController,
         ("apps/v1", "ReplicaSet") => WorkloadKind::ReplicaSet,

@@ -90,7 +90,7 @@ pub struct Queue {
     error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
     unschedulable: BTreeMap<(Timestamp, u64), Uid>,
     /// The held pods, with the revision of the last event that would have woken each.
-    held: BTreeMap<Uid, Option<Revision>>,
+    suspended: BTreeMap<Uid, Option<Revision>>,
     /// Number of the unschedulable pods that were never tried.
     untried: usize,
     entries: u64,
@@ -141,10 +141,10 @@ impl Queue {
     /// change of status alone does only by naming the pod's resource claims. Ignores pods that are not in the
     /// queue.
     pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
-        let missed = self.held.get(&pod.uid).copied().flatten();
-        let Some((place, mut queued)) = self.take(&pod.uid) else { return };
+        let missed = self.suspended.get(&pod.uid).copied().flatten();
+        let Some((position, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
-        match place {
+        match position {
             QueuePosition::Active(_) => self.activate(queued),
             QueuePosition::Backoff(expiry, _) => self.back_off(queued, expiry),
             QueuePosition::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
@@ -218,7 +218,7 @@ impl Queue {
     }
 
     fn take_held(&mut self, uid: &Uid) -> Option<(QueuedPod, Option<Revision>)> {
-        let missed = *self.held.get(uid)?;
+        let missed = *self.suspended.get(uid)?;
         self.take(uid).map(|(_, queued)| (queued, missed))
     }
 
@@ -244,7 +244,7 @@ impl Queue {
         let helps = |queued: &QueuedPod| registry.may_help(queued.refused_by, &queued.pod, &event);
         let helped = |uid: &&Uid| helps(&self.pods[*uid].1);
         let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
-        for (uid, missed) in &mut self.held {
+        for (uid, missed) in &mut self.suspended {
             if helps(&self.pods[uid].1) {
                 *missed = Some(revision);
             }
@@ -276,7 +276,7 @@ impl Queue {
         QueueDepths {
             active: self.active.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
-            unschedulable: self.unschedulable.len() - self.untried + self.held.len(),
+            unschedulable: self.unschedulable.len() - self.untried + self.suspended.len(),
             gated: self.untried,
         }
     }
@@ -324,14 +324,14 @@ impl Queue {
     }
 
     fn park(&mut self, queued: QueuedPod) {
-        let place = (queued.queued, queued.entry);
+        let position = (queued.queued, queued.entry);
         self.untried += usize::from(queued.attempts == 0);
-        self.unschedulable.insert(place, Arc::clone(&queued.pod.uid));
-        self.put(QueuePosition::Unschedulable(place.0, place.1), queued);
+        self.unschedulable.insert(position, Arc::clone(&queued.pod.uid));
+        self.put(QueuePosition::Unschedulable(position.0, position.1), queued);
     }
 
     fn hold(&mut self, queued: QueuedPod, missed: Option<Revision>) {
-        self.held.insert(Arc::clone(&queued.pod.uid), missed);
+        self.suspended.insert(Arc::clone(&queued.pod.uid), missed);
         self.put(QueuePosition::Held, queued);
     }
 
@@ -345,25 +345,25 @@ impl Queue {
         self.entries
     }
 
-    fn put(&mut self, place: QueuePosition, queued: QueuedPod) {
-        let before = self.pods.insert(Arc::clone(&queued.pod.uid), (place, queued));
+    fn put(&mut self, position: QueuePosition, queued: QueuedPod) {
+        let before = self.pods.insert(Arc::clone(&queued.pod.uid), (position, queued));
         assert!(before.is_none(), "a pod is in one queue");
     }
 
     fn take(&mut self, uid: &Uid) -> Option<(QueuePosition, QueuedPod)> {
-        let (place, queued) = self.pods.remove(uid)?;
-        let found = match place {
+        let (position, queued) = self.pods.remove(uid)?;
+        let found = match position {
             QueuePosition::Active(rank) => self.active.remove(&rank),
             QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
             QueuePosition::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
             QueuePosition::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
-            QueuePosition::Held => self.held.remove(uid).map(|_| Arc::clone(uid)),
+            QueuePosition::Held => self.suspended.remove(uid).map(|_| Arc::clone(uid)),
         };
         assert!(found.is_some(), "a pod is at its recorded position");
-        if matches!(place, QueuePosition::Unschedulable(..)) && queued.attempts == 0 {
+        if matches!(position, QueuePosition::Unschedulable(..)) && queued.attempts == 0 {
             self.untried -= 1;
         }
-        Some((place, queued))
+        Some((position, queued))
     }
 }
 

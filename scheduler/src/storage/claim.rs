@@ -1,7 +1,7 @@
 //! PersistentVolumeClaims as the scheduler caches them. A bound claim keeps no request, because only unbound
 //! claims need it.
 
-use super::record::{MetaDoc, Record};
+use super::record::{MetaDoc, Record, controller_uid};
 use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 use kstore_api::lenient;
@@ -84,7 +84,7 @@ impl AccessModes {
 /// object.
 pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
     let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
-    let annotations = metadata.take_annotations();
+    let annotations = std::mem::take(&mut metadata.annotations);
     let modes = AccessModes::new(&spec.access_modes.unwrap_or_default());
     let mut claim = Claim {
         deleting: metadata.is_deleting(),
@@ -94,7 +94,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
         volume: spec.volume_name.filter(|name| !name.is_empty()),
         class: annotations.class.or(spec.storage_class_name).unwrap_or_default(),
         selected_node: annotations.selected_node.filter(|name| !name.is_empty()),
-        controller: metadata.controller(),
+        controller: controller_uid(&metadata),
         request: None,
     };
     if !claim.is_bound() {
@@ -107,7 +107,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
             attributes_class: spec.volume_attributes_class_name.unwrap_or_default(),
         }));
     }
-    Ok(metadata.record(claim))
+    Ok(Record::of(metadata, claim))
 }
 
 #[derive(Deserialize)]

@@ -70,9 +70,12 @@ pub fn decode(json: &[u8]) -> Result<Record<Class>, serde_json::Error> {
         allowed_topologies: Option<Vec<Topology>>,
     }
     let doc = lenient::from_slice::<Doc>(json)?;
-    Ok(doc.metadata.record(Class {
-        provisioner: doc.provisioner,
-        waits_for_consumer: doc.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
-        topologies: doc.allowed_topologies.unwrap_or_default(),
-    }))
+    Ok(Record::of(
+        doc.metadata,
+        Class {
+            provisioner: doc.provisioner,
+            waits_for_consumer: doc.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
+            topologies: doc.allowed_topologies.unwrap_or_default(),
+        },
+    ))
 }

@@ -76,7 +76,7 @@ pub fn decode_node(json: &[u8]) -> Result<Record<CsiNode>, serde_json::Error> {
     let doc = lenient::from_slice::<Doc>(json)?;
     let drivers = doc.spec.drivers.unwrap_or_default().into_iter();
     let limits = drivers.filter_map(|driver| Some((driver.name, driver.allocatable?.count?))).collect();
-    Ok(doc.metadata.record(CsiNode { limits }))
+    Ok(Record::of(doc.metadata, CsiNode { limits }))
 }
 
 /// Decodes a CSIDriver.
@@ -99,7 +99,7 @@ pub fn decode_driver(json: &[u8]) -> Result<Record<CsiDriver>, serde_json::Error
     }
     let doc = lenient::from_slice::<Doc>(json)?;
     let publishes_capacity = doc.spec.storage_capacity == Some(true);
-    Ok(doc.metadata.record(CsiDriver { publishes_capacity }))
+    Ok(Record::of(doc.metadata, CsiDriver { publishes_capacity }))
 }
 
 /// Decodes a CSIStorageCapacity.
@@ -122,5 +122,5 @@ pub fn decode_capacity(json: &[u8]) -> Result<Record<Capacity>, serde_json::Erro
     let doc = lenient::from_slice::<Doc>(json)?;
     let largest = doc.maximum_volume_size.or(doc.capacity).map(|amount| amount.whole);
     let fields = Capacity { class: doc.storage_class_name, largest, nodes: doc.node_topology };
-    Ok(doc.metadata.record(fields))
+    Ok(Record::of(doc.metadata, fields))
 }

@@ -2,6 +2,7 @@
 //! scheduler reads. [`MetaDoc`] is the metadata from which the decoder makes a record.
 
 use crate::pod_constraints::Labels;
+use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -18,6 +19,13 @@ pub struct Record<T> {
     pub revision: Revision,
     /// Fields that the scheduler reads.
     pub fields: T,
+}
+
+impl<T> Record<T> {
+    /// The record of the object with this metadata.
+    pub(crate) fn of(metadata: MetaDoc, fields: T) -> Self {
+        Self { key: metadata.key(), revision: metadata.revision(), uid: metadata.uid, fields }
+    }
 }
 
 impl<T> Deref for Record<T> {
@@ -43,24 +51,12 @@ impl<T: Send + Sync + 'static> Object for Record<T> {
 }
 
 /// The metadata of an object in JSON, reduced to the fields of the kinds with records.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct MetaDoc {
-    name: String,
-    namespace: String,
-    uid: String,
-    resource_version: String,
-    deletion_timestamp: Option<IgnoredAny>,
-    pub(super) labels: Option<Labels>,
-    annotations: Option<AnnotationsDoc>,
-    owner_references: Option<Vec<OwnerDoc>>,
-    finalizers: Option<Vec<String>>,
-}
+pub(crate) type MetaDoc = ProjectedMeta<Labels, AnnotationsDoc, Vec<OwnerDoc>>;
 
 /// The annotations about storage.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct AnnotationsDoc {
+pub(crate) struct AnnotationsDoc {
     /// On a claim: its binding is complete.
     #[serde(rename = "pv.kubernetes.io/bind-completed")]
     pub(super) bind_completed: Option<IgnoredAny>,
@@ -72,39 +68,16 @@ pub(super) struct AnnotationsDoc {
     pub(super) class: Option<String>,
 }
 
+/// An owner reference.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct OwnerDoc {
+pub(crate) struct OwnerDoc {
     uid: String,
     controller: Option<bool>,
 }
 
-impl MetaDoc {
-    /// The record of the object with this metadata.
-    pub(crate) fn record<T>(self, fields: T) -> Record<T> {
-        Record {
-            key: Key::new(&self.namespace, &self.name),
-            uid: self.uid,
-            revision: Revision(self.resource_version.parse().unwrap_or(0)),
-            fields,
-        }
-    }
-
-    pub(crate) fn is_deleting(&self) -> bool {
-        self.deletion_timestamp.is_some()
-    }
-
-    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
-        self.finalizers.iter().flatten().any(|finalizer| finalizer == name)
-    }
-
-    pub(super) fn take_annotations(&mut self) -> AnnotationsDoc {
-        self.annotations.take().unwrap_or_default()
-    }
-
-    /// Uid of the owner that controls the object.
-    pub(crate) fn controller(&mut self) -> Option<String> {
-        let owners = self.owner_references.take().into_iter().flatten();
-        owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid)
-    }
+/// Uid of the owner that controls the object with this metadata.
+pub(crate) fn controller_uid(metadata: &MetaDoc) -> Option<String> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+    Some(owner.uid.clone())
 }

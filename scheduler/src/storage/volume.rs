@@ -91,7 +91,7 @@ impl Volume {
 /// `json` is not a PersistentVolume, or a quantity in it is invalid. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<Record<Volume>, serde_json::Error> {
     let Doc { mut metadata, spec, status } = lenient::from_slice(json)?;
-    let class = metadata.take_annotations().class.or(spec.storage_class_name);
+    let class = std::mem::take(&mut metadata.annotations).class.or(spec.storage_class_name);
     let capacity = spec.capacity.unwrap_or_default();
     let required = spec.node_affinity.and_then(|affinity| affinity.required);
     let volume = Volume {
@@ -109,11 +109,11 @@ pub fn decode(json: &[u8]) -> Result<Record<Volume>, serde_json::Error> {
         modes: AccessModes::new(&spec.access_modes.unwrap_or_default()),
         is_block: spec.volume_mode.as_deref() == Some("Block"),
         attributes_class: spec.volume_attributes_class_name.unwrap_or_default(),
-        labels: metadata.labels.take().unwrap_or_default(),
+        labels: std::mem::take(&mut metadata.labels),
         affinity: required.map(|required| required.node_selector_terms),
         csi: spec.csi,
     };
-    Ok(metadata.record(volume))
+    Ok(Record::of(metadata, volume))
 }
 
 #[derive(Deserialize)]

@@ -1,39 +1,22 @@
 //! Flags of the audit log, with kube-apiserver's names and meanings.
 
 use super::UsageError;
-use super::access::{AccessArgs, AuditWebhook, audit_webhook};
-use clap::Args;
+use super::access::AuditWebhook;
 use kstore_access::audit::{Mode, Rotation};
 use std::path::PathBuf;
 
-pub(super) const AUDIT: &str = "Audit log";
 /// The value of `--audit-log-path` for standard output.
 const STDOUT: &str = "-";
 /// Default size, in mebibytes, at which a log file is rotated.
 const MAX_SIZE_MB: u32 = 100;
 
-#[derive(Debug, Default, Args)]
-pub(super) struct AuditArgs {
-    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path or
-    /// --audit-webhook-config-file
-    #[arg(long, value_name = "FILE", help_heading = AUDIT)]
-    audit_policy_file: Option<PathBuf>,
-    /// File of recorded requests, one JSON event per line; - is standard output
-    #[arg(long, value_name = "FILE", help_heading = AUDIT)]
-    audit_log_path: Option<String>,
-    /// Whether requests wait until their events are written: blocking, blocking-strict (a request that cannot be recorded
-    /// fails), or batch (requests do not wait, and events are dropped when the queue is full) [default: blocking]
-    #[arg(long, value_name = "MODE", value_parser = mode, help_heading = AUDIT)]
-    audit_log_mode: Option<Mode>,
-    /// Days after which rotated log files are removed; 0 keeps them [default: 0]
-    #[arg(long, value_name = "DAYS", help_heading = AUDIT)]
-    audit_log_maxage: Option<u32>,
-    /// Number of rotated log files to keep; 0 keeps all [default: 0]
-    #[arg(long, value_name = "N", help_heading = AUDIT)]
-    audit_log_maxbackup: Option<u32>,
-    /// Mebibytes at which the log file is rotated [default: 100]
-    #[arg(long, value_name = "MB", help_heading = AUDIT)]
-    audit_log_maxsize: Option<u32>,
+/// The values of the flags of the audit log.
+#[derive(Debug, Default)]
+pub(super) struct AuditOptions {
+    pub(super) policy: Option<PathBuf>,
+    pub(super) log_path: Option<String>,
+    pub(super) mode: Mode,
+    pub(super) rotation: Rotation,
 }
 
 /// Configuration of the audit log and the audit webhook.
@@ -69,47 +52,33 @@ impl AuditDestination {
     }
 }
 
-impl AuditArgs {
-    /// The first given flag.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let flags = [
-            ("--audit-policy-file", self.audit_policy_file.is_some()),
-            ("--audit-log-path", self.audit_log_path.is_some()),
-            ("--audit-log-mode", self.audit_log_mode.is_some()),
-            ("--audit-log-maxage", self.audit_log_maxage.is_some()),
-            ("--audit-log-maxbackup", self.audit_log_maxbackup.is_some()),
-            ("--audit-log-maxsize", self.audit_log_maxsize.is_some()),
-        ];
-        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
-    }
-
-    /// The audit configuration, if any; `access` holds the flags of the webhook.
-    pub(super) fn into_config(self, access: &AccessArgs) -> Result<Option<Box<AuditConfig>>, UsageError> {
+impl AuditOptions {
+    /// The audit configuration, if any. `given` is the first given flag of the audit log, `webhook` the configuration by the other
+    /// flags.
+    pub(super) fn into_config(
+        self,
+        given: Option<&'static str>,
+        webhook: Option<AuditWebhook>,
+    ) -> Result<Option<Box<AuditConfig>>, UsageError> {
         const POLICY: &str = "--audit-policy-file FILE";
-        let rotation = Rotation {
-            max_age_days: self.audit_log_maxage.unwrap_or(0),
-            max_backups: self.audit_log_maxbackup.unwrap_or(0),
-            max_size_mb: self.audit_log_maxsize.unwrap_or(0),
-        };
-        let mode = self.audit_log_mode.unwrap_or_default();
-        let (given, webhook) = (self.given(), audit_webhook(access)?);
-        let log = self.audit_log_path.map(|path| AuditDestination::new(&path, rotation));
-        match (self.audit_policy_file, given) {
+        let log = self.log_path.map(|path| AuditDestination::new(&path, self.rotation));
+        match (self.policy, given) {
             (Some(_), _) if log.is_none() && webhook.is_none() => Err(UsageError::NeedsFlag(
-                "--audit-policy-file",
+                "audit-policy-file",
                 "--audit-log-path FILE or --audit-webhook-config-file FILE",
             )),
-            (Some(policy), _) => Ok(Some(Box::new(AuditConfig { policy, log, mode, webhook }))),
+            (Some(policy), _) => Ok(Some(Box::new(AuditConfig { policy, log, mode: self.mode, webhook }))),
             (None, Some(flag)) => Err(UsageError::NeedsFlag(flag, POLICY)),
             (None, None) if webhook.is_some() => {
-                Err(UsageError::NeedsFlag("--audit-webhook-config-file", POLICY))
+                Err(UsageError::NeedsFlag("audit-webhook-config-file", POLICY))
             }
             (None, None) => Ok(None),
         }
     }
 }
 
-fn mode(text: &str) -> Result<Mode, String> {
+/// Parses `--audit-log-mode`.
+pub(super) fn mode(text: &str) -> Result<Mode, String> {
     Mode::parse(text).ok_or_else(|| format!("expected one of {}", Mode::NAMES.join(", ")))
 }
 
@@ -117,7 +86,6 @@ fn mode(text: &str) -> Result<Mode, String> {
 mod tests {
     use super::super::Cli;
     use super::*;
-    use clap::Parser as _;
 
     fn config(flags: &str) -> Result<Option<AuditConfig>, String> {
         let line = format!("kstore-server {flags}");

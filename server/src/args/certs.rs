@@ -1,7 +1,9 @@
 //! Arguments of `certs` and `kubeconfig`, which the modules of these names carry out.
 
-use super::{DEFAULT_DATA_DIR, external};
-use clap::{Args, Subcommand};
+use super::command::{given, subcommand};
+use super::flag::{Flag, add, list, parsed, put, repeated};
+use super::{DEFAULT_DATA_DIR, external, parser};
+use clap::{ArgMatches, Command};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,81 +39,175 @@ Examples:
   kstore-server kubeconfig jane --group dev --file jane.kubeconfig
   kubectl create rolebinding jane --clusterrole=edit --user=jane";
 
+const SHOW: &[Flag<CertsDir>] = &[data_dir(|o: &mut CertsDir, path| o.data_dir = path)];
+
+const ISSUE: &[Flag<IssueArgs>] = &[
+    Flag::value(
+        "names",
+        "NAME",
+        |o: &mut IssueArgs, text| add(&mut o.names, parsed(text)),
+        "Host names and addresses of the server, separated by commas; the first one is its common name",
+    )
+    .positional()
+    .shaped(|arg| list(arg).num_args(1..).required(true)),
+    Flag::path(
+        "folder",
+        "DIR",
+        |o: &mut IssueArgs, path| o.folder = Some(path),
+        "Folder for tls.crt, tls.key and ca.crt; created if it does not exist [default: the first NAME]",
+    )
+    .shaped(|arg| arg.short('f')),
+    Flag::path(
+        "data-dir",
+        "DIR",
+        |o: &mut IssueArgs, path| o.data_dir = Some(path),
+        "Sign with the authority in this data directory, without a server",
+    )
+    .shaped(|arg| arg.conflicts_with("kubeconfig")),
+    admin(|o: &mut IssueArgs, path| o.kubeconfig = Some(path)),
+];
+
+const RENEW: &[Flag<RenewArgs>] = &[
+    Flag::value(
+        "names",
+        "NAME",
+        |o: &mut RenewArgs, text| add(&mut o.names, parsed(text)),
+        "Certificates to renew, as `certs show` names them [default: all but the authorities]",
+    )
+    .positional()
+    .shaped(|arg| repeated(arg).num_args(1..)),
+    data_dir(|o: &mut RenewArgs, path| o.dir.data_dir = path),
+];
+
+pub(super) const KUBECONFIG: &[Flag<KubeconfigArgs>] = &[
+    Flag::value(
+        "user",
+        "USER",
+        |o: &mut KubeconfigArgs, text| put(&mut o.user, parsed(text).map(Some)),
+        "Name of the user; may be left out with --merge, which then takes the administrator's kubeconfig as it is",
+    )
+    .positional()
+    .shaped(|arg| arg.required_unless_present("merge")),
+    Flag::switch(
+        "merge",
+        |o: &mut KubeconfigArgs| o.merge = true,
+        "Merge the kubeconfig into ~/.kube/config, or the file of --file, and make its context the current one",
+    ),
+    Flag::value(
+        "group",
+        "GROUP",
+        |o: &mut KubeconfigArgs, text| put(&mut o.group, parsed(text).map(Some)),
+        "Group of the user",
+    ),
+    Flag::value(
+        "expires",
+        "TIME",
+        |o: &mut KubeconfigArgs, text| put(&mut o.expires, external::time(text).map(Some)),
+        "Validity of the certificate, such as 720h; at least 10m [default: a year]",
+    ),
+    Flag::path(
+        "file",
+        "FILE",
+        |o: &mut KubeconfigArgs, path| o.file = Some(path),
+        "File to write, readable only by its owner [default: standard output]",
+    )
+    .shaped(|arg| arg.short('f')),
+    admin(|o: &mut KubeconfigArgs, path| o.kubeconfig = Some(path)),
+];
+
+/// The flag of a data directory.
+const fn data_dir<O>(set: fn(&mut O, PathBuf)) -> Flag<O> {
+    Flag::path("data-dir", "DIR", set, "Data directory").default(DEFAULT_DATA_DIR)
+}
+
+/// The flag of an administrator's kubeconfig.
+const fn admin<O>(set: fn(&mut O, PathBuf)) -> Flag<O> {
+    let text = "Kubeconfig of an administrator [default: KUBECONFIG, or that of ./kstore-data]";
+    Flag::path("kubeconfig", "FILE", set, text)
+}
+
+/// Adds the subcommands of `certs`.
+pub(super) fn build(command: Command) -> Command {
+    let show = "List the certificates of a data directory: subject, end of validity, and signer";
+    let issue = "Make a serving certificate of the cluster's authority, such as for a webhook";
+    let renew = "Replace certificates and their keys, with the same subjects and names, and the kubeconfigs that contain them";
+    command.subcommand_required(true).arg_required_else_help(true).subcommands([
+        parser::add(subcommand("show", show, ""), SHOW),
+        parser::add(subcommand("issue", issue, ISSUE_HELP), ISSUE),
+        parser::add(subcommand("renew", renew, ""), RENEW),
+    ])
+}
+
+/// Reads the arguments of `certs`.
+pub(super) fn read(matches: &ArgMatches) -> Result<CertsArgs, clap::Error> {
+    let command = match given(matches)? {
+        ("show", show) => CertsCommand::Show(parser::read(SHOW, show)?),
+        ("issue", issue) => CertsCommand::Issue(parser::read(ISSUE, issue)?),
+        (_, renew) => CertsCommand::Renew(parser::read(RENEW, renew)?),
+    };
+    Ok(CertsArgs { command })
+}
+
 /// Arguments of `certs`.
-#[derive(Debug, Args)]
+#[derive(Debug)]
 pub struct CertsArgs {
     /// Subcommand.
-    #[command(subcommand)]
     pub command: CertsCommand,
 }
 
 /// Subcommands of `certs`. A server may run on the directory.
-#[derive(Debug, Subcommand)]
+#[derive(Debug)]
 pub enum CertsCommand {
     /// List the certificates of a data directory: subject, end of validity, and signer
     Show(CertsDir),
     /// Make a serving certificate of the cluster's authority, such as for a webhook
-    #[command(after_help = ISSUE_HELP)]
     Issue(IssueArgs),
     /// Replace certificates and their keys, with the same subjects and names, and the kubeconfigs that contain them
     Renew(RenewArgs),
 }
 
 /// The data directory of `certs`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct CertsDir {
     /// Data directory
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA_DIR)]
     pub data_dir: PathBuf,
 }
 
 /// Arguments of `certs issue`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct IssueArgs {
     /// Host names and addresses of the server, separated by commas; the first one is its common name
-    #[arg(value_name = "NAME", value_delimiter = ',', required = true)]
     pub names: Vec<String>,
     /// Folder for tls.crt, tls.key and ca.crt; created if it does not exist [default: the first NAME]
-    #[arg(long, short, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Sign with the authority in this data directory, without a server
-    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     pub data_dir: Option<PathBuf>,
     /// Kubeconfig of an administrator [default: KUBECONFIG, or that of ./kstore-data]
-    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }
 
 /// Arguments of `certs renew`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct RenewArgs {
     /// Certificates to renew, as `certs show` names them [default: all but the authorities]
-    #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Where they are.
-    #[command(flatten)]
     pub dir: CertsDir,
 }
 
 /// Arguments of `kubeconfig`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct KubeconfigArgs {
     /// Name of the user; may be left out with --merge, which then takes the administrator's kubeconfig as it is
-    #[arg(value_name = "USER", required_unless_present = "merge")]
     pub user: Option<String>,
     /// Merge the kubeconfig into ~/.kube/config, or the file of --file, and make its context the current one
-    #[arg(long)]
     pub merge: bool,
     /// Group of the user
-    #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
     /// Validity of the certificate, such as 720h; at least 10m [default: a year]
-    #[arg(long, value_name = "TIME", value_parser = external::time)]
     pub expires: Option<Duration>,
     /// File to write, readable only by its owner [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Kubeconfig of an administrator [default: KUBECONFIG, or that of ./kstore-data]
-    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }

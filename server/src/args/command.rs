@@ -1,52 +1,187 @@
-//! The subcommands of `kstore-server`.
+//! The subcommands of `kstore-server`: one row each.
 
 use super::{
     AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs,
-    KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run,
-    stop, store,
+    KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, parser,
+    run, stop, store,
 };
-use clap::Subcommand;
+use clap::ArgMatches;
+use clap::error::ErrorKind;
 
 /// Subcommands besides running the server.
-#[derive(Debug, Subcommand)]
+#[derive(Debug)]
 pub enum Command {
-    /// Run a command against a fresh in-memory cluster that ends with it
-    #[command(after_help = run::HELP)]
+    /// `run`: a command against a cluster of its own.
     Run(Box<RunArgs>),
-    /// Print what led to an object and what followed from it, as a tree
-    #[command(after_help = explain::HELP)]
+    /// `explain`: causes and effects of an object.
     Explain(ExplainArgs),
-    /// End the server that runs on a data directory, in order
-    #[command(after_help = stop::HELP)]
+    /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
-    /// Check, save, restore or salvage the store's data while no server runs on it
-    #[command(after_help = store::HELP)]
+    /// `store`: work on the store's data without a server.
     Store(StoreArgs),
-    /// Show and renew the certificates in a data directory, and issue certificates of the cluster
-    #[command(after_help = certs::CERTS_HELP)]
+    /// `certs`: certificates of a data directory.
     Certs(CertsArgs),
-    /// Make a kubeconfig with a new client certificate for a user
-    #[command(after_help = certs::KUBECONFIG_HELP)]
+    /// `kubeconfig`: a kubeconfig of a user.
     Kubeconfig(KubeconfigArgs),
-    /// Hash a password and print the line of a user for --basic-auth-file
-    #[command(after_help = basic_auth::HELP)]
+    /// `basic-auth`: the line of a user with a password.
     BasicAuth(BasicAuthArgs),
-    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd,
-    /// kube-controller-manager, kube-scheduler, and kubectl if found
-    #[command(after_help = dropin::ASSETS_HELP)]
+    /// `assets`: the programs that test harnesses start.
     Assets(AssetsArgs),
-    /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
+    /// `as`: one of these programs.
     As(AsArgs),
-    /// Print completions for a shell
-    #[command(after_help = pages::COMPLETION_HELP)]
+    /// `completion`: completions for a shell.
     Completion(CompletionArgs),
-    /// Write the manual pages of all commands (used when packages are made)
-    #[command(hide = true)]
+    /// `man`, hidden: manual pages.
     Man(ManArgs),
-    /// Replace this process by another program that is killed when its parent exits (used by `run`)
-    #[command(name = "exec-guarded", hide = true)]
+    /// `exec-guarded`, hidden: a program that ends with its parent.
     ExecGuarded(ExecArgs),
-    /// End the processes that a `run` started, when that `run` was killed (used by `run`)
-    #[command(name = "end-marked", hide = true)]
+    /// `end-marked`, hidden: ends what a killed `run` started.
     EndMarked(EndMarkedArgs),
+}
+
+/// A subcommand.
+struct CommandRow {
+    name: &'static str,
+    /// Description in lists of commands, and the beginning of its own help.
+    about: &'static str,
+    /// End of its own help.
+    help: &'static str,
+    is_hidden: bool,
+    /// Adds flags, arguments and subcommands.
+    build: fn(clap::Command) -> clap::Command,
+    /// Reads their values.
+    read: fn(&ArgMatches) -> Result<Command, clap::Error>,
+}
+
+const COMMANDS: &[CommandRow] = &[
+    CommandRow {
+        name: "run",
+        about: "Run a command against a fresh in-memory cluster that ends with it",
+        help: run::HELP,
+        is_hidden: false,
+        build: run::build,
+        read: |matches| Ok(Command::Run(Box::new(run::read(matches)?))),
+    },
+    CommandRow {
+        name: "explain",
+        about: "Print what led to an object and what followed from it, as a tree",
+        help: explain::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, explain::FLAGS),
+        read: |matches| parser::read(explain::FLAGS, matches).map(Command::Explain),
+    },
+    CommandRow {
+        name: "stop",
+        about: "End the server that runs on a data directory, in order",
+        help: stop::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, stop::FLAGS),
+        read: |matches| parser::read(stop::FLAGS, matches).map(Command::Stop),
+    },
+    CommandRow {
+        name: "store",
+        about: "Check, save, restore or salvage the store's data while no server runs on it",
+        help: store::HELP,
+        is_hidden: false,
+        build: store::build,
+        read: |matches| store::read(matches).map(Command::Store),
+    },
+    CommandRow {
+        name: "certs",
+        about: "Show and renew the certificates in a data directory, and issue certificates of the cluster",
+        help: certs::CERTS_HELP,
+        is_hidden: false,
+        build: certs::build,
+        read: |matches| certs::read(matches).map(Command::Certs),
+    },
+    CommandRow {
+        name: "kubeconfig",
+        about: "Make a kubeconfig with a new client certificate for a user",
+        help: certs::KUBECONFIG_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, certs::KUBECONFIG),
+        read: |matches| parser::read(certs::KUBECONFIG, matches).map(Command::Kubeconfig),
+    },
+    CommandRow {
+        name: "basic-auth",
+        about: "Hash a password and print the line of a user for --basic-auth-file",
+        help: basic_auth::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, basic_auth::FLAGS),
+        read: |matches| parser::read(basic_auth::FLAGS, matches).map(Command::BasicAuth),
+    },
+    CommandRow {
+        name: "assets",
+        about: "Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd, kube-controller-manager, kube-scheduler, and kubectl if found",
+        help: dropin::ASSETS_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, dropin::ASSETS),
+        read: |matches| parser::read(dropin::ASSETS, matches).map(Command::Assets),
+    },
+    CommandRow {
+        name: "as",
+        about: "Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them",
+        help: "",
+        is_hidden: false,
+        build: |command| parser::add(command, dropin::AS),
+        read: |matches| parser::read(dropin::AS, matches).map(Command::As),
+    },
+    CommandRow {
+        name: "completion",
+        about: "Print completions for a shell",
+        help: pages::COMPLETION_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, pages::COMPLETION),
+        read: |matches| parser::read(pages::COMPLETION, matches).map(Command::Completion),
+    },
+    CommandRow {
+        name: "man",
+        about: "Write the manual pages of all commands (used when packages are made)",
+        help: "",
+        is_hidden: true,
+        build: |command| parser::add(command, pages::MAN),
+        read: |matches| parser::read(pages::MAN, matches).map(Command::Man),
+    },
+    CommandRow {
+        name: "exec-guarded",
+        about: "Replace this process by another program that is killed when its parent exits (used by `run`)",
+        help: "",
+        is_hidden: true,
+        build: |command| parser::add(command, run::EXEC_GUARDED),
+        read: |matches| parser::read(run::EXEC_GUARDED, matches).map(Command::ExecGuarded),
+    },
+    CommandRow {
+        name: "end-marked",
+        about: "End the processes that a `run` started, when that `run` was killed (used by `run`)",
+        help: "",
+        is_hidden: true,
+        build: |command| parser::add(command, run::END_MARKED),
+        read: |matches| parser::read(run::END_MARKED, matches).map(Command::EndMarked),
+    },
+];
+
+/// Adds the subcommands to the program.
+pub(super) fn add(program: clap::Command) -> clap::Command {
+    program.subcommands(COMMANDS.iter().map(|row| {
+        let command = subcommand(row.name, row.about, row.help).hide(row.is_hidden);
+        (row.build)(command)
+    }))
+}
+
+/// A command with its description, and the end of its help if there is one.
+pub(super) fn subcommand(name: &'static str, about: &'static str, help: &'static str) -> clap::Command {
+    let command = clap::Command::new(name).about(about);
+    if help.is_empty() { command } else { command.after_help(help) }
+}
+
+/// The name and the arguments of a subcommand that must be given.
+pub(super) fn given(matches: &ArgMatches) -> Result<(&str, &ArgMatches), clap::Error> {
+    matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
+}
+
+/// The given subcommand, if there is one.
+pub(super) fn read(matches: &ArgMatches) -> Result<Option<Command>, clap::Error> {
+    let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
+    let row = COMMANDS.iter().find(|row| row.name == name);
+    row.map(|row| (row.read)(matches)).transpose()
 }

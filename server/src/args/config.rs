@@ -1,10 +1,10 @@
 //! The checked command line as data: [`Config`], and what its parts choose.
 
+use super::flag::Choice;
 use super::{
     AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, ListenAddress,
     MetricsServer, Quota,
 };
-use clap::ValueEnum;
 use kstore_controllers::{Networks, Selection};
 use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) const MAX_NODES: u32 = 20_000;
 
 /// A component of the control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// The store alone, which serves only the etcd API.
     Store,
@@ -29,35 +29,53 @@ pub enum Component {
     KubeletSim,
 }
 
+impl Choice for Component {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("store", Self::Store, "The store alone, which serves only the etcd API"),
+        ("apiserver", Self::Apiserver, "The store and the Kubernetes API"),
+        ("controllers", Self::Controllers, "The workload controllers"),
+        ("scheduler", Self::Scheduler, "The scheduler"),
+        ("kubelet-sim", Self::KubeletSim, "The simulated nodes"),
+    ];
+}
+
 impl Component {
     /// The component's name in `--components`.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Apiserver => "apiserver",
-            Self::Controllers => "controllers",
-            Self::Scheduler => "scheduler",
-            Self::KubeletSim => "kubelet-sim",
-        }
+        self.word()
     }
 }
 
 /// Which point a write must reach before it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The write is synced to disk.
+    #[default]
     Sync,
     /// The write is in memory; a crash of the machine may lose the last 100 ms.
     Relaxed,
 }
 
+impl Choice for Durability {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("sync", Self::Sync, "The write is synced to disk"),
+        ("relaxed", Self::Relaxed, "The write is in memory; a crash of the machine may lose the last 100 ms"),
+    ];
+}
+
 /// Storage engine of checkpointed history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// Immutable log segments.
+    #[default]
     Segments,
     /// The sled database.
     Sled,
+}
+
+impl Choice for Engine {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("segments", Self::Segments, "Immutable log segments"), ("sled", Self::Sled, "The sled database")];
 }
 
 /// Storage of objects.

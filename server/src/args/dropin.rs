@@ -1,13 +1,14 @@
 //! The arguments of `kstore-server assets` and `kstore-server as`. The flags of the drop-in programs are in `crate::dropin`.
 
-use clap::{Args, ValueEnum};
+use super::flag::{Choice, Flag, chosen, put, required, words};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A program that this binary can replace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// The API server alone, with its objects in an external etcd.
+    #[default]
     KubeApiserver,
     /// The store with its etcd API.
     Etcd,
@@ -15,6 +16,19 @@ pub enum Program {
     KubeControllerManager,
     /// The scheduler alone, as a client of kstore's API server.
     KubeScheduler,
+}
+
+impl Choice for Program {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("kube-apiserver", Self::KubeApiserver, "The API server alone, with its objects in an external etcd"),
+        ("etcd", Self::Etcd, "The store with its etcd API"),
+        (
+            "kube-controller-manager",
+            Self::KubeControllerManager,
+            "The controllers alone, as clients of kstore's API server",
+        ),
+        ("kube-scheduler", Self::KubeScheduler, "The scheduler alone, as a client of kstore's API server"),
+    ];
 }
 
 pub(super) const ASSETS_HELP: &str = "\
@@ -25,21 +39,40 @@ namespace,garbagecollector), KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
 Example:
   eval \"$(kstore-server assets)\" && go test ./...";
 
+pub(super) const ASSETS: &[Flag<AssetsArgs>] = &[Flag::path(
+    "dir",
+    "DIR",
+    |o: &mut AssetsArgs, path| o.dir = path,
+    "The directory; created if it does not exist",
+)
+.positional()
+.default("./kstore-assets")];
+
+pub(super) const AS: &[Flag<AsArgs>] = &[
+    Flag::choice(
+        ("program", "PROGRAM"),
+        words::<Program>,
+        |o: &mut AsArgs, word| put(&mut o.program, chosen(word)),
+        "The program to run",
+    )
+    .positional()
+    .shaped(required),
+    Flag::word("flags", "FLAGS", |o: &mut AsArgs, word| o.flags.push(word), "The program's flags")
+        .shaped(|arg| arg.num_args(1..).trailing_var_arg(true).allow_hyphen_values(true)),
+];
+
 /// Arguments of `assets`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct AssetsArgs {
-    /// The directory; created if it does not exist
-    #[arg(value_name = "DIR", default_value = "./kstore-assets")]
+    /// The directory; created if it does not exist.
     pub dir: PathBuf,
 }
 
 /// Arguments of `as`. If `as` is the first word, the drop-in program runs before this command line is parsed.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct AsArgs {
-    /// The program to run
-    #[arg(value_enum)]
+    /// The program to run.
     pub program: Program,
-    /// The program's flags
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The program's flags.
     pub flags: Vec<OsString>,
 }

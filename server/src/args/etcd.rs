@@ -1,34 +1,18 @@
 //! Flags of the etcd API's listener. `etcd_listener` opens it.
 
-use super::{ETCD_API, ListenAddress, UsageError};
-use clap::Args;
+use super::{ListenAddress, UsageError};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-#[derive(Debug, Args)]
-pub(super) struct EtcdArgs {
-    /// Serve the etcd v3 API on a Unix socket for the user of this process alone (unix:///path/to.sock, recommended beside an
-    /// apiserver), or on HOST:PORT; on loopback only, unless clients must show certificates
-    #[arg(long, value_name = "ADDR", help_heading = ETCD_API)]
-    etcd_listen: Option<EtcdAddress>,
-    /// Client URL that the etcd API reports [default: from --etcd-listen]
-    #[arg(long, value_name = "URL", value_parser = url, help_heading = ETCD_API)]
-    etcd_advertise: Option<String>,
-    /// Server certificate chain (PEM); the etcd API is then served over TLS only
-    #[arg(long, value_name = "FILE", requires = "etcd_key_file", help_heading = ETCD_API)]
-    etcd_cert_file: Option<PathBuf>,
-    /// Private key of --etcd-cert-file (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_cert_file", help_heading = ETCD_API)]
-    etcd_key_file: Option<PathBuf>,
-    /// Certificate authorities of clients (PEM); clients must then show a certificate
-    #[arg(long, value_name = "FILE", requires = "etcd_cert_file", help_heading = ETCD_API)]
-    etcd_trusted_ca_file: Option<PathBuf>,
-    /// Accepted as etcd's flag; --etcd-trusted-ca-file alone already requires client certificates
-    #[arg(long, requires = "etcd_trusted_ca_file", help_heading = ETCD_API)]
-    etcd_client_cert_auth: bool,
-    /// Serve other machines without client certificates: every client that can connect can read and write everything
-    #[arg(long, help_heading = ETCD_API)]
-    etcd_allow_anyone: bool,
+/// The values of the flags of the etcd API.
+#[derive(Debug, Default)]
+pub(super) struct EtcdOptions {
+    pub(super) listen: Option<EtcdAddress>,
+    pub(super) advertise: Option<String>,
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) clients: Option<PathBuf>,
+    pub(super) allow_anyone: bool,
 }
 
 /// Address of the etcd API's listener.
@@ -80,27 +64,21 @@ pub struct EtcdTls {
     pub clients: Option<PathBuf>,
 }
 
-impl EtcdArgs {
-    /// The listener's configuration, if --etcd-listen is given.
-    pub(super) fn into_listen(self) -> Result<Option<EtcdListen>, UsageError> {
-        let tls = match (self.etcd_cert_file, self.etcd_key_file) {
-            (Some(certificate), Some(key)) => {
-                Some(EtcdTls { certificate, key, clients: self.etcd_trusted_ca_file })
-            }
-            _ => None,
-        };
-        let (advertise, allow_anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
-        match self.etcd_listen {
-            Some(listen) => Ok(Some(EtcdListen { listen, name: None, advertise, tls, allow_anyone })),
-            None if tls.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-cert-file")),
-            None if advertise.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-advertise")),
-            None if allow_anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),
-            None => Ok(None),
+impl EtcdOptions {
+    /// The listener's configuration, if --etcd-listen is given. `given` is the first given flag that needs it.
+    pub(super) fn into_listen(self, given: Option<&'static str>) -> Result<Option<EtcdListen>, UsageError> {
+        let Self { listen, advertise, certificate, key, clients, allow_anyone } = self;
+        let tls = certificate.zip(key).map(|(certificate, key)| EtcdTls { certificate, key, clients });
+        match (listen, given) {
+            (Some(listen), _) => Ok(Some(EtcdListen { listen, name: None, advertise, tls, allow_anyone })),
+            (None, Some(flag)) => Err(UsageError::NeedsEtcdListen(flag)),
+            (None, None) => Ok(None),
         }
     }
 }
 
-fn url(text: &str) -> Result<String, String> {
+/// Parses the client URL of an etcd.
+pub(super) fn url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match rest.and_then(|rest| rest.rsplit_once(':')) {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),

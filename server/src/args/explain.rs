@@ -1,7 +1,7 @@
 //! Flags of `kstore-server explain`, which the module `explain` carries out.
 
+use super::flag::{Choice, Flag, add, chosen, list, parsed, put, required, words};
 use super::{external, number};
-use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,40 +16,94 @@ Examples:
   kstore-server explain node/node-0 --depth 1 -o yaml
   kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
 
-/// Flags of `explain`.
-#[derive(Debug, Args)]
+pub(super) const FLAGS: &[Flag<ExplainArgs>] = &[
+    Flag::value(
+        "object",
+        "KIND/NAME",
+        |o: &mut ExplainArgs, text| put(&mut o.object, parsed(text)),
+        "Object to explain; the kind as kubectl takes it: deployment, deploy, deployments.apps",
+    )
+    .positional()
+    .shaped(required),
+    Flag::value(
+        "namespace",
+        "NAMESPACE",
+        |o: &mut ExplainArgs, text| put(&mut o.namespace, parsed(text).map(Some)),
+        "Namespace of the object [default: the kubeconfig's]",
+    )
+    .shaped(|arg| arg.short('n')),
+    Flag::path(
+        "kubeconfig",
+        "FILE",
+        |o: &mut ExplainArgs, path| o.kubeconfig = Some(path),
+        "Kubeconfig of the server [default: KUBECONFIG, or that of ./kstore-data]",
+    ),
+    Flag::choice(
+        ("output", "FORMAT"),
+        words::<ExplainOutput>,
+        |o: &mut ExplainArgs, word| put(&mut o.output, chosen(word)),
+        "Output format",
+    )
+    .default("text")
+    .shaped(|arg| arg.short('o')),
+    Flag::value(
+        "depth",
+        "N",
+        |o: &mut ExplainArgs, text| put(&mut o.depth, number::count(text).map(Some)),
+        "Show writes up to N causes below the first ones",
+    ),
+    Flag::value(
+        "since",
+        "TIME",
+        |o: &mut ExplainArgs, text| put(&mut o.since, external::time(text).map(Some)),
+        "Show writes of the last TIME, such as 30s or 5m, and what led to them",
+    ),
+    Flag::value(
+        "kind",
+        "KIND",
+        |o: &mut ExplainArgs, text| add(&mut o.kind, parsed(text)),
+        "Show writes to these kinds, and what led to them",
+    )
+    .shaped(list),
+    Flag::value(
+        "by",
+        "ACTOR",
+        |o: &mut ExplainArgs, text| add(&mut o.by, parsed(text)),
+        "Show writes by users or programs with ACTOR in their names, and what led to them",
+    )
+    .shaped(list),
+    Flag::switch(
+        "all",
+        |o: &mut ExplainArgs| o.all = true,
+        "Show each write of a large tree instead of a summary",
+    ),
+];
+
+/// Arguments of `explain`.
+#[derive(Debug, Default)]
 pub struct ExplainArgs {
-    /// Object to explain; the kind as kubectl takes it: deployment, deploy, deployments.apps
-    #[arg(value_name = "KIND/NAME")]
+    /// Object to explain: KIND/NAME.
     pub object: String,
-    /// Namespace of the object [default: the kubeconfig's]
-    #[arg(long, short, value_name = "NAMESPACE")]
+    /// Namespace of the object; `None`: the kubeconfig's.
     pub namespace: Option<String>,
-    /// Kubeconfig of the server [default: KUBECONFIG, or that of ./kstore-data]
-    #[arg(long, value_name = "FILE")]
+    /// Kubeconfig of the server.
     pub kubeconfig: Option<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    /// Output format.
     pub output: ExplainOutput,
-    /// Show writes up to N causes below the first ones
-    #[arg(long, value_name = "N", value_parser = number::count::<usize>)]
+    /// Number of causes below the first writes.
     pub depth: Option<usize>,
-    /// Show writes of the last TIME, such as 30s or 5m, and what led to them
-    #[arg(long, value_name = "TIME", value_parser = external::time)]
+    /// Age of the oldest writes to show.
     pub since: Option<Duration>,
-    /// Show writes to these kinds, and what led to them
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    /// Kinds to show writes to.
     pub kind: Vec<String>,
-    /// Show writes by users or programs with ACTOR in their names, and what led to them
-    #[arg(long, value_name = "ACTOR", value_delimiter = ',')]
+    /// Parts of the names of actors.
     pub by: Vec<String>,
-    /// Show each write of a large tree instead of a summary
-    #[arg(long)]
+    /// Whether each write of a large tree is shown.
     pub all: bool,
 }
 
 /// Output format of `explain`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExplainOutput {
     /// A tree for people.
     #[default]
@@ -58,4 +112,12 @@ pub enum ExplainOutput {
     Json,
     /// YAML with the fields of the JSON.
     Yaml,
+}
+
+impl Choice for ExplainOutput {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("text", Self::Text, "A tree for people"),
+        ("json", Self::Json, "JSON for programs"),
+        ("yaml", Self::Yaml, "YAML with the fields of the JSON"),
+    ];
 }

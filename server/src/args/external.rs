@@ -1,7 +1,6 @@
 //! Flags of an external etcd, with kube-apiserver's names. The module `external` connects to it.
 
-use super::{EXTERNAL_ETCD, UsageError};
-use clap::Args;
+use super::UsageError;
 use kstore_storage::storage::etcd::Url;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,32 +10,17 @@ const PREFIX: &str = "/registry";
 /// Default compaction interval, as in Kubernetes.
 const COMPACTION: Duration = Duration::from_secs(300);
 
-#[derive(Debug, Args)]
-pub(super) struct ExternalArgs {
-    /// Store objects in an external etcd (3.5 or later) at these client URLs; several apiservers can share it
-    #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = EXTERNAL_ETCD)]
-    etcd_servers: Vec<Url>,
-    /// Certificate authority of --etcd-servers (PEM)
-    #[arg(long, value_name = "FILE", help_heading = EXTERNAL_ETCD)]
-    etcd_cafile: Option<PathBuf>,
-    /// Client certificate for --etcd-servers (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_keyfile", requires = "etcd_cafile", help_heading = EXTERNAL_ETCD)]
-    etcd_certfile: Option<PathBuf>,
-    /// Private key of --etcd-certfile (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile", help_heading = EXTERNAL_ETCD)]
-    etcd_keyfile: Option<PathBuf>,
-    /// Prefix of all keys in --etcd-servers [default: /registry]
-    #[arg(long, value_name = "PREFIX", help_heading = EXTERNAL_ETCD)]
-    etcd_prefix: Option<String>,
-    /// Interval at which --etcd-servers are compacted, such as 5m; 0s disables [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = EXTERNAL_ETCD)]
-    etcd_compaction_interval: Option<Duration>,
-    /// User name for --etcd-servers
-    #[arg(long, value_name = "NAME", requires = "etcd_password_file", help_heading = EXTERNAL_ETCD)]
-    etcd_user: Option<String>,
-    /// File with the password of --etcd-user
-    #[arg(long, value_name = "FILE", requires = "etcd_user", help_heading = EXTERNAL_ETCD)]
-    etcd_password_file: Option<PathBuf>,
+/// The values of the flags of an external etcd.
+#[derive(Debug, Default)]
+pub(super) struct ExternalOptions {
+    pub(super) servers: Vec<Url>,
+    pub(super) authority: Option<PathBuf>,
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) prefix: Option<String>,
+    pub(super) compaction: Option<Duration>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<PathBuf>,
 }
 
 /// Address and credentials of an external etcd.
@@ -56,36 +40,25 @@ pub struct ExternalEtcd {
     pub user: Option<(String, PathBuf)>,
 }
 
-impl ExternalArgs {
-    /// Whether --etcd-servers is given.
-    fn is_given(&self) -> bool {
-        !self.etcd_servers.is_empty()
-    }
-
-    /// The external etcd, if --etcd-servers is given.
-    pub(super) fn into_external(self) -> Result<Option<ExternalEtcd>, UsageError> {
-        if !self.is_given() {
-            let lost = [
-                ("--etcd-cafile", self.etcd_cafile.is_some()),
-                ("--etcd-prefix", self.etcd_prefix.is_some()),
-                ("--etcd-compaction-interval", self.etcd_compaction_interval.is_some()),
-                ("--etcd-user", self.etcd_user.is_some()),
-            ];
-            return match lost.into_iter().find(|(_, given)| *given) {
-                Some((flag, _)) => Err(UsageError::NeedsEtcdServers(flag)),
-                None => Ok(None),
-            };
+impl ExternalOptions {
+    /// The external etcd, if --etcd-servers is given. `given` is the first given flag that needs it.
+    pub(super) fn into_external(
+        self,
+        given: Option<&'static str>,
+    ) -> Result<Option<ExternalEtcd>, UsageError> {
+        if self.servers.is_empty() {
+            return given.map_or(Ok(None), |flag| Err(UsageError::NeedsEtcdServers(flag)));
         }
-        if self.etcd_cafile.is_none() && self.etcd_servers.iter().any(|url| url.secure) {
+        if self.authority.is_none() && self.servers.iter().any(|url| url.secure) {
             return Err(UsageError::NeedsAuthority);
         }
         Ok(Some(ExternalEtcd {
-            servers: self.etcd_servers,
-            authority: self.etcd_cafile,
-            identity: self.etcd_certfile.zip(self.etcd_keyfile),
-            prefix: self.etcd_prefix.unwrap_or_else(|| PREFIX.into()),
-            compaction: self.etcd_compaction_interval.unwrap_or(COMPACTION),
-            user: self.etcd_user.zip(self.etcd_password_file),
+            servers: self.servers,
+            authority: self.authority,
+            identity: self.certificate.zip(self.key),
+            prefix: self.prefix.unwrap_or_else(|| PREFIX.into()),
+            compaction: self.compaction.unwrap_or(COMPACTION),
+            user: self.user.zip(self.password),
         }))
     }
 }
@@ -102,7 +75,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::super::{Cli, Config, Storage, UsageError};
     use super::*;
-    use clap::Parser as _;
 
     fn config(flags: &str) -> Result<Config, UsageError> {
         let line = format!("kstore-server {flags}");
@@ -137,18 +109,21 @@ mod tests {
         {
             let name = flag.split(' ').next().unwrap();
             let refusal = config(&format!("{etcd} {flag}")).unwrap_err();
-            assert!(matches!(refusal, UsageError::OwnStoreOnly(flag) if flag == name), "{flag}: {refusal}");
+            assert!(
+                matches!(refusal, UsageError::OwnStoreOnly(flag) if flag == name.trim_start_matches('-')),
+                "{flag}: {refusal}"
+            );
         }
         for (line, refusal) in [
-            ("--etcd-prefix /b", UsageError::NeedsEtcdServers("--etcd-prefix")),
+            ("--etcd-prefix /b", UsageError::NeedsEtcdServers("etcd-prefix")),
             ("--etcd-servers https://a:1", UsageError::NeedsAuthority),
             (
                 "--etcd-servers http://a:1 --components scheduler --kubeconfig f",
-                UsageError::NeedsApiserver("--etcd-servers"),
+                UsageError::NeedsApiserver("etcd-servers"),
             ),
             (
                 "--etcd-servers http://a:1 --components store --etcd-listen :0",
-                UsageError::NeedsApiserver("--etcd-servers"),
+                UsageError::NeedsApiserver("etcd-servers"),
             ),
         ] {
             assert_eq!(config(line), Err(refusal), "{line}");

@@ -1,7 +1,5 @@
-//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`), and of memory.
+//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`).
 
-use super::number;
-use clap::Args;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -39,14 +37,6 @@ impl FromStr for History {
             _ => return Err(wrong()),
         })
     }
-}
-
-/// Flags of what a server keeps in memory.
-#[derive(Debug, Args)]
-pub(super) struct MemoryArgs {
-    /// Memory for the writes that `kstore-server explain` can show, such as 64MiB [default: 4MiB, some 100,000 writes]
-    #[arg(long, value_name = "SIZE", value_parser = number::memory, help_heading = super::STORAGE)]
-    pub(super) explain_memory: Option<usize>,
 }
 
 /// Largest amount of stored data.

@@ -1,16 +1,6 @@
-//! The flag of the metrics server, and the mode that it selects.
+//! The modes of the metrics server, which `--metrics-server` selects.
 
-use super::{COMPONENTS, Component, LoopsConfig};
-use clap::Args;
-
-/// The `--metrics-server` flag.
-#[derive(Debug, Args)]
-pub(super) struct MetricsArgs {
-    /// Serve metrics.k8s.io for `kubectl top` and autoscalers, with the usage in the annotations of simulated pods [default:
-    /// true with simulated nodes]
-    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = COMPONENTS)]
-    metrics_server: Option<bool>,
-}
+use super::{Component, LoopsConfig};
 
 /// How an apiserver serves metrics.k8s.io.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +14,15 @@ pub enum MetricsServer {
     Installed,
 }
 
-impl MetricsArgs {
-    /// The mode of an apiserver with these loops beside it. An apiserver without nodes still answers: an earlier start, or
-    /// another apiserver on the same store, may have created the APIService.
-    pub(super) fn choice(&self, loops: &LoopsConfig) -> MetricsServer {
-        match self.metrics_server {
-            Some(false) => MetricsServer::Off,
-            Some(true) => MetricsServer::Installed,
-            None if loops.components.contains(&Component::KubeletSim) && loops.nodes > 0 => {
-                MetricsServer::Installed
-            }
-            None => MetricsServer::Answers,
+impl MetricsServer {
+    /// The mode of an apiserver with these loops beside it, by the flag if it is given. An apiserver without nodes still answers: an
+    /// earlier start, or another apiserver on the same store, may have created the APIService.
+    pub(super) fn of(flag: Option<bool>, loops: &LoopsConfig) -> Self {
+        match flag {
+            Some(false) => Self::Off,
+            Some(true) => Self::Installed,
+            None if loops.components.contains(&Component::KubeletSim) && loops.nodes > 0 => Self::Installed,
+            None => Self::Answers,
         }
     }
 }

@@ -1,20 +1,10 @@
 //! The name of a cluster.
 
-use clap::Args;
-
 /// The name of a cluster without one of its own, and the beginning of all others.
 pub(crate) const CLUSTER: &str = "kstore";
 
-/// Flag of the name of a cluster.
-#[derive(Debug, Args)]
-pub(super) struct NamingArgs {
-    /// Name of the cluster: context, cluster and user of its kubeconfigs are kstore-NAME [default: that of the data directory]
-    #[arg(long, value_name = "NAME", value_parser = name, help_heading = super::SERVING)]
-    pub(super) name: Option<String>,
-}
-
 /// Parses a name, by kind's rule for names of clusters.
-fn name(text: &str) -> Result<String, String> {
+pub(super) fn name(text: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
     match !text.is_empty() && text.len() <= 63 && text.chars().all(is_allowed) {
         true => Ok(text.to_owned()),

@@ -1,18 +1,16 @@
 //! Flags of `run`: the cluster, its objects before the command starts, and the command.
 
-use super::{
-    Api, ApiHere, CLUSTER, ClusterArgs, Config, EtcdArgs, ListenAddress, LoopsConfig, ProcessRole, SERVING,
-    UsageError, time,
-};
-use clap::{Args, ValueEnum};
+use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
+use super::options::ProcessRole;
+use super::table::SERVING;
+use super::{Api, ApiHere, CLUSTER, Config, LoopsConfig, ServerOptions, UsageError, parser, table, time};
+use clap::{Arg, ArgMatches};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-
-const OBJECTS: &str = "Objects";
 
 pub(super) const HELP: &str = "\
 Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when \
@@ -36,58 +34,145 @@ Examples:
   kstore-server run --manifest web.yaml --wait=available -- kubectl get pods
   kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
 
-/// Flags of `run`.
-#[derive(Debug, Args)]
-#[command(mut_args = super::summary::in_short_help)]
+/// Flags that `run` has besides those of the server.
+const FLAGS: &[Flag<RunArgs>] = &[
+    Flag::value(
+        "listen",
+        "ADDR",
+        |o: &mut RunArgs, text| put(&mut o.server.api.listen, parsed(text)),
+        "Address of the API (REST and gRPC, TLS only); port 0 picks a free port",
+    )
+    .default("127.0.0.1:0")
+    .daily()
+    .shaped(|arg| arg.help_heading(SERVING)),
+    Flag::path(
+        "from",
+        "DIR|FILE",
+        |o: &mut RunArgs, path| o.setup.from = Some(path),
+        "Begin with a copy of a cluster: of a data directory on which no server runs, or of a snapshot of kstore or an etcd",
+    )
+    .daily()
+    .shaped(of_objects),
+    Flag::value(
+        "crd",
+        "PATH",
+        |o: &mut RunArgs, text| add(&mut o.setup.definitions, parsed(text)),
+        "Create the CustomResourceDefinitions in PATH, and skip other objects: a file, a folder (its *.yaml, *.yml and *.json files, sorted, without subfolders), or - for standard input. May be given several times",
+    )
+    .daily()
+    .shaped(|arg| of_objects(repeated(arg))),
+    Flag::value(
+        "manifest",
+        "PATH",
+        |o: &mut RunArgs, text| add(&mut o.setup.manifests, parsed(text)),
+        "Create the objects in PATH (a file, a folder or -, as for --crd) after all --crd. Objects without a namespace are created in `default`",
+    )
+    .daily()
+    .shaped(|arg| of_objects(repeated(arg))),
+    Flag::choice(
+        ("wait", "FOR"),
+        words::<WaitFor>,
+        |o: &mut RunArgs, word| put(&mut o.setup.wait, chosen(word)),
+        "Condition to wait for before CMD starts",
+    )
+    .default("applied")
+    .daily()
+    .shaped(of_objects),
+    Flag::value(
+        "wait-timeout",
+        "TIME",
+        |o: &mut RunArgs, text| put(&mut o.setup.timeout, time(text)),
+        "How long --wait=available may take",
+    )
+    .default("60s")
+    .daily()
+    .shaped(of_objects),
+    Flag::word(
+        "command",
+        "CMD",
+        |o: &mut RunArgs, word| o.command.push(word),
+        "Command and its arguments [default: in a terminal, the shell of SHELL]",
+    )
+    .daily()
+    .shaped(|arg| arg.num_args(1..).last(true)),
+];
+
+fn of_objects(arg: Arg) -> Arg {
+    arg.help_heading("Objects")
+}
+
+/// Adds the flags of `run`.
+pub(super) fn build(command: clap::Command) -> clap::Command {
+    let own = |flag: &'static Flag<RunArgs>| parser::arg(flag).hide_short_help(!flag.is_daily);
+    let (listen, objects) = FLAGS.split_at(1);
+    let command = command.args(listen.iter().map(own));
+    parser::add_server(command, |flag| !flag.is_server_only).args(objects.iter().map(own))
+}
+
+/// Reads the arguments of `run`.
+pub(super) fn read(matches: &ArgMatches) -> Result<RunArgs, clap::Error> {
+    let mut run: RunArgs = parser::read(FLAGS, matches)?;
+    run.server.read(table::flags_of_run(), matches)?;
+    Ok(run)
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Default)]
 pub struct RunArgs {
-    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
-    listen: ListenAddress,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    etcd: EtcdArgs,
-    /// Begin with a copy of a cluster: of a data directory on which no server runs, or of a snapshot of kstore or an etcd
-    #[arg(long, value_name = "DIR|FILE", help_heading = OBJECTS)]
-    from: Option<PathBuf>,
-    /// Create the CustomResourceDefinitions in PATH, and skip other objects: a file, a folder (its *.yaml, *.yml and *.json
-    /// files, sorted, without subfolders), or - for standard input. May be given several times
-    #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
-    crd: Vec<ManifestPath>,
-    /// Create the objects in PATH (a file, a folder or -, as for --crd) after all --crd. Objects without a namespace are
-    /// created in `default`
-    #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
-    manifest: Vec<ManifestPath>,
-    /// Condition to wait for before CMD starts
-    #[arg(long, value_enum, value_name = "FOR", default_value_t = WaitFor::Applied, help_heading = OBJECTS)]
-    wait: WaitFor,
-    /// How long --wait=available may take
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, help_heading = OBJECTS)]
-    wait_timeout: Duration,
-    /// Command and its arguments [default: in a terminal, the shell of SHELL]
-    #[arg(last = true, value_name = "CMD")]
+    server: ServerOptions,
+    setup: Setup,
+    /// Command and its arguments.
     pub command: Vec<OsString>,
 }
+
+pub(super) const EXEC_GUARDED: &[Flag<ExecArgs>] = &[
+    Flag::value(
+        "parent",
+        "PARENT",
+        |o: &mut ExecArgs, text| put(&mut o.parent, parsed(text)),
+        "Process ID of the parent",
+    )
+    .shaped(required),
+    Flag::word(
+        "command",
+        "COMMAND",
+        |o: &mut ExecArgs, word| o.command.push(word),
+        "The command and its arguments",
+    )
+    .shaped(|arg| arg.num_args(1..).last(true).required(true)),
+];
 
 /// Arguments of the hidden `exec-guarded`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct ExecArgs {
-    /// Process ID of the parent
-    #[arg(long)]
+    /// Process ID of the parent.
     pub parent: i32,
-    /// The command and its arguments
-    #[arg(last = true, required = true)]
+    /// The command and its arguments.
     pub command: Vec<OsString>,
 }
 
+pub(super) const END_MARKED: &[Flag<EndMarkedArgs>] = &[
+    Flag::value(
+        "mark",
+        "MARK",
+        |o: &mut EndMarkedArgs, text| put(&mut o.mark, parsed(text)),
+        "The mark of the processes",
+    )
+    .shaped(required),
+    Flag::path(
+        "remove",
+        "REMOVE",
+        |o: &mut EndMarkedArgs, path| o.remove = Some(path),
+        "A folder to remove afterwards",
+    ),
+];
+
 /// Arguments of the hidden `end-marked`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct EndMarkedArgs {
-    /// The mark of the processes
-    #[arg(long)]
+    /// The mark of the processes.
     pub mark: String,
-    /// A folder to remove afterwards
-    #[arg(long)]
+    /// A folder to remove afterwards.
     pub remove: Option<PathBuf>,
 }
 
@@ -118,19 +203,31 @@ impl fmt::Display for ManifestPath {
 }
 
 /// The condition that `run` waits for before it starts the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitFor {
-    /// Nothing: CMD starts at once; it is terminated if an object is refused
+    /// None: the command starts at once; it is terminated if an object is refused.
     None,
-    /// All objects are created and all definitions established
+    /// All objects are created and all definitions established.
+    #[default]
     Applied,
-    /// Deployments, ReplicaSets, StatefulSets and DaemonSets have their pods, pods are ready, Jobs complete, namespaces active,
-    /// APIServices available; other objects with a condition Ready have Ready=True
+    /// All objects are available.
     Available,
 }
 
+impl Choice for WaitFor {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("none", Self::None, "Nothing: CMD starts at once; it is terminated if an object is refused"),
+        ("applied", Self::Applied, "All objects are created and all definitions established"),
+        (
+            "available",
+            Self::Available,
+            "Deployments, ReplicaSets, StatefulSets and DaemonSets have their pods, pods are ready, Jobs complete, namespaces active, APIServices available; other objects with a condition Ready have Ready=True",
+        ),
+    ];
+}
+
 /// Contents of a cluster before the command of `run` starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// Sources of CustomResourceDefinitions.
     pub definitions: Vec<ManifestPath>,
@@ -147,27 +244,19 @@ pub struct Setup {
 impl RunArgs {
     /// The cluster's configuration (in memory until a copy takes its place, always with an apiserver), its contents, and the command.
     pub fn into_config(mut self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
-        let ProcessRole::Apiserver(components) = self.cluster.role()? else {
-            return Err(UsageError::NeedsApiserver("run"));
+        let ProcessRole::Apiserver(components) = self.server.role()? else {
+            return Err(UsageError::RunNeedsApiserver);
         };
-        let loops = LoopsConfig { components, ..self.cluster.loops()? };
-        let setup = Setup {
-            definitions: self.crd,
-            manifests: self.manifest,
-            wait: self.wait,
-            timeout: self.wait_timeout,
-            from: self.from,
-        };
-        let paths = setup.definitions.iter().chain(&setup.manifests);
+        let loops = LoopsConfig { components, ..self.server.loops()? };
+        let paths = self.setup.definitions.iter().chain(&self.setup.manifests);
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
             return Err(UsageError::StdinTwice);
         }
-        let etcd = self.etcd.into_listen()?;
-        let shared = self.cluster.into_here(&loops)?;
+        let api = self.server.into_here(&loops)?;
         // Not that of the folder of a copy.
-        let name = shared.name.or_else(|| Some(CLUSTER.to_owned()));
-        let api = Api::Here(Box::new(ApiHere { listen: self.listen, etcd, name, ..shared }));
-        Ok((Config { api, loops }, setup, self.command))
+        let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
+        let api = Api::Here(Box::new(ApiHere { name, ..api }));
+        Ok((Config { api, loops }, self.setup, self.command))
     }
 }
 
@@ -175,7 +264,6 @@ impl RunArgs {
 mod tests {
     use super::super::{Cli, Command};
     use super::*;
-    use clap::Parser as _;
 
     fn parse(flags: &str) -> Result<(Config, Setup, Vec<OsString>), String> {
         let cli = Cli::try_parse_from(format!("kstore-server run {flags}").split(' '));
@@ -198,7 +286,7 @@ mod tests {
         assert!(config.api.here().unwrap().etcd.is_some());
         assert_eq!(
             parse("--components scheduler -- true").unwrap_err(),
-            UsageError::NeedsApiserver("run").to_string()
+            UsageError::RunNeedsApiserver.to_string()
         );
     }
 

@@ -1,9 +1,9 @@
-//! In which processes the flags of the server have an effect: one row per flag. A process refuses a given flag of a
-//! part that it does not run. The rows of kube-apiserver's flags are in `access::TABLES`; all need the apiserver.
+//! In which processes the flags of the server have an effect: [`Part`], of each row. A process refuses a given flag of a part that it
+//! does not run.
 
-use super::{UsageError, access};
+use super::{Flag, UsageError};
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
 
 /// A process, by the part that some flags would need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub(super) enum Process {
 
 /// The part of a process that a flag configures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// Nothing that a process could lack, or its own check finds it.
+pub(crate) enum Part {
+    /// Nothing that a process could lack.
     Process,
     /// The apiserver of this process.
     Apiserver,
@@ -31,13 +31,19 @@ enum Scope {
     Store,
     /// The store of this process; without effect where there is none but in an external etcd's process.
     StoreTuning,
+    /// The listener of the etcd API, which `--etcd-listen` opens.
+    EtcdListener,
+    /// The external etcd that `--etcd-servers` names.
+    ExternalEtcd,
+    /// The controllers of this process.
+    Controllers,
 }
 
-impl Scope {
-    /// Whether a process lacks the part.
+impl Part {
+    /// Whether a process lacks the part. What opens a listener, an etcd and controllers is checked where these are configured.
     fn is_missing_in(self, process: Process) -> bool {
         match self {
-            Self::Process => false,
+            Self::Process | Self::EtcdListener | Self::ExternalEtcd | Self::Controllers => false,
             Self::Apiserver => matches!(process, Process::StoreAlone | Process::LoopsAlone),
             Self::OtherApiserver => process == Process::StoreAlone,
             Self::Data => process == Process::LoopsAlone,
@@ -47,67 +53,27 @@ impl Scope {
     }
 }
 
-/// The flags of the server by their part, in the order in which they are refused.
-const SCOPES: &[(&str, Scope)] = &[
-    ("--kubeconfig", Scope::OtherApiserver),
-    ("--data-dir", Scope::Data),
-    ("--in-memory", Scope::Data),
-    ("--durability", Scope::StoreTuning),
-    ("--engine", Scope::StoreTuning),
-    ("--salvage", Scope::StoreTuning),
-    ("--quota-bytes", Scope::Store),
-    ("--history", Scope::StoreTuning),
-    ("--etcd-listen", Scope::Store),
-    ("--write-kubeconfig", Scope::Apiserver),
-    ("--etcd-servers", Scope::Apiserver),
-    ("--service-cluster-ip-range", Scope::Apiserver),
-    ("--anonymous-auth", Scope::Apiserver),
-    ("--webhook-service-resolve", Scope::Apiserver),
-    ("--encryption-provider-config", Scope::Apiserver),
-    ("--encryption-provider-config-automatic-reload", Scope::Apiserver),
-    ("--audit-policy-file", Scope::Apiserver),
-    ("--audit-log-path", Scope::Apiserver),
-    ("--audit-log-mode", Scope::Apiserver),
-    ("--audit-log-maxage", Scope::Apiserver),
-    ("--audit-log-maxbackup", Scope::Apiserver),
-    ("--audit-log-maxsize", Scope::Apiserver),
-    ("--metrics-server", Scope::Apiserver),
-    ("--explain-memory", Scope::Apiserver),
-    ("--name", Scope::Apiserver),
-    // With --components, --nodes and the flags of components, these say what a process is.
-    ("--listen", Scope::Process),
-    ("--components", Scope::Process),
-    ("--controllers", Scope::Process),
-    ("--load-balancer-pool", Scope::Process),
-    ("--cluster-cidr", Scope::Process),
-    ("--nodes", Scope::Process),
-    ("--missing-image", Scope::Process),
-    ("--leader-elect", Scope::Process),
-    ("--log-format", Scope::Process),
-    // These need --etcd-listen.
-    ("--etcd-advertise", Scope::Process),
-    ("--etcd-cert-file", Scope::Process),
-    ("--etcd-key-file", Scope::Process),
-    ("--etcd-trusted-ca-file", Scope::Process),
-    ("--etcd-client-cert-auth", Scope::Process),
-    ("--etcd-allow-anyone", Scope::Process),
-    // These need --etcd-servers.
-    ("--etcd-cafile", Scope::Process),
-    ("--etcd-certfile", Scope::Process),
-    ("--etcd-keyfile", Scope::Process),
-    ("--etcd-prefix", Scope::Process),
-    ("--etcd-compaction-interval", Scope::Process),
-    ("--etcd-user", Scope::Process),
-    ("--etcd-password-file", Scope::Process),
-];
-
-/// The flags that a command line gives, whatever their types.
+/// The flags that a command line gives, in the order of the table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GivenFlags(Vec<String>);
+pub(super) struct GivenFlags(Vec<(&'static str, Part)>);
 
 impl GivenFlags {
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|given| given == name)
+    /// The flags of a table that a parsed command line gives. The command must have all of them: clap answers nothing about others,
+    /// such as those of a subcommand.
+    pub(super) fn read(flags: impl Iterator<Item = &'static Flag>, matches: &ArgMatches) -> Self {
+        let given = flags.filter(|flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine));
+        Self(given.map(|flag| (flag.name, flag.part)).collect())
+    }
+
+    /// The first given flag of a part.
+    pub(super) fn of(&self, part: Part) -> Option<&'static str> {
+        self.0.iter().find(|(_, known)| *known == part).map(|(name, _)| *name)
+    }
+
+    /// The first given flag of these.
+    pub(super) fn among(&self, flags: &[Flag]) -> Option<&'static str> {
+        let mut names = self.0.iter().map(|(name, _)| *name);
+        names.find(|name| flags.iter().any(|flag| flag.name == *name))
     }
 
     /// Checks that no flag is given whose part the process lacks.
@@ -115,60 +81,23 @@ impl GivenFlags {
     /// # Errors
     /// The first such flag.
     pub(super) fn check(&self, process: Process) -> Result<(), UsageError> {
-        let missing = SCOPES.iter().filter(|(_, scope)| scope.is_missing_in(process));
-        if let Some((flag, _)) = missing.into_iter().find(|(flag, _)| self.has(name(flag))) {
-            return Err(match process {
+        match self.0.iter().find(|(_, part)| part.is_missing_in(process)) {
+            None => Ok(()),
+            Some((flag, _)) => Err(match process {
                 Process::OnExternalEtcd => UsageError::OwnStoreOnly(flag),
                 Process::StoreAlone | Process::LoopsAlone => UsageError::NeedsApiserver(flag),
-            });
+            }),
         }
-        let mut of_apiserver = access::names().filter(|_| Scope::Apiserver.is_missing_in(process));
-        match of_apiserver.find(|flag| self.has(flag)) {
-            Some(flag) => Err(UsageError::NeedsApiserverFlag(flag)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The name of a flag without its dashes.
-fn name(flag: &str) -> &str {
-    flag.trim_start_matches('-')
-}
-
-impl clap::FromArgMatches for GivenFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // The flags of subcommands are among the ids, but not among the arguments here.
-        let ids = matches.ids().map(clap::Id::as_str).filter(|id| matches.try_contains_id(id).is_ok());
-        let given = ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
-        Ok(Self(given.map(|id| id.replace('_', "-")).collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// Adds no flag: the others declare them.
-impl clap::Args for GivenFlags {
-    fn augment_args(command: Command) -> Command {
-        command
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        command
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Cli;
-    use super::*;
-    use clap::CommandFactory as _;
+    use super::super::table;
 
     #[test]
     fn flags_of_a_subcommand_are_none_of_the_server() {
-        use clap::Parser as _;
         let parsed =
             Cli::try_parse_from(["kstore-server", "store", "verify", "--data-dir", "d", "--output", "json"]);
         assert!(parsed.is_ok(), "{parsed:?}");
@@ -179,9 +108,28 @@ mod tests {
         let command = Cli::command();
         let declared = command.get_arguments().filter_map(clap::Arg::get_long);
         let mut declared: Vec<_> = declared.filter(|name| !["help", "version"].contains(name)).collect();
-        let mut rows: Vec<_> = SCOPES.iter().map(|(flag, _)| name(flag)).chain(access::names()).collect();
+        let mut rows: Vec<_> = table::flags().map(|flag| flag.name).collect();
         declared.sort_unstable();
         rows.sort_unstable();
         assert_eq!(declared, rows);
+        rows.dedup();
+        assert_eq!(declared.len(), rows.len(), "no two rows have the same name");
     }
+
+    #[test]
+    fn each_flag_has_a_text_and_a_line_in_the_documentation() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command-line.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for flag in table::flags() {
+            assert!(!flag.text.is_empty() && !flag.text.ends_with('.'), "{flag:?}: {}", flag.text);
+            let mut families = FAMILIES.iter().filter(|family| flag.name.starts_with(**family));
+            let is_documented = page.contains(&format!("--{}", flag.name))
+                || families.any(|family| page.contains(&format!("--{family}*")));
+            assert!(is_documented, "{flag:?} is missing in docs/command-line.md");
+        }
+    }
+
+    /// Flags that the page names together.
+    const FAMILIES: [&str; 4] =
+        ["authentication-token-webhook-", "oidc-", "authorization-webhook-", "audit-webhook-"];
 }

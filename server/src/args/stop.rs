@@ -1,7 +1,6 @@
 //! Arguments of `stop`, which the module of this name carries out.
 
-use super::DEFAULT_DATA_DIR;
-use clap::Args;
+use super::{DEFAULT_DATA_DIR, Flag};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -11,10 +10,17 @@ Examples:
   kstore-server stop
   kstore-server stop --data-dir prepared";
 
+pub(super) const FLAGS: &[Flag<StopArgs>] = &[Flag::path(
+    "data-dir",
+    "DIR",
+    |o: &mut StopArgs, path| o.data_dir = path,
+    "Data directory of the server",
+)
+.default(DEFAULT_DATA_DIR)];
+
 /// Arguments of `stop`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default)]
 pub struct StopArgs {
-    /// Data directory of the server
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA_DIR)]
+    /// Data directory of the server.
     pub data_dir: PathBuf,
 }

@@ -1,6 +1,4 @@
-//! What `-h` shows: the flags of every day, and examples. `--help` has all flags.
-
-use clap::Arg;
+//! The end of the help, and answers to commands of other tools.
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -22,36 +20,6 @@ Examples:
 
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms; \
 RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_pipeline=debug shows more of one crate.";
-
-/// Flags of the server and of `run` that `-h` shows.
-const DAILY: [&str; 20] = [
-    "command",
-    "components",
-    "crd",
-    "data_dir",
-    "etcd_listen",
-    "etcd_servers",
-    "from",
-    "in_memory",
-    "kubeconfig",
-    "listen",
-    "log_format",
-    "manifest",
-    "name",
-    "nodes",
-    "quota_bytes",
-    "salvage",
-    "wait",
-    "wait_timeout",
-    "webhook_service_resolve",
-    "write_kubeconfig",
-];
-
-/// Hides all other flags in `-h`.
-pub(super) fn in_short_help(arg: Arg) -> Arg {
-    let is_daily = DAILY.contains(&arg.get_id().as_str());
-    arg.hide_short_help(!is_daily)
-}
 
 /// What to do instead of a command that other tools have, such as `kind create cluster`; `None` for other words.
 pub(crate) fn of_other_tools(word: &str) -> Option<String> {
@@ -75,7 +43,7 @@ pub(crate) fn of_other_tools(word: &str) -> Option<String> {
 mod tests {
     use super::super::Cli;
     use super::of_other_tools;
-    use clap::{Command, CommandFactory as _, Parser as _};
+    use clap::Command;
 
     /// Widest line that cannot be broken: a flag with its value, and an example.
     fn widest(text: &str) -> usize {

@@ -1,6 +1,8 @@
 //! Tests of what command lines mean, and of the refused ones.
 
 use super::*;
+use kstore_controllers::{Networks, PodNetworks};
+use std::time::Duration;
 
 fn config(line: &str) -> Result<Config, UsageError> {
     Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config()
@@ -54,9 +56,9 @@ fn components_without_an_apiserver_need_a_kubeconfig_and_refuse_apiserver_flags(
     assert_eq!(config("kstore-server --components scheduler"), Err(UsageError::NoApi));
     assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
     let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
-    assert_eq!(wrong, Err(UsageError::NeedsApiserver("--in-memory")));
+    assert_eq!(wrong, Err(UsageError::NeedsApiserver("in-memory")));
     let wrong = config("kstore-server --components scheduler --kubeconfig f --etcd-listen 127.0.0.1:0");
-    assert_eq!(wrong, Err(UsageError::NeedsApiserver("--etcd-listen")));
+    assert_eq!(wrong, Err(UsageError::NeedsApiserver("etcd-listen")));
     let right = config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
     assert_eq!(right.api, Api::Elsewhere("f".into()));
     assert_eq!(right.loops.components, [Component::Scheduler, Component::KubeletSim].into());
@@ -100,8 +102,8 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     for (line, refusal) in [
         ("--components store", UsageError::NoEtcdListen),
         ("--components store,scheduler --etcd-listen :0", UsageError::StoreNotAlone),
-        ("--components store --etcd-listen :0 --kubeconfig f", UsageError::NeedsApiserver("--kubeconfig")),
-        ("--etcd-advertise http://a:1", UsageError::NeedsEtcdListen("--etcd-advertise")),
+        ("--components store --etcd-listen :0 --kubeconfig f", UsageError::NeedsApiserver("kubeconfig")),
+        ("--etcd-advertise http://a:1", UsageError::NeedsEtcdListen("etcd-advertise")),
     ] {
         assert_eq!(config(&format!("kstore-server {line}")), Err(refusal), "{line}");
     }
@@ -142,7 +144,7 @@ fn service_networks_are_at_most_one_of_each_family_and_need_the_apiserver() {
         assert!(refused.to_string().contains(text), "{refused}");
     }
     let elsewhere = config(&format!("{line} 10.0.0.0/24 --components scheduler --kubeconfig f"));
-    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--service-cluster-ip-range")));
+    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("service-cluster-ip-range")));
 }
 
 #[test]
@@ -152,10 +154,10 @@ fn controllers_assign_addresses_only_from_networks_given_by_flags() {
     let networks = config(&format!("kstore-server {given}")).unwrap().loops.networks;
     assert_eq!(networks.load_balancers.to_string(), "192.0.2.0/24,2001:db8::/120");
     assert_eq!(networks.pods, PodNetworks::new("10.1.0.0/16".parse().unwrap(), None, None).unwrap());
-    for flag in ["--load-balancer-pool", "--cluster-cidr"] {
-        let line = format!("kstore-server --components apiserver {flag} 10.1.0.0/16");
+    for flag in ["load-balancer-pool", "cluster-cidr"] {
+        let line = format!("kstore-server --components apiserver --{flag} 10.1.0.0/16");
         assert_eq!(config(&line), Err(UsageError::NeedsControllers(flag)));
-        let nonsense = format!("kstore-server {flag} pool");
+        let nonsense = format!("kstore-server --{flag} pool");
         assert!(Cli::try_parse_from(nonsense.split(' ')).is_err());
     }
     let small = config("kstore-server --cluster-cidr 10.1.0.0/25").unwrap_err().to_string();
@@ -223,8 +225,38 @@ fn number_errors_say_which_value_is_expected() {
 }
 
 #[test]
+fn flags_set_values_of_the_api_servers_configuration() {
+    let config = config("kstore-server --event-ttl 5m --event-ttl 10m --explain-memory 1MiB").unwrap();
+    let mut server = kstore_apiserver::ServerConfig::default();
+    let values = config.api.here().unwrap().access.server;
+    values.iter().for_each(|value| value.apply(&mut server).unwrap());
+    assert_eq!(
+        (server.registry.event_ttl, server.storage.explain_bytes),
+        (Duration::from_secs(600), 1 << 20)
+    );
+    let refused = Cli::try_parse_from(["kstore-server", "--event-ttl", "soon"]).unwrap_err().to_string();
+    assert!(refused.contains("'soon' for '--event-ttl <TIME>': expected a time such as 30s"), "{refused}");
+}
+
+#[test]
+fn booleans_are_those_of_kubernetes() {
+    let value = |flag: &str| config(&format!("kstore-server {flag}")).unwrap().api.here().unwrap();
+    assert!(value("--enable-priority-and-fairness").access.request_limits.is_fair);
+    assert!(!value("--enable-priority-and-fairness=F").access.request_limits.is_fair);
+    assert!(!value("--anonymous-auth=0").anonymous && value("--anonymous-auth=T").anonymous);
+    for flag in ["--anonymous-auth=no", "--enable-priority-and-fairness="] {
+        let refused = Cli::try_parse_from(["kstore-server", flag]).unwrap_err().to_string();
+        assert!(refused.contains("[possible values: true, false]"), "{refused}");
+    }
+}
+
+#[test]
+fn commands_name_only_flags_that_they_have() {
+    Cli::command().debug_assert();
+}
+
+#[test]
 fn help_groups_every_flag_of_the_server_under_a_heading() {
-    use clap::CommandFactory as _;
     let command = Cli::command();
     let mut headings = Vec::new();
     for flag in command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())) {
@@ -236,19 +268,19 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
     assert_eq!(
         headings,
         [
-            STORAGE,
-            SERVING,
-            COMPONENTS,
-            audit::AUDIT,
+            "Storage",
+            "Serving",
+            "Components",
+            "Audit log",
             "Audit webhook",
             "Authentication",
             "Authorization",
             "Admission",
             "Request limits",
             "Optional APIs",
-            ETCD_API,
-            EXTERNAL_ETCD,
-            LOGGING
+            "etcd API",
+            "External etcd",
+            "Logging",
         ]
     );
 }
@@ -275,7 +307,7 @@ fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
         assert_eq!(config(flag).unwrap().api.here().unwrap().anonymous, expected, "{flag}");
     }
     let elsewhere = config("kstore-server --components scheduler --kubeconfig f --anonymous-auth=false");
-    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--anonymous-auth")));
+    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("anonymous-auth")));
 }
 
 #[test]
@@ -296,7 +328,7 @@ fn metrics_server_is_installed_with_simulated_nodes_or_by_flag() {
     }
     for components in ["scheduler --kubeconfig f", "store --etcd-listen :2379"] {
         let wrong = config(&format!("kstore-server --components {components} --metrics-server=false"));
-        assert_eq!(wrong, Err(UsageError::NeedsApiserver("--metrics-server")), "{components}");
+        assert_eq!(wrong, Err(UsageError::NeedsApiserver("metrics-server")), "{components}");
     }
 }
 

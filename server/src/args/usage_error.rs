@@ -14,12 +14,12 @@ pub enum UsageError {
         "--kubeconfig cannot be combined with `apiserver` in --components: this process serves its own API"
     )]
     TwoApis,
-    /// A flag of the apiserver in a process that does not run it.
-    #[error("{0} requires `apiserver` in --components")]
-    NeedsApiserver(&'static str),
-    /// A flag of the apiserver, named without dashes, in a process that does not run it.
+    /// A flag of the apiserver in a process that does not run it. Flags are named without dashes here.
     #[error("--{0} requires `apiserver` in --components")]
-    NeedsApiserverFlag(&'static str),
+    NeedsApiserver(&'static str),
+    /// `run` without an apiserver.
+    #[error("run requires `apiserver` in --components")]
+    RunNeedsApiserver,
     /// The component `store` together with others.
     #[error(
         "`store` in --components cannot be combined: the apiserver has its own store, and other components use none"
@@ -31,25 +31,25 @@ pub enum UsageError {
     )]
     NoEtcdListen,
     /// A flag of the etcd API without --etcd-listen.
-    #[error("{0} requires --etcd-listen")]
+    #[error("--{0} requires --etcd-listen")]
     NeedsEtcdListen(&'static str),
     /// A flag of an external etcd without --etcd-servers.
-    #[error("{0} requires --etcd-servers")]
+    #[error("--{0} requires --etcd-servers")]
     NeedsEtcdServers(&'static str),
     /// TLS to etcd without a certificate authority.
     #[error("https in --etcd-servers needs --etcd-cafile FILE, the certificate authority of those servers")]
     NeedsAuthority,
     /// A flag of the controllers in a process that does not run them.
-    #[error("{0} requires `controllers` in --components")]
+    #[error("--{0} requires `controllers` in --components")]
     NeedsControllers(&'static str),
     /// A --cluster-cidr that cannot be split into node networks.
     #[error("--cluster-cidr: {0}")]
     ClusterCidr(#[from] BadPodNetworks),
     /// A flag of the embedded store together with an external etcd.
-    #[error("{0} configures the embedded store and cannot be combined with --etcd-servers")]
+    #[error("--{0} configures the embedded store and cannot be combined with --etcd-servers")]
     OwnStoreOnly(&'static str),
     /// A flag without another flag that it requires.
-    #[error("{0} needs {1}")]
+    #[error("--{0} needs {1}")]
     NeedsFlag(&'static str, &'static str),
     /// A value that cannot be used.
     #[error(transparent)]

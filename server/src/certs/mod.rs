@@ -135,7 +135,6 @@ fn renew_user(pki: &Pki, data_dir: &Path, user: &Identity) -> anyhow::Result<Str
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
-    use clap::Parser as _;
 
     fn certs(words: &str) -> anyhow::Result<ExitCode> {
         let Some(Command::Certs(args)) = Cli::try_parse_from(words.split(' ')).unwrap().command else {

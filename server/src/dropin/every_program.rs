@@ -1,6 +1,6 @@
 //! [`EVERY_PROGRAM`]: flags that all Kubernetes programs have and that the drop-in programs accept without effect.
 
-use crate::flags::{BOOL, Flag, accept};
+use crate::args::{BOOL, Flag, accept};
 
 /// Flags for logging, TLS, profiling and metrics that every Kubernetes program has.
 pub(super) const EVERY_PROGRAM: &[Flag] = &[

@@ -1,72 +1,11 @@
-//! Tables of flags, each with a verdict, and a parser with the rules of pflag (Kubernetes' programs) or of Go's flag package (etcd).
-//! `given` reads the values of flags, whichever parser has parsed them. Pure: the caller reads the environment and prints.
+//! A parser of flags with the rules of pflag (Kubernetes' programs) or of Go's flag package (etcd), for the tables of the drop-in
+//! programs. Their rows are those of `kstore-server`. Pure: the caller reads the environment and prints.
 
-pub(crate) mod given;
 #[cfg(test)]
 mod tests;
 
-use given::FlagValues;
+use crate::args::{self, BOOL, Flag, FlagValues, ServerOptions, Verdict, parse_bool};
 use std::fmt::Write as _;
-
-/// How a drop-in program treats a flag that it is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The flag takes effect.
-    Honour,
-    /// The program ignores the flag, which only tunes something, and warns unless the value is `default`.
-    Accept {
-        /// The value that gives no warning; empty: every value gives one.
-        default: &'static str,
-    },
-    /// The program refuses to start.
-    Refuse {
-        /// Values that are accepted because they agree with what the program does.
-        unless: &'static [&'static str],
-        /// Why the flag is refused and what to do instead; printed in the error.
-        reason: &'static str,
-    },
-}
-
-/// One flag of a drop-in program.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flag {
-    /// Name without dashes.
-    pub name: &'static str,
-    /// Type of the value, as `--help` shows it; a [`BOOL`] flag does not take the next word as its value.
-    pub kind: &'static str,
-    /// How the program treats the flag.
-    pub verdict: Verdict,
-    /// Description in `--help`.
-    pub text: &'static str,
-}
-
-/// The type of boolean flags, which mean `true` without a value.
-pub(crate) const BOOL: &str = "";
-
-/// A flag that takes effect.
-pub(crate) const fn honour(name: &'static str, kind: &'static str, text: &'static str) -> Flag {
-    Flag { name, kind, verdict: Verdict::Honour, text }
-}
-
-/// A flag that is accepted and has no effect.
-pub(crate) const fn accept(name: &'static str, kind: &'static str, default: &'static str) -> Flag {
-    Flag { name, kind, verdict: Verdict::Accept { default }, text: "accepted, without effect" }
-}
-
-/// A flag that makes the program refuse to start, with the reason.
-pub(crate) const fn refuse(name: &'static str, kind: &'static str, reason: &'static str) -> Flag {
-    Flag { name, kind, verdict: Verdict::Refuse { unless: &[], reason }, text: "" }
-}
-
-/// A flag that makes the program refuse to start, unless it has one of the values in `unless`.
-pub(crate) const fn refuse_unless(
-    name: &'static str,
-    kind: &'static str,
-    unless: &'static [&'static str],
-    reason: &'static str,
-) -> Flag {
-    Flag { name, kind, verdict: Verdict::Refuse { unless, reason }, text: "" }
-}
 
 /// Syntax of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +198,19 @@ impl Parsed {
         Ok(warnings)
     }
 
+    /// The options that the flags set which `kstore-server` has, too; the values of all others by name.
+    ///
+    /// # Errors
+    /// The first value that cannot be used.
+    pub(crate) fn options(&self) -> Result<ServerOptions, args::FlagError> {
+        let mut options = ServerOptions::default();
+        for (flag, value) in &self.given {
+            let set = flag.apply(&mut options, value.as_ref());
+            set.map_err(|reason| args::FlagError::new(flag.name, value, reason))?;
+        }
+        Ok(options)
+    }
+
     /// Whether the flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.last(name).is_some()
@@ -290,14 +242,5 @@ impl Parsed {
 impl FlagValues for Parsed {
     fn values(&self, name: &str) -> Vec<&str> {
         Parsed::values(self, name).collect()
-    }
-}
-
-/// Go's `strconv.ParseBool`.
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
     }
 }

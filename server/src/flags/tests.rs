@@ -1,6 +1,7 @@
 //! Tests of command-line parsing by the rules of pflag and of Go's flag package.
 
 use super::*;
+use crate::args::{accept, honour, refuse_unless};
 
 const FLAGS: &[Flag] = &[
     honour("help", BOOL, "help"),

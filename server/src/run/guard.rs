@@ -27,6 +27,14 @@ pub(crate) fn command(command: &[OsString]) -> Command {
     plain
 }
 
+/// Executes `exec-guarded` with the arguments of [`command`]; `None` if they have another form.
+pub(crate) fn exec_with(arguments: Vec<OsString>) -> Option<ExitCode> {
+    let [flag, parent, separator, command @ ..] = arguments.as_slice() else { return None };
+    let parent = parent.to_str()?.parse().ok()?;
+    let has_form = flag == "--parent" && separator == "--" && !command.is_empty();
+    has_form.then(|| exec(&ExecArgs { parent, command: command.to_vec() }))
+}
+
 /// Executes the command in place of this process. Returns only on failure, with the exit code that shells
 /// use.
 pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
@@ -46,4 +54,17 @@ pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
     let error = std::process::Command::new(program).args(arguments).exec();
     eprintln!("kstore-server run: cannot run {}: {error}", program.display());
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_forms_of_the_arguments_are_left_to_the_parser() {
+        let exec = |line: &str| exec_with(line.split(' ').map(OsString::from).collect());
+        for line in ["", "--help", "--parent 1", "--parent 1 --", "--parent x -- true", "true -- --parent 1"] {
+            assert!(exec(line).is_none(), "{line}");
+        }
+    }
 }

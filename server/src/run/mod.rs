@@ -44,19 +44,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
-        // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
-        let watcher = Watcher::start(&mark, copy.as_ref().map(SourceCopy::folder)).ok();
-        let outcome = run_marked(
-            &config,
-            Contents { objects, wait: setup.wait, timeout: setup.timeout },
-            &command,
-            &mark,
-        )
-        .await;
-        if let Some(watcher) = watcher {
-            watcher.dismiss().await;
-        }
-        outcome
+        let contents = Contents { objects, wait: setup.wait, timeout: setup.timeout };
+        run_marked(&config, contents, &command, (&mark, copy.as_ref().map(SourceCopy::folder))).await
     })
 }
 
@@ -67,18 +56,28 @@ struct Contents {
     timeout: Duration,
 }
 
-/// Runs the command, with a mark in its environment, on a cluster that ends with it.
+/// Runs the command, with a mark in its environment, on a cluster that ends with it. If this process is killed, a watcher ends what has the
+/// mark, and removes the folder.
 async fn run_marked(
     config: &Config,
     Contents { objects, wait, timeout }: Contents,
     command: &[OsString],
-    mark: &Mark,
+    (mark, folder): (&Mark, Option<&Path>),
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch()?;
+    // On another thread: a thread that starts a process waits for its first instruction. If the cluster does not start, the watcher ends with
+    // its pipe.
+    let (own, folder) = (mark.own(), folder.map(Path::to_owned));
+    let watcher = tokio::spawn(async move { Watcher::start(&own, folder.as_deref()) });
     let cluster = wiring::start(config).await?;
+    // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
+    let watcher = watcher.await.ok().and_then(Result::ok);
     let preparation = Preparation { cluster: &cluster, objects, wait, timeout, mark };
     let outcome = preparation.run(command, &mut signals).await;
     cluster.stop().await;
+    if let Some(watcher) = watcher {
+        watcher.dismiss().await;
+    }
     outcome
 }
 

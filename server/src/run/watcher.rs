@@ -7,6 +7,7 @@
 //! Ctrl-C and job control work.
 
 use crate::args::EndMarkedArgs;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,6 +30,11 @@ impl Mark {
         };
         Self { own, value }
     }
+
+    /// The mark that no other `run` has.
+    pub(super) fn own(&self) -> String {
+        self.own.clone()
+    }
 }
 
 /// The watcher of a `run`.
@@ -38,10 +44,10 @@ pub(super) struct Watcher(tokio::process::Child);
 #[cfg(target_os = "linux")]
 impl Watcher {
     /// Starts the watcher, in a process group of its own: Ctrl-C does not end it. It also removes `folder`.
-    pub(super) fn start(mark: &Mark, folder: Option<&Path>) -> std::io::Result<Self> {
+    pub(super) fn start(mark: &str, folder: Option<&Path>) -> std::io::Result<Self> {
         use std::process::Stdio;
         let mut command = tokio::process::Command::new("/proc/self/exe");
-        command.args(["end-marked", "--mark", &mark.own]).env_remove(VARIABLE);
+        command.args(["end-marked", "--mark", mark]).env_remove(VARIABLE);
         if let Some(folder) = folder {
             command.arg("--remove").arg(folder);
         }
@@ -63,11 +69,21 @@ pub(super) struct Watcher;
 
 #[cfg(not(target_os = "linux"))]
 impl Watcher {
-    pub(super) fn start(_: &Mark, _: Option<&Path>) -> std::io::Result<Self> {
+    pub(super) fn start(_: &str, _: Option<&Path>) -> std::io::Result<Self> {
         Ok(Self)
     }
 
     pub(super) async fn dismiss(self) {}
+}
+
+/// Executes `end-marked` with the arguments of [`Watcher::start`]; `None` if they have another form.
+pub(crate) fn end_with(arguments: Vec<OsString>) -> Option<ExitCode> {
+    let (mark, remove) = match arguments.as_slice() {
+        [flag, mark] if flag == "--mark" => (mark, None),
+        [flag, mark, second, folder] if flag == "--mark" && second == "--remove" => (mark, Some(folder.into())),
+        _ => return None,
+    };
+    Some(end_marked(&EndMarkedArgs { mark: mark.to_str()?.to_owned(), remove }))
 }
 
 /// Carries out the hidden command `end-marked`: waits for the end of standard input, then ends all marked processes and removes

@@ -3,7 +3,6 @@
 
 mod peer_warnings;
 
-use clap::ValueEnum;
 use peer_warnings::PeerWarnings;
 use std::ffi::OsStr;
 use std::io::IsTerminal as _;
@@ -13,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text for people.
     #[default]

@@ -2,9 +2,9 @@
 //! the next handshake on. Clients are not told the names of the authorities, since these may change.
 
 use super::client_verifier;
-use super::signature_checks::signature_checks_of;
 use crate::files::unusable;
 use kstore_access::reloaded::Reloaded;
+use kstore_tls_trust::signature_checks_of;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DistinguishedName, Error};

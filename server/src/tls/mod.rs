@@ -2,18 +2,15 @@
 //! authorities. A client without a certificate is anonymous rather than refused.
 
 mod client_authorities;
-mod listed_clients;
 mod serving_certificate;
-mod signature_checks;
 
 use anyhow::Context;
 pub(crate) use client_authorities::{Authorities, ClientAuthorities};
-use listed_clients::ListedClients;
+use kstore_tls_trust::ListedClients;
+use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig};
 pub(crate) use serving_certificate::ServingCertificate;
 use std::sync::Arc;
 
@@ -38,14 +35,7 @@ pub(crate) fn server(
 /// list. A client may show none.
 pub(crate) fn client_verifier(authorities: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let listed: Vec<_> = CertificateDer::pem_slice_iter(authorities.as_bytes()).collect::<Result<_, _>>()?;
-    let mut roots = RootCertStore::empty();
-    for authority in &listed {
-        roots.add(authority.clone())?;
-    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let authorities = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
-        .allow_unauthenticated()
-        .build()
-        .context("cannot verify client certificates by the given authorities")?;
-    Ok(Arc::new(ListedClients { authorities, listed }))
+    let verifier = ListedClients::new(listed, provider);
+    Ok(Arc::new(verifier.context("cannot verify client certificates by the given authorities")?))
 }

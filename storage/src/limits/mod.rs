@@ -120,8 +120,8 @@ pub const ESCALATION_STEPS: usize = 4_000_000;
 /// Rules that the refusal of an escalation lists: about a screen. The comparison ends with the last of them.
 pub const ESCALATION_RULES_SHOWN: usize = 100;
 
-/// Bytes of provenance in memory for `explain`, unless the settings say otherwise: 150,000 writes of pods, or 60,000 of objects that are created
-/// and deleted. Older writes are still in the store, but not in the tree. The bound is in bytes because an
+/// Bytes of provenance in memory for `explain`, unless the settings say otherwise: 150,000 writes of pods, or 60,000 of objects that are
+/// created and deleted. Older writes are still in the store, but not in the tree. The bound is in bytes because an
 /// idle server keeps this memory after a busy day.
 pub const TRACE_BYTES: usize = 4 * 1024 * 1024;
 

@@ -11,8 +11,8 @@ use super::{
 use crate::limits::LEASE_KEYS;
 use async_trait::async_trait;
 use kstore_store::{
-    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, Op, OpResult, Put, Range,
-    RangeError, Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
+    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, NoSpaceReason, Op, OpResult, Put,
+    Range, RangeError, Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -32,12 +32,20 @@ pub struct Embedded {
     store: Store,
     /// The newest lease of each time to live, in seconds.
     leases: Mutex<BTreeMap<u64, SharedLease>>,
+    /// The text for clients whose writes are refused for lack of space.
+    explain: fn(&NoSpaceReason) -> String,
 }
 
 impl Embedded {
     /// A storage over an open store.
     pub fn new(store: Store) -> Self {
-        Self { store, leases: Mutex::new(BTreeMap::new()) }
+        Self::explaining(store, NoSpaceReason::to_string)
+    }
+
+    /// A storage over an open store. `explain` writes the message for clients whose writes are refused for lack of
+    /// space: the program knows the commands that help.
+    pub fn explaining(store: Store, explain: fn(&NoSpaceReason) -> String) -> Self {
+        Self { store, leases: Mutex::new(BTreeMap::new()), explain }
     }
 
     async fn lease(&self, ttl_seconds: u64) -> Result<LeaseId, CommitError> {
@@ -66,7 +74,7 @@ impl Embedded {
     /// The error of writes while the store is out of space.
     fn no_space(&self) -> CommitError {
         match self.store.no_space_reason() {
-            Some(reason) => CommitError::NoSpace(reason.to_string()),
+            Some(reason) => CommitError::NoSpace((self.explain)(&reason)),
             // The alarm was disarmed in between.
             None => CommitError::NoSpace("the space alarm was raised a moment ago; try again".to_owned()),
         }

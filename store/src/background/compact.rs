@@ -113,7 +113,7 @@ impl Sweeper {
 
 impl Versions {
     fn begin(core: &Core, revision: Revision) -> Self {
-        let reach = core.stored().next().min(revision);
+        let reach = core.engine_revision().next().min(revision);
         core.visible_mut().window.drop_below(reach);
         // Without space, the newest superseded versions are removed too; otherwise deleting and compacting would free
         // nothing at first.

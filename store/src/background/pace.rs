@@ -23,8 +23,8 @@ pub(crate) fn is_worth_sealing(limits: &Limits, live: u64, retired: u64) -> bool
 
 /// Bytes that one scrub step reads, if the engine's files have `allocated` bytes in all.
 pub(crate) fn scrub_bytes(limits: &Limits, allocated: u64) -> u64 {
-    let turns = limits.scrub_pass.as_millis() / limits.scrub_interval.as_millis().max(1);
-    let share = u128::from(allocated) / turns.max(1) + 1;
+    let passes = limits.scrub_pass.as_millis() / limits.scrub_interval.as_millis().max(1);
+    let share = u128::from(allocated) / passes.max(1) + 1;
     u64::try_from(share).unwrap_or(u64::MAX).max(limits.scrub_bytes)
 }
 
@@ -36,8 +36,8 @@ mod tests {
     fn a_scrub_pass_takes_no_longer_than_its_limit() {
         let limits = Limits::default();
         assert_eq!(scrub_bytes(&limits, 1 << 20), limits.scrub_bytes);
-        let (bytes, turns) = (100 << 30, limits.scrub_pass.as_secs() / limits.scrub_interval.as_secs());
-        assert!(scrub_bytes(&limits, bytes) * turns >= bytes);
+        let (bytes, passes) = (100 << 30, limits.scrub_pass.as_secs() / limits.scrub_interval.as_secs());
+        assert!(scrub_bytes(&limits, bytes) * passes >= bytes);
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl BackgroundWorker {
 
     /// Gives commits to the engine. If the disk is full, it deletes the reserve file and tries once more.
     fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        match self.core.store(commits) {
-            Err(error) if error.is_full() && self.core.on_disk_full() => self.core.store(commits),
+        match self.core.write_to_engine(commits) {
+            Err(error) if error.is_full() && self.core.on_disk_full() => self.core.write_to_engine(commits),
             other => other,
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct GroupHeader {
     magic: u32,
     /// Bytes of records.
     pub(crate) len: u32,
-    /// Number of records; zero in a sync note, which only records how far the log is synced.
+    /// Number of records; zero in a sync marker, which only records how far the log is synced.
     pub(crate) count: u32,
     /// Checksum of the previous group.
     pub(crate) chain: u32,

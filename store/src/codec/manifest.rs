@@ -18,7 +18,7 @@ pub(crate) struct Manifest {
     pub(crate) generation: u64,
     /// The state after the newest commit up to which the engine has every one.
     pub(crate) state: DurableState,
-    /// The engine's name, as in `--engine`.
+    /// The engine's name, as [`crate::EngineKind`] prints it.
     pub(crate) engine: String,
     /// The engine's token, with which it reopens this state.
     pub(crate) token: Vec<u8>,

@@ -7,7 +7,7 @@
 use super::{DecodeError, VERSION};
 use crate::types::alarm::Alarms;
 use crate::types::commit::{Commit, LeaseChange};
-use crate::types::event::{EventKind, Events};
+use crate::types::event::EventKind;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{LeaseId, Revision};
 use bincode::{BorrowDecode, Encode};
@@ -73,11 +73,10 @@ impl LogRecord<'_> {
         Commit {
             seq: self.seq,
             revision: Revision(self.revision),
-            events: Events::default(),
-            note: None,
             leases: leases.collect(),
             compacted: self.compacted.map(Revision),
             alarms: self.alarms,
+            ..Commit::default()
         }
     }
 

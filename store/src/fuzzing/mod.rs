@@ -74,18 +74,18 @@ pub fn snapshot_restore(bytes: &[u8]) {
     crate::maintenance::fuzz_restore(bytes);
 }
 
-/// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
+/// Takes the bytes as a script of appends, syncs, damage and a crash, and replays the log. The replayed
 /// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
 pub fn wal_replay(bytes: &[u8]) {
-    let mut dice = Decisions(bytes);
+    let mut decisions = Decisions(bytes);
     let disk = SimDisk::default();
     disk.create_dir(Path::new(LOG)).expect("a simulated disk without faults does not fail");
-    let (written, synced) = write_log(&disk, &mut dice);
-    let policy = CrashPolicy::ALL[dice.below(CrashPolicy::ALL.len())];
-    let disk = disk.crash(policy, u64::from(dice.byte()));
-    let damaged = !dice.is_empty();
-    while !dice.is_empty() {
-        damage(&disk, &mut dice);
+    let (written, synced) = write_log(&disk, &mut decisions);
+    let policy = CrashPolicy::ALL[decisions.below(CrashPolicy::ALL.len())];
+    let disk = disk.crash(policy, u64::from(decisions.byte()));
+    let damaged = !decisions.is_empty();
+    while !decisions.is_empty() {
+        damage(&disk, &mut decisions);
     }
     let mut read = Vec::new();
     let segments = WalSegments::list(Arc::new(disk), Path::new(LOG)).expect("as above");
@@ -105,22 +105,22 @@ pub fn wal_replay(bytes: &[u8]) {
 type Written = (u64, Option<Vec<u8>>);
 
 /// Writes a log. Returns every record, and how many of them are synced.
-fn write_log(disk: &SimDisk, dice: &mut Decisions<'_>) -> (Vec<Written>, usize) {
+fn write_log(disk: &SimDisk, decisions: &mut Decisions<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
     let segments = Arc::new(WalSegments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |_| Ok(())).expect("there is nothing yet");
     let log = Wal::begin(segments, CLUSTER, Rng::seeded(1), &replayed, &limits);
     let (mut log, mut written, mut synced) = (log.expect("as above"), Vec::new(), 0);
-    for _ in 0..dice.below(8) {
+    for _ in 0..decisions.below(8) {
         let mut commits = Vec::new();
-        for _ in 0..1 + dice.below(3) {
+        for _ in 0..1 + decisions.below(3) {
             let seq = written.len() as u64 + 1;
-            let note = dice.some(40).repeat(1 + dice.below(100));
+            let note = decisions.some(40).repeat(1 + decisions.below(100));
             written.push((seq, Some(note.clone())));
             commits.push(Arc::new(commit(seq, note)));
         }
         log.append(&commits).expect("as above");
-        if !dice.chance(4) {
+        if !decisions.chance(4) {
             log.sync().expect("as above");
             synced = written.len();
         }
@@ -129,21 +129,13 @@ fn write_log(disk: &SimDisk, dice: &mut Decisions<'_>) -> (Vec<Written>, usize) 
 }
 
 fn commit(seq: u64, note: Vec<u8>) -> Commit {
-    Commit {
-        seq,
-        revision: Revision(1),
-        events: Arc::new([]),
-        note: Some(note.into()),
-        leases: Vec::new(),
-        compacted: None,
-        alarms: None,
-    }
+    Commit { seq, revision: Revision(1), note: Some(note.into()), ..Commit::default() }
 }
 
-fn damage(disk: &SimDisk, dice: &mut Decisions<'_>) {
+fn damage(disk: &SimDisk, decisions: &mut Decisions<'_>) {
     let files = disk.files(Path::new(LOG));
-    let (name, len) = &files[dice.below(files.len())];
-    let (offset, bytes) = (dice.below(*len), dice.some(16));
+    let (name, len) = &files[decisions.below(files.len())];
+    let (offset, bytes) = (decisions.below(*len), decisions.some(16));
     disk.overwrite(&Path::new(LOG).join(name), offset, bytes);
 }
 
@@ -182,7 +174,7 @@ pub fn manifest_file(bytes: &[u8]) {
 
 /// Runs transactions on a store in memory and on the reference model, and compares them after each.
 pub fn transactions(bytes: &[u8]) {
-    let (mut dice, mut model) = (Decisions(bytes), Model::new());
+    let (mut decisions, mut model) = (Decisions(bytes), Model::new());
     let driver = recover::open(Config::memory(), &Nondet::simulated(1)).expect("memory opens");
     let ask = |request| driver.submit(request, 0).now_or_never().expect("memory never waits");
     for id in 1..3 {
@@ -191,10 +183,10 @@ pub fn transactions(bytes: &[u8]) {
         model.leases.insert(id, 1_000_000);
     }
     for _ in 0..64 {
-        if dice.is_empty() {
+        if decisions.is_empty() {
             break;
         }
-        let txn = transaction(&mut dice, 2);
+        let txn = transaction(&mut decisions, 2);
         if txn::check::check(&txn, &Limits::default()).is_err() {
             continue;
         }
@@ -208,71 +200,72 @@ pub fn transactions(bytes: &[u8]) {
     }
 }
 
-fn key(dice: &mut Decisions<'_>) -> Bytes {
-    vec![b'a' + dice.byte() % 4].into()
+fn key(decisions: &mut Decisions<'_>) -> Bytes {
+    vec![b'a' + decisions.byte() % 4].into()
 }
 
-fn keys(dice: &mut Decisions<'_>) -> KeyRange {
-    match dice.byte() % 5 {
-        0..3 => KeyRange::single(key(dice)),
-        3 => KeyRange::between(key(dice), key(dice)),
-        _ => KeyRange::from_key(key(dice)),
+fn keys(decisions: &mut Decisions<'_>) -> KeyRange {
+    match decisions.byte() % 5 {
+        0..3 => KeyRange::single(key(decisions)),
+        3 => KeyRange::between(key(decisions), key(decisions)),
+        _ => KeyRange::from_key(key(decisions)),
     }
 }
 
-fn transaction(dice: &mut Decisions<'_>, depth: u8) -> Txn {
-    let compares = (0..dice.below(3)).map(|_| compare(dice)).collect();
-    let success = (0..dice.below(4)).map(|_| operation(dice, depth)).collect();
-    let failure = (0..dice.below(3)).map(|_| operation(dice, depth)).collect();
+fn transaction(decisions: &mut Decisions<'_>, depth: u8) -> Txn {
+    let compares = (0..decisions.below(3)).map(|_| compare(decisions)).collect();
+    let success = (0..decisions.below(4)).map(|_| operation(decisions, depth)).collect();
+    let failure = (0..decisions.below(3)).map(|_| operation(decisions, depth)).collect();
     Txn { compares, success, failure, note: None }
 }
 
-fn compare(dice: &mut Decisions<'_>) -> Compare {
+fn compare(decisions: &mut Decisions<'_>) -> Compare {
     let ops = [CompareOp::Equal, CompareOp::NotEqual, CompareOp::Greater, CompareOp::Less];
-    let (keys, op, number) = (keys(dice), ops[dice.below(4)], i64::from(dice.byte() % 16));
-    let target = match dice.byte() % 5 {
+    let (keys, op, number) = (keys(decisions), ops[decisions.below(4)], i64::from(decisions.byte() % 16));
+    let target = match decisions.byte() % 5 {
         0 => Target::Version(number),
         1 => Target::Create(Revision(number)),
         2 => Target::Mod(Revision(number)),
         3 => Target::Lease(LeaseId(number % 3)),
-        _ => Target::Value(dice.some(2).to_vec().into()),
+        _ => Target::Value(decisions.some(2).to_vec().into()),
     };
     Compare { keys, op, target }
 }
 
-fn operation(dice: &mut Decisions<'_>, depth: u8) -> Op {
-    match dice.byte() % 8 {
-        0..4 => Op::Put(put(dice)),
-        4 => Op::Delete(Delete { keys: keys(dice), prev_kv: dice.chance(2) }),
-        5 if depth > 0 => Op::Txn(transaction(dice, depth - 1)),
-        _ => Op::Range(range(dice)),
+fn operation(decisions: &mut Decisions<'_>, depth: u8) -> Op {
+    match decisions.byte() % 8 {
+        0..4 => Op::Put(put(decisions)),
+        4 => Op::Delete(Delete { keys: keys(decisions), prev_kv: decisions.chance(2) }),
+        5 if depth > 0 => Op::Txn(transaction(decisions, depth - 1)),
+        _ => Op::Range(range(decisions)),
     }
 }
 
-fn put(dice: &mut Decisions<'_>) -> Put {
-    let (ignore_value, ignore_lease) = (dice.chance(8), dice.chance(8));
+fn put(decisions: &mut Decisions<'_>) -> Put {
+    let (ignore_value, ignore_lease) = (decisions.chance(8), decisions.chance(8));
     Put {
-        key: key(dice),
-        value: if ignore_value { Bytes::new() } else { dice.some(4).to_vec().into() },
-        lease: LeaseId(if ignore_lease { 0 } else { i64::from(dice.byte() % 4) }),
-        prev_kv: dice.chance(2),
+        key: key(decisions),
+        value: if ignore_value { Bytes::new() } else { decisions.some(4).to_vec().into() },
+        lease: LeaseId(if ignore_lease { 0 } else { i64::from(decisions.byte() % 4) }),
+        prev_kv: decisions.chance(2),
         ignore_value,
         ignore_lease,
     }
 }
 
-fn range(dice: &mut Decisions<'_>) -> Range {
-    let mut small = || if dice.chance(3) { Revision(i64::from(dice.byte() % 16)) } else { Revision(0) };
+fn range(decisions: &mut Decisions<'_>) -> Range {
+    let mut small =
+        || if decisions.chance(3) { Revision(i64::from(decisions.byte() % 16)) } else { Revision(0) };
     let (revision, min_mod_revision, max_mod_revision) = (small(), small(), small());
     let (min_create_revision, max_create_revision) = (small(), small());
     Range {
-        keys: keys(dice),
+        keys: keys(decisions),
         revision,
-        limit: i64::from(dice.byte() % 5) - 1,
-        sort_target: SortTarget::ALL[dice.below(SortTarget::ALL.len())],
-        sort_order: if dice.chance(2) { SortOrder::Descending } else { SortOrder::Ascending },
-        keys_only: dice.chance(4),
-        count_only: dice.chance(8),
+        limit: i64::from(decisions.byte() % 5) - 1,
+        sort_target: SortTarget::ALL[decisions.below(SortTarget::ALL.len())],
+        sort_order: if decisions.chance(2) { SortOrder::Descending } else { SortOrder::Ascending },
+        keys_only: decisions.chance(4),
+        count_only: decisions.chance(8),
         min_mod_revision,
         max_mod_revision,
         min_create_revision,
@@ -288,15 +281,15 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut records = Vec::new();
     (1..4).for_each(|seq| record::encode(&mut records, &commit(seq, vec![seq as u8; 20])));
     let mut entries = Vec::new();
-    let place = crate::types::record::RecordKey::new(Revision(3), 1);
-    history::put(&mut entries, crate::types::record::RecordKind::Put, place, b"some version");
+    let key = crate::types::record::RecordKey::new(Revision(3), 1);
+    history::put(&mut entries, crate::types::record::RecordKind::Put, key, b"some version");
     history::put(
         &mut entries,
         crate::types::record::RecordKind::Note,
         crate::types::record::RecordKey::note(Revision(3)),
         b"who",
     );
-    history::put_removed(&mut entries, &[place]);
+    history::put_removed(&mut entries, &[key]);
     let list = history::encode_list(&history::FileList { files: vec![(1, 20), (7, 1 << 33)] });
     let leases = [(LeaseId(7), 60)].into();
     let state =

@@ -235,8 +235,8 @@ impl FoundRecords {
     ) {
         match entry {
             HistoryEntry::Record(kind, key, body) => {
-                let held = || RecordSource::Held(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
-                self.records.insert(key, source.unwrap_or_else(held));
+                let kept = || RecordSource::Held(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
+                self.records.insert(key, source.unwrap_or_else(kept));
                 self.damaged.remove(&key);
             }
             HistoryEntry::StandIn(stand_in) => {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Status of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryStatus {
-    /// The engine's name, as in `--engine`.
+    /// The engine's name, as [`crate::EngineKind`] prints it.
     pub engine: &'static str,
     /// The random id of the data.
     pub identity: u64,

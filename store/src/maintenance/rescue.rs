@@ -80,7 +80,7 @@ pub fn rescue(
     rng: &Rng,
     progress: &mut Progress<'_>,
 ) -> Result<RescueReport, RescueError> {
-    let new = beside(dir)?;
+    let new = unused_sibling_path(dir)?;
     let snapshot = named(&new, ".db");
     let salvaged = salvage(dir, &snapshot, progress)?;
     let request =
@@ -97,7 +97,7 @@ pub fn rescue(
 }
 
 /// A path beside the directory that does not exist.
-fn beside(dir: &Path) -> Result<PathBuf, RescueError> {
+fn unused_sibling_path(dir: &Path) -> Result<PathBuf, RescueError> {
     let numbered = |number: u32| named(dir, &format!(".damaged-{number}"));
     let free = (1..=NAMES).map(numbered).find(|path| !path.exists() && !named(path, ".db").exists());
     free.ok_or_else(|| RescueError::NoName { path: numbered(1) })

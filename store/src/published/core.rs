@@ -174,7 +174,7 @@ impl Core {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    pub(crate) fn stored(&self) -> Revision {
+    pub(crate) fn engine_revision(&self) -> Revision {
         Revision(self.stored.load(Ordering::Acquire))
     }
 
@@ -249,12 +249,12 @@ impl Core {
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
         /// Commits published per lock acquisition. Readers wait for one such batch.
         const TURN: usize = 64;
-        for turn in commits.chunks(TURN) {
+        for chunk in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            for commit in turn {
+            for commit in chunk {
                 visible.publish(commit);
             }
-            visible.window.trim(&self.limits, self.stored());
+            visible.window.trim(&self.limits, self.engine_revision());
             self.revision.store(visible.state.revision.0, Ordering::Release);
         }
         if commits.iter().any(|commit| commit.alarms.is_some()) {
@@ -263,7 +263,7 @@ impl Core {
     }
 
     /// Writes published commits to the engine in few batches.
-    pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+    pub(crate) fn write_to_engine(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         /// Commits per batch. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
         for part in commits.chunks(PUT) {
@@ -312,14 +312,14 @@ impl Core {
         const TURN: usize = 64;
         loop {
             let next = self.hub.delivered().next();
-            let turn = {
+            let chunk = {
                 let visible = self.visible.read();
                 let since = visible.window.since(next);
                 since
                     .map(|commits| commits.take(TURN).cloned().collect::<Vec<_>>())
                     .ok_or(visible.window.first())
             };
-            match turn {
+            match chunk {
                 Ok(commits) if commits.is_empty() => return,
                 Ok(commits) => self.hub.deliver(&commits, &self.metrics),
                 Err(first) => self.hub.skip_to(first.previous(), &self.metrics),

@@ -109,8 +109,8 @@ impl Hub {
         let mut inner = self.inner.lock();
         inner.watcher_index.remove(registration);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
-        if let Some(asked) = registration.queue().progress_requested {
-            inner.progress_requests.remove(&(asked, registration.id));
+        if let Some(requested) = registration.queue().progress_requested {
+            inner.progress_requests.remove(&(requested, registration.id));
         }
     }
 

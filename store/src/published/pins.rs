@@ -67,10 +67,10 @@ impl Pins {
                 return Ok(());
             }
             // From the front: a tombstone is never removed before the versions that it hides.
-            let turn = inner.delayed.len().min(TURN);
-            let now: Vec<_> = inner.delayed.range(..turn).copied().collect();
+            let count = inner.delayed.len().min(TURN);
+            let now: Vec<_> = inner.delayed.range(..count).copied().collect();
             self.engine.remove(&now)?;
-            inner.delayed.drain(..turn);
+            inner.delayed.drain(..count);
         }
     }
 }

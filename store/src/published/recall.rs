@@ -23,7 +23,7 @@ impl Core {
     /// time, so it is slow; damage is rare. The caller may hold that lock for reading.
     fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let mut known: BTreeMap<_, _> =
-            keys.iter().filter(|key| key.is_note()).map(|key| note(*key)).collect();
+            keys.iter().filter(|key| key.is_note()).map(|key| name_note(*key)).collect();
         let mut from = Some(Box::default());
         while let Some(key) = from {
             let visible = self.visible_recursive();
@@ -41,7 +41,7 @@ impl Core {
     }
 }
 
-fn note(key: RecordKey) -> (RecordKey, RecalledRecord) {
+fn name_note(key: RecordKey) -> (RecordKey, RecalledRecord) {
     (key, RecalledRecord::Named(Record { key, kind: RecordKind::Note, bytes: Bytes::new() }))
 }
 
@@ -51,7 +51,7 @@ fn of_entry<'a>(
     entry: &'a KeyEntry,
     keys: &'a BTreeSet<RecordKey>,
 ) -> impl Iterator<Item = (RecordKey, RecalledRecord)> + 'a {
-    entry.places().filter(|(key, _)| keys.contains(key)).map(|(key, dead)| {
+    entry.record_keys().filter(|(key, _)| keys.contains(key)).map(|(key, dead)| {
         let newest = entry.newest();
         let is_newest = (newest.main, newest.sub) == (key.main, key.sub);
         let kind = if dead { RecordKind::Delete } else { RecordKind::Put };

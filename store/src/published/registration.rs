@@ -59,6 +59,29 @@ impl Queue {
     pub(crate) fn events(&self) -> usize {
         self.events
     }
+
+    pub(crate) fn push(&mut self, batch: Batch) {
+        let bytes = batch.cost();
+        self.events += batch.events.len();
+        self.bytes += bytes;
+        self.batches.push_back((batch, bytes));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Batch> {
+        let (batch, bytes) = self.batches.pop_front()?;
+        self.events -= batch.events.len();
+        self.bytes -= bytes;
+        self.reached = self.reached.max(batch.revision);
+        Some(batch)
+    }
+
+    /// The revision up to which everything was returned, if the watcher has caught up with the hub. `delivered` is the
+    /// hub's delivered revision, read before the queue was locked. None below an explicit start revision, since
+    /// progress refers to watched revisions only.
+    pub(crate) fn caught_up_to(&self, delivered: Revision, start: Revision) -> Option<Revision> {
+        let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
+        live.then_some(delivered.max(self.reached)).filter(|revision| *revision >= start)
+    }
 }
 
 impl Registration {
@@ -142,31 +165,6 @@ pub(crate) enum OfferResult {
     Queued,
     Lagged,
     Ignored,
-}
-
-impl Queue {
-    pub(crate) fn push(&mut self, batch: Batch) {
-        let bytes = batch.cost();
-        self.events += batch.events.len();
-        self.bytes += bytes;
-        self.batches.push_back((batch, bytes));
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Batch> {
-        let (batch, bytes) = self.batches.pop_front()?;
-        self.events -= batch.events.len();
-        self.bytes -= bytes;
-        self.reached = self.reached.max(batch.revision);
-        Some(batch)
-    }
-
-    /// The revision up to which everything was returned, if the watcher has caught up with the hub. `delivered` is the
-    /// hub's delivered revision, read before the queue was locked. None below an explicit start revision, since
-    /// progress refers to watched revisions only.
-    pub(crate) fn caught_up_to(&self, delivered: Revision, start: Revision) -> Option<Revision> {
-        let live = matches!(self.mode, DeliveryMode::Live(_)) && self.batches.is_empty();
-        live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
-    }
 }
 
 /// The events of a revision that a watcher requested. Shares the list if these are all.

@@ -130,14 +130,15 @@ impl Watcher {
                     };
                 }
                 DeliveryMode::Live(_) => {
-                    let level = queue.caught_up_to(delivered, self.registration.request.start);
-                    let Some(level) =
-                        level.filter(|level| queue.progress_requested.is_some_and(|asked| asked <= *level))
+                    let caught_up = queue.caught_up_to(delivered, self.registration.request.start);
+                    let requested = queue.progress_requested;
+                    let Some(revision) = caught_up
+                        .filter(|revision| requested.is_some_and(|requested| requested <= *revision))
                     else {
                         return PollResult::Nothing;
                     };
                     queue.progress_requested = None;
-                    return PollResult::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
+                    return PollResult::Item(Ok(Batch { revision, events: Arc::new([]) }));
                 }
                 DeliveryMode::Behind(_) if reads == 0 => return PollResult::Later,
                 DeliveryMode::Behind(from) => {
@@ -185,12 +186,12 @@ impl Watcher {
         let Some(past) = past else {
             return Ok(false);
         };
-        let level = past.next > visible.state.revision;
+        let is_caught_up = past.next > visible.state.revision;
         drop(visible);
         let live = DeliveryMode::Live(past.next);
         self.resume(past);
         let mut queue = self.registration.queue();
-        if level && matches!(queue.mode, DeliveryMode::Behind(_)) {
+        if is_caught_up && matches!(queue.mode, DeliveryMode::Behind(_)) {
             queue.mode = live;
         }
         Ok(true)

@@ -58,9 +58,9 @@ pub(crate) fn prepare(records: &[LoadedRecord<'_>]) -> Result<PreparedVersions, 
         versions.map(|(loaded, at)| SortItem { lead: 0, key: key_of(loaded.bytes), at }).collect();
     let shared = shared_prefix(&items);
     items.iter_mut().for_each(|item| item.lead = lead(&item.key[shared..]));
-    let place = |item: &SortItem<'_>| Reverse(records[item.at as usize].key);
+    let newest_first = |item: &SortItem<'_>| Reverse(records[item.at as usize].key);
     items.sort_unstable_by(|a, b| {
-        a.lead.cmp(&b.lead).then_with(|| a.key.cmp(b.key)).then_with(|| place(a).cmp(&place(b)))
+        a.lead.cmp(&b.lead).then_with(|| a.key.cmp(b.key)).then_with(|| newest_first(a).cmp(&newest_first(b)))
     });
     items.iter().map(|item| Ok((item.at, decode(&records[item.at as usize])?))).collect()
 }

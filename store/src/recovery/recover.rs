@@ -18,11 +18,11 @@ use crate::mvcc::window::Window;
 use crate::published::core::{Core, PublishedState};
 use crate::published::lease_clock::duration;
 use crate::recovery::rebuild::{self, Rebuild};
-use crate::runtime::committer::Committer;
 use crate::runtime::driver::Driver;
 use crate::runtime::log::Log;
 use crate::runtime::threads::Threads;
 use crate::runtime::writer::Writer;
+use crate::runtime::writer_thread::WriterThread;
 use crate::txn::lease_table::LeaseTable;
 use crate::types::commit::{Commit, LeaseChange};
 use crate::types::error::OpenError;
@@ -71,8 +71,8 @@ pub(crate) fn open_stepped(
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, engine)?;
-    let RecoveredStore { core, committer, log, background } = parts;
-    let mut stepped = crate::runtime::stepped::SteppedStore::new(core.clone(), committer, log, background);
+    let RecoveredStore { core, writer, log, background } = parts;
+    let mut stepped = crate::runtime::stepped::SteppedStore::new(core.clone(), writer, log, background);
     stepped.work();
     Ok(Driver::stepped(core, stepped))
 }
@@ -90,15 +90,15 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
 /// The components of a recovered store, before their threads are started.
 struct RecoveredStore {
     core: Arc<Core>,
-    committer: Committer,
+    writer: WriterThread,
     log: Log,
     background: BackgroundWorker,
 }
 
 impl RecoveredStore {
     fn start(self, lock: Option<DirLock>) -> io::Result<Driver> {
-        let Self { core, committer, log, background } = self;
-        let threads = Threads::start(core.clone(), committer, log, background, lock)?;
+        let Self { core, writer, log, background } = self;
+        let threads = Threads::start(core.clone(), writer, log, background, lock)?;
         Ok(Driver::threads(core, threads))
     }
 }
@@ -173,7 +173,7 @@ fn try_recover(
     let background = BackgroundWorker::new(core.clone(), env, manifest, coverage(&replayed, backlog));
     let writer = Writer::new(core.clone(), rng.fork("leases"), leases);
     let log = Log::new(core.clone(), wal, config.durability);
-    Ok(RecoveredStore { core, committer: Committer::new(writer), log, background })
+    Ok(RecoveredStore { core, writer: WriterThread::new(writer), log, background })
 }
 
 /// Which commits the engine has after recovery.
@@ -408,7 +408,7 @@ impl RecoverySource<'_> {
         let mut visit = |record: LogRecord<'_>| {
             let commit = redo(&core, &mut leases, &record)?;
             match feeding {
-                ReplayTarget::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
+                ReplayTarget::Now => core.write_to_engine(std::slice::from_ref(&commit)).map_err(|error| {
                     let text = error.to_string();
                     refused = Some(error);
                     text

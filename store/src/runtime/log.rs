@@ -1,5 +1,5 @@
 //! The log stage: one write and one sync per group, then the group is published and answered. It runs on the log's own
-//! thread, or on the evaluating thread when nothing else is in progress; on one of them at a time.
+//! thread, or on the writer thread when nothing else is in progress; on one of them at a time.
 
 use crate::Durability;
 use crate::engine::feed::Feed;
@@ -35,7 +35,7 @@ impl Log {
             Durability::Relaxed { interval } => Some(interval),
             Durability::Sync | Durability::Memory => None,
         };
-        let idle = wal.needs_sync_note().then(|| Instant::now() + core.limits.log_idle);
+        let idle = wal.needs_sync_marker().then(|| Instant::now() + core.limits.log_idle);
         Self { core, wal, relaxed, due: None, idle, unfed: Vec::new(), spare_requested: false }
     }
 
@@ -102,9 +102,9 @@ impl Log {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.idle = None;
         self.due = None;
-        let owed = self.wal.needs_sync_note();
-        self.wal.write_sync_note()?;
-        self.core.metrics.notes_of_sync.add(u64::from(owed));
+        let owed = self.wal.needs_sync_marker();
+        self.wal.write_sync_marker()?;
+        self.core.metrics.sync_markers.add(u64::from(owed));
         Ok(())
     }
 

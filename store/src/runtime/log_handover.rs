@@ -1,5 +1,5 @@
 //! The hand-over between evaluation and log: one bounded group collects what was evaluated while the log was busy, and
-//! is logged next. The hand-over also decides which thread owns the log: the log thread, or the evaluating thread when
+//! is logged next. The hand-over also decides which thread owns the log: the log thread, or the writer thread when
 //! nothing is in progress.
 
 use crate::Limits;
@@ -12,7 +12,7 @@ pub(crate) struct LogHandover {
     inner: Mutex<Inner>,
     /// Wakes the log thread: a group waits, or a deadline was set.
     filled: Condvar,
-    /// Wakes the evaluating thread: the waiting group was taken.
+    /// Wakes the writer thread: the waiting group was taken.
     drained: Condvar,
     most: usize,
     most_bytes: usize,
@@ -26,7 +26,7 @@ struct Inner {
     /// When the log has work to do even if no group waits, such as a due sync.
     deadline: Option<Instant>,
     sleep: LogThreadState,
-    /// The evaluating thread has ended; no more groups follow.
+    /// The writer thread has ended; no more groups follow.
     closed: bool,
     /// The log has ended; nothing is taken any more.
     broken: bool,
@@ -137,7 +137,7 @@ impl LogHandover {
         call
     }
 
-    /// Puts the log thread to sleep. While the evaluating thread owns the log there is no deadline: it sets one when it
+    /// Puts the log thread to sleep. While the writer thread owns the log there is no deadline: it sets one when it
     /// releases the log.
     fn sleep(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>) {
         match inner.deadline.filter(|_| !inner.busy) {

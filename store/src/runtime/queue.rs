@@ -1,4 +1,4 @@
-//! The bounded queue of requests before the evaluating thread, which sleeps while it is empty.
+//! The bounded queue of requests before the writer thread, which sleeps while it is empty.
 
 use crate::Limits;
 use crate::runtime::request::{Rejection, Request, Response};
@@ -16,7 +16,7 @@ pub(crate) struct Job {
 /// A bounded queue of jobs, by number and bytes.
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
-    bell: Condvar,
+    wakeup: Condvar,
     max_jobs: usize,
     max_bytes: usize,
     group_jobs: usize,
@@ -35,7 +35,7 @@ impl Queue {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             inner: Mutex::default(),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             max_jobs: limits.queue_jobs,
             max_bytes: limits.queue_bytes,
             group_jobs: limits.group_jobs,
@@ -57,7 +57,7 @@ impl Queue {
         let wake = std::mem::take(&mut inner.asleep);
         drop(inner);
         if wake {
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Queue {
                 return false;
             }
             inner.asleep = true;
-            self.bell.wait(&mut inner);
+            self.wakeup.wait(&mut inner);
         }
         let mut bytes = 0;
         while jobs.len() < self.group_jobs && bytes < self.group_bytes {
@@ -90,7 +90,7 @@ impl Queue {
     /// Refuses new jobs; the queued jobs are still evaluated.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
-        self.bell.notify_all();
+        self.wakeup.notify_all();
     }
 
     /// Refuses new jobs and drops the queued ones, which tells their callers that the store stopped.
@@ -102,6 +102,6 @@ impl Queue {
             std::mem::take(&mut inner.jobs)
         };
         drop(jobs);
-        self.bell.notify_all();
+        self.wakeup.notify_all();
     }
 }

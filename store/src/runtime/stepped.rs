@@ -5,11 +5,11 @@ use crate::background::supervisor::Supervisor;
 use crate::background::worker::BackgroundWorker;
 use crate::engine::feed::{Wait, Work};
 use crate::published::core::Core;
-use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;
 use crate::runtime::queue::Job;
 use crate::runtime::request::{Rejection, Request, Response};
+use crate::runtime::writer_thread::WriterThread;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// The components of a store that a test drives step by step.
 pub(crate) struct SteppedStore {
     core: Arc<Core>,
-    committer: Committer,
+    writer: WriterThread,
     log: Log,
     supervisor: Supervisor,
     /// Groups that are evaluated but not logged.
@@ -29,9 +29,9 @@ pub(crate) struct SteppedStore {
 pub(crate) type Pending = oneshot::Receiver<Response>;
 
 impl SteppedStore {
-    pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: BackgroundWorker) -> Self {
+    pub(crate) fn new(core: Arc<Core>, writer: WriterThread, log: Log, background: BackgroundWorker) -> Self {
         let supervisor = Supervisor::new(core.clone(), background);
-        Self { core, committer, log, supervisor, waiting: VecDeque::new() }
+        Self { core, writer, log, supervisor, waiting: VecDeque::new() }
     }
 
     /// Evaluates requests as one group, which then waits for the log.
@@ -43,7 +43,7 @@ impl SteppedStore {
             answers.push(answer);
         }
         while !jobs.is_empty() {
-            self.waiting.push_back(std::mem::take(self.committer.evaluate(&mut jobs)));
+            self.waiting.push_back(std::mem::take(self.writer.evaluate(&mut jobs)));
         }
         answers
     }
@@ -62,17 +62,17 @@ impl SteppedStore {
         self.log.step(group)?;
         self.core.deliver();
         let (commits, prepare) = self.log.take_synced().unwrap_or_default();
-        self.turn(Work { commits, prepare, closed: false });
+        self.run_background(Work { commits, prepare, closed: false });
         Ok(())
     }
 
     /// Runs the background worker until it has nothing to do.
     pub(crate) fn work(&mut self) {
-        self.turn(Work::default());
+        self.run_background(Work::default());
         while self.log() {}
     }
 
-    fn turn(&mut self, work: Work) {
+    fn run_background(&mut self, work: Work) {
         let mut wait = self.supervisor.run_once(work);
         while matches!(wait, Ok(Wait::Not)) {
             wait = self.supervisor.run_once(Work::default());
@@ -96,7 +96,7 @@ impl SteppedStore {
     pub(crate) fn finish(mut self) {
         while self.log() {}
         if !self.core.has_failed() && self.log.finish().is_ok() {
-            self.turn(Work { closed: true, ..Work::default() });
+            self.run_background(Work { closed: true, ..Work::default() });
         }
     }
 }

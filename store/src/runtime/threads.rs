@@ -1,4 +1,4 @@
-//! The threads of a store with a log: one evaluates, one logs, one delivers, one runs the background worker. Starts
+//! The threads of a store with a log: the writer evaluates, one logs, one delivers, one runs the background worker. Starts
 //! them, ends them, and cleans up however each one ends.
 
 use crate::background::supervisor::{LogBudgetExceeded, Supervisor};
@@ -7,12 +7,12 @@ use crate::disk::real::DirLock;
 use crate::engine::Engine;
 use crate::engine::feed::Wait;
 use crate::published::core::Core;
-use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;
 use crate::runtime::log_handover::{LogHandover, WakeReason};
 use crate::runtime::queue::{Job, Queue};
 use crate::runtime::request::{Rejection, Request};
+use crate::runtime::writer_thread::WriterThread;
 use crate::types::alarm::AlarmChange;
 use parking_lot::Mutex;
 use std::io;
@@ -47,7 +47,7 @@ struct ThreadHandles {
 impl Threads {
     pub(crate) fn start(
         core: Arc<Core>,
-        committer: Committer,
+        writer: WriterThread,
         log: Log,
         background: BackgroundWorker,
         lock: Option<DirLock>,
@@ -57,7 +57,7 @@ impl Threads {
         let shared = Arc::new(Shared { core, queue, log_handover, log: Mutex::new(log) });
         let supervisor = Supervisor::new(shared.core.clone(), background);
         let running = ThreadHandles {
-            writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
+            writer: spawn("kstore-writer", &shared, move |shared| shared.write(writer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
             watch: spawn("kstore-watch", &shared, Shared::deliver)?,
             background: spawn("kstore-background", &shared, move |shared| shared.background(supervisor))?,
@@ -134,14 +134,14 @@ impl Shared {
         Ok(())
     }
 
-    fn evaluate(&self, mut committer: Committer) {
+    fn write(&self, mut writer: WriterThread) {
         let _ending = ThreadExitGuard { shared: self, on_exit: Self::on_writer_exit };
-        if let Err(error) = committer.serve(self) {
+        if let Err(error) = writer.serve(self) {
             self.core.fail("the log cannot be written", &error);
         }
     }
 
-    /// Cleans up after the evaluating thread: no more requests are evaluated.
+    /// Cleans up after the writer thread: no more requests are evaluated.
     fn on_writer_exit(&self) {
         self.queue.abandon();
         if self.core.has_failed() {

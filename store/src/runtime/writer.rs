@@ -1,5 +1,5 @@
 //! The writer: the single owner of staged state. It evaluates requests in order and hands their commits over to be
-//! logged and published. `committer` runs it on a thread; in memory the caller runs it. It neither blocks nor reads a
+//! logged and published. `writer_thread` runs it; in memory the caller runs it. It neither blocks nor reads a
 //! clock.
 
 use crate::mvcc::staged::Overlay;
@@ -94,7 +94,7 @@ impl Writer {
         let mut group = Group::default();
         self.hand_over(&mut group);
         group.publish(&self.core);
-        if let Err(error) = self.core.store(&group.commits) {
+        if let Err(error) = self.core.write_to_engine(&group.commits) {
             self.core.fail("the engine failed", &error);
             return Err(Stopped);
         }

@@ -37,12 +37,12 @@ impl ExcludedRecords {
             left_out.records.insert(record);
             let entry = damaged.key.as_ref().and_then(|key| index.get(key));
             let Some((entry, key)) = entry.zip(damaged.key) else { continue };
-            let mut places = entry.places().map(|(place, _)| place).skip_while(|place| *place < record);
-            if places.next() != Some(record) {
+            let mut keys = entry.record_keys().map(|(kept, _)| kept).skip_while(|kept| *kept < record);
+            if keys.next() != Some(record) {
                 // Compacted: no read needs it.
                 continue;
             }
-            let next = places.next().filter(|next| next.main <= state.revision);
+            let next = keys.next().filter(|next| next.main <= state.revision);
             let next = next.ok_or(SnapshotError::Damaged { revision: record.main })?;
             let begins = left_out.begins.entry(key).or_insert(next);
             *begins = next.max(*begins);

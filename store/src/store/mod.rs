@@ -218,9 +218,9 @@ impl Store {
     /// Compacts the history up to `revision`, and returns after the superseded records are removed durably: not even a
     /// crash brings them back. Dropping the future does not cancel the compaction.
     pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
-        let hurry = SweepWaiter::new(self.driver.core().clone());
+        let waiter = SweepWaiter::new(self.driver.core().clone());
         self.compact(revision).await?;
-        hurry.swept(revision).await
+        waiter.swept(revision).await
     }
 
     /// Defragments: frees all disk space that removed records occupy. The background worker does this by itself too,

@@ -31,7 +31,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 /// Releases delivered commits up to `revision` that the engine has, until the window is at its calm size.
 pub(crate) fn release(core: &Core, revision: Revision) {
-    let upto = revision.min(core.stored()).min(core.hub.delivered());
+    let upto = revision.min(core.engine_revision()).min(core.hub.delivered());
     loop {
         let released = core.visible_mut().window.release(upto, core.limits.window_calm_bytes, TURN);
         // The commits are freed here, without the lock.

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Tiny limits, so that rare branches are common.
-pub(super) fn tiny(config: Config, dice: u8) -> Config {
+pub(super) fn tiny(config: Config, choice: u8) -> Config {
     let limits = Limits {
-        window_revisions: 1 + usize::from(dice % 7),
-        watcher_events: 1 + usize::from(dice % 5),
-        history_revisions: 1 + usize::from(dice % 3),
+        window_revisions: 1 + usize::from(choice % 7),
+        watcher_events: 1 + usize::from(choice % 5),
+        history_revisions: 1 + usize::from(choice % 3),
         first_segment_bytes: 16 << 10,
         segment_bytes: 16 << 10,
         checkpoint_bytes: 1 << 10,
@@ -41,9 +41,9 @@ pub(super) enum TestSetup {
 }
 
 impl TestSetup {
-    pub(super) fn stepped(engine: EngineKind, dice: u8) -> Self {
+    pub(super) fn stepped(engine: EngineKind, choice: u8) -> Self {
         let config = Config { engine, ..Config::durable("/data") };
-        Self::Stepped(SimDisk::default(), tiny(config, dice))
+        Self::Stepped(SimDisk::default(), tiny(config, choice))
     }
 
     async fn open(&self, seed: u64) -> Store {
@@ -322,9 +322,9 @@ pub(crate) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-fn in_a_directory(config: impl FnOnce(std::path::PathBuf) -> Config, actions: Vec<Action>, dice: u8) {
+fn in_a_directory(config: impl FnOnce(std::path::PathBuf) -> Config, actions: Vec<Action>, choice: u8) {
     let dir = tempfile::tempdir().unwrap();
-    let config = tiny(config(dir.path().join("data")), dice);
+    let config = tiny(config(dir.path().join("data")), choice);
     block_on_real(run(TestSetup::Plain(config), actions));
 }
 
@@ -332,18 +332,18 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn a_store_in_memory_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
-        block_on(run(TestSetup::Plain(tiny(Config::memory(), dice)), actions));
+    fn a_store_in_memory_conforms_to_the_model(actions in vec(action(), 1..120), choice in any::<u8>()) {
+        block_on(run(TestSetup::Plain(tiny(Config::memory(), choice)), actions));
     }
 
     #[test]
-    fn a_store_with_segments_conforms_to_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
-        block_on(run(TestSetup::stepped(EngineKind::Segments, dice), actions));
+    fn a_store_with_segments_conforms_to_the_model(actions in vec(action(), 1..120), choice in any::<u8>()) {
+        block_on(run(TestSetup::stepped(EngineKind::Segments, choice), actions));
     }
 
     #[test]
-    fn a_store_with_a_log_alone_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
-        block_on(run(TestSetup::stepped(EngineKind::Memory, dice), actions));
+    fn a_store_with_a_log_alone_conforms_to_the_model(actions in vec(action(), 1..80), choice in any::<u8>()) {
+        block_on(run(TestSetup::stepped(EngineKind::Memory, choice), actions));
     }
 }
 
@@ -352,18 +352,18 @@ proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
-    fn a_store_on_disk_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
-        in_a_directory(Config::durable, actions, dice);
+    fn a_store_on_disk_conforms_to_the_model(actions in vec(action(), 1..80), choice in any::<u8>()) {
+        in_a_directory(Config::durable, actions, choice);
     }
 
     #[test]
-    fn a_relaxed_store_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+    fn a_relaxed_store_conforms_to_the_model(actions in vec(action(), 1..80), choice in any::<u8>()) {
         let durability = Durability::Relaxed { interval: Duration::from_millis(3) };
-        in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, dice);
+        in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, choice);
     }
 
     #[test]
-    fn a_store_with_sled_conforms_to_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
-        in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, dice);
+    fn a_store_with_sled_conforms_to_the_model(actions in vec(action(), 1..80), choice in any::<u8>()) {
+        in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, choice);
     }
 }

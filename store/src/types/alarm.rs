@@ -36,7 +36,8 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// The reason for [`Alarm::NoSpace`]. Its text says what the operator can do.
+/// The reason for [`Alarm::NoSpace`]. Its text says what helps; the program that opened the store knows by which
+/// command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSpaceReason {
     /// The file system has too little free space; the alarm ends by itself when it has enough.
@@ -62,29 +63,21 @@ pub enum NoSpaceReason {
 
 impl fmt::Display for NoSpaceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let disarm = |dir: &std::path::Path| {
-            format!("`kstore-server store alarm disarm --data-dir {}`", dir.display())
-        };
         match self {
             Self::LowDisk { dir, free, least } => write!(
                 f,
                 "the file system of {} has {} free, less than the {} that kstore needs to write: free some space; writes \
-                 go on by themselves once there is enough (if not, stop the server and run {})",
+                 go on by themselves once there is enough",
                 dir.display(),
                 ByteCount(*free),
                 ByteCount(*least),
-                disarm(dir),
             ),
-            Self::Raised { dir, used, quota } => {
+            Self::Raised { dir: _, used, quota } => {
                 write!(f, "the space alarm is raised ({} of data", ByteCount(*used))?;
                 if let Some(quota) = quota {
                     write!(f, ", the quota is {}", ByteCount(*quota))?;
                 }
-                f.write_str("): delete and compact, then disarm it with `etcdctl alarm disarm`")?;
-                match dir {
-                    Some(dir) => write!(f, " or, while the server is stopped, with {}", disarm(dir)),
-                    None => Ok(()),
-                }
+                f.write_str("): delete and compact, then disarm it")
             }
         }
     }

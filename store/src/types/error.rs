@@ -48,7 +48,7 @@ pub enum OpenError {
     /// The history engine cannot be used and the log no longer reaches back far enough to rebuild it.
     #[error(
         "the history engine in {} cannot be used ({detail}) and the log begins too late to rebuild it: restore from a \
-         backup, or save what can be read with `kstore-server store salvage FILE` and restore that", dir.display()
+         backup, or salvage the readable part", dir.display()
     )]
     EngineLost {
         /// The engine's directory.
@@ -57,7 +57,7 @@ pub enum OpenError {
         detail: String,
     },
     /// The store was written with another engine.
-    #[error("{} was written with --engine {found}: open it with that engine", dir.display())]
+    #[error("{} was written with the engine {found}: open it with that engine", dir.display())]
     OtherEngine {
         /// The directory.
         dir: PathBuf,

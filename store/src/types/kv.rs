@@ -94,7 +94,7 @@ impl KeyValue {
         self.stamp().lease
     }
 
-    /// The revisions, version and lease together.
+    /// The MVCC metadata: create and mod revision, version and lease.
     pub fn stamp(&self) -> Stamp {
         self.fields().stamp
     }

@@ -74,8 +74,8 @@ counters! {
     groups,
     /// Log syncs.
     syncs,
-    /// Sync notes that the idle log wrote; a sync note records what is synced.
-    notes_of_sync,
+    /// Sync markers that the idle log wrote; a sync marker records what is synced.
+    sync_markers,
     /// Bytes written to the log.
     log_bytes,
     /// Events queued for watchers.

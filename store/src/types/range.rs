@@ -101,8 +101,23 @@ impl Range {
         self.sort_target == SortTarget::Key && self.sort_order == SortOrder::Ascending && !self.has_filters()
     }
 
+    /// Whether versions are left out by their revisions. The pattern names all fields, so that a new one is judged here:
+    /// an evaluation that stops at the limit in spite of a filter returns too little.
     pub(crate) fn has_filters(&self) -> bool {
-        [self.min_mod_revision, self.max_mod_revision, self.min_create_revision, self.max_create_revision]
+        let Self {
+            keys: _,
+            revision: _,
+            limit: _,
+            sort_target: _,
+            sort_order: _,
+            keys_only: _,
+            count_only: _,
+            min_mod_revision,
+            max_mod_revision,
+            min_create_revision,
+            max_create_revision,
+        } = self;
+        [min_mod_revision, max_mod_revision, min_create_revision, max_create_revision]
             .iter()
             .any(|bound| bound.0 != 0)
     }

@@ -11,8 +11,8 @@ use kstore_nondet::Rng;
 use std::io;
 use std::sync::Arc;
 
-/// Size of a sync note, which is a group without records.
-const NOTE_BYTES: u64 = group_len(0) as u64;
+/// Size of a sync marker, which is a group without records.
+const SYNC_MARKER_BYTES: u64 = group_len(0) as u64;
 
 /// The log's appender: writes groups to the newest segment. One thread owns it at a time.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Wal {
     /// Sequence number of the last record known to be durable.
     synced_seq: u64,
     /// The last record that a group in the log confirms as durable. A restart cannot be sure of later records.
-    noted_seq: u64,
+    marked_seq: u64,
     /// The encoded group; kept to reuse its allocation.
     buffer: Vec<u8>,
     /// The position after the encoded group.
@@ -47,19 +47,20 @@ impl Wal {
         replayed: &ReplayResult,
         limits: &Limits,
     ) -> io::Result<Self> {
-        let (noted_seq, chain) = replayed.confirmed;
+        let (marked_seq, chain) = replayed.confirmed;
         let epoch = rng.next_u64();
-        let header = SegmentHeader::new(cluster, epoch, noted_seq + 1, chain);
+        let header = SegmentHeader::new(cluster, epoch, marked_seq + 1, chain);
         let start = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain };
         let (mut position, mut tail) = (start, Vec::new());
         if replayed.tail_records > 0 {
             let span =
-                GroupSpan { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
+                GroupSpan { count: replayed.tail_records, first_seq: marked_seq + 1, synced_seq: marked_seq };
             position =
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
         let fresh_bytes = limits.first_segment_bytes;
-        let (file, size) = segments.make(&header, &tail, (position.offset + NOTE_BYTES, fresh_bytes))?;
+        let (file, size) =
+            segments.make(&header, &tail, (position.offset + SYNC_MARKER_BYTES, fresh_bytes))?;
         let written_seq = replayed.last_seq;
         let synced_seq = written_seq;
         Ok(Self {
@@ -72,7 +73,7 @@ impl Wal {
             position,
             written_seq,
             synced_seq,
-            noted_seq,
+            marked_seq,
             buffer: Vec::new(),
             next_position: position,
         })
@@ -83,8 +84,8 @@ impl Wal {
         let _span = tracing::debug_span!("wal", commits = commits.len()).entered();
         let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
         self.make_group(commits.len(), encode);
-        // Space for a sync note must remain.
-        if self.position.offset + self.buffer.len() as u64 + NOTE_BYTES > self.size {
+        // Space for a sync marker must remain.
+        if self.position.offset + self.buffer.len() as u64 + SYNC_MARKER_BYTES > self.size {
             self.rotate(self.buffer.len())?;
             self.make_group(commits.len(), encode);
         }
@@ -116,16 +117,16 @@ impl Wal {
     }
 
     /// Whether the log contains records that no group confirms as durable.
-    pub(crate) fn needs_sync_note(&self) -> bool {
-        self.noted_seq < self.written_seq
+    pub(crate) fn needs_sync_marker(&self) -> bool {
+        self.marked_seq < self.written_seq
     }
 
-    /// Syncs unsynced records and writes a durable sync note, so that the next start need not rewrite the last group.
-    pub(crate) fn write_sync_note(&mut self) -> io::Result<()> {
+    /// Syncs unsynced records and writes a durable sync marker, so that the next start need not rewrite the last group.
+    pub(crate) fn write_sync_marker(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
         }
-        if self.needs_sync_note() {
+        if self.needs_sync_marker() {
             self.make_group(0, |_| ());
             self.write_group()?;
             self.file.sync()?;
@@ -143,7 +144,7 @@ impl Wal {
     fn write_group(&mut self) -> io::Result<()> {
         self.file.write_at(self.position.offset, &self.buffer)?;
         self.position = self.next_position;
-        self.noted_seq = self.synced_seq;
+        self.marked_seq = self.synced_seq;
         Ok(())
     }
 
@@ -154,9 +155,9 @@ impl Wal {
         }
         let epoch = self.rng.next_u64();
         let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
-        let least = (SEGMENT_HEADER + group) as u64 + NOTE_BYTES;
+        let least = (SEGMENT_HEADER + group) as u64 + SYNC_MARKER_BYTES;
         (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
-        self.noted_seq = self.written_seq;
+        self.marked_seq = self.written_seq;
         self.position = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())
     }

@@ -87,7 +87,7 @@ struct ReplayState<'a> {
     /// Sequence number of the next record; zero before the first segment.
     next_seq: u64,
     chain: u32,
-    /// The group with the last confirmed record, followed by later groups and sync notes.
+    /// The group with the last confirmed record, followed by later groups and sync markers.
     groups: VecDeque<UnconfirmedGroup>,
     synced: u64,
     bytes: u64,
@@ -111,7 +111,7 @@ impl ReplayState<'_> {
         loop {
             let group = decode_group(bytes, offset, header.epoch).filter(|group| self.continues(group));
             // A successor was started only after everything before it was synced, and it repeats what was not. Sync
-            // notes may still follow.
+            // markers may still follow.
             if successor.is_some_and(|successor| self.next_seq >= successor)
                 && group.as_ref().is_none_or(|group| group.header.count > 0)
             {
@@ -184,7 +184,7 @@ impl ReplayState<'_> {
         Ok(())
     }
 
-    /// Marks everything up to `seq` as confirmed. Sync notes after it may be unconfirmed.
+    /// Marks everything up to `seq` as confirmed. Sync markers after it may be unconfirmed.
     fn confirm(&mut self, seq: u64) {
         self.synced = self.synced.max(seq);
         let last = self.groups.iter().rev().map(|group| group.last_seq).find(|last| *last <= self.synced);

@@ -60,7 +60,7 @@ fn synced_records_replay_over_many_starts_and_segments() {
             next += 2;
         }
         if start % 2 == 0 {
-            wal.write_sync_note().unwrap();
+            wal.write_sync_marker().unwrap();
         }
         drop(wal);
         disk = disk.crash(CrashPolicy::Torn, start);
@@ -76,7 +76,7 @@ fn synced_records_replay_over_many_starts_and_segments() {
 enum Case {
     /// Four groups, synced one by one; the n-th is damaged.
     Damaged(usize),
-    /// Four synced groups and a sync note at a clean end; the n-th group is damaged.
+    /// Four synced groups and a sync marker at a clean end; the n-th group is damaged.
     DamagedAfterCleanEnd(usize),
     /// Two groups synced, two more written together; the n-th is damaged.
     Unsynced(usize),
@@ -102,7 +102,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
         names = disk.files(Path::new(DIR));
     }
     if matches!(case, Case::DamagedAfterCleanEnd(_)) {
-        wal.write_sync_note().unwrap();
+        wal.write_sync_marker().unwrap();
     }
     let disk = disk.crash(CrashPolicy::Everything, 1);
     let middle = |n: usize| SEGMENT_HEADER + ends[..n - 1].iter().sum::<usize>() + 500;

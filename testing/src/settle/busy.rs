@@ -1,4 +1,4 @@
-//! [`BusyReasons`]: finds the components of a cluster with pending work, by their metrics and by pods and nodes. Pure.
+//! [`BusyReasons`]: the components of a cluster with pending work, as they report it and by pods and nodes. Pure.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -43,29 +43,6 @@ impl BusyReasons {
     pub(super) fn into_reasons(self) -> Vec<String> {
         let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
         self.parts.into_iter().chain(self.objects).chain(more).collect()
-    }
-
-    /// Adds components that are busy by a page of metrics: caches that are not filled or lag, queues with keys, active controllers.
-    pub(super) fn add_components(&mut self, page: &str) {
-        for line in page.lines().filter(|line| !line.starts_with('#')) {
-            let Some((series, value)) = line.rsplit_once(' ') else { continue };
-            let Ok(value) = value.parse::<f64>() else { continue };
-            let Some((metric, labels)) = series.split_once('{') else { continue };
-            let name = labels.split('"').nth(1).unwrap_or_default();
-            match metric {
-                "informer_synced" if value < 1.0 => self.add_part(format!("cache {name} is being filled")),
-                "informer_pending" if value > 0.0 => {
-                    self.add_part(format!("cache {name}: {value} changes wait"));
-                }
-                "workqueue_depth" if value > 0.0 => {
-                    self.add_part(format!("workqueue {name}: {value} ready keys"));
-                }
-                "controller_runtime_active_workers" if value > 0.0 => {
-                    self.add_part(format!("controller {name}: {value} active runs"));
-                }
-                _ => {}
-            }
-        }
     }
 
     /// Adds pods that the scheduler has neither bound nor marked as unschedulable.
@@ -145,21 +122,6 @@ mod tests {
             }
         }
         pod
-    }
-
-    #[test]
-    fn busy_components_are_found_by_their_metrics() {
-        let mut busy = BusyReasons::default();
-        busy.add_components(
-            "# HELP workqueue_depth x\nworkqueue_depth{name=\"replicaset\"} 2\nworkqueue_depth{name=\"other\"} 0\n\
-             informer_synced{name=\"pods\"} 0\ncontroller_runtime_active_workers{controller=\"namespace\"} 1\n",
-        );
-        let expected = [
-            "workqueue replicaset: 2 ready keys",
-            "cache pods is being filled",
-            "controller namespace: 1 active runs",
-        ];
-        assert_eq!(busy.into_reasons(), expected);
     }
 
     #[test]

@@ -50,9 +50,9 @@ impl Cluster {
     /// - the scheduler has bound every pod or marked it as unschedulable;
     /// - every pod that is bound to a ready node has started, or has ended if it was deleted.
     ///
-    /// The time limit is half an hour in virtual time and a minute in real time. Work that becomes due later does not count: retries after a
-    /// back-off, CrashLoopBackOff, grace periods of evictions, expiry of events. [`Self::advance`] lets such times pass. Clients outside of
-    /// the cluster, such as the tested operator, count only by their writes.
+    /// The time limit is half an hour in virtual time and a minute in real time. Work that becomes due later does not count: retries after
+    /// a back-off, CrashLoopBackOff, grace periods of evictions, expiry of events. [`Self::advance`] lets such times pass. Clients outside
+    /// of the cluster, such as the tested operator, count only by their writes.
     ///
     /// # Errors
     /// A component is still busy at the time limit; the error names it.
@@ -115,13 +115,11 @@ impl Cluster {
     /// Descriptions of the components that have pending work.
     async fn busy(&self) -> Result<Vec<String>, SettleError> {
         let builder = &self.parts.builder;
-        let mut page = String::new();
-        self.parts.metrics.render(&mut page);
         let mut busy = BusyReasons::default();
         if builder.has_components() && self.parts.metrics.is_empty() {
             busy.add_part("controllers, scheduler or nodes have not started".to_owned());
         }
-        busy.add_components(&page);
+        self.parts.metrics.pending().iter().for_each(|work| busy.add_part(work.to_string()));
         if builder.has_scheduler() || builder.node_count() > 0 {
             let list = async |plural: &'static str| {
                 let api = self.client().dynamic(Gvr::new("", "v1", plural));

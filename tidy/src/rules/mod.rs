@@ -4,6 +4,7 @@ mod biased_select;
 mod bounded_output;
 mod cited_files;
 mod cited_functions;
+mod comment_width;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
@@ -17,7 +18,9 @@ mod module_comment;
 mod module_files;
 mod module_floors;
 mod object_members;
+mod one_metadata;
 mod plural_alone;
+mod program_in_library;
 mod property_cases;
 mod property_files;
 mod property_tests;
@@ -49,16 +52,19 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 33] = [
+pub(crate) const ALL: [Rule; 36] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
+    comment_width::RULE,
     unfinished_work::RULE,
     biased_select::RULE,
     pure_decisions::RULE,
     kind_rules::RULE,
     plural_alone::RULE,
     object_members::RULE,
+    one_metadata::RULE,
+    program_in_library::RULE,
     recursion_depth::RULE,
     bounded_output::RULE,
     yielding_loops::RULE,

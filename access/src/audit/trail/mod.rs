@@ -305,9 +305,9 @@ impl Trail {
     }
 
     /// Adds annotations to all later events. The first of several annotations with one key is kept.
-    pub fn annotate(&self, notes: Vec<AuditAnnotation>) {
+    pub fn annotate(&self, annotations: Vec<AuditAnnotation>) {
         let mut state = self.state.lock();
-        for AuditAnnotation { key, value } in notes {
+        for AuditAnnotation { key, value } in annotations {
             state.annotations.entry(key).or_insert(value);
         }
     }
@@ -431,13 +431,13 @@ impl TrailState {
         for recorded in &mut self.operations {
             let operation = &recorded.operation;
             let target = operation.target();
-            let asked = authz::Attributes {
+            let attributes = authz::Attributes {
                 user: &user,
                 verb: &operation.verb,
                 target,
                 more: authz::More::default(),
             };
-            recorded.authorization = Some(match authorizer.decide_now(&asked) {
+            recorded.authorization = Some(match authorizer.decide_now(&attributes) {
                 Decision::Allow(reason) => ("allow", reason),
                 Decision::NoOpinion(reason) | Decision::Deny(reason) if code == 403 => ("forbid", reason),
                 Decision::NoOpinion(_) | Decision::Deny(_) => ("allow", String::new()),

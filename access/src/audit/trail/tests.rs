@@ -137,8 +137,8 @@ async fn annotations_of_a_task_are_recorded_with_its_request() {
     scope(trail.clone(), async {
         assert!(is_recording());
         record_impersonation(&Arc::new(UserInfo::new("ann", ["devs"])));
-        let note = |value: &str| AuditAnnotation { key: "a.io/b".into(), value: value.into() };
-        current().unwrap().annotate(vec![note("first"), note("second")]);
+        let annotation = |value: &str| AuditAnnotation { key: "a.io/b".into(), value: value.into() };
+        current().unwrap().annotate(vec![annotation("first"), annotation("second")]);
     })
     .await;
     trail.answered(&authorizer(), 200, None).await;

@@ -34,19 +34,19 @@ pub(super) struct NodeAuthorizer {
 
 impl NodeAuthorizer {
     /// Decides one request, with Kubernetes' reasons. `cluster` must be the same in every call.
-    pub(super) fn decide(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
-        let Some(node) = node_of(asked.user) else { return Decision::NoOpinion(String::new()) };
+    pub(super) fn decide(&self, attributes: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+        let Some(node) = node_of(attributes.user) else { return Decision::NoOpinion(String::new()) };
         if node.is_empty() {
-            return none(format!("unknown node for user {:?}", asked.user.username));
+            return none(format!("unknown node for user {:?}", attributes.user.username));
         }
-        let by_graph = match asked.target {
+        let by_graph = match attributes.target {
             Target::Path(_) => None,
             Target::Resource { group, resource, subresource, namespace, name } => {
-                let request = NodeRequest { node, verb: asked.verb, subresource, namespace, name };
-                request.decide((group, resource), asked, &Relations { node, cluster, known: self })
+                let request = NodeRequest { node, verb: attributes.verb, subresource, namespace, name };
+                request.decide((group, resource), attributes, &Relations { node, cluster, known: self })
             }
         };
-        by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(asked)) {
+        by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(attributes)) {
             true => allow(),
             false => Decision::NoOpinion(String::new()),
         })
@@ -93,7 +93,7 @@ impl NodeRequest<'_> {
     fn decide(
         &self,
         of: (&str, &str),
-        asked: &Attributes<'_>,
+        attributes: &Attributes<'_>,
         relations: &Relations<'_>,
     ) -> Option<Decision> {
         Some(match of {
@@ -117,9 +117,9 @@ impl NodeRequest<'_> {
             TRUST_BUNDLES if self.is_read() && relations.serves_optional(of) => allow(),
             ("coordination.k8s.io", "leases") => self.lease(),
             ("storage.k8s.io", "csinodes") => self.csi_node(),
-            ("resource.k8s.io", "resourceslices") => self.resource_slice(asked, relations),
+            ("resource.k8s.io", "resourceslices") => self.resource_slice(attributes, relations),
             ("", "nodes") => self.node(),
-            ("", "pods") => self.pod(asked, relations),
+            ("", "pods") => self.pod(attributes, relations),
             _ => return None,
         })
     }
@@ -202,7 +202,7 @@ impl NodeRequest<'_> {
         allow()
     }
 
-    fn resource_slice(&self, asked: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
+    fn resource_slice(&self, attributes: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
         if !self.subresource.is_empty() {
             return none("cannot authorize ResourceSlice subresources");
         }
@@ -211,7 +211,7 @@ impl NodeRequest<'_> {
             "get" | "update" | "patch" | "delete" => {
                 self.related(relations, |of| of.is_on_node("resource.k8s.io", "resourceslices", self))
             }
-            "watch" | "list" | "deletecollection" if selects_node(asked, self.node) => allow(),
+            "watch" | "list" | "deletecollection" if selects_node(attributes, self.node) => allow(),
             "watch" | "list" | "deletecollection" => {
                 none(format!("can only {} ResourceSlices with a field selector for the node name", self.verb))
             }
@@ -236,11 +236,11 @@ impl NodeRequest<'_> {
         }
     }
 
-    fn pod(&self, asked: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
+    fn pod(&self, attributes: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
         match (self.subresource, self.verb) {
             // Admission checks which pods are written.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => allow(),
-            ("", "list" | "watch") if selects_node(asked, self.node) => allow(),
+            ("", "list" | "watch") if selects_node(attributes, self.node) => allow(),
             ("", "list" | "watch") if self.name.is_empty() => {
                 none("can only list/watch pods with spec.nodeName field selector")
             }
@@ -251,8 +251,8 @@ impl NodeRequest<'_> {
 }
 
 /// Whether a request selects only objects of this node.
-fn selects_node(asked: &Attributes<'_>, node: &str) -> bool {
-    asked.more.selects.is_some_and(|selects| selects.fields.required("spec.nodeName") == Some(node))
+fn selects_node(attributes: &Attributes<'_>, node: &str) -> bool {
+    attributes.more.selects.is_some_and(|selects| selects.fields.required("spec.nodeName") == Some(node))
 }
 
 /// The relations between a node and the objects of its pods.
@@ -277,14 +277,14 @@ impl Relations<'_> {
         !namespace.is_empty() && self.known.pods.refer(self.cluster, self.node, to, (namespace, name))
     }
 
-    fn secret(&self, asked: &NodeRequest<'_>) -> bool {
-        self.pod_refers(Referenced::Secret, asked.namespace, asked.name) || self.secret_of_volume(asked)
+    fn secret(&self, attributes: &NodeRequest<'_>) -> bool {
+        self.pod_refers(Referenced::Secret, attributes.namespace, attributes.name) || self.secret_of_volume(attributes)
     }
 
     /// Whether a volume that is bound to a claim of a pod refers to the requested secret.
-    fn secret_of_volume(&self, asked: &NodeRequest<'_>) -> bool {
+    fn secret_of_volume(&self, attributes: &NodeRequest<'_>) -> bool {
         let volumes = self.known.volumes.get(self.cluster);
-        volumes.of_secret(asked.namespace, asked.name).any(|volume| {
+        volumes.of_secret(attributes.namespace, attributes.name).any(|volume| {
             let claimed = || {
                 let (namespace, name) = (&volume.claim_namespace, &volume.claim);
                 self.get("", "persistentvolumeclaims", namespace, name)
@@ -294,12 +294,12 @@ impl Relations<'_> {
         })
     }
 
-    fn config_map(&self, asked: &NodeRequest<'_>) -> bool {
+    fn config_map(&self, attributes: &NodeRequest<'_>) -> bool {
         let of_node = |node: &Value| {
             let source = &node["spec"]["configSource"]["configMap"];
-            source["name"] == asked.name && source["namespace"] == asked.namespace
+            source["name"] == attributes.name && source["namespace"] == attributes.namespace
         };
-        self.pod_refers(Referenced::ConfigMap, asked.namespace, asked.name)
+        self.pod_refers(Referenced::ConfigMap, attributes.namespace, attributes.name)
             || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
     }
 
@@ -317,15 +317,15 @@ impl Relations<'_> {
     }
 
     /// Whether a pod is bound to the node.
-    fn pod(&self, asked: &NodeRequest<'_>) -> bool {
+    fn pod(&self, attributes: &NodeRequest<'_>) -> bool {
         let row = kstore_registry::lookup::core("pods");
-        let pod = self.cluster.entry(row, &row.storage_key(asked.namespace, asked.name));
+        let pod = self.cluster.entry(row, &row.storage_key(attributes.namespace, attributes.name));
         pod.is_some_and(|pod| pod.field("spec.nodeName") == self.node)
     }
 
     /// Whether an object's `spec.nodeName` is the node.
-    fn is_on_node(&self, group: &str, plural: &str, asked: &NodeRequest<'_>) -> bool {
-        self.get(group, plural, "", asked.name).is_some_and(|object| object["spec"]["nodeName"] == self.node)
+    fn is_on_node(&self, group: &str, plural: &str, attributes: &NodeRequest<'_>) -> bool {
+        self.get(group, plural, "", attributes.name).is_some_and(|object| object["spec"]["nodeName"] == self.node)
     }
 }
 

@@ -158,8 +158,8 @@ fn decide(authorizer: &NodeAuthorizer, cluster: &MapLookup, node: &str, of: (&st
     let user = UserInfo::new(format!("{USER}{node}"), [GROUP]);
     let group = if resource == "resourceclaims" { "resource.k8s.io" } else { "" };
     let target = Target::Resource { group, resource, subresource: "", namespace, name };
-    let asked = Attributes { user: &user, verb: "get", target, more: More::default() };
-    authorizer.decide(&asked, cluster) == allow()
+    let attributes = Attributes { user: &user, verb: "get", target, more: More::default() };
+    authorizer.decide(&attributes, cluster) == allow()
 }
 
 proptest! {

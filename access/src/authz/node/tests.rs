@@ -81,8 +81,8 @@ fn ask(question: &str, selector: &str) -> Decision {
     let selects = Some(Selects { fields: &fields, labels: &labels });
     let target =
         Target::Resource { group, resource, subresource, namespace: leak(namespace), name: leak(name) };
-    let asked = Attributes { user: &user, verb, target, more: More { version: "v1", selects } };
-    NodeAuthorizer::default().decide(&asked, &*cluster())
+    let attributes = Attributes { user: &user, verb, target, more: More { version: "v1", selects } };
+    NodeAuthorizer::default().decide(&attributes, &*cluster())
 }
 
 #[test]

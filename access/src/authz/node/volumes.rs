@@ -61,18 +61,18 @@ fn bound(volume: &Value) -> Option<(BoundVolume, BTreeSet<Arc<str>>)> {
     let (spec, name) = (&volume["spec"], meta::name(volume));
     let claim = &spec["claimRef"];
     let (claim_namespace, claim) = (claim["namespace"].as_str()?, claim["name"].as_str()?);
-    let place = |secret: &Value, namespace: &Value| {
+    let term = |secret: &Value, namespace: &Value| {
         // A reference without a namespace means that of the claim.
         let namespace = namespace.as_str().filter(|given| !given.is_empty()).unwrap_or(claim_namespace);
         Some(Arc::from(prefix(namespace, secret.as_str()?) + name))
     };
     let file = &spec["azureFile"];
     let references = REFERENCES.iter().filter_map(|pointer| spec.pointer(pointer));
-    let references = references.filter_map(|reference| place(&reference["name"], &reference["namespace"]));
-    let places: BTreeSet<_> =
-        place(&file["secretName"], &file["secretNamespace"]).into_iter().chain(references).collect();
+    let references = references.filter_map(|reference| term(&reference["name"], &reference["namespace"]));
+    let terms: BTreeSet<_> =
+        term(&file["secretName"], &file["secretNamespace"]).into_iter().chain(references).collect();
     let (claim_namespace, claim) = (claim_namespace.to_owned(), claim.to_owned());
-    (!places.is_empty()).then(|| (BoundVolume { name: name.to_owned(), claim_namespace, claim }, places))
+    (!terms.is_empty()).then(|| (BoundVolume { name: name.to_owned(), claim_namespace, claim }, terms))
 }
 
 impl Derive for VolumeSecrets {

@@ -19,26 +19,26 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub(crate) fn of(asked: &Attributes<'_>) -> Self {
+    pub(crate) fn of(request: &Attributes<'_>) -> Self {
         let mut spec = Map::new();
-        match asked.target {
+        match request.target {
             Target::Path(path) => {
                 spec.insert(
                     "nonResourceAttributes".into(),
-                    present(&[("path", path), ("verb", asked.verb)]).into(),
+                    present(&[("path", path), ("verb", request.verb)]).into(),
                 );
             }
             Target::Resource { group, resource, subresource, namespace, name } => {
                 let mut attributes = present(&[
                     ("namespace", namespace),
-                    ("verb", asked.verb),
+                    ("verb", request.verb),
                     ("group", group),
-                    ("version", asked.more.version),
+                    ("version", request.more.version),
                     ("resource", resource),
                     ("subresource", subresource),
                     ("name", name),
                 ]);
-                if let Some(selects) = asked.more.selects {
+                if let Some(selects) = request.more.selects {
                     for (field, requirements) in
                         [("fieldSelector", fields(selects)), ("labelSelector", labels(selects))]
                     {
@@ -50,15 +50,15 @@ impl Question {
                 spec.insert("resourceAttributes".into(), attributes.into());
             }
         }
-        spec.insert("user".into(), json!(asked.user.username));
-        if !asked.user.groups.is_empty() {
-            spec.insert("groups".into(), json!(asked.user.groups));
+        spec.insert("user".into(), json!(request.user.username));
+        if !request.user.groups.is_empty() {
+            spec.insert("groups".into(), json!(request.user.groups));
         }
-        if !asked.user.extra.is_empty() {
-            spec.insert("extra".into(), json!(asked.user.extra));
+        if !request.user.extra.is_empty() {
+            spec.insert("extra".into(), json!(request.user.extra));
         }
-        if !asked.user.uid.is_empty() {
-            spec.insert("uid".into(), json!(asked.user.uid));
+        if !request.user.uid.is_empty() {
+            spec.insert("uid".into(), json!(request.user.uid));
         }
         let spec = Value::Object(spec);
         let text = spec.to_string();

@@ -39,8 +39,8 @@ async fn ask(authorizer: &Authorizer, user: &str) -> Result<(), (u16, String)> {
     let fields = field::Selector::parse("metadata.name!=x").unwrap();
     let labels = label::Selector::parse("a=b,c notin (d),e").unwrap();
     let more = More { version: "v1", selects: Some(Selects { fields: &fields, labels: &labels }) };
-    let asked = Attributes { user: &user, verb: "list", target, more };
-    authorizer.check(&asked).await.map_err(|status| (status.code, status.message))
+    let attributes = Attributes { user: &user, verb: "list", target, more };
+    authorizer.check(&attributes).await.map_err(|status| (status.code, status.message))
 }
 
 /// A webhook that allows ann, denies eve, and has no opinion on other users.
@@ -159,8 +159,8 @@ async fn modes_are_asked_in_order_and_masters_are_exempt() {
     let authorizer = chain([webhook(&server.config(), options(), &[])]);
     let admin = UserInfo::new("eve", [kstore_registry::user::MASTERS]);
     for target in [Target::Path("/healthz"), Target::Path("/version")] {
-        let asked = Attributes { user: &admin, verb: "get", target, more: More::default() };
-        assert!(authorizer.check(&asked).await.is_ok());
+        let attributes = Attributes { user: &admin, verb: "get", target, more: More::default() };
+        assert!(authorizer.check(&attributes).await.is_ok());
     }
     assert_eq!(server.count(), 0);
 }
@@ -168,8 +168,8 @@ async fn modes_are_asked_in_order_and_masters_are_exempt() {
 #[test]
 fn v1beta1_reviews_have_the_field_group_in_the_singular() {
     let user = UserInfo::new("ann", ["devs"]);
-    let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x"), more: More::default() };
-    let question = Question::of(&asked);
+    let attributes = Attributes { user: &user, verb: "get", target: Target::Path("/x"), more: More::default() };
+    let question = Question::of(&attributes);
     let review = question.review(ReviewVersion::V1Beta1);
     assert_eq!(review["apiVersion"], "authorization.k8s.io/v1beta1");
     let want = json!({"nonResourceAttributes": {"path": "/x", "verb": "get"}, "user": "ann", "group": ["devs", "system:authenticated"]});

@@ -197,7 +197,7 @@ impl<'a> Review<'a> {
             }
             Err(text) => return Err(ConversionError { text, failure: ConversionFailure::InvalidObject }),
         };
-        let place = if is_list {
+        let location = if is_list {
             format!("converted object at index {next}")
         } else {
             "object at index 0".to_owned()
@@ -206,21 +206,21 @@ impl<'a> Review<'a> {
         if found != self.desired {
             let (expected, found) = (go_version(self.desired), go_version(found));
             return Err(self.error(format_args!(
-                "returned invalid {place}: invalid groupVersion (expected {expected}, received {found})"
+                "returned invalid {location}: invalid groupVersion (expected {expected}, received {found})"
             )));
         }
         if kind(&new) != kind(original) {
             let (expected, found) = (kind(original), kind(&new));
             return Err(self.error(format_args!(
-                "returned invalid {place}: invalid kind (expected {expected}, received {found})"
+                "returned invalid {location}: invalid kind (expected {expected}, received {found})"
             )));
         }
-        let place = if is_list { place } else { "object".to_owned() };
+        let location = if is_list { location } else { "object".to_owned() };
         restore::check_identity(original, &new)
-            .map_err(|why| self.error(format_args!("returned invalid {place}: {why}")))?;
-        let place = if is_list { format!(" in object at index {next}") } else { String::new() };
+            .map_err(|why| self.error(format_args!("returned invalid {location}: {why}")))?;
+        let location = if is_list { format!(" in object at index {next}") } else { String::new() };
         restore::restore_metadata(original, &mut new)
-            .map_err(|why| self.error(format_args!("returned invalid metadata{place}: {why}")))?;
+            .map_err(|why| self.error(format_args!("returned invalid metadata{location}: {why}")))?;
         Ok(new)
     }
 

@@ -17,9 +17,9 @@ pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorL
         return errors;
     }
     if let Ok(tree) = Tree::compile(root).map(Arc::new) {
-        let place = NodePosition { embedded: true, around: None };
+        let position = NodePosition { embedded: true, around: None };
         let mut check = DefaultsCheck { tree: &tree, options, budget: RuleBudget::default() };
-        check.node(&mut errors, path, (root, tree.root()), place);
+        check.node(&mut errors, path, (root, tree.root()), position);
     }
     errors
 }
@@ -102,19 +102,19 @@ impl DefaultsCheck<'_> {
         errors: &mut ErrorList,
         path: &Path<'_>,
         (schema, node): (&Value, Schema<'_>),
-        place: NodePosition<'_>,
+        position: NodePosition<'_>,
     ) {
         if errors.is_full() || self.budget.is_spent() {
             return;
         }
-        let place = if place.embedded { NodePosition { around: None, ..place } } else { place };
+        let position = if position.embedded { NodePosition { around: None, ..position } } else { position };
         let own = &schema["default"];
         if !own.is_null() {
-            self.value(errors, &path.child("default"), own, (schema, node), place);
+            self.value(errors, &path.child("default"), own, (schema, node), position);
         }
         let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
         if let Some(items) = node.items() {
-            let around = place.around.map(ObjectPath::Item);
+            let around = position.around.map(ObjectPath::Item);
             let below = NodePosition { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
             self.node(errors, &path.child("items"), (&schema["items"], items), below);
         }
@@ -122,8 +122,9 @@ impl DefaultsCheck<'_> {
         let object = ObjectPath::Object(schema);
         for (name, property) in members(&schema["properties"]) {
             let Some(found) = node.property(name) else { continue };
-            let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
-            let around = place.around.or(is_meta.then_some(&object)).map(|own| ObjectPath::Member(own, name));
+            let is_meta = position.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
+            let around =
+                position.around.or(is_meta.then_some(&object)).map(|own| ObjectPath::Member(own, name));
             let below = NodePosition { embedded: is_embedded(property), around: around.as_ref() };
             self.node(errors, &properties.key(name), (property, found), below);
         }
@@ -135,9 +136,9 @@ impl DefaultsCheck<'_> {
         path: &Path<'_>,
         value: &Value,
         (schema, node): (&Value, Schema<'_>),
-        place: NodePosition<'_>,
+        position: NodePosition<'_>,
     ) {
-        if let Some(around) = place.around {
+        if let Some(around) = position.around {
             let (object, schema) = around.object(value.clone());
             let found = embedded("", &object, schema, true);
             if !found.is_empty() {
@@ -145,10 +146,10 @@ impl DefaultsCheck<'_> {
                 return errors.invalid(path, value, detail);
             }
         } else {
-            if self.options.pruned_defaults && pruned(node, value, place.embedded) != *value {
+            if self.options.pruned_defaults && pruned(node, value, position.embedded) != *value {
                 errors.invalid(path, value, "must not have unknown fields");
             }
-            let found = embedded(&path.to_string(), value, schema, place.embedded);
+            let found = embedded(&path.to_string(), value, schema, position.embedded);
             if !found.is_empty() {
                 return errors.extend(found);
             }

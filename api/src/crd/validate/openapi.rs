@@ -33,16 +33,22 @@ pub(super) fn has_unknown_type(node: &Value) -> bool {
     !own.is_empty() && !TYPES.contains(&own)
 }
 
-fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: NodePosition<'_>, options: &Options) {
+fn node(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    schema: &Value,
+    position: NodePosition<'_>,
+    options: &Options,
+) {
     if !schema.is_object() || errors.is_full() {
         return;
     }
-    words(errors, path, schema, place, options);
+    check_keywords(errors, path, schema, position, options);
     if schema["uniqueItems"] == true {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(&path.child("uniqueItems"), detail);
     }
-    inside(errors, path, schema, place, options);
+    inside(errors, path, schema, position, options);
     if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let at = path.child("x-kubernetes-preserve-unknown-fields");
         errors.invalid(&at, &false, "must be true or undefined");
@@ -52,17 +58,17 @@ fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: NodePosi
 }
 
 /// Reports unsupported keywords.
-fn words(
+fn check_keywords(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schema: &Value,
-    place: NodePosition<'_>,
+    position: NodePosition<'_>,
     options: &Options,
 ) {
     if options.known_types && has_unknown_type(schema) {
         errors.not_supported(&path.child("type"), text(&schema["type"]), &TYPES);
     }
-    if let Some(reason) = place.no_default
+    if let Some(reason) = position.no_default
         && !schema["default"].is_null()
     {
         errors.forbidden(&path.child("default"), format!("must not be set {reason}").trim_end());
@@ -85,7 +91,7 @@ fn words(
     if !list(&schema["items"]).is_empty() {
         errors.forbidden(&path.child("items"), "items must be a schema object and not an array");
     }
-    if place.in_meta && schema["x-kubernetes-embedded-resource"] == true {
+    if position.in_meta && schema["x-kubernetes-embedded-resource"] == true {
         let at = path.child("x-kubernetes-embedded-resource");
         errors.forbidden(&at, "must not be used inside of resource meta");
     }
@@ -96,10 +102,10 @@ fn inside(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schema: &Value,
-    place: NodePosition<'_>,
+    position: NodePosition<'_>,
     options: &Options,
 ) {
-    let below = NodePosition { is_root: false, ..place };
+    let below = NodePosition { is_root: false, ..position };
     let values = &schema["additionalProperties"];
     if !values.is_null() {
         let has_properties = schema["properties"].as_object().is_some_and(|own| !own.is_empty());
@@ -108,10 +114,10 @@ fn inside(
             errors.forbidden(&at, "additionalProperties and properties are mutual exclusive");
         }
         let reason = Some("inside additionalProperties applying to object metadata");
-        let no_default = if place.in_meta { reason } else { place.no_default };
+        let no_default = if position.in_meta { reason } else { position.no_default };
         node(errors, &at, values, NodePosition { no_default, ..below }, options);
     }
-    properties(errors, path, schema, place, options);
+    properties(errors, path, schema, position, options);
     node(errors, &path.child("not"), &schema["not"], below, options);
     for member in ["allOf", "oneOf", "anyOf"] {
         let at = path.child(member);
@@ -132,11 +138,11 @@ fn named(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schemas: &Value,
-    place: NodePosition<'_>,
+    position: NodePosition<'_>,
     options: &Options,
 ) {
     for (name, schema) in members(schemas) {
-        node(errors, &path.key(name), schema, place, options);
+        node(errors, &path.key(name), schema, position, options);
     }
 }
 
@@ -144,19 +150,19 @@ fn properties(
     errors: &mut ErrorList,
     path: &Path<'_>,
     schema: &Value,
-    place: NodePosition<'_>,
+    position: NodePosition<'_>,
     options: &Options,
 ) {
     let at = path.child("properties");
     for (name, property) in members(&schema["properties"]) {
-        let is_object = place.is_root || schema["x-kubernetes-embedded-resource"] == true;
+        let is_object = position.is_root || schema["x-kubernetes-embedded-resource"] == true;
         let is_meta = is_object && META_MEMBERS.contains(&name);
         let reason = format!("in top-level {name}");
-        let place = NodePosition {
+        let position = NodePosition {
             is_root: false,
-            in_meta: place.in_meta || is_meta,
-            no_default: if is_meta && place.is_root { Some(&reason) } else { place.no_default },
+            in_meta: position.in_meta || is_meta,
+            no_default: if is_meta && position.is_root { Some(&reason) } else { position.no_default },
         };
-        node(errors, &at.key(name), property, place, options);
+        node(errors, &at.key(name), property, position, options);
     }
 }

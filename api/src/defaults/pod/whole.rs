@@ -17,9 +17,9 @@ pub(super) fn resources(spec: &mut Value) {
     if is_empty(&spec["resources"]["limits"]) && is_empty(&spec["resources"]["requests"]) {
         return;
     }
-    let asked = |spec: &Value, name: &str| !spec["resources"]["requests"][name].is_null();
+    let has_request = |spec: &Value, name: &str| !spec["resources"]["requests"][name].is_null();
     for (name, amount) in sums(spec, "limits").filter(|(name, _)| name.starts_with(HUGE_PAGES)) {
-        if !asked(spec, &name) {
+        if !has_request(spec, &name) {
             default(make(make(spec, "resources"), "limits"), &name, amount.to_string());
         }
     }

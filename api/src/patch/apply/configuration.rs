@@ -27,9 +27,9 @@ pub fn merge_configuration(live: &Value, config: &Value, object: ObjectType<'_>)
     find_atomics(config, Node::root(object), &Path::ROOT, &mut atomics);
     let atomics = atomics.into_texts();
     if !atomics.is_empty() {
-        let places = atomics.join(", ");
+        let paths = atomics.join(", ");
         return Err(format!(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {places}"
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {paths}"
         ));
     }
     Ok(merge::merge(live, config, Node::root(object)))

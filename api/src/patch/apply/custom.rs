@@ -80,11 +80,11 @@ fn of_list(value: &Value, schema: Schema<'_>, path: &Path<'_>, found: &mut Probl
             None => of_item(item, schema, &path.index(at), found),
             Some(Err(text)) => return found.push(format_args!("{path}: element {at}: {text}")),
             Some(Ok(id)) => {
-                let place = readable(&id);
+                let shown = readable(&id);
                 if !seen.insert(id) {
-                    found.push(format_args!("{path}: duplicate entries for key {place}"));
+                    found.push(format_args!("{path}: duplicate entries for key {shown}"));
                 }
-                of_item(item, schema, &path.element(&place), found);
+                of_item(item, schema, &path.element(&shown), found);
             }
         }
     }

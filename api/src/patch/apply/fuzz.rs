@@ -106,21 +106,21 @@ fn applied(
     let mut now = walk::fields(config, node);
     now.prune(&FieldSet::of_names(&["status"]));
     let now = now.difference(&FieldSet::of_names(SYSTEM_FIELDS));
-    assert_eq!(held(new, write.manager), now, "the manager owns what it states");
+    assert_eq!(owned_by(new, write.manager), now, "the manager owns what it states");
     let Some(live) = live.filter(|_| only_applied) else { return };
     let present = walk::fields(new, node);
     let mut others = FieldSet::default();
     for manager in
         ["one", "two", "three", super::BEFORE_FIRST_APPLY].iter().filter(|name| **name != write.manager)
     {
-        others.extend(&held(live, manager));
+        others.extend(&owned_by(live, manager));
     }
     let wanted = now.union(&others).with_named(node);
-    let left = held(live, write.manager).difference(&wanted).intersection(&present);
+    let left = owned_by(live, write.manager).difference(&wanted).intersection(&present);
     assert!(left.is_empty(), "nobody wants {:?} and it is there", left.paths());
 }
 
-fn held(object: &Value, manager: &str) -> FieldSet {
+fn owned_by(object: &Value, manager: &str) -> FieldSet {
     let owner = Owner::new(manager, Operation::Apply, "", "");
     ManagedFields::stored(object)
         .0

@@ -33,10 +33,10 @@ impl ReplicasPath {
 /// Sets the managed fields of a Scale to those entries of its workload that own the replica count, which is at `path`.
 pub fn managed_fields_of_scale(workload: &Value, path: &ReplicasPath, scale: &mut Value) {
     let own = ReplicasPath::new(REPLICAS);
-    let held = ManagedFields::stored(workload).0.into_iter().filter_map(|(owner, holding)| {
+    let owners = ManagedFields::stored(workload).0.into_iter().filter_map(|(owner, holding)| {
         path.is_in(&holding.fields.set()).then(|| in_version(owner, &holding, SCALE_VERSION, &own))
     });
-    ManagedFields(held.collect()).store(scale);
+    ManagedFields(owners.collect()).store(scale);
 }
 
 /// Transfers ownership of the replica count from a written Scale to its workload, where it is at `path`. Managers that lost the
@@ -51,7 +51,7 @@ pub fn managed_fields_of_workload(
         ManagedFields::stored(scale)
             .0
             .into_iter()
-            .map(|(owner, held)| in_version(owner, &held, api_version, path))
+            .map(|(owner, owners)| in_version(owner, &owners, api_version, path))
             .collect(),
     );
     let mut managed = ManagedFields::stored(workload);
@@ -66,7 +66,7 @@ pub fn managed_fields_of_workload(
     managed.settle();
     // The entries get no time: Kubernetes does not carry the time of the Scale's write over.
     managed.0.extend(
-        theirs.0.into_iter().map(|(owner, held)| (owner, OwnedFields { time: String::new(), ..held })),
+        theirs.0.into_iter().map(|(owner, owners)| (owner, OwnedFields { time: String::new(), ..owners })),
     );
     managed.store(workload);
 }

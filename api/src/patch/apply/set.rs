@@ -102,7 +102,7 @@ impl FieldSet {
     pub(super) fn append(&mut self, other: Self) {
         for (element, entry) in other.0 {
             match self.0.entry(element) {
-                Entry::Vacant(place) => drop(place.insert(entry)),
+                Entry::Vacant(vacant) => drop(vacant.insert(entry)),
                 Entry::Occupied(mut own) => {
                     let own = own.get_mut();
                     own.member |= entry.member;

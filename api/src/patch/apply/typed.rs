@@ -56,11 +56,11 @@ fn of_list(value: &Value, field: &'static Field, path: &Path<'_>, found: &mut Pr
         }
         match node.identity(item) {
             Ok(id) if known => {
-                let place = readable(&id);
+                let shown = readable(&id);
                 if !seen.insert(id) {
-                    found.push(format_args!("{path}: duplicate entries for key {place}"));
+                    found.push(format_args!("{path}: duplicate entries for key {shown}"));
                 }
-                of_elem(item, field.elem, &path.element(&place), found);
+                of_elem(item, field.elem, &path.element(&shown), found);
             }
             Err(text) if known => return found.push(format_args!("{path}: element {at}: {text}")),
             Ok(_) | Err(_) => of_elem(item, field.elem, &path.index(at), found),

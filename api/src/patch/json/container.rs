@@ -26,12 +26,12 @@ pub(super) enum KeyError {
 pub(super) fn locate<'v>(document: &'v mut Value, path: &str) -> Option<(Container<'v>, String)> {
     let mut keys = path.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
     let mut key = keys.next()?;
-    let mut place = Container::of(document)?;
+    let mut container = Container::of(document)?;
     for next in keys {
-        place = Container::of(place.into_child(&key)?)?;
+        container = Container::of(container.into_child(&key)?)?;
         key = next;
     }
-    Some((place, key))
+    Some((container, key))
 }
 
 impl<'v> Container<'v> {

@@ -89,21 +89,21 @@ impl<'p> Operation<'p> {
 
     fn add(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let path = Self::need(self.path, "add operation failed to decode path: missing value")?;
-        let (place, key) = locate(document, path).ok_or_else(|| {
+        let (container, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("add operation does not apply: doc is missing path: \"{path}\": missing value"))
         })?;
         work.nest(path, self.given())?;
-        work.shift(place.moved_by_add(&key))?;
-        place.add(&key, self.given().clone()).map_err(|why| unfit(error_in("add", path, &why)))
+        work.shift(container.moved_by_add(&key))?;
+        container.add(&key, self.given().clone()).map_err(|why| unfit(error_in("add", path, &why)))
     }
 
     fn remove(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let path = Self::need(self.path, "remove operation failed to decode path: missing value")?;
-        let (place, key) = locate(document, path).ok_or_else(|| {
+        let (container, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("remove operation does not apply: doc is missing path: \"{path}\": missing value"))
         })?;
-        work.shift(place.moved_by_remove(&key))?;
-        place.remove(&key).map(|_| ()).map_err(|why| unfit(error_in("remove", path, &why)))
+        work.shift(container.moved_by_remove(&key))?;
+        container.remove(&key).map(|_| ()).map_err(|why| unfit(error_in("remove", path, &why)))
     }
 
     fn replace(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
@@ -118,36 +118,36 @@ impl<'p> Operation<'p> {
             *document = value.clone();
             return Ok(());
         }
-        let (mut place, key) = locate(document, path).ok_or_else(|| {
+        let (mut container, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("replace operation does not apply: doc is missing path: {path}: missing value"))
         })?;
-        if place.get(&key).is_err() {
+        if container.get(&key).is_err() {
             let text = format!("replace operation does not apply: doc is missing key: {path}: missing value");
             return Err(unfit(text));
         }
-        place.set(&key, value.clone()).map_err(|why| unfit(error_in("remove", path, &why)))
+        container.set(&key, value.clone()).map_err(|why| unfit(error_in("remove", path, &why)))
     }
 
     fn move_value(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let missing = "move operation failed to decode from: operation, missing from field: missing value";
         let from = Self::need(self.from, missing)?;
-        let (mut place, key) = locate(document, from).ok_or_else(|| {
+        let (mut container, key) = locate(document, from).ok_or_else(|| {
             unfit(format!("move operation does not apply: doc is missing from path: {from}: missing value"))
         })?;
         let unmoved = |why: KeyError| unfit(error_in("move", &key, &why));
-        place.get(&key).map_err(unmoved)?;
-        work.shift(place.moved_by_remove(&key))?;
-        let value = place.remove(&key).map_err(unmoved)?;
+        container.get(&key).map_err(unmoved)?;
+        work.shift(container.moved_by_remove(&key))?;
+        let value = container.remove(&key).map_err(unmoved)?;
         let missing = "move operation failed to decode path: operation missing path field: missing value";
         let path = Self::need(self.path, missing)?;
-        let (place, key) = locate(document, path).ok_or_else(|| {
+        let (container, key) = locate(document, path).ok_or_else(|| {
             unfit(format!(
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             ))
         })?;
         work.nest(path, &value)?;
-        work.shift(place.moved_by_add(&key))?;
-        place.add(&key, value).map_err(|why| unfit(error_in("move", path, &why)))
+        work.shift(container.moved_by_add(&key))?;
+        container.add(&key, value).map_err(|why| unfit(error_in("move", path, &why)))
     }
 
     fn test(&self, document: &mut Value) -> Result<(), String> {
@@ -158,10 +158,10 @@ impl<'p> Operation<'p> {
         if path.is_empty() {
             return if document == self.given() { Ok(()) } else { failed() };
         }
-        let (mut place, key) = locate(document, path).ok_or_else(|| {
+        let (mut container, key) = locate(document, path).ok_or_else(|| {
             format!("test operation does not apply: is missing path: {path}: missing value")
         })?;
-        let found = place.get(&key).map_err(|why| error_in("test", path, &why))?;
+        let found = container.get(&key).map_err(|why| error_in("test", path, &why))?;
         let found = found.unwrap_or(&Value::Null);
         if found == self.given() { Ok(()) } else { failed() }
     }
@@ -169,24 +169,26 @@ impl<'p> Operation<'p> {
     fn copy(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let missing = "copy operation failed to decode from: operation, missing from field: missing value";
         let from = Self::need(self.from, missing)?;
-        let (mut place, key) = locate(document, from).ok_or_else(|| {
+        let (mut container, key) = locate(document, from).ok_or_else(|| {
             unfit(format!("copy operation does not apply: doc is missing from path: {from}: missing value"))
         })?;
         let found =
-            place.get(&key).map_err(|why| unfit(format!("error in copy for from: '{from}': {why}")))?;
+            container.get(&key).map_err(|why| unfit(format!("error in copy for from: '{from}': {why}")))?;
         // The size is charged before the copy, so that an oversized value is never copied.
         work.copy(found.map_or(0, |value| value.to_string().len()))?;
         let value = found.cloned();
         let path = Self::need(self.path, "copy operation failed to decode path: missing value")?;
-        let (place, key) = locate(document, path).ok_or_else(|| {
+        let (container, key) = locate(document, path).ok_or_else(|| {
             unfit(format!(
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
             ))
         })?;
         let value = value.unwrap_or_default();
         work.nest(path, &value)?;
-        work.shift(place.moved_by_add(&key))?;
-        place.add(&key, value).map_err(|why| unfit(format!("error while adding value during copy: {why}")))
+        work.shift(container.moved_by_add(&key))?;
+        container
+            .add(&key, value)
+            .map_err(|why| unfit(format!("error while adding value during copy: {why}")))
     }
 
     /// The operation's value; null if it states none.

@@ -170,19 +170,19 @@ fn ordered(
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for item in merged {
         let id = identity(&item, key)?;
-        let place = server.get(&id).copied();
+        let position = server.get(&id).copied();
         match order.get(&id) {
-            Some(&rank) => named.push((rank, place, item)),
-            None => others.push((place, item)),
+            Some(&rank) => named.push((rank, position, item)),
+            None => others.push((position, item)),
         }
     }
     named.sort_by_key(|(rank, _, _)| *rank);
     let mut out = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
-    for (_, place, item) in named {
+    for (_, position, item) in named {
         // Another element comes first only if both are in the current list in that order; new elements
         // precede it.
-        while let Some((_, other)) = others.next_if(|(other, _)| is_before(*other, place)) {
+        while let Some((_, other)) = others.next_if(|(other, _)| is_before(*other, position)) {
             out.push(other);
         }
         out.push(item);

@@ -161,13 +161,13 @@ impl<'p> Translator<'p> {
     }
 
     fn put(&mut self, text: &str) {
-        self.note();
+        self.record_repeats();
         self.out.push_str(text);
         self.operand = Operand::Single(1);
     }
 
     /// Records the repetitions of the last operand in its group.
-    fn note(&mut self) {
+    fn record_repeats(&mut self) {
         let repeats = self.operand.repeats();
         if let Some(group) = self.groups.last_mut() {
             group.repeats = group.repeats.max(repeats);
@@ -185,13 +185,13 @@ impl<'p> Translator<'p> {
     }
 
     fn alternative(&mut self) {
-        self.note();
+        self.record_repeats();
         self.out.push('|');
         self.operand = Operand::Nothing;
     }
 
     fn close(&mut self) -> Result<(), String> {
-        self.note();
+        self.record_repeats();
         let group = self.groups.pop().ok_or_else(|| fault("unexpected )", self.pattern))?;
         self.out.push(')');
         self.operand = Operand::Single(group.repeats);
@@ -202,7 +202,7 @@ impl<'p> Translator<'p> {
         if self.groups.len() >= NESTING_MAX {
             return Err(fault("expression nests too deeply", self.pattern));
         }
-        self.note();
+        self.record_repeats();
         let rest = self.rest();
         if !rest.starts_with('?') {
             self.out.push('(');

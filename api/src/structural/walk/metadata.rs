@@ -144,10 +144,10 @@ fn drop_malformed(metadata: &mut Value) -> Vec<FieldProblem> {
 }
 
 fn below(prefix: &Path<'_>, problem: FieldProblem) -> FieldProblem {
-    let place = |path: String| prefix.child(&path).to_string();
+    let location = |path: String| prefix.child(&path).to_string();
     match problem {
-        FieldProblem::Unknown(path) => FieldProblem::Unknown(place(path)),
-        FieldProblem::Duplicate(path) => FieldProblem::Duplicate(place(path)),
+        FieldProblem::Unknown(path) => FieldProblem::Unknown(location(path)),
+        FieldProblem::Duplicate(path) => FieldProblem::Duplicate(location(path)),
     }
 }
 

@@ -68,8 +68,8 @@ pub(super) fn in_go(number: f64) -> String {
 }
 
 /// Reports all errors of a number.
-pub(super) fn check(number: &Number, node: &Node, place: &ErrorLocation<'_>, report: &mut Report) {
-    let mut check = NumberCheck { value: GoNumber::of(number), node, place, report };
+pub(super) fn check(number: &Number, node: &Node, location: &ErrorLocation<'_>, report: &mut Report) {
+    let mut check = NumberCheck { value: GoNumber::of(number), node, location, report };
     check.in_range(check.value, "Checked");
     let Some(checks) = &node.checks else { return };
     if let Some(factor) = &checks.multiple_of {
@@ -87,7 +87,7 @@ pub(super) fn check(number: &Number, node: &Node, place: &ErrorLocation<'_>, rep
 struct NumberCheck<'a> {
     value: GoNumber,
     node: &'a Node,
-    place: &'a ErrorLocation<'a>,
+    location: &'a ErrorLocation<'a>,
     report: &'a mut Report,
 }
 
@@ -121,7 +121,7 @@ impl NumberCheck<'_> {
 
     fn outside(&mut self, words: &str, limit: GoNumber) {
         let text = format!("should be {words} {}", limit.shown());
-        self.report.push(self.place.invalid(self.value.shown(), &text));
+        self.report.push(self.location.invalid(self.value.shown(), &text));
     }
 
     fn multiple(&mut self, factor: &Number) {
@@ -129,9 +129,9 @@ impl NumberCheck<'_> {
         let (value, factor) = alike(self.value, factor, fits);
         let shown = factor.shown();
         if factor.as_float() <= 0.0 {
-            let path = self.place.path;
+            let path = self.location.path;
             let text = format!("factor MultipleOf declared for {path} must be positive: {shown}");
-            return self.report.push(self.place.error(FieldErrorKind::Invalid, Some(shown), text));
+            return self.report.push(self.location.error(FieldErrorKind::Invalid, Some(shown), text));
         }
         let is_multiple = match (value, factor) {
             (GoNumber::Integer(value), GoNumber::Integer(factor)) => value % factor == 0,
@@ -141,7 +141,8 @@ impl NumberCheck<'_> {
             (value, factor) => is_whole(value.as_float() / factor.as_float()),
         };
         if !is_multiple {
-            self.report.push(self.place.invalid(value.shown(), &format!("should be a multiple of {shown}")));
+            self.report
+                .push(self.location.invalid(value.shown(), &format!("should be a multiple of {shown}")));
         }
     }
 
@@ -156,8 +157,8 @@ impl NumberCheck<'_> {
             _ => true,
         };
         if !fits {
-            let (of, path) = (described(self.node), self.place.path);
-            self.report.push(self.place.unplaced(format!("{name} value must be of type {of} in {path}")));
+            let (of, path) = (described(self.node), self.location.path);
+            self.report.push(self.location.unplaced(format!("{name} value must be of type {of} in {path}")));
         }
         fits
     }

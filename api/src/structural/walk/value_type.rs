@@ -18,10 +18,10 @@ pub(super) fn applies(node: &Node) -> bool {
 }
 
 /// Reports a value of the wrong type; returns whether the type is right.
-pub(super) fn check(value: &Value, node: &Node, place: &ErrorLocation<'_>, report: &mut Report) -> bool {
+pub(super) fn check(value: &Value, node: &Node, location: &ErrorLocation<'_>, report: &mut Report) -> bool {
     let Some(Mismatch { wanted, found }) = mismatch(value, node) else { return true };
-    let detail = format!("{} in body must be of type {wanted}: {found:?}", place.path);
-    report.push(place.error(FieldErrorKind::TypeInvalid, Some(format!("{found:?}")), detail));
+    let detail = format!("{} in body must be of type {wanted}: {found:?}", location.path);
+    report.push(location.error(FieldErrorKind::TypeInvalid, Some(format!("{found:?}")), detail));
     false
 }
 

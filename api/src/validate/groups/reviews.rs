@@ -74,10 +74,10 @@ fn empty_metadata(errors: &mut ErrorList, object: &Value, namespaced: bool) {
 
 fn local(errors: &mut ErrorList, object: &Value) {
     let spec = &object["spec"];
-    let asked = text(&spec["resourceAttributes"]["namespace"]);
-    if !spec["resourceAttributes"].is_null() && asked != meta::namespace(object) {
+    let requested = text(&spec["resourceAttributes"]["namespace"]);
+    if !spec["resourceAttributes"].is_null() && requested != meta::namespace(object) {
         let path = SPEC.child("resourceAttributes.namespace");
-        errors.invalid(&path, asked, "must match metadata.namespace");
+        errors.invalid(&path, requested, "must match metadata.namespace");
     }
     if !spec["nonResourceAttributes"].is_null() {
         let detail = "disallowed on this kind of request";

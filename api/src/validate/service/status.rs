@@ -17,14 +17,14 @@ pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
         return;
     }
     let before = list(&old["status"]["loadBalancer"]["ingress"]);
-    let before = Distinct::of(before.iter().map(|place| &place["ip"]));
-    for (i, place) in ingress.iter().enumerate() {
+    let before = Distinct::of(before.iter().map(|entry| &entry["ip"]));
+    for (i, entry) in ingress.iter().enumerate() {
         let path = path.index(i);
-        let (ip, host) = (text(&place["ip"]), text(&place["hostname"]));
-        if !ip.is_empty() && !before.contains(&place["ip"]) {
+        let (ip, host) = (text(&entry["ip"]), text(&entry["hostname"]));
+        if !ip.is_empty() && !before.contains(&entry["ip"]) {
             grammar(errors, &path.child("ip"), ip, name::ip(ip));
         }
-        mode(errors, &path.child("ipMode"), &place["ipMode"], ip);
+        mode(errors, &path.child("ipMode"), &entry["ipMode"], ip);
         if !host.is_empty() {
             grammar(errors, &path.child("hostname"), host, name::dns1123_subdomain(host));
             if host.parse::<std::net::IpAddr>().is_ok() {

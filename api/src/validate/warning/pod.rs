@@ -16,8 +16,8 @@ pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Warning
     nodes(&at, spec, warnings);
     annotations(&path.child("metadata.annotations"), &metadata["annotations"], warnings);
     volume::of_pod(&at, spec, warnings);
-    twice(&at, spec, ("hostAliases", "ip", "duplicate ip"), warnings);
-    twice(&at, spec, ("imagePullSecrets", "name", "duplicate name"), warnings);
+    warn_duplicates(&at, spec, ("hostAliases", "ip", "duplicate ip"), warnings);
+    warn_duplicates(&at, spec, ("imagePullSecrets", "name", "duplicate name"), warnings);
     let secrets = at.child("imagePullSecrets");
     for (i, _) in
         list(&spec["imagePullSecrets"]).iter().enumerate().filter(|(_, s)| text(&s["name"]).is_empty())
@@ -121,7 +121,7 @@ fn annotations(path: &Path<'_>, annotations: &Value, warnings: &mut Warnings) {
 }
 
 /// Warns of list items that repeat an earlier one.
-fn twice(
+fn warn_duplicates(
     path: &Path<'_>,
     spec: &Value,
     (list_name, member, said): (&str, &str, &str),

@@ -50,7 +50,7 @@ impl<'p> PortsOfOneNumber<'p> {
             }
         } else {
             let same_host = self.claimed.range((host, "")..).take_while(|((other, _), _)| *other == host);
-            found.extend(same_host.flat_map(|(_, places)| places).take(WARNINGS_MAX));
+            found.extend(same_host.flat_map(|(_, paths)| paths).take(WARNINGS_MAX));
         }
         found.sort_unstable();
         found.into_iter().map(|at| &self.all[at]).collect()

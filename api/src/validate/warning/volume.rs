@@ -22,7 +22,7 @@ const OLD: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-fn places(path: &Path<'_>, volume: &Value, warnings: &mut Warnings) {
+fn warn_old_sources(path: &Path<'_>, volume: &Value, warnings: &mut Warnings) {
     for (member, shown, said) in OLD {
         if !volume[member].is_null() {
             warnings.push(format!("{}: {said}", path.child(shown)));
@@ -34,7 +34,7 @@ pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let path = path.child("volumes");
     for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
         let path = path.index(i);
-        places(&path, volume, warnings);
+        warn_old_sources(&path, volume, warnings);
         let has_no_member = |source: &&Value| source.as_object().is_none_or(serde_json::Map::is_empty);
         for _ in list(&volume["projected"]["sources"]).iter().filter(has_no_member) {
             let own = text(&volume["name"]);
@@ -54,7 +54,7 @@ pub(crate) fn volume(object: &Value, warnings: &mut Warnings) {
     for (i, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).iter().enumerate() {
         node_terms(&terms.index(i), term, false, warnings);
     }
-    places(&path, spec, warnings);
+    warn_old_sources(&path, spec, warnings);
 }
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";

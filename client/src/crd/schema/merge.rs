@@ -157,7 +157,7 @@ pub(super) fn alternatives(mut nodes: Vec<Node>, is_exclusive: bool) -> Merged<N
     let is_enumeration = node.kind.is_some_and(ValueKind::is_scalar)
         && branches.iter().all(|branch| branch.only_enum().is_some());
     if is_enumeration {
-        node.value_notes = nodes.iter().filter_map(note).collect();
+        node.value_notes = nodes.iter().filter_map(value_note).collect();
     } else if !branches.iter().any(Checks::is_empty) {
         *if is_exclusive { &mut node.checks.one_of } else { &mut node.checks.any_of } = branches;
     }
@@ -174,7 +174,7 @@ fn describe_only_field(node: &mut Node) {
 }
 
 /// The only value of a variant with its description.
-fn note(node: &Node) -> Option<(String, String)> {
+fn value_note(node: &Node) -> Option<(String, String)> {
     match node.checks.only_enum()?.as_slice() {
         [Value::String(value)] => Some((value.clone(), node.description.clone()?)),
         _ => None,

@@ -196,15 +196,15 @@ impl OpenWatch {
     async fn next(&mut self) -> Option<Result<pb::WatchBatch, Status>> {
         loop {
             let fake = self.fake.clone();
-            let bell = fake.0.1.notified();
-            tokio::pin!(bell);
-            bell.as_mut().enable();
+            let changed = fake.0.1.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             if fake.state().cuts > self.cuts || fake.happens(5) {
                 return None;
             }
             match self.batch() {
                 Some(batch) => return Some(Ok(batch)),
-                None => bell.await,
+                None => changed.await,
             }
         }
     }

@@ -224,9 +224,9 @@ async fn a_new_request_or_a_new_part_restarts_the_stream_for_all() {
     let all = timeout(Duration::from_secs(60), futures::future::join(late, again)).await;
     let (mut late, (first, other)) = all.unwrap();
     for frames in [&mut late, &mut first.unwrap(), &mut other.unwrap()] {
-        let mut told = next(frames).await;
-        while !told.ends_with('!') {
-            told = next(frames).await;
+        let mut delivered = next(frames).await;
+        while !delivered.ends_with('!') {
+            delivered = next(frames).await;
         }
     }
     assert_eq!(fake.open(), 1);
@@ -245,8 +245,8 @@ async fn a_slow_part_delays_the_others_with_bounded_memory_and_without_loss() {
     }
     fake.write("b", "y", false);
     while let Ok(Some(_)) = timeout(Duration::from_secs(1), b.next()).await {}
-    let told = a.next().await.unwrap().unwrap();
-    assert!(told.len() <= MULTI_BUFFER + 2, "{}", told.len());
+    let delivered = a.next().await.unwrap().unwrap();
+    assert!(delivered.len() <= MULTI_BUFFER + 2, "{}", delivered.len());
     let mut last = next(&mut b).await;
     while !last.contains("+y") {
         last = next(&mut b).await;

@@ -45,7 +45,7 @@ fn happen(world: &mut SimulatedCluster, event: &Event) {
         let fitting: Vec<_> = world
             .pods
             .values()
-            .filter(|pod| pod.metadata.deleting() == leaving && !pod.status.phase.is_terminal())
+            .filter(|pod| pod.metadata.is_deleting() == leaving && !pod.status.phase.is_terminal())
             .collect();
         fitting.get(usize::from(number) % fitting.len().max(1)).map(|pod| pod.metadata.name.clone())
     };

@@ -104,8 +104,9 @@ impl SimulatedCluster {
     pub(super) fn obey_all(&mut self) -> bool {
         let before = self.pods.clone();
         let nodes = &self.nodes;
-        self.pods
-            .retain(|_, pod| !pod.metadata.deleting() && node_of(pod).is_some_and(|n| nodes.contains_key(n)));
+        self.pods.retain(|_, pod| {
+            !pod.metadata.is_deleting() && node_of(pod).is_some_and(|n| nodes.contains_key(n))
+        });
         let waiting: Vec<_> = self
             .pods
             .iter()
@@ -164,7 +165,7 @@ impl SimulatedCluster {
 
     /// Names of the pods of a node that are not terminating.
     pub(super) fn on(&self, node: &str) -> Vec<String> {
-        let here = |pod: &&Pod| node_of(pod) == Some(node) && !pod.metadata.deleting();
+        let here = |pod: &&Pod| node_of(pod) == Some(node) && !pod.metadata.is_deleting();
         self.pods.values().filter(here).map(|pod| pod.metadata.name.clone()).collect()
     }
 
@@ -209,7 +210,7 @@ impl SimulatedCluster {
         }
         for pod in &work.delete {
             assert!(
-                !self.pods[&pod.metadata.name].metadata.deleting(),
+                !self.pods[&pod.metadata.name].metadata.is_deleting(),
                 "{} is deleted twice",
                 pod.metadata.name
             );

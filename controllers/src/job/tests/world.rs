@@ -158,7 +158,9 @@ impl SimulatedCluster {
     /// Removes pods that have ended, are being deleted, and have no finalizers.
     fn collect(&mut self) {
         self.pods.retain(|_, pod| {
-            !(pod.metadata.deleting() && pod.status.phase.is_terminal() && pod.metadata.finalizers.is_empty())
+            !(pod.metadata.is_deleting()
+                && pod.status.phase.is_terminal()
+                && pod.metadata.finalizers.is_empty())
         });
     }
 

@@ -61,12 +61,12 @@ fn happen(world: &mut SimulatedCluster, event: &Event) {
             }
         }
         Event::Gone(n) => {
-            if let Some(pod) = choose(world, *n, |pod| pod.metadata.deleting()) {
+            if let Some(pod) = choose(world, *n, |pod| pod.metadata.is_deleting()) {
                 world.remove(pod);
             }
         }
         Event::Delete(n) => {
-            if let Some(pod) = choose(world, *n, |pod| !pod.metadata.deleting()) {
+            if let Some(pod) = choose(world, *n, |pod| !pod.metadata.is_deleting()) {
                 world.terminate(pod);
             }
         }
@@ -113,7 +113,7 @@ impl<'a> RunChecker<'a> {
 
     fn is_available(&self, ordinal: i64) -> bool {
         self.pod(ordinal)
-            .is_some_and(|p| p.status.phase == Phase::Running && p.ready() && !p.metadata.deleting())
+            .is_some_and(|p| p.status.phase == Phase::Running && p.ready() && !p.metadata.is_deleting())
     }
 
     fn evaluate(&self, work: &PlannedWrites) -> Result<(), TestCaseError> {

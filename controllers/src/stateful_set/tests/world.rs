@@ -78,7 +78,7 @@ impl SimulatedCluster {
             let range = Range::of(self.set.spec.as_ref().unwrap());
             let is_unwanted = ordinal(&self.set, &name).is_none_or(|ordinal| !range.contains(ordinal));
             let is_stuck = is_unwanted && self.pods[&name].status.phase.is_terminal();
-            if is_stuck || self.pods[&name].metadata.deleting() {
+            if is_stuck || self.pods[&name].metadata.is_deleting() {
                 self.pods.remove(&name);
             } else if !self.pods[&name].status.phase.is_terminal() && !self.pods[&name].ready() {
                 self.make_ready(&name, 3600);
@@ -211,7 +211,7 @@ impl SimulatedCluster {
                     let now = self.now;
                     let pod = self.pods.get_mut(&target.name).expect("it is there");
                     assert_eq!(pod.metadata.uid, target.uid);
-                    assert!(!pod.metadata.deleting(), "{} is deleted twice", target.name);
+                    assert!(!pod.metadata.is_deleting(), "{} is deleted twice", target.name);
                     pod.metadata.deletion_timestamp =
                         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
                 }

@@ -187,10 +187,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             && !self.outbox.is_full()
             // Results share the store's memory; encoded responses would be copies, for which there is no budget.
             && !self.outbox.share.is_exhausted()
-            && let Poll::Ready(Some((id, method, answer, held))) = self.writes.poll_next_unpin(cx)
+            && let Poll::Ready(Some((id, method, answer, permits))) = self.writes.poll_next_unpin(cx)
         {
             self.answer(id, method, answer);
-            drop(held);
+            drop(permits);
         }
     }
 
@@ -346,14 +346,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let mut started = CallStart::default();
         let request = match opening.finish() {
             ParsedRequest::Call(method) => {
-                started = self.service.calls.count_started(method.place());
+                started = self.service.calls.count_started(method.index());
                 if !complete {
                     self.incomplete.insert(id, Instant::now());
                 }
                 Request::Call(method, BytesMut::new(), BodyPermits::default())
             }
             ParsedRequest::Watch => {
-                MethodIndex::of(watch::PATH).map(|place| self.service.calls.count_started(place));
+                MethodIndex::of(watch::PATH).map(|index| self.service.calls.count_started(index));
                 let (node, budget) = (self.service.node.clone(), self.outbox.share.streamed());
                 Request::Other(watch::open(node, complete, (id, &self.parts.0), budget))
             }
@@ -367,7 +367,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 Request::Other(Bridge::open(&self.service, *request, complete, (id, &self.parts.0), budget))
             }
             ParsedRequest::Refused(method, status) => {
-                let started = self.service.calls.count_started(method.place());
+                let started = self.service.calls.count_started(method.index());
                 self.begin(id, Request::Taken, complete, started);
                 self.answer(id, method, Err(status));
                 return Ok(());
@@ -431,13 +431,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     Err(BodyOverflow) => return self.reset_stream(id, Reason::EnhanceYourCalm),
                 }
             }
-            Request::Call(method, body, held) => {
+            Request::Call(method, body, permits) => {
                 let method = *method;
                 if last && body.is_empty() {
                     stream.request = Request::Taken;
                     self.call(id, method, piece, BodyPermits::default());
                 } else {
-                    if !self.outbox.share.acquire_body(held, piece.len()) {
+                    if !self.outbox.share.acquire_body(permits, piece.len()) {
                         self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
                         return Ok(());
                     }
@@ -445,9 +445,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     if let Err(status) = call::check(body) {
                         self.answer(id, method, Err(status));
                     } else if last {
-                        let (body, held) = (std::mem::take(body).freeze(), std::mem::take(held));
+                        let (body, permits) = (std::mem::take(body).freeze(), std::mem::take(permits));
                         stream.request = Request::Taken;
-                        self.call(id, method, body, held);
+                        self.call(id, method, body, permits);
                     }
                 }
             }
@@ -456,7 +456,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     /// Starts a call. The budget of its body is held until the call is finished.
-    fn call(&mut self, id: u32, method: Method, body: Bytes, held: BodyPermits) {
+    fn call(&mut self, id: u32, method: Method, body: Bytes, permits: BodyPermits) {
         if self.outbox.share.is_exhausted() {
             return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
         }
@@ -475,7 +475,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 let write = call::write(self.service.node.clone(), txn, single);
                 self.writes.push(Box::pin(async move {
                     let answer = write.await;
-                    drop(held);
+                    drop(permits);
                     (id, method, answer, scans)
                 }));
             }
@@ -493,7 +493,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         });
         let code = pumped.as_ref().map_or_else(Status::code, |_| Code::Ok);
         let started = self.streams.get(&id).map_or_else(CallStart::default, |stream| stream.started);
-        self.service.calls.count_finished(method.place(), code, started);
+        self.service.calls.count_finished(method.index(), code, started);
         match pumped {
             Ok(pumped) => self.pumped(id, pumped),
             Err(status) => self.refuse(id, status),

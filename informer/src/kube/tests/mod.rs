@@ -139,10 +139,10 @@ async fn a_server_that_refuses_streaming_lists_is_listed_from_then_on() {
     maps.wait_for(Revision(10)).await.unwrap();
     assert_eq!(cached(&maps), ["a@10=2"]);
     assert!(!source.capabilities().streaming_list, "clones know what was learned");
-    let asked = server.questions();
-    assert_eq!(asked[0], "watch initial");
-    assert!(asked[1].starts_with("list @0"), "{asked:?}");
-    assert_eq!(asked[2], "watch @9");
+    let requests = server.questions();
+    assert_eq!(requests[0], "watch initial");
+    assert!(requests[1].starts_with("list @0"), "{requests:?}");
+    assert_eq!(requests[2], "watch @9");
     // A relist does not request streaming either.
     open.event("ERROR", &expired());
     server.says(200, &list("20", &[], ""));
@@ -247,10 +247,10 @@ async fn retry_after_is_respected_without_a_relist() {
     drop(first);
     second.event("ADDED", &map("a", "12", "1"));
     maps.wait_for(Revision(12)).await.unwrap();
-    let asked = server.asked();
-    let urls: Vec<_> = asked.iter().map(|asked| asked.url.contains("resourceVersion=9&")).collect();
+    let requests = server.requests();
+    let urls: Vec<_> = requests.iter().map(|requests| requests.url.contains("resourceVersion=9&")).collect();
     assert_eq!(urls, [false, true, true]);
-    assert!(asked[2].at - asked[1].at >= Duration::from_secs(17));
+    assert!(requests[2].at - requests[1].at >= Duration::from_secs(17));
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,7 +346,7 @@ async fn objects_that_leave_the_selectors_are_reported_as_deleted() {
     let mut frames = source.watch(Start::After(Revision(9))).await.unwrap();
     open.event("DELETED", &map("a", "12", "no longer matches"));
     assert_eq!(next(&mut frames).await, "-a@12");
-    let url = &server.asked()[0].url;
+    let url = &server.requests()[0].url;
     assert!(
         url.starts_with(
             "/api/v1/namespaces/default/configmaps?labelSelector=app%3Dweb&fieldSelector=metadata.name%3Da&"
@@ -406,11 +406,12 @@ async fn dynamic_and_metadata_only_resources_are_supported() {
     let page = metas.list(ListRequest::all(ReadAt::Latest)).await.unwrap();
     assert_eq!(page.items[0].metadata.name.as_deref(), Some("a"));
     let _open = (server.opens(), metas.watch(Start::After(Revision(9))).await.unwrap());
-    let asked: Vec<_> = server.asked().into_iter().map(|asked| (asked.url, asked.accept)).collect();
-    assert_eq!(asked[0].0, "/apis/example.org/v1/widgets");
-    assert_eq!(asked[0].1, "application/json");
-    assert!(asked[1].1.starts_with("application/json;as=PartialObjectMetadataList;"));
-    assert!(asked[2].1.starts_with("application/json;as=PartialObjectMetadata;"));
+    let requests: Vec<_> =
+        server.requests().into_iter().map(|requests| (requests.url, requests.accept)).collect();
+    assert_eq!(requests[0].0, "/apis/example.org/v1/widgets");
+    assert_eq!(requests[0].1, "application/json");
+    assert!(requests[1].1.starts_with("application/json;as=PartialObjectMetadataList;"));
+    assert!(requests[2].1.starts_with("application/json;as=PartialObjectMetadata;"));
 }
 
 /// R10: a silently dead connection does not block its reader forever.

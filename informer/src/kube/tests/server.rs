@@ -33,7 +33,7 @@ pub(super) struct Server(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     answers: VecDeque<Answer>,
-    asked: Vec<RecordedRequest>,
+    requests: Vec<RecordedRequest>,
 }
 
 /// Sender of the body of an open watch. Dropping it ends the body.
@@ -80,7 +80,7 @@ impl Server {
     fn answer(&self, request: &Request<Body>) -> Option<Answer> {
         let accept = request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned();
         let mut state = self.0.lock();
-        state.asked.push(RecordedRequest { url: request.uri().to_string(), accept, at: Instant::now() });
+        state.requests.push(RecordedRequest { url: request.uri().to_string(), accept, at: Instant::now() });
         state.answers.pop_front()
     }
 
@@ -108,8 +108,8 @@ impl Server {
     }
 
     /// Takes the recorded requests.
-    pub(super) fn asked(&self) -> Vec<RecordedRequest> {
-        std::mem::take(&mut self.0.lock().asked)
+    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.0.lock().requests)
     }
 
     /// Takes the recorded queries in short form: start, limit, and whether it was a watch.
@@ -122,14 +122,14 @@ impl Server {
             ("continue", token) => Some(format!("page {token}")),
             _ => None,
         };
-        let question = |asked: RecordedRequest| {
-            let query = asked.url.split_once('?').map_or("", |(_, query)| query).to_owned();
+        let question = |requests: RecordedRequest| {
+            let query = requests.url.split_once('?').map_or("", |(_, query)| query).to_owned();
             let mut words: Vec<String> = query.split('&').filter_map(word).collect();
             if !words.contains(&"watch".to_owned()) {
                 words.insert(0, "list".into());
             }
             words.join(" ")
         };
-        self.asked().into_iter().map(question).collect()
+        self.requests().into_iter().map(question).collect()
     }
 }

@@ -221,7 +221,7 @@ async fn one_leads_and_renews_without_changing_hands() {
     let leader = all.monitor.leader().unwrap();
     for (who, election) in all.elections.iter().enumerate() {
         assert_eq!(election.leader().as_deref(), Some(format!("candidate-{leader}").as_str()));
-        assert_eq!((election.is_leading(), election.slow_paths()), (who == leader, 0));
+        assert_eq!((election.is_leading(), election.renewals_with_read()), (who == leader, 0));
     }
 }
 
@@ -280,7 +280,7 @@ async fn one_hung_request_does_not_cost_the_lease() {
     *all.connections[0].late.lock() = Duration::ZERO;
     seconds(60).await;
     assert_eq!((all.monitor.leader(), all.monitor.terms()), (Some(0), 1));
-    assert!(all.elections[0].slow_paths() >= 1, "what the hung request did had to be read");
+    assert!(all.elections[0].renewals_with_read() >= 1, "what the hung request did had to be read");
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ struct Run {
 
 #[derive(Clone, Debug)]
 struct ModelKey {
-    place: ModelPhase,
+    phase: ModelPhase,
     priority: i32,
     causes: BTreeSet<u64>,
     stale: bool,
@@ -128,14 +128,14 @@ impl Model {
     /// Processes all timers up to now, in order.
     fn ripen(&mut self) {
         loop {
-            let due = self.keys.iter().filter_map(|(key, known)| match known.place {
+            let due = self.keys.iter().filter_map(|(key, known)| match known.phase {
                 ModelPhase::Waiting(until, timer) | ModelPhase::Parked { until, timer, .. } => {
                     Some((until, timer, *key))
                 }
                 ModelPhase::Ready | ModelPhase::Running => None,
             });
             let Some((until, _, key)) = due.min().filter(|(until, ..)| *until <= self.now) else { return };
-            match self.known(key).place {
+            match self.known(key).phase {
                 ModelPhase::Parked { .. } => {
                     self.known(key).stale = true;
                     self.stats.stale += 1;
@@ -148,7 +148,7 @@ impl Model {
 
     fn make_ready(&mut self, key: u8) {
         let (priority, tenant) = (self.known(key).priority, self.tenant(key));
-        self.known(key).place = ModelPhase::Ready;
+        self.known(key).phase = ModelPhase::Ready;
         if !self.ready.iter().any(|other| self.keys[other].priority == priority) {
             self.since.insert(priority, self.served.len());
             self.turns.remove(&priority);
@@ -160,12 +160,12 @@ impl Model {
         }
     }
 
-    fn place(&mut self, key: u8, due: u64, now: u64) {
+    fn schedule(&mut self, key: u8, due: u64, now: u64) {
         if due <= now {
             self.make_ready(key);
         } else {
             let timer = self.set_timer();
-            self.known(key).place = ModelPhase::Waiting(due, timer);
+            self.known(key).phase = ModelPhase::Waiting(due, timer);
         }
     }
 
@@ -183,7 +183,7 @@ impl Model {
         self.stats.adds += 1;
         self.revision += 1;
         let (revision, now) = (self.revision, self.now);
-        let planned = self.keys.get(&key).and_then(|known| match known.place {
+        let planned = self.keys.get(&key).and_then(|known| match known.phase {
             ModelPhase::Ready => Some(0),
             ModelPhase::Waiting(until, _) => Some(until),
             ModelPhase::Running | ModelPhase::Parked { .. } => known.requested.iter().copied().min(),
@@ -198,7 +198,7 @@ impl Model {
         self.stats.merged += u64::from(planned.is_some());
         let Some(known) = self.keys.get_mut(&key) else {
             let fresh = ModelKey {
-                place: ModelPhase::Running,
+                phase: ModelPhase::Running,
                 priority,
                 causes: BTreeSet::from([revision]),
                 stale: false,
@@ -207,11 +207,11 @@ impl Model {
                 until: None,
             };
             self.keys.insert(key, fresh);
-            return self.place(key, due, now);
+            return self.schedule(key, due, now);
         };
         known.causes.insert(revision);
         let raised = priority > known.priority;
-        match known.place {
+        match known.phase {
             ModelPhase::Ready => {
                 if raised {
                     self.ready.retain(|other| *other != key);
@@ -222,7 +222,7 @@ impl Model {
             ModelPhase::Waiting(until, _) => {
                 known.priority = known.priority.max(priority);
                 if due < until {
-                    self.place(key, due, now);
+                    self.schedule(key, due, now);
                 }
             }
             ModelPhase::Running | ModelPhase::Parked { .. } => {
@@ -264,7 +264,7 @@ impl Model {
         self.stats.runs += 1;
         let now = self.now;
         let known = self.known(turn);
-        known.place = ModelPhase::Running;
+        known.phase = ModelPhase::Running;
         known.requested.clear();
         Some(Run {
             key: turn,
@@ -277,8 +277,8 @@ impl Model {
     }
 
     fn unpark(&mut self, key: u8, now: u64) {
-        let place = std::mem::replace(&mut self.known(key).place, ModelPhase::Running);
-        if let ModelPhase::Parked { run, verdict, .. } = place {
+        let phase = std::mem::replace(&mut self.known(key).phase, ModelPhase::Running);
+        if let ModelPhase::Parked { run, verdict, .. } = phase {
             self.conclude(run, verdict, now);
         }
     }
@@ -316,7 +316,7 @@ impl Model {
         }
         match due {
             None => drop(self.keys.remove(&key)),
-            Some(due) => self.place(key, due, now),
+            Some(due) => self.schedule(key, due, now),
         }
     }
 
@@ -329,12 +329,12 @@ impl Model {
 
     fn stats(&self) -> QueueStats {
         let count =
-            |wanted: fn(&ModelPhase) -> bool| self.keys.values().filter(|known| wanted(&known.place)).count();
+            |wanted: fn(&ModelPhase) -> bool| self.keys.values().filter(|known| wanted(&known.phase)).count();
         QueueStats {
-            ready: count(|place| *place == ModelPhase::Ready),
-            waiting: count(|place| matches!(place, ModelPhase::Waiting(..))),
-            running: count(|place| *place == ModelPhase::Running),
-            parked: count(|place| matches!(place, ModelPhase::Parked { .. })),
+            ready: count(|phase| *phase == ModelPhase::Ready),
+            waiting: count(|phase| matches!(phase, ModelPhase::Waiting(..))),
+            running: count(|phase| *phase == ModelPhase::Running),
+            parked: count(|phase| matches!(phase, ModelPhase::Parked { .. })),
             ..self.stats
         }
     }
@@ -347,7 +347,7 @@ impl Model {
 
     /// Keys with a pending request.
     fn wanted(&self) -> impl Iterator<Item = u8> {
-        let wanted = |known: &ModelKey| match known.place {
+        let wanted = |known: &ModelKey| match known.phase {
             ModelPhase::Ready | ModelPhase::Waiting(..) => true,
             ModelPhase::Running | ModelPhase::Parked { .. } => !known.requested.is_empty(),
         };
@@ -409,15 +409,15 @@ impl QueueAndModel {
             Op::Park { lease, verdict, deadline } if lease < self.leases.len() => {
                 let (lease, run) = self.leases.remove(lease);
                 let (key, until, timer) = (run.key, self.model.now + deadline, self.model.set_timer());
-                self.model.known(key).place = ModelPhase::Parked { until, timer, run, verdict };
+                self.model.known(key).phase = ModelPhase::Parked { until, timer, run, verdict };
                 self.tickets.push((lease.park(verdict, Duration::from_millis(deadline)), key, timer));
                 self.model.ripen();
             }
             Op::Release { ticket } if ticket < self.tickets.len() => {
                 let (ticket, key, timer) = self.tickets.remove(ticket);
                 drop(ticket);
-                let place = self.model.keys.get(&key).map(|known| &known.place);
-                if matches!(place, Some(ModelPhase::Parked { timer: held, .. }) if *held == timer) {
+                let phase = self.model.keys.get(&key).map(|known| &known.phase);
+                if matches!(phase, Some(ModelPhase::Parked { timer: held, .. }) if *held == timer) {
                     self.model.unpark(key, self.model.now);
                 }
             }

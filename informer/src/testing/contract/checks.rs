@@ -70,8 +70,8 @@ pub async fn no_list_is_older_than_requested<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let source = history.world.source();
     let future = Revision(history.newest().0 + 1_000_000);
-    let asked = source.list(ListRequest::all(ReadAt::NotOlderThan(future)));
-    match timeout(Duration::from_secs(15), asked).await {
+    let listed = source.list(ListRequest::all(ReadAt::NotOlderThan(future)));
+    match timeout(Duration::from_secs(15), listed).await {
         Err(_) | Ok(Err(SourceError::Ahead { .. })) => {}
         Ok(Err(other)) => panic!("the source is behind, and says: {other}"),
         Ok(Ok(page)) => panic!("{} is older than {future}", page.revision),
@@ -92,9 +92,9 @@ pub async fn a_watch_delivers_every_later_change<W: ContractWorld>(world: W) {
     history.delete("b").await;
     history.create("b", 22).await;
     let newest = history.create("f", 6).await;
-    for told in &mut streams {
-        told.until(newest, &history).await;
-        assert_eq!(told.ends, 0, "only an initial state ends");
+    for delivered in &mut streams {
+        delivered.until(newest, &history).await;
+        assert_eq!(delivered.ends, 0, "only an initial state ends");
     }
 }
 
@@ -111,12 +111,12 @@ pub async fn an_initial_stream_marks_its_end_once_and_continues<W: ContractWorld
     }
     let newest = history.newest();
     for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(newest)] {
-        let mut told = DeliveredState::initial(watch(&source, Start::Initial(at)).await);
-        told.until(Revision(0), &history).await;
-        assert!(at == ReadAt::Any || told.revision >= Some(newest), "{at:?} is not older");
+        let mut delivered = DeliveredState::initial(watch(&source, Start::Initial(at)).await);
+        delivered.until(Revision(0), &history).await;
+        assert!(at == ReadAt::Any || delivered.revision >= Some(newest), "{at:?} is not older");
         let next = history.update("a", history.newest().0).await;
-        told.until(next, &history).await;
-        assert_eq!(told.ends, 1);
+        delivered.until(next, &history).await;
+        assert_eq!(delivered.ends, 1);
     }
 }
 
@@ -125,10 +125,10 @@ pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
     let mut history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = DeliveredState::after(frames, start, history.at(start));
+    let mut delivered = DeliveredState::after(frames, start, history.at(start));
     let deleted = history.delete("d").await;
     loop {
-        let item = told.item().await.expect("the stream goes on").expect("the stream does not fail");
+        let item = delivered.item().await.expect("the stream goes on").expect("the stream does not fail");
         for frame in &item {
             if let Frame::Gone { key, revision, last } = frame {
                 assert_eq!((key.name(), *revision), ("d", deleted));
@@ -183,12 +183,12 @@ pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
     let history = History::begin(world).await;
     let start = history.newest();
     let frames = watch(&history.world.source(), Start::After(start)).await;
-    let mut told = DeliveredState::after(frames, start, history.at(start));
+    let mut delivered = DeliveredState::after(frames, start, history.at(start));
     if !history.world.disconnect().await {
         return;
     }
-    while let Some(Ok(frames)) = told.item().await {
-        told.take(frames, &history);
+    while let Some(Ok(frames)) = delivered.item().await {
+        delivered.take(frames, &history);
     }
 }
 
@@ -200,19 +200,20 @@ pub async fn an_idle_stream_delivers_progress<W: ContractWorld>(world: W) {
     let Some(every) = source.capabilities().progress_every else { return };
     let start = history.newest();
     let frames = watch(&source, Start::After(start)).await;
-    let mut told = DeliveredState::after(frames, start, history.at(start));
+    let mut delivered = DeliveredState::after(frames, start, history.at(start));
     let elsewhere = history.world.elsewhere().await.unwrap_or(start);
     let slack = Duration::from_secs(1);
     if every > PATIENCE {
         source.demand(elsewhere);
-        told.until(elsewhere, &history).await;
+        delivered.until(elsewhere, &history).await;
         return;
     }
     for _ in 0..2 {
-        let item = timeout(every + slack, told.item()).await.expect("progress comes when it is promised");
-        told.take(item.expect("the stream goes on").expect("the stream does not fail"), &history);
+        let item =
+            timeout(every + slack, delivered.item()).await.expect("progress comes when it is promised");
+        delivered.take(item.expect("the stream goes on").expect("the stream does not fail"), &history);
     }
-    assert!(told.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
+    assert!(delivered.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
 }
 
 /// A call that is dropped before its response, and a stream that is dropped while open, do not affect the

@@ -122,7 +122,7 @@ impl<T: Object> DeliveredState<T> {
         W: ContractWorld,
         W::Source: ListerWatcher<Obj = T>,
     {
-        while self.revision.is_none_or(|told| told < revision) {
+        while self.revision.is_none_or(|delivered| delivered < revision) {
             let item = self.item().await.expect("the stream goes on");
             self.take(item.expect("the stream does not fail"), history);
         }
@@ -145,7 +145,7 @@ impl<T: Object> DeliveredState<T> {
             if revision <= before {
                 continue;
             }
-            self.revision = self.revision.map(|told| told.max(revision));
+            self.revision = self.revision.map(|delivered| delivered.max(revision));
             match frame {
                 Frame::Put(object) => self.state.extend([history.read(&object)]),
                 Frame::Gone { key, .. } => drop(self.state.remove(key.name())),
@@ -153,8 +153,12 @@ impl<T: Object> DeliveredState<T> {
                 Frame::Progress { .. } => {}
             }
         }
-        if let Some(told) = self.revision {
-            assert_eq!(self.state, history.at(told), "what was told up to {told} is what was true then");
+        if let Some(delivered) = self.revision {
+            assert_eq!(
+                self.state,
+                history.at(delivered),
+                "what was told up to {delivered} is what was true then"
+            );
         }
     }
 }

@@ -336,13 +336,13 @@ impl<T> QueueSet<T> {
     }
 
     /// Calls `each` with every request that has not left: running ones first, then waiting ones in the order
-    /// of their queues, with the place in its queue.
+    /// of their queues, with the position in its queue.
     pub(super) fn each_request(&self, mut each: impl FnMut(&RequestState<'_, T>)) {
-        let mut show = |entry: &Entry<T>, place: Option<usize>| {
+        let mut show = |entry: &Entry<T>, position: Option<usize>| {
             each(&RequestState {
                 about: &entry.about,
                 queue: entry.queue,
-                place,
+                position,
                 work: entry.work,
                 arrived: entry.arrived,
                 started: entry.started,
@@ -350,8 +350,8 @@ impl<T> QueueSet<T> {
         };
         self.requests.iter().filter(|entry| entry.started.is_some()).for_each(|entry| show(entry, None));
         for queue in &self.queues {
-            for (place, id) in queue.waiting.iter().enumerate() {
-                show(self.requests.get(*id), Some(place));
+            for (position, id) in queue.waiting.iter().enumerate() {
+                show(self.requests.get(*id), Some(position));
             }
         }
     }
@@ -484,7 +484,7 @@ impl<T> QueueSet<T> {
     fn next_queue(&mut self) -> Option<usize> {
         let count = self.queues.len();
         let mut best: Option<(f64, usize)> = None;
-        for index in (1..=count).map(|turn| (self.served_last + turn) % count) {
+        for index in (1..=count).map(|offset| (self.served_last + offset) % count) {
             let queue = &mut self.queues[index];
             let Some(first) = queue.waiting.front() else { continue };
             let first = self.requests.get(*first);
@@ -535,8 +535,8 @@ impl<T> QueueSet<T> {
 pub(super) struct RequestState<'a, T> {
     pub(super) about: &'a T,
     pub(super) queue: Option<usize>,
-    /// The place among the waiting requests of its queue; `None` if it runs.
-    pub(super) place: Option<usize>,
+    /// The position among the waiting requests of its queue; `None` if it runs.
+    pub(super) position: Option<usize>,
     pub(super) work: Work,
     pub(super) arrived: Duration,
     pub(super) started: Option<Duration>,

@@ -100,7 +100,7 @@ impl Pipeline {
         port_of(&pod, &port, id.scheme)
     }
 
-    fn service_backend(&self, namespace: &str, id: BackendName<'_>, asked: &str) -> Result<Backend, Status> {
+    fn service_backend(&self, namespace: &str, id: BackendName<'_>, requested: &str) -> Result<Backend, Status> {
         let service = self.get_object("services", namespace, id.name)?;
         let port = match id.port.parse::<i64>() {
             Err(_) => id.port,
@@ -117,11 +117,11 @@ impl Pipeline {
         }
         let found = candidates(&slices, port);
         let start = match found.len() {
-            0 => return Err(none(asked)),
+            0 => return Err(none(requested)),
             length => usize::try_from(self.nondet().rng.below(length as u64)).unwrap_or(0),
         };
         let (pod, number) = &found[start];
-        let pod = self.get_object("pods", namespace, pod).map_err(|_| none(asked))?;
+        let pod = self.get_object("pods", namespace, pod).map_err(|_| none(requested))?;
         port_of(&pod, &number.to_string(), id.scheme)
     }
 

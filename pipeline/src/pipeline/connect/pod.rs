@@ -101,9 +101,9 @@ mod tests {
             (location(&["a"], &["b", "c"]), "", Err(choose)),
             (location(&[], &["a"]), "x", Err("container x is not valid for pod web")),
         ];
-        for (location, asked, expected) in cases {
-            let got = location.container(asked).map_err(|status| (status.code, status.message));
-            assert_eq!(got, expected.map(str::to_owned).map_err(|text| (400, text.to_owned())), "{asked}");
+        for (location, container, expected) in cases {
+            let got = location.container(container).map_err(|status| (status.code, status.message));
+            assert_eq!(got, expected.map(str::to_owned).map_err(|text| (400, text.to_owned())), "{container}");
         }
     }
 }

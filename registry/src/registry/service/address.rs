@@ -25,13 +25,13 @@ struct Network {
 }
 
 impl Registry {
-    /// Allocates an address for each family of a service that lacks one. `held` are the keys of the stored
+    /// Allocates an address for each family of a service that lacks one. `claimed` are the keys of the stored
     /// service's addresses. The returned guards hold the ServiceCIDRs of new addresses unchanged.
     pub(super) fn fill_addresses(
         &self,
         view: &View,
         target: &Target,
-        held: &BTreeSet<String>,
+        claimed: &BTreeSet<String>,
         service: &mut Value,
     ) -> Result<Vec<Guard>, Status> {
         let spec = &mut service["spec"];
@@ -43,7 +43,7 @@ impl Registry {
         ips.resize(families.len().max(ips.len()), String::new());
         let (mut guards, mut networks) = (Vec::new(), None);
         for i in 0..ips.len() {
-            if held.contains(&key_of(&ips[i])) {
+            if claimed.contains(&key_of(&ips[i])) {
                 continue;
             }
             let networks = networks.get_or_insert_with(|| networks_in(view));

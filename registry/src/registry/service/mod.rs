@@ -69,17 +69,17 @@ impl Registry {
         if !claims_anything(target) {
             return Ok(Claims::default());
         }
-        let held = before.map(claimed_keys).unwrap_or_default();
+        let claimed = before.map(claimed_keys).unwrap_or_default();
         let mut claims = Claims::default();
         let wanted = match after {
             Some(service) => {
-                claims.guards = self.fill_addresses(view, target, &held, service)?;
+                claims.guards = self.fill_addresses(view, target, &claimed, service)?;
                 self.fill_node_ports(view, target, service)?;
                 claimed_keys(service)
             }
             None => BTreeSet::new(),
         };
-        for key in wanted.difference(&held) {
+        for key in wanted.difference(&claimed) {
             claims.guards.push(Guard { key: key.clone(), revision: 0 });
             claims.writes.push(Write::Put {
                 key: key.clone(),
@@ -88,7 +88,7 @@ impl Registry {
             });
         }
         // Another writer may have given the IPAddress to another service.
-        let released = held.difference(&wanted).filter(|key| !address::belongs_to_another(view, target, key));
+        let released = claimed.difference(&wanted).filter(|key| !address::belongs_to_another(view, target, key));
         claims.writes.extend(released.map(|key| Write::Delete { key: key.clone() }));
         Ok(claims)
     }

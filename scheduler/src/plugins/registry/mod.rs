@@ -209,8 +209,8 @@ impl Registry {
 
     /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`.
     pub(crate) fn may_help(&self, refused_by: PluginSet, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
-        let asked = refused_by.intersection(self.helped[event.kind() as usize]);
-        asked.iter().any(|id| self.get(id).may_help(pod, event))
+        let candidates = refused_by.intersection(self.helped[event.kind() as usize]);
+        candidates.iter().any(|id| self.get(id).may_help(pod, event))
     }
 }
 

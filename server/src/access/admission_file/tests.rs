@@ -3,7 +3,6 @@
 use super::*;
 use crate::args::Cli;
 use crate::wiring;
-use clap::Parser as _;
 use kstore_admission::admission::PluginSwitches;
 use kstore_client::Gvr;
 use serde_json::json;

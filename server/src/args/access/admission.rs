@@ -65,7 +65,7 @@ fn unknown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn plugins_are_switched_by_name() {

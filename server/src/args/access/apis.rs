@@ -27,7 +27,7 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn optional_apis_follow_both_flags() {

@@ -69,7 +69,7 @@ fn throttle(flags: &impl FlagValues) -> Result<Option<Throttle>, FlagError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn audit_webhook_defaults_are_those_of_kube_apiserver_and_every_flag_is_read() {

@@ -56,7 +56,7 @@ pub(crate) fn authentication(flags: &impl FlagValues) -> Result<Authentication, 
     let kubeconfig = flags.file("authentication-token-webhook-config-file");
     Ok(Authentication {
         bootstrap_tokens: flags.is_on("enable-bootstrap-token-auth", false)?,
-        basic_auth: None,
+        basic_auth: flags.file("basic-auth-file"),
         issuers: issuers(flags)?,
         is_anonymous_flag_given: false,
         anonymous_warning: None,
@@ -166,7 +166,7 @@ fn issuer(flags: &impl FlagValues, url: &str, client: &str) -> Result<IssuerConf
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn an_issuer_has_kubernetes_defaults() {

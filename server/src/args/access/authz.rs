@@ -106,7 +106,7 @@ impl Authorization {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
     use kstore_access::authz::ReviewVersion;
     use std::time::Duration;
 

@@ -4,7 +4,7 @@
 
 use super::FlagError;
 use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
-use crate::flags::parse_bool;
+use crate::args::values::parse_bool;
 use kstore_api::kind::opt_in::{self, ApiSwitches};
 use kstore_api::kind::{self, OptIn};
 use std::collections::BTreeMap;

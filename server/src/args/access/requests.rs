@@ -36,7 +36,7 @@ fn number(flags: &impl FlagValues, name: &'static str) -> Result<Option<usize>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::given::TestFlags;
+    use crate::args::values::TestFlags;
 
     #[test]
     fn zero_is_no_limit_and_priority_levels_need_one() {

@@ -1,25 +1,16 @@
-//! Tables of the access flags: name, type and help text.
+//! The flags that `kstore-server` and its kube-apiserver replacement share, one row each.
 
-use crate::flags::{BOOL, Flag, honour};
-
-/// The flags, grouped by their heading in `--help`.
-pub(crate) const TABLES: &[(&str, &[Flag])] = &[
-    ("Audit webhook", AUDIT_WEBHOOK),
-    ("Authentication", AUTHENTICATION),
-    ("Authentication", BASIC_AUTH),
-    ("Authorization", AUTHORIZATION),
-    ("Admission", ADMISSION),
-    ("Request limits", REQUEST_LIMITS),
-    ("Optional APIs", APIS),
-    ("Storage", EVENTS),
-];
+use super::event_ttl;
+use crate::args::flag::{BOOL, Flag, honour, put, repeated};
 
 /// Flags of Events.
-pub(crate) const EVENTS: &[Flag] = &[honour(
+pub(crate) const EVENTS: &[Flag] = &[Flag::server(
     "event-ttl",
     "TIME",
+    |config, text| put(&mut config.registry.event_ttl, event_ttl(text)),
     "How long Events are kept after their last change, such as 10m; 0s keeps them [default: 1h0m0s]",
-)];
+)
+.shaped(repeated)];
 
 /// Flags of optional APIs and features.
 pub(crate) const APIS: &[Flag] = &[

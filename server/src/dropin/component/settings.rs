@@ -7,7 +7,7 @@ use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, text};
 use crate::flags::Parsed;
 use jiff::SignedDuration;
-use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Signing, UnusedTokenPeriod};
+use kstore_controllers::{Blocks, Networks, NodeMonitorConfig, PodNetworks, Selection, Signing, UnusedTokenPeriod};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(super) enum ComponentSettings {
         /// Time without use after which service account tokens are invalidated.
         unused_tokens: UnusedTokenPeriod,
         /// Periods of the node lifecycle controller.
-        patience: Patience,
+        patience: NodeMonitorConfig,
         /// Address blocks from which controllers allocate pod networks.
         networks: Networks,
         /// Whether each controller uses its own service account.
@@ -205,7 +205,7 @@ fn signing(flags: &Parsed) -> Result<Option<SigningFiles>, UsageError> {
     }
 }
 
-fn patience(flags: &Parsed) -> Result<Patience, UsageError> {
+fn patience(flags: &Parsed) -> Result<NodeMonitorConfig, UsageError> {
     let time = |name: &'static str, default: Duration| match text(flags, name) {
         None => Ok(default),
         Some(text) => match args::time(text) {
@@ -214,8 +214,8 @@ fn patience(flags: &Parsed) -> Result<Patience, UsageError> {
             Err(reason) => Err(UsageError::value(name, text, reason)),
         },
     };
-    let default = Patience::default();
-    Ok(Patience {
+    let default = NodeMonitorConfig::default();
+    Ok(NodeMonitorConfig {
         grace: time("node-monitor-grace-period", default.grace)?,
         startup: time("node-startup-grace-period", default.startup)?,
         recheck: time("node-monitor-period", default.recheck)?,

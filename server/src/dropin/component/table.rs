@@ -1,7 +1,8 @@
 //! The flags of kube-controller-manager and kube-scheduler 1.36, each with its verdict.
 
+use crate::args::{BOOL, Flag, accept, honour, refuse, refuse_unless};
 use crate::dropin::every_program::EVERY_PROGRAM;
-use crate::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use crate::flags::{Dialect, Table};
 use kstore_api::kubernetes_release;
 use kstore_api::version::RELEASE;
 

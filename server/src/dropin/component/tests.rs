@@ -7,7 +7,7 @@ use crate::args::ListenAddress;
 use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
 use jiff::SignedDuration;
-use kstore_controllers::{Networks, Patience, PodNetworks, UnusedTokenPeriod};
+use kstore_controllers::{Networks, NodeMonitorConfig, PodNetworks, UnusedTokenPeriod};
 use std::time::Duration;
 
 fn settings(kind: ComponentKind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
@@ -40,7 +40,7 @@ fn controller_manager_accepts_the_flags_of_test_harnesses() {
         panic!("{settings:?}")
     };
     let expected =
-        Patience { grace: Duration::from_secs(200), recheck: Duration::from_secs(25), ..Patience::default() };
+        NodeMonitorConfig { grace: Duration::from_secs(200), recheck: Duration::from_secs(25), ..NodeMonitorConfig::default() };
     assert_eq!(*patience, expected);
     assert!(selection.names().all(|name| name != "pod-garbage-collector-controller"));
     assert_eq!((settings.listen, settings.open_paths.len()), (None, 4));

@@ -1,6 +1,7 @@
 //! The flags of etcd 3.6, each with its verdict.
 
-use crate::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use crate::args::{BOOL, Flag, accept, honour, refuse, refuse_unless};
+use crate::flags::{Dialect, Table};
 
 /// All flags of `etcd`, in the syntax of Go's flag package.
 pub(super) const TABLE: Table = Table { groups: &[FLAGS], dialect: Dialect::Go };

@@ -83,7 +83,7 @@ pub(super) fn read(
             "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
         warnings.push(text.to_owned());
     }
-    let mut access = args::access(flags)?;
+    let mut access = flags.options()?.access()?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     plugins::apply(flags, &mut access.admission)?;
@@ -187,8 +187,8 @@ fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
     ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
 }
 
-/// Front proxy settings. Header names other than the defaults are refused: aggregated API servers trust the default headers, and this server
-/// would pass headers of other names on from any client.
+/// Front proxy settings. Header names other than the defaults are refused: aggregated API servers trust the default headers, and this
+/// server would pass headers of other names on from any client.
 fn front_proxies(flags: &Parsed) -> Result<Option<FrontProxyFiles>, UsageError> {
     const USER: &str = "requestheader-username-headers";
     let names = [

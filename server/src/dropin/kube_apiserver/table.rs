@@ -1,8 +1,11 @@
 //! The flags of kube-apiserver 1.36, each with its verdict.
 
-use crate::args::{ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS};
+use crate::args::{
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, BOOL, EVENTS, Flag, REQUEST_LIMITS,
+    accept, honour, refuse, refuse_unless,
+};
 use crate::dropin::every_program::EVERY_PROGRAM;
-use crate::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use crate::flags::{Dialect, Table};
 use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.

@@ -75,6 +75,16 @@ fn repeated_flags_add_up_and_the_first_issuer_signs() {
 }
 
 #[test]
+fn flags_of_the_server_set_its_configuration() {
+    let (apiserver, warnings) = read(&format!("{NEEDED} --event-ttl 5m --event-ttl=10m")).unwrap();
+    let mut config = kstore_apiserver::ServerConfig::default();
+    apiserver.api.access.server.iter().for_each(|value| value.apply(&mut config).unwrap());
+    assert_eq!((config.registry.event_ttl.as_secs(), warnings.len()), (600, 1));
+    let refused = read(&format!("{NEEDED} --event-ttl soon")).unwrap_err().to_string();
+    assert!(refused.starts_with("invalid argument \"soon\" for \"--event-ttl\" flag: expected"), "{refused}");
+}
+
+#[test]
 fn authorization_defaults_to_always_allow_without_anonymous_requests() {
     let of = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{NEEDED} {flags}")).unwrap();

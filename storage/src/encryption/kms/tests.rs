@@ -175,22 +175,22 @@ impl KeyManagementService for PluginService {
         Ok(Response::new(StatusResponse { version: "v2".into(), healthz: "ok".into(), key_id }))
     }
 
-    async fn encrypt(&self, asked: Request<EncryptRequest>) -> Result<Response<EncryptResponse>, Status> {
+    async fn encrypt(&self, request: Request<EncryptRequest>) -> Result<Response<EncryptResponse>, Status> {
         self.0.lock().calls.0 += 1;
         let key_id = self.begin().await?.encrypt_key;
         let annotations = [("version.example.com".to_owned(), Bytes::from("1"))].into();
-        let ciphertext = inverted(&asked.into_inner().plaintext);
+        let ciphertext = inverted(&request.into_inner().plaintext);
         Ok(Response::new(EncryptResponse { ciphertext, key_id, annotations }))
     }
 
-    async fn decrypt(&self, asked: Request<DecryptRequest>) -> Result<Response<DecryptResponse>, Status> {
+    async fn decrypt(&self, request: Request<DecryptRequest>) -> Result<Response<DecryptResponse>, Status> {
         self.0.lock().calls.1 += 1;
         self.begin().await?;
-        let asked = asked.into_inner();
-        if asked.annotations.len() != 1 || asked.uid.is_empty() || !asked.key_id.starts_with('k') {
+        let request = request.into_inner();
+        if request.annotations.len() != 1 || request.uid.is_empty() || !request.key_id.starts_with('k') {
             return Err(Status::invalid_argument("not what Encrypt answered"));
         }
-        Ok(Response::new(DecryptResponse { plaintext: inverted(&asked.ciphertext) }))
+        Ok(Response::new(DecryptResponse { plaintext: inverted(&request.ciphertext) }))
     }
 }
 

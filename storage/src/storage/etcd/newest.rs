@@ -51,12 +51,12 @@ pub(super) async fn serve_readers(
     let mut waiting = Vec::new();
     let rounds = async {
         loop {
-            let asked = tokio::select! {
+            let has_requests = tokio::select! {
                 biased;
-                asked = requests.recv_many(&mut waiting, ETCD_READERS) => asked > 0,
+                has_requests = requests.recv_many(&mut waiting, ETCD_READERS) => has_requests > 0,
                 () = link.probe_due() => true,
             };
-            if !asked {
+            if !has_requests {
                 return;
             }
             let answer = read(&link, &keys, &progress).await;

@@ -49,7 +49,7 @@ struct OpenStream {
     responses: Streaming<WatchResponse>,
     requests: mpsc::Sender<WatchRequest>,
     /// The latest revision for which progress was requested, and when.
-    asked: (i64, Instant),
+    progress_requested: (i64, Instant),
 }
 
 /// The next event on a stream.
@@ -79,8 +79,8 @@ impl EtcdWatch {
         let opened = client.watch(member.request(ReceiverStream::new(inbox)));
         match tokio::time::timeout(ETCD_CALL, opened).await {
             Ok(Ok(response)) => {
-                let (responses, asked) = (response.into_inner(), (0, Instant::now()));
-                Ok(OpenStream { member: member.index, responses, requests, asked })
+                let (responses, progress_requested) = (response.into_inner(), (0, Instant::now()));
+                Ok(OpenStream { member: member.index, responses, requests, progress_requested })
             }
             Ok(Err(status)) => Err((member.index, CallError::of(&status))),
             Err(_) => Err((member.index, CallError::late())),
@@ -144,13 +144,13 @@ impl EtcdWatch {
 
 impl OpenStream {
     async fn event(&mut self, progress: Option<&RequestedProgress>, revision: i64) -> StreamEvent {
-        let (asked, at) = self.asked;
+        let (progress_requested, at) = self.progress_requested;
         let again = async {
             let Some(progress) = progress else { return std::future::pending().await };
             tokio::select! {
                 biased;
                 // Progress to this revision has not been requested yet.
-                later = progress.beyond(asked.max(revision)) => later,
+                later = progress.beyond(progress_requested.max(revision)) => later,
                 // Requested and not answered: members that are still catching up do not answer.
                 earlier = async {
                     let earlier = progress.beyond(revision).await;
@@ -167,7 +167,7 @@ impl OpenStream {
     }
 
     fn ask(&mut self, revision: i64) {
-        self.asked = (revision, Instant::now());
+        self.progress_requested = (revision, Instant::now());
         let union = RequestUnion::ProgressRequest(WatchProgressRequest {});
         // A full channel already holds a progress request.
         let _ = self.requests.try_send(WatchRequest { request_union: Some(union) });

@@ -96,8 +96,8 @@ impl SimDisk {
         let Inode { durable, cache, .. } = &mut world.inodes[inode];
         for image in [durable, cache] {
             let end = image.len().min(offset + bytes.len());
-            if let Some(place) = image.get_mut(offset..end) {
-                place.copy_from_slice(&bytes[..place.len()]);
+            if let Some(target) = image.get_mut(offset..end) {
+                target.copy_from_slice(&bytes[..target.len()]);
             }
         }
     }

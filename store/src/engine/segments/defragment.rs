@@ -118,13 +118,13 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     }
     tail.flush(inner)?;
     // In batches: a reader waits for one.
-    locations.chunks(TURN).for_each(|turn| {
+    locations.chunks(TURN).for_each(|chunk| {
         let mut inner = inner.write();
-        turn.iter().for_each(|(key, location)| inner.insert(*key, *location));
+        chunk.iter().for_each(|(key, location)| inner.insert(*key, *location));
     });
-    marks.chunks(TURN).for_each(|turn| {
+    marks.chunks(TURN).for_each(|chunk| {
         let mut inner = inner.write();
-        turn.iter().for_each(|(key, removal)| inner.keep_removal(*key, *removal));
+        chunk.iter().for_each(|(key, removal)| inner.keep_removal(*key, *removal));
     });
     let mut inner = inner.write();
     kept.gone.into_iter().for_each(|key| inner.drop_removal(key));

@@ -48,7 +48,7 @@ impl Version {
         (!self.dead).then_some(&self.kv)
     }
 
-    fn place(&self) -> (Revision, u32) {
+    fn position(&self) -> (Revision, u32) {
         (self.main, self.sub)
     }
 
@@ -91,21 +91,21 @@ impl KeyEntry {
     }
 
     pub(super) fn push(&mut self, version: Version) {
-        debug_assert!(version.place() > self.newest.place(), "versions of a key arrive in order");
+        debug_assert!(version.position() > self.newest.position(), "versions of a key arrive in order");
         let older = std::mem::replace(&mut self.newest, version);
         self.add_older(older.mark());
     }
 
     /// Adds a version in any order. [`KeyEntry::restored`] must be called afterwards.
     pub(super) fn restore(&mut self, version: Version) {
-        let newer = version.place() > self.newest.place();
+        let newer = version.position() > self.newest.position();
         let older = if newer { std::mem::replace(&mut self.newest, version) } else { version };
         self.add_older(older.mark());
     }
 
     /// Sorts the older versions and removes duplicates.
     pub(super) fn restored(&mut self) {
-        let newest = self.newest.place();
+        let newest = self.newest.position();
         if let Some(OlderVersions(marks)) = self.older.as_deref_mut() {
             marks.sort_unstable_by_key(|mark| (mark.main, mark.sub));
             marks.dedup();
@@ -172,7 +172,7 @@ impl KeyEntry {
     }
 
     /// The names of all kept versions, ascending, each with whether it is a tombstone.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (RecordKey, bool)> + '_ {
+    pub(crate) fn record_keys(&self) -> impl Iterator<Item = (RecordKey, bool)> + '_ {
         let Version { main, sub, dead, .. } = self.newest;
         let marks = self.older().iter().copied().chain([OlderVersion { main, sub, dead }]);
         marks.map(|mark| (RecordKey::new(mark.main, mark.sub), mark.dead))

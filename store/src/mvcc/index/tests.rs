@@ -93,7 +93,7 @@ enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        300 => (0u16..900, any::<u8>()).prop_map(|(key, dice)| Action::Write(key, dice)),
+        300 => (0u16..900, any::<u8>()).prop_map(|(key, byte)| Action::Write(key, byte)),
         1 => ranges().prop_map(Action::Clear),
         2 => (0.0..1.0).prop_map(Action::Compact),
     ]
@@ -116,10 +116,10 @@ impl IndexAndModel {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Write(key_number, dice) => {
+            Action::Write(key_number, byte) => {
                 let key = key(key_number);
                 let exists = self.index.get(&key).is_some_and(super::KeyEntry::is_live);
-                self.write(&key, exists && dice < 90);
+                self.write(&key, exists && byte < 90);
             }
             Action::Clear(keys) => {
                 for (key, _) in alive(&self.model, &keys, self.newest) {

@@ -74,7 +74,7 @@ pub(super) enum CompactStep {
 impl SubtreeSum {
     pub(super) const EMPTY: Self = Self { live: 0, newest: Revision(0), garbage_at: Revision(i64::MAX) };
 
-    fn and(self, other: Self) -> Self {
+    fn merge(self, other: Self) -> Self {
         Self {
             live: self.live + other.live,
             newest: self.newest.max(other.newest),
@@ -162,10 +162,10 @@ impl Node {
     pub(super) fn sum(&self) -> SubtreeSum {
         match self {
             Self::Leaf(leaf) => {
-                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+                leaf.entries().iter().map(SubtreeSum::of).fold(SubtreeSum::EMPTY, SubtreeSum::merge)
             }
             Self::Inner(children) => {
-                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::and)
+                children.iter().map(|child| child.sum).fold(SubtreeSum::EMPTY, SubtreeSum::merge)
             }
         }
     }
@@ -359,7 +359,7 @@ fn rebalance(children: &mut Vec<Child>, at: usize) {
     } else if children.get(at + 1).is_some_and(|right| children[at].node.can_merge(&right.node)) {
         let right = children.remove(at + 1);
         let left = &mut children[at];
-        left.sum = left.sum.and(right.sum);
+        left.sum = left.sum.merge(right.sum);
         match (&mut left.node, right.node) {
             (Node::Leaf(left), Node::Leaf(right)) => Arc::make_mut(left).append(Arc::unwrap_or_clone(right)),
             (Node::Inner(left), Node::Inner(upper)) => {

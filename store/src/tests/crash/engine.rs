@@ -127,7 +127,7 @@ fn an_engine_may_lose_its_last_seal_repeatedly() {
     });
 }
 
-/// Regression: the sync note of a clean close was written but not synced. The next start saw it in the cache and
+/// Regression: the sync marker of a clean close was written but not synced. The next start saw it in the cache and
 /// started a segment after it. A power loss removed the note, and the segment continued nothing.
 #[test]
 fn an_unsynced_sync_note_is_not_relied_upon() {

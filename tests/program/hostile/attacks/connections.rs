@@ -136,8 +136,8 @@ fn held_by_users(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
 
 /// Endless health watches without credentials.
 ///
-/// All streams of a connection but a few are refused, after they arrived at once: a program that is not optimised holds some tens of KiB for
-/// each of them meanwhile.
+/// All streams of a connection but a few are refused, after they arrived at once: a program that is not optimised holds some tens of KiB
+/// for each of them meanwhile.
 pub(super) const HEALTH_WATCHES: Attack = Attack::new("health watches", 320, health_watches);
 
 fn health_watches(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {

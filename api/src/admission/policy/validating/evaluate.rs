@@ -62,7 +62,7 @@ pub(super) enum AnnotationResult {
 #[derive(Debug, Default)]
 pub(super) struct PolicyEvaluation {
     pub(super) decisions: Vec<Decision>,
-    pub(super) notes: Vec<AnnotationResult>,
+    pub(super) annotations: Vec<AnnotationResult>,
 }
 
 #[derive(Debug)]
@@ -154,14 +154,14 @@ impl Rules {
             Err(aborted) => return self.aborted(aborted),
         };
         match self.annotate(&evaluation, checks) {
-            Ok(notes) => PolicyEvaluation { decisions, notes },
+            Ok(annotations) => PolicyEvaluation { decisions, annotations },
             Err(aborted) => self.aborted(aborted),
         }
     }
 
     fn aborted(&self, AbortedEvaluation(why): AbortedEvaluation) -> PolicyEvaluation {
         let decision = Decision { verdict: self.failed(why), took: Duration::ZERO };
-        PolicyEvaluation { decisions: vec![decision], notes: Vec::new() }
+        PolicyEvaluation { decisions: vec![decision], annotations: Vec::new() }
     }
 
     /// Verdict for a failed evaluation, by the failure policy.
@@ -230,7 +230,7 @@ impl Rules {
         evaluation: &Evaluation<'a>,
         checks: &dyn CheckObserver,
     ) -> Result<Vec<AnnotationResult>, AbortedEvaluation> {
-        let (mut budget, mut notes) = (Budget::for_object(), Vec::new());
+        let (mut budget, mut annotations) = (Budget::for_object(), Vec::new());
         for annotation in &self.annotations {
             let began = checks.elapsed();
             match value(&annotation.program, |program| evaluation.text(program, &mut budget))? {
@@ -238,7 +238,7 @@ impl Rules {
                 Ok(Some(value)) => match value.trim() {
                     "" => {}
                     value => {
-                        notes.push(AnnotationResult::Publish {
+                        annotations.push(AnnotationResult::Publish {
                             key: annotation.key.clone(),
                             value: value.to_owned(),
                         });
@@ -246,12 +246,12 @@ impl Rules {
                 },
                 Err(why) if self.failure_policy == FailurePolicy::Fail => {
                     let took = checks.elapsed().saturating_sub(began);
-                    notes.push(AnnotationResult::Failed { why, took });
+                    annotations.push(AnnotationResult::Failed { why, took });
                 }
                 Err(_) => {}
             }
         }
-        Ok(notes)
+        Ok(annotations)
     }
 }
 

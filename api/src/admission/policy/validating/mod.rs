@@ -179,7 +179,7 @@ impl Policy {
                 return Ok(());
             }
         };
-        let mut notes = Vec::new();
+        let mut annotations = Vec::new();
         for binding in &self.bindings {
             match binding.matches(&request.attributes, &request.facts) {
                 Ok(true) => {}
@@ -203,10 +203,10 @@ impl Policy {
                 let (authorizer, checks) = (request.authorizer, request.checks);
                 let evaluated = self.rules.evaluate(&versioned, params, namespace, authorizer, checks);
                 self.count(binding, &evaluated, checks);
-                self.conclude(binding, evaluated, findings, &mut notes);
+                self.conclude(binding, evaluated, findings, &mut annotations);
             }
         }
-        self.annotate(notes, findings);
+        self.annotate(annotations, findings);
         Ok(())
     }
 
@@ -227,8 +227,8 @@ impl Policy {
                 }
             }
         }
-        for note in &evaluated.notes {
-            if let AnnotationResult::Failed { why, took } = note {
+        for annotation in &evaluated.annotations {
+            if let AnnotationResult::Failed { why, took } = annotation {
                 observe(CheckError::of_message(why), Enforcement::Deny, *took);
             }
         }
@@ -240,7 +240,7 @@ impl Policy {
         binding: &Binding,
         evaluated: PolicyEvaluation,
         findings: &mut Findings,
-        notes: &mut Vec<(Arc<str>, String)>,
+        annotations: &mut Vec<(Arc<str>, String)>,
     ) {
         for (index, decision) in evaluated.decisions.iter().enumerate() {
             let Verdict::Deny { message, reason } = &decision.verdict else { continue };
@@ -252,12 +252,12 @@ impl Policy {
                 }
             }
         }
-        for note in evaluated.notes {
-            match note {
+        for annotation in evaluated.annotations {
+            match annotation {
                 AnnotationResult::Publish { key, mut value } => {
                     value.truncate(value.floor_char_boundary(AUDIT_VALUE_MAX));
-                    if !notes.contains(&(key.clone(), value.clone())) {
-                        notes.push((key, value));
+                    if !annotations.contains(&(key.clone(), value.clone())) {
+                        annotations.push((key, value));
                     }
                 }
                 AnnotationResult::Failed { why, .. } => self.deny(Some(binding), &why, "Invalid", findings),
@@ -287,8 +287,8 @@ impl Policy {
     }
 
     /// Adds the audit annotations of all bindings and parameters; different values of one key are joined.
-    fn annotate(&self, notes: Vec<(Arc<str>, String)>, findings: &mut Findings) {
-        for (key, value) in notes {
+    fn annotate(&self, values: Vec<(Arc<str>, String)>, findings: &mut Findings) {
+        for (key, value) in values {
             let key = format!("{}/{key}", self.name);
             let annotations = &mut findings.outcome.audit_annotations;
             match annotations.iter_mut().find(|annotation| annotation.key == key) {

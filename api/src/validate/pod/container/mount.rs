@@ -17,27 +17,27 @@ fn texts<'v>(items: &'v Value, member: &str) -> BTreeSet<&'v str> {
 pub(super) fn mounts(errors: &mut ErrorList, all: &Path<'_>, container: &Value, volumes: &Volumes<'_>) {
     let devices = &container["volumeDevices"];
     let (device_names, device_paths) = (texts(devices, "name"), texts(devices, "devicePath"));
-    let mut places = BTreeSet::new();
+    let mut targets = BTreeSet::new();
     for (i, mount) in list(&container["volumeMounts"]).iter().enumerate() {
-        let (path, own, place) = (all.index(i), text(&mount["name"]), text(&mount["mountPath"]));
-        let (name_path, place_path) = (path.child("name"), path.child("mountPath"));
+        let (path, own, target) = (all.index(i), text(&mount["name"]), text(&mount["mountPath"]));
+        let (name_path, target_path) = (path.child("name"), path.child("mountPath"));
         if own.is_empty() {
             errors.required(&name_path, "");
         }
         if !volumes.contains_key(own) {
             errors.not_found(&name_path, own);
         }
-        if place.is_empty() {
-            errors.required(&place_path, "");
+        if target.is_empty() {
+            errors.required(&target_path, "");
         }
-        if !places.insert(place) {
-            errors.invalid(&place_path, place, "must be unique");
+        if !targets.insert(target) {
+            errors.invalid(&target_path, target, "must be unique");
         }
         if device_names.contains(own) {
             errors.invalid(&name_path, own, "must not already exist in volumeDevices");
         }
-        if device_paths.contains(place) {
-            errors.invalid(&place_path, place, "must not already exist as a path in volumeDevices");
+        if device_paths.contains(target) {
+            errors.invalid(&target_path, target, "must not already exist as a path in volumeDevices");
         }
         sub_paths(errors, all, &path, mount);
         propagation(errors, &all.child("mountPropagation"), mount, container);
@@ -87,10 +87,10 @@ fn recursive(errors: &mut ErrorList, path: &Path<'_>, mount: &Value) {
 pub(super) fn devices(errors: &mut ErrorList, all: &Path<'_>, container: &Value, volumes: &Volumes<'_>) {
     let mounts = &container["volumeMounts"];
     let (mount_names, mount_paths) = (texts(mounts, "name"), texts(mounts, "mountPath"));
-    let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
+    let (mut names, mut targets) = (BTreeSet::new(), BTreeSet::new());
     for (i, device) in list(&container["volumeDevices"]).iter().enumerate() {
-        let (path, own, place) = (all.index(i), text(&device["name"]), text(&device["devicePath"]));
-        let (name_path, place_path) = (path.child("name"), path.child("devicePath"));
+        let (path, own, target) = (all.index(i), text(&device["name"]), text(&device["devicePath"]));
+        let (name_path, target_path) = (path.child("name"), path.child("devicePath"));
         if own.is_empty() {
             errors.required(&name_path, "");
         } else if !names.insert(own) {
@@ -105,19 +105,19 @@ pub(super) fn devices(errors: &mut ErrorList, all: &Path<'_>, container: &Value,
             }
             Some(_) => {}
         }
-        if place.is_empty() {
-            errors.required(&place_path, "");
+        if target.is_empty() {
+            errors.required(&target_path, "");
         }
-        if place.split('/').any(|part| part == "..") {
-            errors.invalid(&place_path, place, "can not contain backsteps ('..')");
-        } else if !places.insert(place) {
-            errors.invalid(&place_path, place, "must be unique");
+        if target.split('/').any(|part| part == "..") {
+            errors.invalid(&target_path, target, "can not contain backsteps ('..')");
+        } else if !targets.insert(target) {
+            errors.invalid(&target_path, target, "must be unique");
         }
         if mount_names.contains(own) {
             errors.invalid(&name_path, own, "must not already exist in volumeMounts");
         }
-        if mount_paths.contains(place) {
-            errors.invalid(&place_path, place, "must not already exist as a path in volumeMounts");
+        if mount_paths.contains(target) {
+            errors.invalid(&target_path, target, "must not already exist as a path in volumeMounts");
         }
     }
 }

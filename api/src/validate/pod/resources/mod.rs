@@ -66,21 +66,21 @@ fn request(
     errors: &mut ErrorList,
     (limit_path, request_path): (&Path<'_>, &Path<'_>),
     own: &str,
-    (asked, limit): (Option<Quantity>, &Value),
+    (requested, limit): (Option<Quantity>, &Value),
 ) {
     let strict = !resource::may_overcommit(own);
-    let (Some(asked), Some(limit)) = (asked, quantity(limit)) else {
+    let (Some(requested), Some(limit)) = (requested, quantity(limit)) else {
         if strict {
             errors.required(limit_path, "Limit must be set for non overcommitable resources");
         }
         return;
     };
-    if asked != limit && strict {
+    if requested != limit && strict {
         let detail = format!("must be equal to {own} limit of {limit}");
-        errors.invalid(request_path, &asked.to_string(), detail);
-    } else if asked > limit {
+        errors.invalid(request_path, &requested.to_string(), detail);
+    } else if requested > limit {
         let detail = format!("must be less than or equal to {own} limit of {limit}");
-        errors.invalid(request_path, &asked.to_string(), detail);
+        errors.invalid(request_path, &requested.to_string(), detail);
     }
 }
 

@@ -65,8 +65,8 @@ fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut 
     if !projection["clusterTrustBundle"].is_null() {
         // The path in Kubernetes' errors.
         trust_bundle(errors, &path.child("clusterTrustBundlePEM"), &projection["clusterTrustBundle"]);
-        let place = text(&projection["clusterTrustBundle"]["path"]);
-        taken.take(errors, place, place);
+        let file = text(&projection["clusterTrustBundle"]["path"]);
+        taken.take(errors, file, file);
     }
 }
 
@@ -101,7 +101,7 @@ fn trust_bundle(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     }
     match text(&source["path"]) {
         "" => errors.required(&path.child("path"), ""),
-        place => relative_unreserved(errors, &path.child("path"), place),
+        file => relative_unreserved(errors, &path.child("path"), file),
     }
 }
 
@@ -115,6 +115,6 @@ fn token(errors: &mut ErrorList, path: &Path<'_>, token: &Value, volume: &Path<'
     }
     match text(&token["path"]) {
         "" => errors.required(&volume.child("path"), ""),
-        place => relative_unreserved(errors, &volume.child("path"), place),
+        file => relative_unreserved(errors, &volume.child("path"), file),
     }
 }

@@ -18,9 +18,9 @@ pub(super) fn disk(errors: &mut ErrorList, path: &Path<'_>, source: &Value, id: 
 
 pub(super) fn nfs(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     need(errors, path, source, &["server", "path"]);
-    let place = text(&source["path"]);
-    if !place.starts_with('/') {
-        errors.invalid(&path.child("path"), place, "must be an absolute path");
+    let file = text(&source["path"]);
+    if !file.starts_with('/') {
+        errors.invalid(&path.child("path"), file, "must be an absolute path");
     }
 }
 

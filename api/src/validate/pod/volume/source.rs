@@ -110,7 +110,7 @@ pub(in crate::validate) const OF_VOLUMES: &[Source] = &[
     from("scaleIO", |errors, path, source| need(errors, path, source, &["gateway", "system", "volumeName"])),
     from("local", |errors, path, source| match text(&source["path"]) {
         "" => errors.required(&path.child("path"), ""),
-        place => no_parent_references(errors, &path.child("path"), place),
+        file => no_parent_references(errors, &path.child("path"), file),
     }),
     from("storageos", |errors, path, source| {
         remote::storage_os(errors, path, source, &["name", "namespace"]);
@@ -157,12 +157,12 @@ const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 fn host_path(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
-    let place = text(&source["path"]);
-    if place.is_empty() {
+    let file = text(&source["path"]);
+    if file.is_empty() {
         errors.required(&path.child("path"), "");
         return;
     }
-    no_parent_references(errors, &path.child("path"), place);
+    no_parent_references(errors, &path.child("path"), file);
     given_one_of(errors, &path.child("type"), &source["type"], &HOST_PATH_TYPES);
 }
 

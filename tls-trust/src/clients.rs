@@ -1,24 +1,39 @@
-//! [`ListedClients`]: accepts client certificates that are themselves in the list of authorities, such as a
-//! self-signed one given as `--client-ca-file`. Go's library accepts these whether or not they may sign;
-//! rustls accepts none that may sign.
+//! The verifier of client certificates that are themselves in the list of authorities, such as a self-signed one given
+//! as `--client-ca-file`. Go's library accepts these whether or not they may sign; rustls accepts none that may sign.
 
-use super::signature_checks::signature_checks_of;
-use kstore_registry::listed_certificate::{Purpose, verify_listed};
+use crate::listed::{Purpose, verify_listed};
+use crate::{ListError, ListFault, anchors, signature_checks_of};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DistinguishedName, Error};
 use std::sync::Arc;
 
 /// A verifier by authorities that also accepts the listed certificates themselves, within their dates and
-/// purposes.
+/// purposes. A client may show none.
 #[derive(Debug)]
-pub(super) struct ListedClients {
+pub struct ListedClients {
     /// Verifies certificates that a listed authority signed.
-    pub(super) authorities: Arc<dyn ClientCertVerifier>,
-    pub(super) listed: Vec<CertificateDer<'static>>,
+    authorities: Arc<dyn ClientCertVerifier>,
+    listed: Vec<CertificateDer<'static>>,
 }
 
 impl ListedClients {
+    /// A verifier of clients by the certificates `listed`.
+    ///
+    /// # Errors
+    /// The list is empty, or an entry is not a certificate.
+    pub fn new(
+        listed: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, ListError> {
+        let roots = anchors(&listed)?.into();
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let authorities = builder.allow_unauthenticated().build().map_err(ListFault::Verifier)?;
+        Ok(Self { authorities, listed })
+    }
+
     fn by_authorities(&self) -> &Arc<dyn ClientCertVerifier> {
         &self.authorities
     }
@@ -57,24 +72,16 @@ impl ClientCertVerifier for ListedClients {
 #[cfg(test)]
 mod tests {
     use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-    use rustls::RootCertStore;
     use rustls::pki_types::UnixTime;
-    use rustls::server::WebPkiClientVerifier;
     use rustls::server::danger::ClientCertVerifier as _;
     use std::sync::Arc;
     use std::time::Duration;
 
     fn verify(listed: &[&rcgen::Certificate], shown: &rcgen::Certificate, year: u64) -> bool {
-        let mut roots = RootCertStore::empty();
-        for certificate in listed {
-            roots.add(certificate.der().clone()).unwrap();
-        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let authorities =
-            WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
         let listed = listed.iter().map(|certificate| certificate.der().clone()).collect();
         let now = UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_557_600));
-        let verifier = super::ListedClients { authorities, listed };
+        let verifier = super::ListedClients::new(listed, provider).unwrap();
         verifier.verify_client_cert(shown.der(), &[], now).is_ok()
     }
 

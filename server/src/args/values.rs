@@ -1,7 +1,5 @@
-//! [`FlagValues`]: the flags of a parsed command line as texts, with typed readers for single values.
-//! Independent of the parser. Pure.
+//! [`FlagValues`]: flags that are read together, by name, with typed readers for single values. Independent of the parser. Pure.
 
-use super::parse_bool;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -64,8 +62,38 @@ pub(crate) trait FlagValues {
     /// The value as a duration in Go's notation, or `default`.
     fn time(&self, name: &'static str, default: Duration) -> Result<Duration, FlagError> {
         let Some(value) = self.text(name) else { return Ok(default) };
-        kstore_go_duration::parse_non_negative(value)
-            .map_err(|_| FlagError::new(name, value, "expected a time such as 30s, 1m30s or 500ms"))
+        go_time(value).map_err(|reason| FlagError::new(name, value, reason))
+    }
+}
+
+/// Parses a duration in Go's notation, of zero or more.
+pub(super) fn go_time(text: &str) -> Result<Duration, String> {
+    let time = kstore_go_duration::parse_non_negative(text);
+    time.map_err(|_| "expected a time such as 30s, 1m30s or 500ms".to_owned())
+}
+
+/// The values of flags by name, in the order given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NamedValues(Vec<(&'static str, String)>);
+
+impl NamedValues {
+    pub(super) fn push(&mut self, name: &'static str, value: &str) {
+        self.0.push((name, value.to_owned()));
+    }
+}
+
+impl FlagValues for NamedValues {
+    fn values(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_str()).collect()
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
     }
 }
 

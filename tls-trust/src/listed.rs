@@ -7,7 +7,7 @@ use rustls::{CertificateError, Error};
 
 /// The side of a connection that a certificate authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// A client (`clientAuth`).
     Client,
     /// A server (`serverAuth`).
@@ -19,7 +19,11 @@ pub enum Purpose {
 ///
 /// # Errors
 /// `BadEncoding` if the bytes are not a certificate, `NotValidYet`, `Expired` or `InvalidPurpose`.
-pub fn verify_listed(certificate: &CertificateDer<'_>, purpose: Purpose, now: UnixTime) -> Result<(), Error> {
+pub(crate) fn verify_listed(
+    certificate: &CertificateDer<'_>,
+    purpose: Purpose,
+    now: UnixTime,
+) -> Result<(), Error> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate)
         .map_err(|_| Error::from(CertificateError::BadEncoding))?;
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The evaluating thread of a durable store: takes queued requests and evaluates them on staged state while the log
+//! The writer thread of a durable store: takes queued requests and evaluates them on staged state while the log
 //! thread syncs the previous group.
 
 use crate::runtime::group::Group;
@@ -7,17 +7,17 @@ use crate::runtime::threads::Shared;
 use crate::runtime::writer::Writer;
 use std::io;
 
-/// Evaluates queued requests into groups. One thread owns it.
-pub(crate) struct Committer {
+/// Evaluates queued requests into groups. The thread `kstore-writer` owns it.
+pub(crate) struct WriterThread {
     writer: Writer,
     group: Group,
 }
 
-/// Up to this many requests, the evaluating thread writes the log itself if nothing else is in progress. Handing a
+/// Up to this many requests, the writer thread writes the log itself if nothing else is in progress. Handing a
 /// small group to the log thread would cost more than evaluating the next requests meanwhile could gain.
 const ALONE: usize = 4;
 
-impl Committer {
+impl WriterThread {
     pub(crate) fn new(writer: Writer) -> Self {
         Self { writer, group: Group::default() }
     }
