@@ -273,8 +273,7 @@ fn steeper(
 /// Stages of all structs whose time grows faster than the number of items.
 fn faster_than_linear(items: Items) -> Vec<String> {
     let mut wrong = Vec::new();
-    for field in position.ty.fields {
-    }
+    for field in position.ty.fields {}
     wrong
 }
 

@@ -4,8 +4,8 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::history::{
-    Blob, Compare, EventKind, Field, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range, RangeReply,
-    Refusal, Relation, Reply, InitialState, Txn,
+    Blob, Compare, EventKind, Field, InitialState, KeyValue, Keys, Op, OpReply, Operation, Outcome, Range,
+    RangeReply, Refusal, Relation, Reply, Txn,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

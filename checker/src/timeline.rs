@@ -1,7 +1,7 @@
 //! [`Timeline`]: the changes of every revision, from replaying an order of operations. It is the reference for reads of
 //! old revisions and for watches.
 
-use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, InitialState};
+use crate::history::{Blob, InitialState, KeyValue, Keys, Operation, Range, RangeReply};
 use crate::linearize::Order;
 use crate::model::{self, Change, StoreState};
 use std::collections::BTreeMap;

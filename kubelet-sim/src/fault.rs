@@ -35,6 +35,11 @@ pub enum FaultError {
 pub struct Handle(mpsc::Sender<Order>);
 
 impl Handle {
+    /// The handle of a simulation that has ended, or was never begun: it refuses every request.
+    pub fn ended() -> Self {
+        Self::new().0
+    }
+
     /// A handle, and the receiver of its requests.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Order>) {
         let (sender, receiver) = mpsc::channel(FAULT_QUEUE);

@@ -32,6 +32,11 @@ impl Clock {
         Self(ClockSource::Simulated { start, origin: Instant::now() })
     }
 
+    /// Whether the clock is simulated, and follows tokio's.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.0, ClockSource::Simulated { .. })
+    }
+
     /// Current wall time.
     pub fn now(&self) -> Timestamp {
         match self.0 {
@@ -62,5 +67,6 @@ mod tests {
         assert_eq!(clock.now().to_string(), "2026-01-01T00:01:01.5Z");
         assert_eq!(clock.now_seconds().to_string(), "2026-01-01T00:01:01Z");
         assert_eq!(Clock::simulated_from(clock.now()).now(), clock.now());
+        assert!(clock.is_simulated() && !Clock::real().is_simulated());
     }
 }

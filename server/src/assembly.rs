@@ -1,41 +1,31 @@
-//! Starts each part of a cluster with the function of its crate. `wiring` calls this in order and ends the
-//! parts.
+//! The control plane of this process by flags: opens its storage, and adds what only the program has: listeners, the etcd API, encryption,
+//! the audit log, published authorities and the metrics server. `kstore_cluster` starts it; `wiring` calls this and ends it.
 
 use crate::args::{
-    ApiHere, Component, Durability, Engine, ExternalEtcd, History, LoopsConfig, Quota, Storage, StoreAlone,
+    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, Quota, Storage, StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
 use crate::etcd_listener::BoundEtcdListener;
 use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
-use crate::phase::Phase;
 use crate::telemetry::millis;
-use crate::{
-    audit, clients, election, encryption, external, load_report, no_space, pki, retention, salvage,
-    token_signer,
-};
+use crate::{audit, clients, encryption, external, load_report, no_space, pki, salvage};
 use anyhow::{Context, anyhow};
-use kstore_access::authz::Modes;
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
-use kstore_apiserver::{ApiServer, ServerConfig, StartError};
-use kstore_client::{Client, ClientLease, Kubeconfig};
+use kstore_apiserver::{ApiServer, ServerConfig};
+use kstore_client::{Client, Kubeconfig};
+use kstore_cluster::{
+    ClusterConfig, Components, ControlPlane, History, Phase, Phases, Retention, StartError,
+};
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Elector, Fence};
-use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
-use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
 use kstore_registry::outbound::{FrontProxy, Network, ServiceBackends};
-use kstore_registry::user::UserInfo;
-use kstore_storage::storage::embedded::Embedded;
-use kstore_storage::storage::etcd::Etcd;
-use kstore_storage::storage::{SharedStorage, Storage as _};
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -75,74 +65,65 @@ pub(crate) struct ApiListener {
     pub front_proxy: Option<FrontProxy>,
 }
 
-/// Starts the store, the apiserver and the configured loops. Returns when the API answers; the store closes
-/// when `core` ends.
-pub(crate) async fn everything(
-    parts: ClusterInputs<'_>,
-    core: &Phase,
-    listeners: &Phase,
-    loops: &Phase,
-) -> anyhow::Result<ApiServer> {
+/// Starts the control plane and its listeners. Returns when the API answers.
+pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> anyhow::Result<ControlPlane> {
     let ClusterInputs {
         api: flags,
+        loops,
         api_listener: ApiListener { listener, tls, config, followed, front_proxy },
         ..
     } = parts;
-    let (nondet, modes, tokens) =
-        (config.nondet.clone(), config.access.authorization.clone(), config.access.tokens.clone());
+    let (nondet, metrics) = (config.nondet.clone(), Registry::new());
     let backends = &flags.service_backends;
     let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends);
-    let encryption = encryption::open(flags, core, &nondet).await?;
+    let encryption = encryption::open(flags, &phases.core, &nondet).await?;
     if let Some(audit) = &config.audit {
-        audit::flush_at_end(core, audit.clone());
+        audit::flush_at_end(&phases.core, audit.clone());
     }
-    let config = ServerConfig {
-        stop: listeners.stop(),
+    let token_signer = config.access.tokens.clone().map(kstore_cluster::token_signer);
+    let server = ServerConfig {
         network: NetworkConfig { outbound: Arc::new(outbound.clone()), ..config.network },
         storage: StorageConfig { encryption, ..config.storage },
-        local_components: local_components(parts.loops),
         ..config
     };
-    // The follower ends when the storage closes, which happens when `core` ends. If the follower ends
-    // earlier, the process must stop.
-    let (metrics, follow) = (Registry::new(), |task| core.spawn("watch-cache", task));
-    let api = match &flags.storage {
-        Storage::External { etcd, .. } => {
-            let storage = external_storage(etcd, core, &nondet)?;
-            let start = start_apiserver(storage, config, follow);
-            noting_wait(start, etcd).await.with_context(|| unreachable_etcd(etcd))?
-        }
-        Storage::Memory | Storage::Disk { .. } => {
+    let etcd = flags.storage.external();
+    let storage = match etcd {
+        Some(etcd) => external_storage(etcd, &phases.core, &nondet)?,
+        None => {
             let store_config = store_config(&flags.storage, flags.quota, parts.data_path.as_deref());
             let store = open_store(store_config, flags.storage.salvages(), &nondet).await?;
-            let embedded = Arc::new(Embedded::explaining(store.clone(), no_space::explain));
-            let api = start_apiserver(embedded, config, follow).await?;
-            if let Some(listener) = parts.etcd_listener {
-                open_etcd(listeners, &store, listener, &metrics);
-            }
-            keep_store(core, store, flags.history, &nondet, &metrics);
-            api
+            kstore_cluster::Storage::Opened(store)
         }
     };
-    outbound.begin(|| clients::client(&api, pki::METRICS_SERVER));
-    info!(address = %listener.local_addr()?, "apiserver listening");
-    describe_server(listeners, &api, followed, &metrics);
-    serve_api(listeners, &api, listener, tls, &metrics)?;
-    let loops = LoopStarter {
-        config: parts.loops,
-        nondet,
-        ca_pem: &parts.ca_pem,
-        signing: parts.signing,
-        token_signer: tokens.map(token_signer::of_server),
+    let cluster = ClusterConfig {
+        storage,
+        explains_no_space: no_space::explain,
+        retention: retention(flags.history),
+        components: components(loops, controllers(loops, &parts.ca_pem, parts.signing, token_signer)),
+        host: Some(hostname()),
+        // Several processes may share an external etcd, and each may run these components.
+        elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),
         metrics: metrics.clone(),
-        announces_nodes: false,
-        phase: loops,
+        phases: phases.clone(),
+        ..ClusterConfig::default()
     };
-    api.pipeline().metrics().append(move |page| metrics.render(page));
-    // Several processes may share an external etcd, and each may run these components.
-    let elects = parts.loops.leader_elect.unwrap_or(flags.storage.external().is_some());
-    loops.start_beside(&api, node_identities(&api, &modes), elects);
-    Ok(api)
+    let start = start_api(server, cluster);
+    let mut plane = match etcd {
+        Some(etcd) => noting_wait(start, etcd).await.with_context(|| unreachable_etcd(etcd))?,
+        None => start.await?,
+    };
+    let listeners = &phases.listeners;
+    if let (Some(listener), Some(store)) = (parts.etcd_listener, plane.store()) {
+        open_etcd(listeners, store, listener, &metrics);
+    }
+    outbound.begin(|| clients::client(&plane, pki::METRICS_SERVER));
+    info!(address = %listener.local_addr()?, "apiserver listening");
+    if let Some(followed) = followed {
+        publish_authorities(listeners, plane.api(), followed, &metrics);
+    }
+    serve_api(listeners, plane.api(), listener, tls, &metrics)?;
+    plane.run_components();
+    Ok(plane)
 }
 
 /// The network of outbound calls, which shows the front proxy certificate to aggregated API servers.
@@ -151,16 +132,6 @@ fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Netwo
         Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
         None => Network::new(backends.clone()),
     }
-}
-
-/// Identities of the simulated nodes: one user per node where the Node authorizer is active, else one user
-/// for all.
-fn node_identities(api: &ApiServer, modes: &Modes) -> Identities {
-    if !modes.current().judge_nodes() {
-        return Identities::shared();
-    }
-    let api = api.clone();
-    Identities::own(move |node| Client::over(api.in_process(UserInfo::node(node)), node))
 }
 
 /// Opens the store and logs its revision, its size and a reason for refused writes.
@@ -189,18 +160,14 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
     Ok(store)
 }
 
-/// Starts the apiserver on a storage.
-async fn start_apiserver(
-    storage: SharedStorage,
-    config: ServerConfig,
-    follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send,
-) -> Result<ApiServer, StartError> {
+/// Starts storage and API server, and logs how far a long start is.
+async fn start_api(server: ServerConfig, cluster: ClusterConfig) -> Result<ControlPlane, StartError> {
     let began = Instant::now();
-    let report = load_report::begin(Arc::clone(&config.storage.load_progress));
-    let api = ApiServer::start(storage, config, follow).await?;
+    let report = load_report::begin(Arc::clone(&server.storage.load_progress));
+    let plane = ControlPlane::start_api(server, cluster).await?;
     drop(report);
     info!(ms = millis(began), "apiserver started: objects loaded, initial objects created");
-    Ok(api)
+    Ok(plane)
 }
 
 /// Opens an external etcd; the connection closes when `core` ends.
@@ -208,16 +175,9 @@ fn external_storage(
     etcd: &ExternalEtcd,
     core: &Phase,
     nondet: &Nondet,
-) -> anyhow::Result<Arc<dyn kstore_storage::storage::Storage>> {
+) -> anyhow::Result<kstore_cluster::Storage> {
     let (config, network) = external::open(etcd)?;
-    let (storage, work) = Etcd::new(&config, Arc::new(network), &nondet.rng)?;
-    core.spawn("external-etcd", work);
-    let (closing, stop) = (storage.clone(), core.stop());
-    core.spawn("external-etcd-end", async move {
-        stop.cancelled().await;
-        closing.close().await;
-    });
-    Ok(storage)
+    Ok(kstore_cluster::Storage::etcd(&config, Arc::new(network), &nondet.rng, core)?)
 }
 
 /// Waits for a start on an external etcd, and says so if it takes long.
@@ -246,33 +206,29 @@ pub(crate) async fn store_only(
     data_path: Option<&Path>,
     mut listener: BoundEtcdListener,
     nondet: &Nondet,
-    (core, listeners): (&Phase, &Phase),
+    phases: &Phases,
 ) -> anyhow::Result<()> {
     let config = store_config(&flags.storage, flags.quota, data_path);
     let store = open_store(config, flags.storage.salvages(), nondet).await?;
     let metrics = Registry::new();
     let shown = metrics.clone();
     listener.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
-    open_etcd(listeners, &store, listener, &metrics);
-    keep_store(core, store, flags.history, nondet, &metrics);
+    open_etcd(&phases.listeners, &store, listener, &metrics);
+    kstore_cluster::keep_store(&store, retention(flags.history), nondet.clock, &metrics, &phases.core);
     Ok(())
 }
 
-/// Keeps the objects that describe the server up to date: its Lease, and the authorities that it trusts.
-fn describe_server(
+/// Keeps the published authorities of client certificates up to date.
+fn publish_authorities(
     listeners: &Phase,
     api: &ApiServer,
-    followed: Option<FollowedAuthorities>,
+    followed: FollowedAuthorities,
     metrics: &Registry,
 ) {
-    let identity = api.clone();
-    listeners.supervise("identity", metrics, move |_| identity.keep_identity(hostname()));
-    if let Some(followed) = followed {
-        let publisher = api.clone();
-        listeners.supervise("authorities", metrics, move |tasks| {
-            authorities::publish_changes(publisher.clone(), followed.clone(), tasks.stop().clone())
-        });
-    }
+    let publisher = api.clone();
+    listeners.supervise("authorities", metrics, move |tasks| {
+        authorities::publish_changes(publisher.clone(), followed.clone(), tasks.stop().clone())
+    });
 }
 
 /// Serves the REST and gRPC APIs on the API listener.
@@ -309,25 +265,49 @@ fn open_etcd(listeners: &Phase, store: &Store, bound: BoundEtcdListener, metrics
     });
 }
 
-/// Compacts the store until `core` ends, then closes it.
-fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, metrics: &Registry) {
-    start_retention(core, &store, history, nondet, metrics);
-    let stop = core.stop();
-    core.spawn("store", async move {
-        stop.cancelled().await;
-        store.close().await;
-    });
+/// The history that the store keeps.
+fn retention(history: args::History) -> Retention {
+    Retention::of(match history {
+        args::History::For(kept) => History::For(kept),
+        args::History::Revisions(kept) => History::Revisions(kept),
+        args::History::All => History::All,
+    })
 }
 
-/// Which components run in this process beside the apiserver.
-fn local_components(loops: &LoopsConfig) -> LocalComponents {
+/// The components that run beside the API server.
+fn components(loops: &LoopsConfig, controllers: kstore_controllers::Config) -> Components {
     let runs = |component| loops.components.contains(&component);
-    let kubelets = runs(Component::KubeletSim);
-    let annotations = kubelets.then_some(AnnotationCheck {
-        prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
-        problems: kstore_kubelet_sim::behavior::problems,
-    });
-    LocalComponents { controllers: runs(Component::Controllers), kubelets, annotations }
+    Components {
+        controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
+        scheduler: runs(Component::Scheduler).then(Box::default),
+        nodes: runs(Component::KubeletSim).then(|| Box::new(nodes(loops))),
+    }
+}
+
+/// The controllers' configuration, without accounts. `ca_pem` is the authority by which pods verify the apiserver.
+fn controllers(
+    loops: &LoopsConfig,
+    ca_pem: &str,
+    signing: Option<Signing>,
+    token_signer: Option<TokenSigner>,
+) -> kstore_controllers::Config {
+    kstore_controllers::Config {
+        root_ca: ca_pem.to_owned(),
+        controllers: loops.controllers.clone(),
+        networks: loops.networks.clone(),
+        signing,
+        token_signer,
+        ..Default::default()
+    }
+}
+
+/// The configuration of the simulated nodes, without identities.
+fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
+    kstore_kubelet_sim::Config {
+        nodes: loops.nodes as usize,
+        missing_images: loops.missing_images.clone(),
+        ..Default::default()
+    }
 }
 
 /// Starts the configured loops as clients of the apiserver that the kubeconfig names.
@@ -341,118 +321,39 @@ pub(crate) async fn loops_only(
     for component in &loops.components {
         let identity = clients::identity(*component);
         let client = Client::connect(&config, identity.file).await?;
-        let accounts = clients::service_accounts(&config, &client)?;
-        let accounts = Accounts::own(move |account| accounts.client(account));
         // A separate connection: other requests must not delay the renewal of the Lease.
         let lease_client = match loops.leader_elect {
             Some(false) => None,
             Some(true) | None => Some(Client::connect_lazy(&config, "leader-election")?),
         };
-        let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-        let starter = LoopStarter {
-            config: loops,
-            nondet: nondet.clone(),
-            ca_pem: &ca_pem,
-            signing: None,
-            token_signer: None,
-            metrics: Registry::new(),
-            announces_nodes: true,
-            phase,
-        };
-        // Nodes in another process share one certificate and therefore one user.
-        starter.start(*component, client, accounts, Identities::shared(), lease_client.as_ref());
-    }
-    Ok(())
-}
-
-/// Starts loops with their shared configuration.
-struct LoopStarter<'a> {
-    config: &'a LoopsConfig,
-    nondet: Nondet,
-    ca_pem: &'a str,
-    signing: Option<Signing>,
-    /// Signer of tokens for Secrets; `None` if the key is elsewhere.
-    token_signer: Option<TokenSigner>,
-    /// Registry of their metrics.
-    metrics: Registry,
-    /// Whether standard output says when the simulated nodes are up.
-    announces_nodes: bool,
-    phase: &'a Phase,
-}
-
-impl LoopStarter<'_> {
-    /// Starts all configured loops as clients of the apiserver in this process. With `elects`, they work only while they
-    /// hold their Leases.
-    fn start_beside(&self, api: &ApiServer, identities: Identities, elects: bool) {
-        let of_account = api.clone();
-        let accounts = Accounts::own(move |account| {
-            Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
-        });
-        for component in &self.config.components {
-            let client = clients::client(api, clients::identity(*component));
-            let lease_client = elects.then(|| client.agent("leader-election"));
-            self.start(*component, client, accounts.clone(), identities.clone(), lease_client.as_ref());
-        }
-    }
-
-    /// A candidate for the Lease of the component, through `client`; `None` if it has no Lease.
-    fn elector(&self, component: Component, client: &Client) -> Option<Elector<ClientLease>> {
-        let lease = ClientLease::new(client, election::NAMESPACE, election::lease_of(component)?);
-        let elector = Elector::new(lease, &election::identity(&self.nondet), &self.nondet);
-        Some(elector.metrics(&self.metrics))
-    }
-
-    /// Starts a component; with `lease_client`, it works only while it holds its Lease.
-    fn start(
-        &self,
-        component: Component,
-        client: Client,
-        accounts: Accounts,
-        identities: Identities,
-        lease_client: Option<&Client>,
-    ) {
-        let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
-        let elector = lease_client.and_then(|client| self.elector(component, client));
-        info!(component = component.name(), elects = elector.is_some(), "component started");
-        match component {
+        let metrics = Registry::new();
+        let component = match component {
             Component::Apiserver | Component::Store => unreachable!("{component:?} does not run as a loop"),
             Component::Controllers => {
-                let config = self.controllers();
-                let work = move |fence: Option<Fence>, stop| {
-                    let client = election::fenced(&client, fence.as_ref());
-                    let accounts = accounts.clone();
-                    let accounts = accounts.map(move |client| election::fenced(&client, fence.as_ref()));
-                    let config = kstore_controllers::Config { accounts, ..config.clone() };
-                    kstore_controllers::run(client, nondet.clone(), config, stop)
-                };
-                self.phase.spawn("controllers", election::run(elector, stop, work));
+                let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                let accounts = clients::service_accounts(&config, &client)?;
+                let accounts = Accounts::own(move |account| accounts.client(account));
+                let controllers = controllers(loops, &ca_pem, None, None);
+                let controllers =
+                    kstore_controllers::Config { accounts, metrics: metrics.clone(), ..controllers };
+                kstore_cluster::Component::controllers(controllers, client, nondet)
             }
             Component::Scheduler => {
-                let work = move |fence: Option<Fence>, stop| {
-                    let client = election::fenced(&client, fence.as_ref());
-                    let config = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
-                    kstore_scheduler::run(client, nondet.clone(), config, stop)
-                };
-                self.phase.spawn("scheduler", election::run(elector, stop, work));
+                let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
+                kstore_cluster::Component::scheduler(scheduler, client, nondet)
             }
             Component::KubeletSim => {
-                let nodes = self.config.nodes as usize;
-                let missing_images = self.config.missing_images.clone();
-                let config = kstore_kubelet_sim::Config {
-                    nodes,
-                    missing_images,
-                    identities,
-                    metrics,
-                    ..Default::default()
-                };
-                if self.announces_nodes {
-                    let announced = announce_nodes(config.clone(), stop.clone());
-                    self.phase.spawn("kubelet-sim-announcement", announced);
-                }
-                self.phase.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
+                // Nodes in another process share one certificate and therefore one user.
+                let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops) };
+                phase.spawn("kubelet-sim-announcement", announce_nodes(nodes.clone(), phase.stop()));
+                kstore_cluster::Component::nodes(nodes, client, nondet)
             }
-        }
+        };
+        let candidate = kstore_cluster::candidate(&hostname(), nondet);
+        let elector = lease_client.and_then(|client| component.elector(&client, &candidate, &metrics));
+        component.start(elector, phase);
     }
+    Ok(())
 }
 
 /// Says when the simulated nodes of a process without an API server are up, and what to do with them.
@@ -468,30 +369,6 @@ async fn announce_nodes(config: kstore_kubelet_sim::Config, stop: CancellationTo
         let _ = writeln!(std::io::stdout(), "kstore simulates {} nodes ({first} to {last})", config.nodes);
     }
     stop.cancelled().await;
-}
-
-impl LoopStarter<'_> {
-    /// The controllers' configuration, without accounts.
-    fn controllers(&self) -> kstore_controllers::Config {
-        kstore_controllers::Config {
-            root_ca: self.ca_pem.to_owned(),
-            controllers: self.config.controllers.clone(),
-            networks: self.config.networks.clone(),
-            signing: self.signing.clone(),
-            token_signer: self.token_signer.clone(),
-            metrics: self.metrics.clone(),
-            ..Default::default()
-        }
-    }
-}
-
-fn start_retention(core: &Phase, store: &Store, history: History, nondet: &Nondet, metrics: &Registry) {
-    if history != History::All {
-        let (store, clock) = (store.clone(), nondet.clock);
-        core.supervise("retention", metrics, move |tasks| {
-            retention::run(store.clone(), history, clock, tasks.stop().clone())
-        });
-    }
 }
 
 fn store_config(storage: &Storage, quota: Quota, data_dir: Option<&Path>) -> kstore_store::Config {

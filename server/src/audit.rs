@@ -3,9 +3,9 @@
 
 use crate::access;
 use crate::args::{AuditConfig, AuditDestination};
-use crate::phase::Phase;
 use anyhow::{Context, anyhow};
 use kstore_access::audit::{Audit, AuditLog, Policy};
+use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use crate::args::Component;
 use crate::pki::{self, Identity};
-use kstore_apiserver::ApiServer;
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_cluster::ControlPlane;
 use kstore_registry::user::UserInfo;
 
 /// The identity with which a component authenticates at the apiserver.
@@ -17,9 +17,8 @@ pub(crate) fn identity(component: Component) -> Identity {
 }
 
 /// A client of the apiserver in this process, as this identity.
-pub(crate) fn client(api: &ApiServer, identity: Identity) -> Client {
-    let in_process = api.in_process(UserInfo::new(identity.user, identity.group));
-    Client::over(in_process.clone(), identity.file).with_feed(move |request| in_process.watch(request))
+pub(crate) fn client(plane: &ControlPlane, identity: Identity) -> Client {
+    plane.client(UserInfo::new(identity.user, identity.group), identity.file)
 }
 
 /// Clients with the controllers' service account tokens, which `client` requests.

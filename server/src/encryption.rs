@@ -1,7 +1,7 @@
 //! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
 
 use crate::args::ApiHere;
-use crate::phase::Phase;
+use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
 use kstore_storage::encryption::Encryption;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The start and end of a cluster in one process: which parts it has, and the order in which they start and
-//! stop. `assembly` calls the crates' functions.
+//! The start and end of a process: a control plane, a store alone, or components of a control plane elsewhere, with the files around them.
+//! `assembly` makes the control plane.
 
 use crate::args::{Api, ApiHere, Config, LoopsConfig, MetricsServer, Storage, StoreAlone};
 use crate::assembly::{self, ApiListener, ClusterInputs};
@@ -8,7 +8,6 @@ use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
 use crate::kubeconfig::ServerAddress;
 use crate::memory_file::MemoryFile;
-use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
 use crate::ready::{FAREWELL, ReadyMessage};
 use crate::shutdown::{CaughtSignal, GRACE, Signals};
@@ -17,9 +16,10 @@ use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
 use crate::{clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, tls};
 use anyhow::{Context, bail};
+use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig, NetworkConfig};
-use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::Client;
+use kstore_cluster::{ControlPlane, Phases};
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::FrontProxy;
 use kstore_registry::service_ranges::ServiceRanges;
@@ -55,7 +55,7 @@ pub(crate) fn serve_started(
         }
         let caught = tokio::select! {
             biased;
-            () = cluster.failed.cancelled() => {
+            () = cluster.phases.failed().cancelled() => {
                 cluster.stop().await;
                 bail!("a component of the control plane ended unexpectedly; see the log above");
             }
@@ -80,13 +80,10 @@ pub(crate) fn serve_started(
 
 /// A running cluster, or the loops of a cluster whose apiserver is elsewhere.
 pub(crate) struct Cluster {
-    failed: CancellationToken,
-    listeners: Phase,
-    loops: Phase,
-    core: Phase,
+    phases: Phases,
     admin_kubeconfig: String,
-    /// The apiserver, if it runs in this process.
-    api: Option<ApiServer>,
+    /// The control plane, if its apiserver runs in this process.
+    plane: Option<ControlPlane>,
     ready: Option<ReadyMessage>,
     /// The Unix socket of the etcd API, if there is one.
     etcd_socket: Option<Arc<SocketFile>>,
@@ -100,9 +97,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     let (began, mut cluster) = (Instant::now(), Cluster::new());
     if let Err(error) = start_parts(config, &mut cluster).await {
         // The tasks end because the start failed, not the other way around.
-        for phase in [&cluster.listeners, &cluster.loops, &cluster.core] {
-            phase.stop().cancel();
-        }
+        cluster.phases.cancel();
         return Err(error);
     }
     info!(ms = millis(began), version = crate::VERSION, "ready");
@@ -113,7 +108,7 @@ async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<(
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
-            assembly::loops_only(&config.loops, kubeconfig, &nondet, &cluster.loops).await?;
+            assembly::loops_only(&config.loops, kubeconfig, &nondet, &cluster.phases.loops).await?;
         }
         Api::Store(store) => cluster.start_store(store, &nondet).await?,
         Api::Here(api) => {
@@ -143,7 +138,7 @@ impl Cluster {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.listeners.spawn(name, task(self.listeners.stop()));
+        self.phases.listeners.spawn(name, task(self.phases.listeners.stop()));
     }
 
     /// Runs a task that is a client of the API, until the cluster stops. It must not end before.
@@ -151,19 +146,15 @@ impl Cluster {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.loops.spawn(name, task(self.loops.stop()));
+        self.phases.loops.spawn(name, task(self.phases.loops.stop()));
     }
 
     /// A cluster without any part.
     pub(crate) fn new() -> Self {
-        let failed = CancellationToken::new();
         Self {
-            listeners: Phase::new("listeners", &failed),
-            loops: Phase::new("loops", &failed),
-            core: Phase::new("core", &failed),
-            failed,
+            phases: Phases::default(),
             admin_kubeconfig: String::new(),
-            api: None,
+            plane: None,
             ready: None,
             etcd_socket: None,
             _data_dir: None,
@@ -179,7 +170,7 @@ impl Cluster {
         api_listener: ApiListener,
         root_ca: String,
     ) -> anyhow::Result<Self> {
-        let cluster = Self::new();
+        let mut cluster = Self::new();
         let parts = ClusterInputs {
             api,
             loops,
@@ -189,7 +180,7 @@ impl Cluster {
             ca_pem: root_ca,
             signing: None,
         };
-        assembly::everything(parts, &cluster.core, &cluster.listeners, &cluster.loops).await?;
+        cluster.plane = Some(assembly::everything(parts, &cluster.phases).await?);
         Ok(cluster)
     }
 
@@ -200,7 +191,7 @@ impl Cluster {
         self.etcd_socket = bound.listener.socket_file();
         let url = bound.options.advertised.clone();
         let data_path = data_dir.as_ref().map(DataDir::path);
-        assembly::store_only(store, data_path, bound, nondet, (&self.core, &self.listeners)).await?;
+        assembly::store_only(store, data_path, bound, nondet, &self.phases).await?;
         self.ready = Some(ReadyMessage { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
@@ -254,7 +245,7 @@ impl Cluster {
         let etcd_url = etcd_listener.as_ref().map(|bound| bound.options.advertised.clone());
         let (ca_pem, signing) = (pki.ca_pem().to_owned(), Some(pki.signing()?));
         let parts = ClusterInputs { api, loops, api_listener, etcd_listener, data_path, ca_pem, signing };
-        self.api = Some(assembly::everything(parts, &self.core, &self.listeners, &self.loops).await?);
+        self.plane = Some(assembly::everything(parts, &self.phases).await?);
 
         // Written last: an existing kubeconfig works.
         let name = kubeconfig::cluster_name(api.name.as_deref(), data_dir.as_ref().map(DataDir::path));
@@ -299,19 +290,19 @@ impl Cluster {
     /// A client of the apiserver in this process, as the admin, with the field manager `kstore-server`.
     /// `None` if the apiserver is elsewhere.
     pub(crate) fn client(&self) -> Option<Client> {
-        self.api.as_ref().map(|api| clients::client(api, pki::ADMIN).agent("kstore-server"))
+        self.plane.as_ref().map(|plane| clients::client(plane, pki::ADMIN).agent("kstore-server"))
     }
 
     /// Stops the cluster in order: listeners close, then loops finish their current work, then the core
     /// closes the store.
     pub(crate) async fn stop(&self) {
-        let deadline = Instant::now() + GRACE;
-        self.listeners.end(deadline).await;
+        let (deadline, phases) = (Some(Instant::now() + GRACE), &self.phases);
+        phases.listeners.end(deadline).await;
         if let Some(socket) = &self.etcd_socket {
             socket.remove();
         }
-        self.loops.end(deadline).await;
-        self.core.end(deadline).await;
+        phases.loops.end(deadline).await;
+        phases.core.end(deadline).await;
         info!("stopped");
     }
 }

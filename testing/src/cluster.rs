@@ -1,60 +1,39 @@
 //! [`Cluster`]: a running cluster, its API clients, and its shutdown.
 
-use crate::client::client;
 use crate::components::Builder;
 use crate::faults::{FaultCounts, FaultInjector, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
-use crate::schedule::Schedule;
 use kstore_access::token::Tokens;
-use kstore_apiserver::{ApiServer, InProcess};
+use kstore_apiserver::InProcess;
 use kstore_client::Client;
 use kstore_client::manifest::{self, Applier, ApplyError, ManifestObject};
-use kstore_informer::metrics::Registry;
+use kstore_cluster::ControlPlane;
 use kstore_kubelet_sim::Handle;
-use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
 use kstore_store::Store;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// A running Kubernetes control plane in this process. It ends with [`Cluster::stop`], or when it is dropped.
 ///
 /// Any number of clusters can run in one process, isolated from each other. They share the memory of initial objects, such as default
 /// roles, which the first cluster of the process creates. Only the namespaces among them have different UIDs in each cluster.
 pub struct Cluster {
-    pub(crate) parts: Parts,
+    pub(crate) plane: ControlPlane,
+    /// The builder that the cluster was started from.
+    pub(crate) builder: Builder,
+    /// Injects faults into API requests.
+    pub(crate) injector: FaultInjector,
+    pub(crate) tokens: Option<Arc<Tokens>>,
     client: Client,
     endpoint: OnceCell<Endpoint>,
 }
 
-/// Components and settings of a running cluster.
-pub(crate) struct Parts {
-    /// The builder that the cluster was started from.
-    pub(crate) builder: Builder,
-    pub(crate) nondet: Nondet,
-    pub(crate) api: ApiServer,
-    /// Injects faults into API requests.
-    pub(crate) injector: FaultInjector,
-    /// The order in which tasks run.
-    pub(crate) schedule: Schedule,
-    pub(crate) nodes: Handle,
-    pub(crate) store: Store,
-    pub(crate) tokens: Option<Arc<Tokens>>,
-    /// Number of forks between this cluster and an original one; 0: it is no fork.
-    pub(crate) generation: u64,
-    /// Metrics of controllers, scheduler and nodes.
-    pub(crate) metrics: Registry,
-    pub(crate) stop: CancellationToken,
-    pub(crate) tasks: TaskTracker,
-}
-
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("revision", &self.parts.store.revision()).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("revision", &self.store().revision()).finish_non_exhaustive()
     }
 }
 
@@ -64,10 +43,18 @@ impl Cluster {
         Builder::default()
     }
 
-    pub(crate) fn new(parts: Parts) -> Self {
-        let client =
-            client(&parts.api.in_process(admin()), (&parts.injector, &parts.schedule), ADMIN, OWN_AGENT);
-        Self { parts, client, endpoint: OnceCell::new() }
+    pub(crate) fn new(
+        plane: ControlPlane,
+        builder: Builder,
+        injector: FaultInjector,
+        tokens: Option<Arc<Tokens>>,
+    ) -> Self {
+        let client = plane.client(admin(), OWN_AGENT);
+        Self { plane, builder, injector, tokens, client, endpoint: OnceCell::new() }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.plane.store().expect("the cluster has a store in memory")
     }
 
     /// kstore's own client, as `kubernetes-admin` in the group `system:masters`.
@@ -77,7 +64,7 @@ impl Cluster {
 
     /// kstore's own client, as another user, who is authorized as on a real cluster.
     pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
-        client(&self.service_as(user, groups), (&self.parts.injector, &self.parts.schedule), user, user)
+        self.plane.client(UserInfo::new(user, groups), user)
     }
 
     /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.
@@ -111,12 +98,12 @@ impl Cluster {
 
     /// The Kubernetes REST API and kstore's gRPC API as a tower service, as `kubernetes-admin`.
     pub fn service(&self) -> InProcess {
-        self.parts.api.in_process(admin())
+        self.plane.service(admin())
     }
 
     /// The Kubernetes REST API and kstore's gRPC API as a tower service, as another user.
     pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
-        self.parts.api.in_process(UserInfo::new(user, groups))
+        self.plane.service(UserInfo::new(user, groups))
     }
 
     /// Serves the API over TLS on a free port of the loopback interface, for other processes, and returns the endpoint. Later calls return
@@ -130,7 +117,7 @@ impl Cluster {
     pub async fn listen(&self) -> Result<&Endpoint, ListenError> {
         let listen = || async {
             let (endpoint, listener, tls) = Endpoint::bind().await?;
-            self.parts.tasks.spawn(self.parts.api.serve(listener, tls));
+            self.plane.phases().listeners.spawn("listener", self.plane.api().serve(listener, tls));
             Ok(endpoint)
         };
         self.endpoint.get_or_try_init(listen).await
@@ -147,22 +134,22 @@ impl Cluster {
     /// Replaces the injected faults and resets their request counts; `None` ends them. A watch that was already selected to break still
     /// breaks.
     pub fn set_faults(&self, faults: Option<Faults>) {
-        self.parts.injector.set(faults);
+        self.injector.set(faults);
     }
 
     /// Number of requests that each fault hit since the last [`Self::set_faults`].
     pub fn fault_counts(&self) -> FaultCounts {
-        self.parts.injector.counts()
+        self.injector.counts()
     }
 
     /// Handle that stops and resumes simulated nodes.
     pub fn nodes(&self) -> &Handle {
-        &self.parts.nodes
+        self.plane.nodes()
     }
 
     /// Whether the cluster has virtual time.
     pub(crate) fn has_virtual_time(&self) -> bool {
-        self.parts.builder.seed.is_some()
+        self.builder.seed.is_some()
     }
 
     /// Applies every object of a YAML or JSON text by server-side apply, as `kubectl apply --server-side --force-conflicts` does:
@@ -191,16 +178,7 @@ impl Cluster {
 
     /// Ends all tasks of the cluster and frees its memory. On return no task of the cluster runs.
     pub async fn stop(self) {
-        self.parts.stop.cancel();
-        self.parts.tasks.close();
-        self.parts.tasks.wait().await;
-    }
-}
-
-impl Drop for Cluster {
-    /// Tells the cluster's tasks to end, without waiting; [`Cluster::stop`] waits.
-    fn drop(&mut self) {
-        self.parts.stop.cancel();
+        self.plane.end(None).await;
     }
 }
 

@@ -130,22 +130,4 @@ impl Builder {
         self.manifests.push(manifest.to_owned());
         self
     }
-
-    pub(crate) fn node_count(&self) -> usize {
-        self.nodes
-    }
-
-    pub(crate) fn has_scheduler(&self) -> bool {
-        self.scheduler
-    }
-
-    /// Whether anything but the API server runs.
-    pub(crate) fn has_components(&self) -> bool {
-        self.controllers || self.scheduler || self.nodes > 0
-    }
-
-    /// A builder of an API server alone, in virtual time with this seed or in real time.
-    pub(crate) fn bare(seed: Option<u64>) -> Self {
-        Self { seed, ..Self::default().api_only() }
-    }
 }

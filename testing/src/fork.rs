@@ -1,15 +1,12 @@
 //! Copies of a prepared cluster: [`ClusterImage`] and [`Cluster::fork`]. The copies share objects, their history and the API server's
 //! in-memory state until one of the clusters changes them. Connections and watches of clients are not copied.
 
-use crate::builder::{ClusterOrigin, tokens};
 use crate::cluster::Cluster;
 use crate::components::Builder;
-use crate::faults::Faults;
-use crate::namespaces;
+use crate::faults::{FaultInjector, Faults};
 use kstore_access::token::Tokens;
-use kstore_apiserver::ServerImage;
-use kstore_nondet::{Clock, Nondet, Rng};
-use kstore_store::{ImageError, Store, StoreImage};
+use kstore_cluster::{ControlPlaneImage, ImageError as PlaneImageError, StartError as PlaneError};
+use kstore_store::ImageError;
 use std::sync::Arc;
 
 /// Why a cluster could not be copied.
@@ -22,6 +19,18 @@ pub enum ForkError {
     /// The API server of the fork did not start.
     #[error(transparent)]
     ApiServer(#[from] kstore_apiserver::StartError),
+    /// The store of the fork did not open.
+    #[error("the store cannot be opened: {0}")]
+    Store(#[from] kstore_store::OpenError),
+}
+
+impl From<PlaneError> for ForkError {
+    fn from(error: PlaneError) -> Self {
+        match error {
+            PlaneError::Store(error) => Self::Store(error),
+            PlaneError::ApiServer(error) => Self::ApiServer(error),
+        }
+    }
 }
 
 /// Snapshot of a cluster, from which any number of clusters can start. It is immutable, has no running tasks and belongs to no runtime, so
@@ -56,19 +65,15 @@ pub enum ForkError {
 /// # }
 /// ```
 pub struct ClusterImage {
+    plane: ControlPlaneImage,
     builder: Builder,
-    clock_at_image: jiff::Timestamp,
-    rng: Rng,
-    server: ServerImage,
-    store: StoreImage,
     tokens: Option<Arc<Tokens>>,
-    generation: u64,
     faults: Option<Faults>,
 }
 
 impl std::fmt::Debug for ClusterImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterImage").field("revision", &self.store.revision()).finish_non_exhaustive()
+        f.debug_struct("ClusterImage").field("revision", &self.plane.revision()).finish_non_exhaustive()
     }
 }
 
@@ -111,40 +116,10 @@ impl ClusterImage {
     }
 
     async fn start_builder(&self, builder: Builder) -> Result<Cluster, ForkError> {
-        let virtual_time = builder.seed.is_some();
-        let clock = if virtual_time { Clock::simulated_from(self.clock_at_image) } else { Clock::real() };
-        let generation = self.generation + 1;
-        let label = format!("image-{generation}");
-        let rng = match builder.seed {
-            Some(seed) => Rng::seeded(seed).fork(&label),
-            None => self.rng.fork(&label),
-        };
-        let nondet = Nondet { clock, rng };
-        let origin = ClusterOrigin {
-            store: Store::from_image(&self.store, &nondet),
-            image: Some(&self.server),
-            tokens: self.tokens.clone(),
-            generation,
-            faults: self.faults.clone(),
-        };
-        Ok(builder.assemble(nondet, origin).await?)
-    }
-}
-
-impl ClusterImage {
-    /// Starts a new cluster that shares the initial objects of this image of a bare API server, with its own namespace UIDs and random
-    /// values, and in real time its own token keys.
-    pub(crate) async fn start_as(&self, builder: Builder) -> Result<Cluster, kstore_apiserver::StartError> {
-        let (nondet, tokens) = match builder.seed {
-            Some(seed) => {
-                (Nondet { clock: Clock::simulated(), rng: Rng::seeded(seed).fork("initial") }, None)
-            }
-            None => (Nondet::real(), tokens().map(Arc::new)),
-        };
-        let store = Store::from_image(&self.store, &nondet);
-        namespaces::renew_namespaces(&store, &nondet).await;
-        let image = Some(&self.server);
-        builder.assemble(nondet, ClusterOrigin { store, image, tokens, generation: 0, faults: None }).await
+        let (injector, tokens) = (FaultInjector::new(self.faults.clone()), self.tokens.clone());
+        let (server, config) = (builder.server_config(tokens.clone()), builder.cluster_config(&injector));
+        let plane = self.plane.start(server, config).await?;
+        Ok(Cluster::new(plane, builder, injector, tokens))
     }
 }
 
@@ -154,18 +129,15 @@ impl Cluster {
     /// # Errors
     /// The cluster has ended.
     pub fn image(&self) -> Result<ClusterImage, ImageError> {
-        let parts = &self.parts;
-        // Taken before the store's image, so that the store has the history of everything that the server has not seen yet.
-        let server = parts.api.image();
+        let plane = self.plane.image().map_err(|error| match error {
+            PlaneImageError::Store(error) => error,
+            PlaneImageError::External => unreachable!("the cluster has a store in memory"),
+        })?;
         Ok(ClusterImage {
-            builder: parts.builder.clone(),
-            clock_at_image: parts.nondet.clock.now(),
-            rng: parts.nondet.rng.clone(),
-            server,
-            store: parts.store.image()?,
-            tokens: parts.tokens.clone(),
-            generation: parts.generation,
-            faults: parts.injector.faults(),
+            plane,
+            builder: self.builder.clone(),
+            tokens: self.tokens.clone(),
+            faults: self.injector.faults(),
         })
     }
 

@@ -57,17 +57,12 @@ mod readme {}
 
 mod builder;
 mod causes;
-mod client;
 mod cluster;
 mod components;
 mod faults;
 mod fork;
-mod initial;
 mod limits;
 mod listen;
-mod namespaces;
-mod schedule;
-mod server_config;
 mod settle;
 mod start;
 mod subset;
@@ -84,13 +79,8 @@ pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.
 pub use kstore_client::manifest::{ApplyError, ManifestError};
 pub use listen::{Endpoint, ListenError};
-/// For the tests of kstore, which assemble clusters of their own.
-#[doc(hidden)]
-pub use schedule::{PermutedService, Schedule};
 #[doc(hidden)]
 pub use serde_json::json as __json;
-#[doc(hidden)]
-pub use server_config::{local_components, server_config};
 pub use settle::SettleError;
 pub use subset::is_subset;
 pub use wait::{ResourceName, WaitError};

@@ -1,10 +1,11 @@
-//! The start of clusters. All share an image of the initial objects.
+//! The start of clusters.
 
 use crate::builder::StartError;
 use crate::cluster::Cluster;
 use crate::components::Builder;
-use crate::initial;
+use crate::faults::FaultInjector;
 use kstore_api::kind::OptIn;
+use kstore_cluster::ControlPlane;
 
 impl Builder {
     /// Starts the cluster on the current tokio runtime. On return the API serves requests and all manifests are applied; nodes and
@@ -24,11 +25,10 @@ impl Builder {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
         let opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
         let builder = Self { opt_in, ..self };
-        // The shared image has no optional kinds.
-        let cluster = match builder.apis.is_empty() {
-            true => initial::image(builder.seed).await?.start_as(builder).await?,
-            false => builder.start_empty().await?,
-        };
+        let (injector, tokens) = (FaultInjector::new(None), builder.tokens());
+        let (server, config) = (builder.server_config(tokens.clone()), builder.cluster_config(&injector));
+        let plane = ControlPlane::start(server, config).await?;
+        let cluster = Cluster::new(plane, builder, injector, tokens);
         for manifest in &manifests {
             if let Err(error) = cluster.apply(manifest).await {
                 cluster.stop().await;

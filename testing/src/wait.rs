@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     fn writes_from_now(&self) -> Result<kstore_store::Watcher, String> {
-        let store = &self.parts.store;
+        let store = self.store();
         let request = WatchRequest::new(KeyRange::all()).from(store.revision().next());
         store.watch(request).map_err(|error| error.to_string())
     }
@@ -177,7 +177,7 @@ impl Cluster {
             Err(error) => format!("its writes are not known: {error}\n"),
             Ok(trace) => {
                 let object = causes::name_of(&gvr.resource, namespace, name);
-                let causes = causes::of_last_writes(&self.parts.store, &trace, &object).await;
+                let causes = causes::of_last_writes(self.store(), &trace, &object).await;
                 let writes = trace::render(&trace);
                 format!("writes and what followed:\n{writes}last writes and what led there:\n{causes}")
             }

@@ -4,6 +4,7 @@
 //! `KSTORE_TEST_SCHEDULES=COUNT` sets the number.
 
 use kstore_client::{Client, DeleteParams, Propagation};
+use kstore_cluster::Component;
 use kstore_registry::user::UserInfo;
 use kstore_tests::wait::rolled_out;
 use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
@@ -174,8 +175,8 @@ async fn check_fixpoint(cluster: &Cluster) {
     let (root_ca, accounts) = ("test CA".to_owned(), cluster.accounts());
     let config = kstore_controllers::Config { root_ca, accounts, ..Default::default() };
     let stop = CancellationToken::new();
-    let others =
-        tokio::spawn(kstore_controllers::run(client, cluster.nondet().clone(), config, stop.clone()));
+    let controllers = Component::controllers(config, client, cluster.nondet());
+    let others = tokio::spawn(controllers.work(None, stop.clone()));
     tokio::time::sleep(SETTLED).await;
     stop.cancel();
     others.await.unwrap();

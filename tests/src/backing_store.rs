@@ -5,13 +5,11 @@ use crate::Change;
 use crate::on_etcd::{Pipes, etcd_config};
 use crate::relay::{EtcdLoan, Relay};
 use futures::StreamExt as _;
+use kstore_cluster::Phase;
 use kstore_nondet::Nondet;
-use kstore_storage::storage::embedded::Embedded;
-use kstore_storage::storage::etcd::{Config as EtcdConfig, Dial, Etcd};
-use kstore_storage::storage::{SharedStorage, Storage as _};
+use kstore_storage::storage::etcd::{Config as EtcdConfig, Dial};
 use kstore_store::{Config, KeyRange, Range, Revision, Store, StoreImage, WatchRequest, Watcher};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Storage of objects below the apiservers. The API tests run on each.
@@ -51,7 +49,9 @@ impl Storage {
 pub struct BackingStore {
     kind: BackendKind,
     nondet: Nondet,
-    stop: CancellationToken,
+    /// The last phase of the cluster, in which the storage closes.
+    core: Phase,
+    /// Tasks of the etcd, or of its relay.
     tasks: TaskTracker,
 }
 
@@ -72,9 +72,9 @@ impl BackingStore {
         storage: Storage,
         image: Option<&StoreImage>,
         nondet: &Nondet,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
+        core: &Phase,
     ) -> Self {
+        let (stop, tasks) = (core.stop(), TaskTracker::new());
         let store = async || match image {
             Some(image) => Store::from_image(image, nondet),
             None => Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens"),
@@ -83,24 +83,34 @@ impl BackingStore {
             Storage::Embedded => BackendKind::Embedded { store: store().await, pipes: None },
             Storage::Etcd => {
                 let store = store().await;
-                let pipes = Some(Pipes::new(&store, stop, tasks));
+                let pipes = Some(Pipes::new(&store, &stop, &tasks));
+                let closing = store.clone();
+                core.spawn("store-of-etcd", async move {
+                    stop.cancelled().await;
+                    closing.close().await;
+                });
                 BackendKind::Embedded { store, pipes }
             }
             Storage::RealEtcd => {
                 let loan = EtcdLoan::take();
-                let relay = Relay::to(loan.url(), tasks);
+                let relay = Relay::to(loan.url(), &tasks);
+                let closing = relay.clone();
+                core.spawn("relay-to-etcd", async move {
+                    stop.cancelled().await;
+                    closing.cut();
+                });
                 relay.put_all(image.map(objects).unwrap_or_default());
                 BackendKind::Real { relay, _loan: loan }
             }
         };
-        Self { kind, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
+        Self { kind, nondet: nondet.clone(), core: core.clone(), tasks }
     }
 
     /// The storage for one apiserver.
-    pub(crate) fn storage(&self) -> SharedStorage {
+    pub(crate) fn storage(&self) -> kstore_cluster::Storage {
         let config = etcd_config(&["http://etcd.invalid:2379"]);
         match &self.kind {
-            BackendKind::Embedded { store, pipes: None } => Arc::new(Embedded::new(store.clone())),
+            BackendKind::Embedded { store, pipes: None } => kstore_cluster::Storage::Opened(store.clone()),
             BackendKind::Embedded { pipes: Some(pipes), .. } => self.etcd(&config, pipes.clone()),
             BackendKind::Real { relay, .. } => {
                 let config = EtcdConfig { prefix: relay.prefix().to_owned(), ..config };
@@ -109,15 +119,15 @@ impl BackingStore {
         }
     }
 
-    fn etcd(&self, config: &EtcdConfig, dial: Arc<dyn Dial>) -> SharedStorage {
-        let (etcd, work) = Etcd::new(config, dial, &self.nondet.rng).expect("the configuration is good");
-        self.tasks.spawn(work);
-        let (closing, stop) = (etcd.clone(), self.stop.clone());
-        self.tasks.spawn(async move {
-            stop.cancelled().await;
-            closing.close().await;
-        });
-        etcd
+    fn etcd(&self, config: &EtcdConfig, dial: Arc<dyn Dial>) -> kstore_cluster::Storage {
+        kstore_cluster::Storage::etcd(config, dial, &self.nondet.rng, &self.core)
+            .expect("the configuration is good")
+    }
+
+    /// Waits until the tasks of the etcd have ended, after the cluster's.
+    pub(crate) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// The contents of the embedded store, from which others can start.

@@ -1,6 +1,6 @@
 //! [`Cluster`]: a whole control plane for tests: store, apiserver, controllers, scheduler and simulated
-//! kubelets in memory, on one thread, under virtual time and a seed. Composed as in `kstore-server`, without
-//! sockets, signals and certificates.
+//! kubelets in memory, on one thread, under virtual time and a seed. `kstore-cluster` assembles it; here are its
+//! fixtures: storages, webhooks, panics, and the record of refused requests.
 
 use crate::Rest;
 use crate::backing_store::{BackingStore, Storage};
@@ -8,30 +8,35 @@ use crate::initial::{self, InitialImage};
 use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
-use kstore_access::token::{Bound, LegacyClaims, Tokens};
+use kstore_access::token::Tokens;
 use kstore_admission::admission::PluginSwitches;
 use kstore_api::kind;
 use kstore_apiserver::config::{
     AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,
 };
-use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
+use kstore_apiserver::{ApiServer, InProcess, ServerConfig};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
-use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
-use kstore_informer::{Supervisor, TaskGroup};
-use kstore_kubelet_sim::{Handle, Identities, Simulator};
+use kstore_cluster::{
+    ClientParts, ClusterConfig, Components, ControlPlane, Middleware, Phases, server_without_listener,
+};
+use kstore_controllers::{Accounts, UnusedTokenPeriod};
+use kstore_informer::TaskGroup;
+use kstore_kubelet_sim::Handle;
 use kstore_nondet::Nondet;
-use kstore_pipeline::pipeline::LocalComponents;
 use kstore_registry::outbound::{Network, Outbound, ServiceBackends};
 use kstore_registry::service_ranges::ServiceRanges;
 use kstore_registry::user::UserInfo;
-use kstore_storage::storage::SharedStorage;
-use kstore_testing::{Schedule, local_components, server_config};
 use rcgen::KeyPair;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+
+/// The user of clients for which a test names no user.
+const ADMIN: &str = "kubernetes-admin";
+
+/// The certificate authority of the cluster, which no test verifies.
+const CA: &str = "test CA";
 
 /// When the controllers panic: while the scheduler and the nodes pause for half a second after their own
 /// panics.
@@ -195,185 +200,109 @@ async fn against_cluster<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T)
 
 /// A running control plane in this process.
 pub struct Cluster {
+    plane: ControlPlane,
     backing_store: BackingStore,
-    api: ApiServer,
     client: Client,
     refusals: Refusals,
-    nodes: Handle,
     service_ranges: ServiceRanges,
     webhooks: Webhooks,
     outside: ExternalDependencies,
-    nondet: Nondet,
-    stop: CancellationToken,
-    tasks: TaskTracker,
 }
 
-/// A client of a user in this process.
-fn client_of(
-    (api, schedule, refusals): (&ApiServer, &Schedule, &Refusals),
-    user: UserInfo,
-    agent: &str,
-    panics_at: Option<&'static str>,
-) -> Client {
-    let in_process = api.in_process(user);
-    let service = refusals.service(PanicsOnce::new(in_process.clone(), panics_at));
-    let (service, schedule, refusals) = (schedule.service(service), schedule.clone(), refusals.clone());
-    Client::over(service, agent).with_feed(move |request| {
-        let (opening, schedule, refusals) = (in_process.watch(request), schedule.clone(), refusals.clone());
-        async move {
-            let stream = opening.await.inspect_err(|status| refusals.note_watch(status))?;
-            Ok(schedule.stream(stream))
-        }
-    })
+/// Code between the clients of a cluster and its API server: records the components' refused requests, and lets components panic.
+struct Observer {
+    refusals: Refusals,
+    panics: bool,
 }
 
-/// Clients with the controllers' service accounts.
-fn accounts(api: ApiServer, schedule: Schedule, refusals: Refusals) -> Accounts {
-    Accounts::own(move |account| {
-        client_of(
-            (&api, &schedule, &refusals),
-            UserInfo::service_account("kube-system", account),
-            account,
-            None,
-        )
-    })
-}
-
-/// Clients of the simulated nodes.
-fn node_identities(api: ApiServer, schedule: Schedule, refusals: Refusals, panics: bool) -> Identities {
-    Identities::own(move |node| {
-        let panics_at = Some("Patch").filter(|_| panics && node.ends_with("-0"));
-        client_of((&api, &schedule, &refusals), UserInfo::node(node), node, panics_at)
-    })
+impl Middleware for Observer {
+    fn client(&self, parts: ClientParts<'_>) -> Client {
+        let ClientParts { service, user, agent, schedule } = parts;
+        let panics_at = match user {
+            "system:kube-scheduler" => Some("Bind"),
+            _ if user.starts_with("system:node:") && user.ends_with("-0") => Some("Patch"),
+            _ => None,
+        };
+        // Tests may send requests that are refused: only the components' requests are recorded.
+        let refusals = if user == ADMIN { Refusals::default() } else { self.refusals.clone() };
+        let calls = PanicsOnce::new(service.clone(), panics_at.filter(|_| self.panics));
+        let (calls, schedule) = (schedule.service(refusals.service(calls)), schedule.clone());
+        Client::over(calls, agent).with_feed(move |request| {
+            let (opening, schedule, refusals) = (service.watch(request), schedule.clone(), refusals.clone());
+            async move {
+                let stream = opening.await.inspect_err(|status| refusals.note_watch(status))?;
+                Ok(schedule.stream(stream))
+            }
+        })
+    }
 }
 
 impl Cluster {
     /// Starts a cluster on the current runtime, which should be single-threaded and paused. On return the API
     /// answers, and the loops have started.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the composition, in the order in which its parts need each other"
-    )]
     pub async fn start(setup: Setup) -> Self {
         let nondet = Nondet::simulated(setup.seed);
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let initial = initial::image(&setup);
         let nondet = match &initial {
             // Other random values than those in the initial objects.
             Some(_) => Nondet { rng: nondet.rng.fork("initial"), ..nondet },
             None => nondet,
         };
+        let phases = Phases::default();
         let image = initial.as_ref().map(|initial| &initial.store);
-        let backing_store = BackingStore::new(setup.storage, image, &nondet, &stop, &tasks).await;
-        // All clusters of a real etcd share its revisions: a server there reads everything itself.
-        let memory = initial.as_ref().filter(|_| setup.storage != Storage::RealEtcd);
-        let memory = memory.map(|initial| &initial.server);
-        let schedule = match setup.is_permuted {
-            true => Schedule::permuted(nondet.rng.fork("schedule")),
-            false => Schedule::fifo(),
-        };
-        let local = local_components(setup.loops != Loops::None, setup.loops == Loops::All);
+        let backing_store = BackingStore::new(setup.storage, image, &nondet, &phases.core).await;
         let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
-        let plugins =
-            || PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
-        let outside = match setup.network {
-            true => ExternalDependencies {
-                outbound: Arc::new(Network::new(ServiceBackends::default())),
-                tokens: Some(Arc::new(tokens())),
-                plugins: plugins(),
-            },
-            false => ExternalDependencies {
-                outbound: Arc::new(webhooks.clone()),
-                tokens: None,
-                plugins: plugins(),
-            },
+        let outside = ExternalDependencies::of(&setup, &webhooks);
+        let middleware = Observer { refusals: refusals.clone(), panics: setup.panics };
+        let config = ClusterConfig {
+            storage: backing_store.storage(),
+            components: components(&setup, &outside),
+            host: (setup.loops != Loops::None).then(|| "control-plane".to_owned()),
+            permutes_tasks: setup.is_permuted,
+            middleware: Arc::new(middleware),
+            // All loops share one metrics page.
+            metrics: setup.kubelets.metrics.clone(),
+            phases,
+            ..ClusterConfig::default()
         };
-        let api = apiserver(
-            (schedule.storage(backing_store.storage()), memory),
-            (setup.service_ranges, local, &outside),
-            &nondet,
-            &stop,
-            &tasks,
-        )
-        .await;
-        let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
-        let client_panicking = |user, agent, method: Option<&'static str>| {
-            client_of((&api, &schedule, &refusals), user, agent, method.filter(|_| setup.panics))
-        };
-        let client = |user, agent| client_panicking(user, agent, None);
-        let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
-        let kubelet = client(kubelet, "kubelet-sim");
-        // All loops share one metrics page.
-        let metrics = setup.kubelets.metrics.clone();
-        let identities = node_identities(api.clone(), schedule.clone(), refusals.clone(), setup.panics);
-        let kubelets = kstore_kubelet_sim::Config { identities, ..setup.kubelets };
-        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), kubelets);
-        if setup.loops != Loops::None {
-            tasks.spawn(api.keep_identity("control-plane".to_owned()));
-            let controllers = client(user("system:kube-controller-manager", None), "controllers");
-            let config = kstore_controllers::Config {
-                root_ca: "test CA".to_owned(),
-                accounts: accounts(api.clone(), schedule.clone(), refusals.clone()),
-                networks: setup.networks,
-                unused_tokens: setup.unused_tokens,
-                token_signer: outside.tokens.as_ref().map(token_signer),
-                metrics: metrics.clone(),
-                ..Default::default()
-            };
-            let (random, panics) = (nondet.clone(), setup.panics);
-            let run = move |stop| {
-                kstore_controllers::run(controllers.clone(), random.clone(), config.clone(), stop)
-            };
-            if panics {
-                let supervisor = Supervisor::new("panicking-controllers", &metrics);
-                tasks.spawn(supervisor.run(stop.clone(), with_panic(run)));
-            } else {
-                tasks.spawn(run(stop.clone()));
+        let server = outside.server_config(&nondet, setup.service_ranges);
+        let start = match &initial {
+            // All clusters of a real etcd share its revisions: a server there reads everything itself.
+            Some(initial) if setup.storage != Storage::RealEtcd => {
+                ControlPlane::start_api_from(&initial.server, server, config)
             }
+            _ => ControlPlane::start_api(server, config),
+        };
+        let mut plane = start.await.expect("a store in memory is readable");
+        if setup.panics
+            && let Some(controllers) = plane.take_controllers()
+        {
+            let run = with_panic(move |stop| controllers.work(None, stop));
+            plane.phases().loops.supervise("panicking-controllers", plane.metrics(), run);
         }
-        if setup.loops == Loops::All {
-            let scheduler = user("system:kube-scheduler", None);
-            let scheduler = client_panicking(scheduler, "scheduler", Some("Bind"));
-            let config = kstore_scheduler::Config { metrics, ..Default::default() };
-            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
-            tasks.spawn(simulator.run(stop.clone()));
-        }
-        // Tests may send requests that are refused: only the components' requests are recorded.
-        let client = client_of((&api, &schedule, &Refusals::default()), admin(), "kubectl", None);
-        Self {
-            backing_store,
-            client,
-            refusals,
-            api,
-            nodes,
-            service_ranges: setup.service_ranges,
-            webhooks,
-            outside,
-            nondet,
-            stop,
-            tasks,
-        }
+        plane.run_components();
+        let client = plane.client(admin(), "kubectl");
+        let service_ranges = setup.service_ranges;
+        Self { plane, backing_store, client, refusals, service_ranges, webhooks, outside }
     }
 
     /// The cluster's objects, from which others start.
     pub(crate) fn initial_image(&self) -> InitialImage {
         // Taken before the store's image, so that the store has the history of everything that the server has
         // not seen yet.
-        let server = self.api.image();
+        let server = self.plane.api().image();
         InitialImage { store: self.backing_store.image(), server }
     }
 
     /// Ends all tasks and closes the store.
     pub async fn stop(&self) {
-        self.stop.cancel();
-        self.backing_store.close().await;
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.plane.end(None).await;
+        self.backing_store.ended().await;
     }
 
     /// Clients for further controllers, with the same accounts as the cluster's controllers.
     pub fn accounts(&self) -> Accounts {
-        accounts(self.api.clone(), Schedule::fifo(), self.refusals.clone())
+        self.plane.accounts()
     }
 
     /// The administrator's client.
@@ -383,12 +312,12 @@ impl Cluster {
 
     /// The REST and gRPC APIs as a tower service, for the administrator.
     pub fn in_process(&self) -> InProcess {
-        self.api.in_process(admin())
+        self.plane.service(admin())
     }
 
     /// The apiserver.
     pub fn apiserver(&self) -> &ApiServer {
-        &self.api
+        self.plane.api()
     }
 
     /// Starts another apiserver on the same store, without a cached history, and returns its REST and gRPC
@@ -400,11 +329,9 @@ impl Cluster {
     /// Starts another apiserver, like [`Cluster::another_apiserver`], with other networks of Service
     /// addresses.
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
-        let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
-        let local = LocalComponents::default();
-        apiserver((self.backing_store.storage(), None), (ranges, local, &self.outside), nondet, stop, tasks)
-            .await
-            .in_process(admin())
+        let server = self.outside.server_config(self.nondet(), ranges);
+        let started = self.plane.start_server(self.backing_store.storage(), server).await;
+        started.expect("a store in memory is readable").in_process(admin())
     }
 
     /// The REST API, as the administrator.
@@ -414,7 +341,7 @@ impl Cluster {
 
     /// The REST API, as another user.
     pub fn rest_as(&self, user: UserInfo) -> Rest {
-        Rest::new(self.api.in_process(user))
+        Rest::new(self.plane.service(user))
     }
 
     /// The cluster's webhook servers.
@@ -429,12 +356,12 @@ impl Cluster {
 
     /// Handle to inject faults into nodes.
     pub fn nodes(&self) -> &Handle {
-        &self.nodes
+        self.plane.nodes()
     }
 
     /// Virtual time and seeded randomness.
     pub fn nondet(&self) -> &Nondet {
-        &self.nondet
+        self.plane.nondet()
     }
 
     /// The calls of a resource by its plural name.
@@ -518,44 +445,56 @@ struct ExternalDependencies {
     plugins: PluginSwitches,
 }
 
+impl ExternalDependencies {
+    fn of(setup: &Setup, webhooks: &Webhooks) -> Self {
+        let plugins =
+            PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
+        match setup.network {
+            true => Self {
+                outbound: Arc::new(Network::new(ServiceBackends::default())),
+                tokens: Some(Arc::new(tokens())),
+                plugins,
+            },
+            false => Self { outbound: Arc::new(webhooks.clone()), tokens: None, plugins },
+        }
+    }
+
+    /// The configuration of an API server without components beside it.
+    fn server_config(&self, nondet: &Nondet, service_ranges: ServiceRanges) -> ServerConfig {
+        let config = server_without_listener(nondet);
+        ServerConfig {
+            network: NetworkConfig { outbound: Arc::clone(&self.outbound), ..config.network },
+            authorities: AuthoritiesConfig { client_ca: Some(CA.to_owned()), ..config.authorities },
+            access: AccessConfig { tokens: self.tokens.clone(), ..config.access },
+            admission: AdmissionConfig { switches: self.plugins.clone(), ..config.admission },
+            registry: RegistryConfig { service_ranges, ..config.registry },
+            ..config
+        }
+    }
+}
+
+/// The components that the setup selects.
+fn components(setup: &Setup, outside: &ExternalDependencies) -> Components {
+    let controllers = || kstore_controllers::Config {
+        root_ca: CA.to_owned(),
+        networks: setup.networks.clone(),
+        unused_tokens: setup.unused_tokens,
+        token_signer: outside.tokens.clone().map(kstore_cluster::token_signer),
+        ..Default::default()
+    };
+    let is_whole = setup.loops == Loops::All;
+    Components {
+        controllers: (setup.loops != Loops::None).then(|| Box::new(controllers())),
+        scheduler: is_whole.then(Box::default),
+        nodes: is_whole.then(|| Box::new(setup.kubelets.clone())),
+    }
+}
+
 fn tokens() -> Tokens {
     let key = KeyPair::generate().expect("the machine has randomness");
     Tokens::new(&key.serialize_der()).expect("the key is of the curve P-256")
 }
 
-fn token_signer(tokens: &Arc<Tokens>) -> TokenSigner {
-    let tokens = Arc::clone(tokens);
-    TokenSigner::new(move |token| {
-        let account = Bound { name: token.account.clone(), uid: token.account_uid.clone() };
-        let claims = LegacyClaims::new(&token.namespace, &token.secret, &account);
-        tokens.sign_legacy(&claims).map_err(|error| error.to_string())
-    })
-}
-
-async fn apiserver(
-    (storage, image): (SharedStorage, Option<&ServerImage>),
-    (service_ranges, local_components, outside): (ServiceRanges, LocalComponents, &ExternalDependencies),
-    nondet: &Nondet,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) -> ApiServer {
-    let config = server_config(nondet, stop, local_components);
-    let config = ServerConfig {
-        network: NetworkConfig { outbound: Arc::clone(&outside.outbound), ..config.network },
-        authorities: AuthoritiesConfig { client_ca: Some("test CA".to_owned()), ..config.authorities },
-        access: AccessConfig { tokens: outside.tokens.clone(), ..config.access },
-        admission: AdmissionConfig { switches: outside.plugins.clone(), ..config.admission },
-        registry: RegistryConfig { service_ranges, ..config.registry },
-        ..config
-    };
-    let follow = |task| drop(tasks.spawn(task));
-    let api = match image {
-        None => ApiServer::start(storage, config, follow).await,
-        Some(image) => ApiServer::start_from(image, storage, config, follow).await,
-    };
-    api.expect("a store in memory is readable")
-}
-
 pub(crate) fn admin() -> UserInfo {
-    UserInfo::new("kubernetes-admin", ["system:masters"])
+    UserInfo::new(ADMIN, ["system:masters"])
 }

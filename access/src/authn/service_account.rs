@@ -450,7 +450,10 @@ mod tests {
             let checked = authenticator.check(token, &[], &*cluster, at(now));
             let Some(used) = TokenUse::of(&checked, &*cluster, at(now)) else { return vec![] };
             authenticator.uses().count(&used);
-            used.annotations().into_iter().map(|annotation| format!("{}: {}", annotation.key, annotation.value)).collect()
+            used.annotations()
+                .into_iter()
+                .map(|annotation| format!("{}: {}", annotation.key, annotation.value))
+                .collect()
         };
         let (none, subject) = (json!({}), "system:serviceaccount:ns:builder");
         let of = |name: &str, value: &str| format!("authentication.k8s.io/{name}: {value}");

@@ -68,7 +68,8 @@ impl<'t> TokenUse<'t> {
 
     /// The annotations of the request's audit events.
     pub fn annotations(&self) -> Vec<AuditAnnotation> {
-        let annotation = |name: &str, value: String| AuditAnnotation { key: format!("{ANNOTATION}{name}"), value };
+        let annotation =
+            |name: &str, value: String| AuditAnnotation { key: format!("{ANNOTATION}{name}"), value };
         match self {
             Self::Legacy { subject, secret, kind } => {
                 let origin = kind.map(|kind| match kind {
@@ -77,9 +78,10 @@ impl<'t> TokenUse<'t> {
                     }
                     SecretKind::Manual => annotation("legacy-token-manual-secret", secret.name().to_owned()),
                     // In this order, as in Kubernetes.
-                    SecretKind::Invalidated => {
-                        annotation("legacy-token-invalidated", format!("{}/{}", secret.name(), secret.namespace()))
-                    }
+                    SecretKind::Invalidated => annotation(
+                        "legacy-token-invalidated",
+                        format!("{}/{}", secret.name(), secret.namespace()),
+                    ),
                 });
                 [annotation("legacy-token", (*subject).to_owned())].into_iter().chain(origin).collect()
             }

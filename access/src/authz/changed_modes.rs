@@ -40,7 +40,8 @@ async fn a_decision_ends_with_the_modes_that_it_began_with() {
     let modes = Modes::following(Reloaded::new(vec![file], make).unwrap());
     let authorizer = Authorizer::of_modes(MapLookup::of([]), modes);
     let user = UserInfo::new("ann", [""; 0]);
-    let attributes = Attributes { user: &user, verb: "get", target: Target::Path("/a"), more: More::default() };
+    let attributes =
+        Attributes { user: &user, verb: "get", target: Target::Path("/a"), more: More::default() };
     assert_eq!(authorizer.check(&attributes).await, Ok(()));
     assert_eq!(authorizer.check(&attributes).await.unwrap_err().code, 403);
     assert_eq!(server.count(), 1);

@@ -62,7 +62,10 @@ impl<'a> ResourceRequest<'a> {
             Route::Path => None,
             Route::Resource(path) => {
                 let resource_request = Self::of_path(path);
-                Some(Self { resource: resource_request.resource.filter(|_| !is_aggregated), ..resource_request })
+                Some(Self {
+                    resource: resource_request.resource.filter(|_| !is_aggregated),
+                    ..resource_request
+                })
             }
             Route::UnknownGroup(location) | Route::UnknownResource(location) => Some(Self::unknown(location)),
         }
@@ -127,7 +130,12 @@ impl Rest {
         self.ask(parts, user, ResourceRequest::of(route, is_aggregated))
     }
 
-    fn ask(&self, parts: &Parts, user: &Arc<UserInfo>, resource_request: Option<ResourceRequest<'_>>) -> Option<SeatRequest> {
+    fn ask(
+        &self,
+        parts: &Parts,
+        user: &Arc<UserInfo>,
+        resource_request: Option<ResourceRequest<'_>>,
+    ) -> Option<SeatRequest> {
         let fairness = self.pipeline.fairness()?;
         let query = Query::parse(parts.uri.query());
         let (verb, target) = match &resource_request {
@@ -143,13 +151,20 @@ impl Rest {
             ),
         };
         let classified = fairness.classify(&RequestDigest { user, verb, target });
-        let work = resource_request.map_or(Work::of(1), |resource_request| self.work(&classified, &resource_request, verb, &query));
+        let work = resource_request
+            .map_or(Work::of(1), |resource_request| self.work(&classified, &resource_request, verb, &query));
         let entered = classified.enter(work, verb == "watch", RequestSummary::new(user, verb, &parts.uri));
         Some(SeatRequest { classified, entered })
     }
 
     /// The work of a request about a resource.
-    fn work(&self, classified: &Classified, resource_request: &ResourceRequest<'_>, verb: &str, query: &Query) -> Work {
+    fn work(
+        &self,
+        classified: &Classified,
+        resource_request: &ResourceRequest<'_>,
+        verb: &str,
+        query: &Query,
+    ) -> Work {
         let Some(resource) = resource_request.resource else { return Work::of(1) };
         let (cache, nominal) = (self.pipeline.cache(), classified.nominal_seats());
         match verb {
@@ -160,7 +175,8 @@ impl Rest {
             // A token is no stored object.
             "create" if resource_request.subresource == "token" => Work::of(1),
             "create" | "update" | "patch" | "delete" | "deletecollection" => {
-                let watchers = cache.watchers(resource, resource_request.namespace, resource_request.name) as u64;
+                let watchers =
+                    cache.watchers(resource, resource_request.namespace, resource_request.name) as u64;
                 classified.count_watchers(watchers);
                 write_work(watchers, nominal)
             }
@@ -199,7 +215,9 @@ impl Rest {
         let slow = self.bodies.slow_share(&user.username).try_reserve(limits::SLOW_BODY_BYTES);
         let Some(_slow) = slow else { return Err(Status::too_many_requests(TOO_MANY, 1)) };
         let decoded = decoding.await?;
-        let entered = self.ask(parts, user, Some(ResourceRequest::of_path(path))).and_then(|resource_request| resource_request.entered);
+        let entered = self
+            .ask(parts, user, Some(ResourceRequest::of_path(path)))
+            .and_then(|resource_request| resource_request.entered);
         *seat = match entered {
             Some(Entered::Running(seat)) => Some(seat),
             Some(Entered::Waiting(waiting)) => self.wait_for_seats(waiting, parts).await,

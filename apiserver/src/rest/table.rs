@@ -219,7 +219,12 @@ mod tests {
                 let mut row = BytesMut::new();
                 tables.put_row(&stored, Timestamp::UNIX_EPOCH, &mut row);
                 let row: Value = serde_json::from_slice(&row).unwrap();
-                assert_eq!(row, tables.row(&stored, Timestamp::UNIX_EPOCH), "{} {include:?}", requested.version);
+                assert_eq!(
+                    row,
+                    tables.row(&stored, Timestamp::UNIX_EPOCH),
+                    "{} {include:?}",
+                    requested.version
+                );
             }
         }
     }

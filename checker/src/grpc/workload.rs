@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::link::Link;
 use super::{Plan, client, compactor, watcher};
 use crate::history::{
-    Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, InitialState, Watch,
+    Call, History, InitialState, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, Watch,
 };
 use kstore_nondet::Rng;
 use std::sync::Arc;

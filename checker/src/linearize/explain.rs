@@ -36,14 +36,20 @@ impl Snapshot {
             Choice::Sure(at) => &search.sure[*at],
             Choice::Maybe(at) => &search.maybe[*at],
         };
-        let mut window: Vec<_> = self.last.iter().map(|choice| describe_item(search.history, item(choice))).collect();
+        let mut window: Vec<_> =
+            self.last.iter().map(|choice| describe_item(search.history, item(choice))).collect();
         let (revision, compacted) = (self.state.revision(), self.state.compacted());
         window.push(format!(
             "-- here the store is at revision {revision}, compacted {compacted}; next could be"
         ));
         window.extend(self.pending.iter().map(|at| describe_item(search.history, &search.sure[*at])));
         let known = search.evidence.describe(search.history, revision + 1);
-        window.extend(known.iter().take(EXPLANATION_CONTEXT_CALLS).map(|fact| format!("-- revision {}: {fact}", revision + 1)));
+        window.extend(
+            known
+                .iter()
+                .take(EXPLANATION_CONTEXT_CALLS)
+                .map(|fact| format!("-- revision {}: {fact}", revision + 1)),
+        );
         let Some(blocking) = self.blocking.map(|at| &search.sure[at]) else {
             return self.unmade(window, known);
         };

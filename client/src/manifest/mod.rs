@@ -5,4 +5,4 @@ mod apply;
 mod document;
 
 pub use apply::{Applied, Applier, ApplyError};
-pub use document::{ManifestError, ManifestObject, sort_for_apply, objects};
+pub use document::{ManifestError, ManifestObject, objects, sort_for_apply};

@@ -103,7 +103,12 @@ pub(crate) struct Observed<'a> {
 
 /// Plans writes to the node, and an independent list for each of its pods, so that a changed pod delays
 /// neither other pods nor the taints. `limiter` decides when another node of the zone may be evicted.
-pub(crate) fn plan(seen: Observed<'_>, patience: NodeMonitorConfig, limiter: &mut Limiter, now: Timestamp) -> Plan {
+pub(crate) fn plan(
+    seen: Observed<'_>,
+    patience: NodeMonitorConfig,
+    limiter: &mut Limiter,
+    now: Timestamp,
+) -> Plan {
     let node = seen.node;
     let mut plan = Plan::nothing();
     let silence = elapsed(seen.health.changed, now);

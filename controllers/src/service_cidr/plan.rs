@@ -40,7 +40,9 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         return Plan::nothing();
     }
     if is_needed(seen) {
-        return Plan::of(set_ready_condition(seen.cidr, ("False", "Terminating", IN_USE), now).into_iter().collect());
+        return Plan::of(
+            set_ready_condition(seen.cidr, ("False", "Terminating", IN_USE), now).into_iter().collect(),
+        );
     }
     let left = NETWORK_GRACE.saturating_sub(elapsed(deleted.0, now));
     if !left.is_zero() {
@@ -92,7 +94,11 @@ fn finalize(cidr: &ServiceCIDR, finalizers: &[&str]) -> Action {
 }
 
 /// Updates the condition Ready, if it differs.
-fn set_ready_condition(cidr: &ServiceCIDR, (status, reason, message): (&str, &str, &str), now: Timestamp) -> Option<Action> {
+fn set_ready_condition(
+    cidr: &ServiceCIDR,
+    (status, reason, message): (&str, &str, &str),
+    now: Timestamp,
+) -> Option<Action> {
     let all: &[Condition] = cidr.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let old = all.iter().find(|condition| condition.type_ == "Ready");
     if old.is_some_and(|old| (&*old.status, &*old.reason, &*old.message) == (status, reason, message)) {

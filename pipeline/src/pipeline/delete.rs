@@ -105,7 +105,8 @@ impl Pipeline {
         let mut warnings = Vec::new();
         for target in left {
             let calls = self.admission.calls(&request.user);
-            let deleted = self.delete_one(request, (target, ""), deletion.delete, deletion.options, &calls).await;
+            let deleted =
+                self.delete_one(request, (target, ""), deletion.delete, deletion.options, &calls).await;
             warnings.extend(calls.warnings());
             match deleted {
                 Ok(_) => {}

@@ -511,7 +511,9 @@ mod tests {
     #[test]
     fn finalizers_delay_removal_and_propagation_adds_its_own() {
         let finalized = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
-        let DeletePlan::Mark(marked) = plan(&finalized, DeleteOptions::default()) else { panic!("it is held") };
+        let DeletePlan::Mark(marked) = plan(&finalized, DeleteOptions::default()) else {
+            panic!("it is held")
+        };
         assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
         assert!(!removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &marked));
         let foreground =

@@ -186,7 +186,8 @@ impl Registry {
                 step = Ok(PendingWrite::Unchanged);
             }
             let step = step.map_err(|refused| self.unreadable_or(&key, current.as_deref(), refused))?;
-            let round = Round { decoding, target, current: current.as_ref(), before: before.as_ref(), is_stale };
+            let round =
+                Round { decoding, target, current: current.as_ref(), before: before.as_ref(), is_stale };
             match self.attempt(&view, round, step, lock.as_mut(), &context, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {

@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn other_forms_of_the_arguments_are_left_to_the_parser() {
         let exec = |line: &str| exec_with(line.split(' ').map(OsString::from).collect());
-        for line in ["", "--help", "--parent 1", "--parent 1 --", "--parent x -- true", "true -- --parent 1"] {
+        for line in ["", "--help", "--parent 1", "--parent 1 --", "--parent x -- true", "true -- --parent 1"]
+        {
             assert!(exec(line).is_none(), "{line}");
         }
     }

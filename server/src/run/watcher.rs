@@ -80,7 +80,9 @@ impl Watcher {
 pub(crate) fn end_with(arguments: Vec<OsString>) -> Option<ExitCode> {
     let (mark, remove) = match arguments.as_slice() {
         [flag, mark] if flag == "--mark" => (mark, None),
-        [flag, mark, second, folder] if flag == "--mark" && second == "--remove" => (mark, Some(folder.into())),
+        [flag, mark, second, folder] if flag == "--mark" && second == "--remove" => {
+            (mark, Some(folder.into()))
+        }
         _ => return None,
     };
     Some(end_marked(&EndMarkedArgs { mark: mark.to_str()?.to_owned(), remove }))

@@ -13,12 +13,14 @@ use futures::{Stream, StreamExt as _};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Uri};
 use kstore_access::peer::Peer;
+use kstore_client::Client;
+use kstore_cluster::{ClientParts, Middleware};
 use kstore_nondet::HashMap;
 use kstore_registry::error::to_grpc;
 use kstore_store::Store;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Users of the cluster's own components, whose requests get faults only if `Faults::client` names them.
 const OWN_USERS: [&str; 3] =
@@ -33,7 +35,8 @@ pub(crate) const OWN_AGENT: &str = "kstore-testing";
 #[derive(Clone)]
 pub(crate) struct FaultInjector {
     state: Arc<Mutex<FaultState>>,
-    store: Store,
+    /// The store of the cluster, once that starts.
+    store: Arc<OnceLock<Store>>,
 }
 
 /// The faults in force, and counts of the requests since they were set.
@@ -55,8 +58,8 @@ struct RequestKey<'r> {
 }
 
 impl FaultInjector {
-    pub(crate) fn new(store: Store, faults: Option<Faults>) -> Self {
-        let injector = Self { state: Arc::default(), store };
+    pub(crate) fn new(faults: Option<Faults>) -> Self {
+        let injector = Self { state: Arc::default(), store: Arc::default() };
         injector.set(faults);
         injector
     }
@@ -72,15 +75,6 @@ impl FaultInjector {
 
     pub(crate) fn counts(&self) -> FaultCounts {
         self.state.lock().counts
-    }
-
-    /// Wraps the API server's router in the fault injector.
-    pub(crate) fn layer(&self, router: Router) -> Router {
-        let injector = self.clone();
-        router.layer(from_fn(move |request: Request, next: Next| {
-            let injector = injector.clone();
-            async move { injector.serve(request, next).await }
-        }))
     }
 
     /// Decides and counts the faults of a request; `None` if no faults are in force for its client.
@@ -134,12 +128,13 @@ impl FaultInjector {
     /// The URI of the same list `by` revisions ago, but not before the oldest stored revision; `None` if the client does not accept that.
     fn stale(&self, uri: &Uri, by: u64) -> Option<Uri> {
         let by = i64::try_from(by).unwrap_or(i64::MAX);
-        let revision = (self.store.revision().0 - by).max(self.store.compacted().0.max(1));
+        let store = self.store.get()?;
+        let revision = (store.revision().0 - by).max(store.compacted().0.max(1));
         request::at_revision(uri, revision)
     }
 
     /// Injects faults into a watch that bypasses the router; `user` is passed separately, because the request's metadata does not have it.
-    pub(crate) async fn watch<T, S>(
+    async fn watch<T, S>(
         &self,
         user: &str,
         headers: HeaderMap,
@@ -162,6 +157,38 @@ impl FaultInjector {
         let Some(cut) = injected.cut else { return Ok(batches.boxed()) };
         let end = futures::stream::iter(cut.breaks.then(|| Err(tonic::Status::unavailable(BROKEN))));
         Ok(batches.take_until(tokio::time::sleep(cut.after)).chain(end).boxed())
+    }
+}
+
+impl Middleware for FaultInjector {
+    /// Wraps the API server's router in the fault injector.
+    fn layer(&self, router: Router, store: Option<&Store>) -> Router {
+        if let Some(store) = store {
+            // Each cluster has an injector of its own, so nothing was set before.
+            let _ = self.store.set(store.clone());
+        }
+        let injector = self.clone();
+        router.layer(from_fn(move |request: Request, next: Next| {
+            let injector = injector.clone();
+            async move { injector.serve(request, next).await }
+        }))
+    }
+
+    /// A client whose watches, which bypass the router, get faults, too.
+    fn client(&self, parts: ClientParts<'_>) -> Client {
+        let ClientParts { service, user, agent, schedule } = parts;
+        let (feed, injector, user) = (service.clone(), self.clone(), user.to_owned());
+        let transport = match schedule.is_fifo() {
+            true => Client::over(service, agent),
+            false => Client::over(schedule.service(service), agent),
+        };
+        let schedule = schedule.clone();
+        transport.with_feed(move |request| {
+            let (injector, user, headers) =
+                (injector.clone(), user.clone(), request.metadata().clone().into_headers());
+            let (opening, schedule) = (feed.watch(request), schedule.clone());
+            async move { Ok(schedule.stream(injector.watch(&user, headers, opening).await?)) }
+        })
     }
 }
 

@@ -18,6 +18,7 @@ mod module_comment;
 mod module_files;
 mod module_floors;
 mod object_members;
+mod one_assembly;
 mod one_metadata;
 mod plural_alone;
 mod program_in_library;
@@ -52,7 +53,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 36] = [
+pub(crate) const ALL: [Rule; 37] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -85,6 +86,7 @@ pub(crate) const ALL: [Rule; 36] = [
     crate_edges::RULE,
     crate_levels::RULE,
     module_floors::RULE,
+    one_assembly::RULE,
     tidy_dependencies::RULE,
     server_dependencies::RULE,
     informer_dependencies::RULE,

@@ -278,7 +278,8 @@ impl Relations<'_> {
     }
 
     fn secret(&self, attributes: &NodeRequest<'_>) -> bool {
-        self.pod_refers(Referenced::Secret, attributes.namespace, attributes.name) || self.secret_of_volume(attributes)
+        self.pod_refers(Referenced::Secret, attributes.namespace, attributes.name)
+            || self.secret_of_volume(attributes)
     }
 
     /// Whether a volume that is bound to a claim of a pod refers to the requested secret.
@@ -325,7 +326,8 @@ impl Relations<'_> {
 
     /// Whether an object's `spec.nodeName` is the node.
     fn is_on_node(&self, group: &str, plural: &str, attributes: &NodeRequest<'_>) -> bool {
-        self.get(group, plural, "", attributes.name).is_some_and(|object| object["spec"]["nodeName"] == self.node)
+        self.get(group, plural, "", attributes.name)
+            .is_some_and(|object| object["spec"]["nodeName"] == self.node)
     }
 }
 

@@ -168,7 +168,8 @@ async fn modes_are_asked_in_order_and_masters_are_exempt() {
 #[test]
 fn v1beta1_reviews_have_the_field_group_in_the_singular() {
     let user = UserInfo::new("ann", ["devs"]);
-    let attributes = Attributes { user: &user, verb: "get", target: Target::Path("/x"), more: More::default() };
+    let attributes =
+        Attributes { user: &user, verb: "get", target: Target::Path("/x"), more: More::default() };
     let question = Question::of(&attributes);
     let review = question.review(ReviewVersion::V1Beta1);
     assert_eq!(review["apiVersion"], "authorization.k8s.io/v1beta1");

@@ -100,7 +100,12 @@ impl Pipeline {
         port_of(&pod, &port, id.scheme)
     }
 
-    fn service_backend(&self, namespace: &str, id: BackendName<'_>, requested: &str) -> Result<Backend, Status> {
+    fn service_backend(
+        &self,
+        namespace: &str,
+        id: BackendName<'_>,
+        requested: &str,
+    ) -> Result<Backend, Status> {
         let service = self.get_object("services", namespace, id.name)?;
         let port = match id.port.parse::<i64>() {
             Err(_) => id.port,

@@ -103,7 +103,11 @@ mod tests {
         ];
         for (location, container, expected) in cases {
             let got = location.container(container).map_err(|status| (status.code, status.message));
-            assert_eq!(got, expected.map(str::to_owned).map_err(|text| (400, text.to_owned())), "{container}");
+            assert_eq!(
+                got,
+                expected.map(str::to_owned).map_err(|text| (400, text.to_owned())),
+                "{container}"
+            );
         }
     }
 }

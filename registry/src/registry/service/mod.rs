@@ -88,7 +88,8 @@ impl Registry {
             });
         }
         // Another writer may have given the IPAddress to another service.
-        let released = claimed.difference(&wanted).filter(|key| !address::belongs_to_another(view, target, key));
+        let released =
+            claimed.difference(&wanted).filter(|key| !address::belongs_to_another(view, target, key));
         claims.writes.extend(released.map(|key| Write::Delete { key: key.clone() }));
         Ok(claims)
     }

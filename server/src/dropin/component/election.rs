@@ -4,10 +4,10 @@
 use crate::args::time;
 use crate::dropin::UsageError;
 use crate::dropin::serving::text;
-use crate::election::NAMESPACE;
 use crate::flags::Parsed;
 use anyhow::bail;
 use kstore_client::{Client, ClientLease};
+use kstore_cluster::LEASE_NAMESPACE;
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, ElectorOptions, OptionsError, Watchdog};
 use kstore_nondet::Nondet;
@@ -102,7 +102,7 @@ impl Candidacy {
             retry: words.retry_period.unwrap_or(usual.retry),
             ..usual
         };
-        let namespace = words.resource_namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+        let namespace = words.resource_namespace.unwrap_or_else(|| LEASE_NAMESPACE.to_owned());
         let name = words.resource_name.unwrap_or_else(|| program.to_owned());
         Ok(Some(Self { namespace, name, options }))
     }

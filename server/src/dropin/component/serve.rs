@@ -7,15 +7,17 @@ use super::health::Health;
 use super::settings::{ComponentSettings, Settings, SigningFiles};
 use crate::args::Component;
 use crate::dropin::serving::content;
+use crate::hostname::hostname;
 use crate::tls::ServingCertificate;
 use crate::wiring::Cluster;
-use crate::{clients, election, listen, tls, token_signer};
+use crate::{clients, listen, tls};
 use anyhow::{Context, anyhow};
 use kstore_access::token::SigningKey;
-use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig};
+use kstore_cluster::{CONTROLLERS_LEASE, SCHEDULER_LEASE, candidate, token_signer_of_key};
 use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};
+use kstore_informer::Elector;
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Elector, Fence};
 use kstore_nondet::{Backoff, Nondet};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +35,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The component to run and its configuration, with all files read.
-#[derive(Clone)]
 enum Work {
     /// The controllers; the boolean is `--use-service-account-credentials`.
     Controllers(Box<kstore_controllers::Config>, bool),
@@ -50,29 +51,29 @@ impl Work {
 
     /// Name of the Lease by default.
     fn lease(&self) -> &'static str {
-        election::lease_of(self.component()).expect("both programs elect a leader")
+        match self {
+            Self::Controllers(..) => CONTROLLERS_LEASE,
+            Self::Scheduler(_) => SCHEDULER_LEASE,
+        }
     }
 
-    /// Runs the component until `stop` is cancelled. With a fence, the API server refuses its writes once its leader term has ended.
-    async fn run(
+    /// The component with its clients: one for its caches, and one per account of a controller.
+    fn with_clients(
         self,
-        (client, accounts): (Client, Option<ServiceAccounts>),
-        fence: Option<Fence>,
-        nondet: Nondet,
-        stop: CancellationToken,
-    ) {
-        let client = election::fenced(&client, fence.as_ref());
-        match self {
-            Self::Controllers(mut config, _) => {
-                if let Some(accounts) = accounts {
-                    let client = move |account: &str| accounts.client(account);
-                    config.accounts =
-                        Accounts::own(move |account| election::fenced(&client(account), fence.as_ref()));
+        client: Client,
+        kubeconfig: &Kubeconfig,
+        nondet: &Nondet,
+    ) -> Result<kstore_cluster::Component, ConnectError> {
+        Ok(match self {
+            Self::Controllers(mut config, own_accounts) => {
+                if own_accounts {
+                    let accounts = clients::service_accounts(kubeconfig, &client)?;
+                    config.accounts = Accounts::own(move |account| accounts.client(account));
                 }
-                kstore_controllers::run(client, nondet, *config, stop).await;
+                kstore_cluster::Component::controllers(*config, client, nondet)
             }
-            Self::Scheduler(config) => kstore_scheduler::run(client, nondet, config, stop).await,
-        }
+            Self::Scheduler(config) => kstore_cluster::Component::scheduler(config, client, nondet),
+        })
     }
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let (work, kubeconfig, words) = read(&settings, &metrics)?;
     // A separate connection, as in Kubernetes: other requests must not delay the renewal of the Lease.
     let lease_client = Client::connect_lazy(&kubeconfig, "leader-election")?;
-    let candidacy = Candidacy::of(work.lease(), &election::identity(&nondet), words)?;
+    let candidacy = Candidacy::of(work.lease(), &candidate(&hostname(), &nondet), words)?;
     let elector = candidacy.map(|candidacy| candidacy.elector(&lease_client, &nondet, &metrics)).transpose();
     let elector = elector.context("invalid leader election settings")?;
     let cluster = Cluster::new();
@@ -113,7 +114,7 @@ fn read_signing(files: &SigningFiles) -> anyhow::Result<Signing> {
 fn read_token_key(file: &Path) -> anyhow::Result<TokenSigner> {
     const FLAG: &str = "--service-account-private-key-file";
     let key = SigningKey::from_pem(content(file, FLAG)?.as_bytes());
-    Ok(token_signer::of_key(key.with_context(|| format!("cannot use {FLAG} {}", file.display()))?))
+    Ok(token_signer_of_key(key.with_context(|| format!("cannot use {FLAG} {}", file.display()))?))
 }
 
 /// Reads the files that the flags name.
@@ -188,21 +189,14 @@ impl PreparedComponent {
             () = stop.cancelled() => return,
             client = connect(&self.kubeconfig, agent) => client,
         };
-        let clients = client.and_then(|client| {
-            let own = matches!(self.work, Work::Controllers(_, true));
-            let accounts = own.then(|| clients::service_accounts(&self.kubeconfig, &client)).transpose()?;
-            Ok((client, accounts))
-        });
-        let clients = match clients {
-            Ok(clients) => clients,
+        let Self { work, kubeconfig, elector, nondet } = self;
+        match client.and_then(|client| work.with_clients(client, &kubeconfig, &nondet)) {
+            Ok(component) => component.run(elector, stop).await,
             Err(error) => {
-                let (server, error) = (&self.kubeconfig.server, anyhow!(error));
-                return tracing::error!(server, "no connection to the apiserver: {error:#}");
+                let (server, error) = (&kubeconfig.server, anyhow!(error));
+                tracing::error!(server, "no connection to the apiserver: {error:#}");
             }
-        };
-        let Self { work, elector, nondet, .. } = self;
-        let work = |fence, stop| work.clone().run(clients.clone(), fence, nondet.clone(), stop);
-        election::run(elector, stop, work).await;
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, text};
 use crate::flags::Parsed;
 use jiff::SignedDuration;
-use kstore_controllers::{Blocks, Networks, NodeMonitorConfig, PodNetworks, Selection, Signing, UnusedTokenPeriod};
+use kstore_controllers::{
+    Blocks, Networks, NodeMonitorConfig, PodNetworks, Selection, Signing, UnusedTokenPeriod,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 

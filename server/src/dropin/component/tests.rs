@@ -39,8 +39,11 @@ fn controller_manager_accepts_the_flags_of_test_harnesses() {
     let ComponentSettings::Controllers { selection, patience, .. } = &settings.part else {
         panic!("{settings:?}")
     };
-    let expected =
-        NodeMonitorConfig { grace: Duration::from_secs(200), recheck: Duration::from_secs(25), ..NodeMonitorConfig::default() };
+    let expected = NodeMonitorConfig {
+        grace: Duration::from_secs(200),
+        recheck: Duration::from_secs(25),
+        ..NodeMonitorConfig::default()
+    };
     assert_eq!(*patience, expected);
     assert!(selection.names().all(|name| name != "pod-garbage-collector-controller"));
     assert_eq!((settings.listen, settings.open_paths.len()), (None, 4));

@@ -1,8 +1,8 @@
-//! Automatic compaction (`--history`): compacts history that is older than the setting allows. The store does
-//! the compaction.
+//! Automatic compaction: compacts history that is older than the [`Retention`] allows. The store does the compaction.
 
-use crate::args::History;
+use crate::phase::Phase;
 use jiff::{SignedDuration, Timestamp};
+use kstore_informer::metrics::Registry;
 use kstore_nondet::Clock;
 use kstore_store::{Revision, Store};
 use std::collections::VecDeque;
@@ -14,14 +14,61 @@ use tracing::warn;
 /// ten times in its length.
 const SAMPLE: Duration = Duration::from_secs(30);
 
-/// Compacts the store by `history` until `stop`.
-pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: CancellationToken) {
+/// History that automatic compaction keeps. The states before the newest revision always stay readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum History {
+    /// Revisions younger than this.
+    For(Duration),
+    /// This many of the newest revisions.
+    Revisions(u64),
+    /// Everything.
+    #[default]
+    All,
+}
+
+/// The history that a store keeps, and the interval of its compactions. The default keeps everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    history: History,
+    interval: Duration,
+}
+
+impl Retention {
+    /// Compacts often enough that at most a tenth more than `history` is kept, or what half a minute adds.
+    pub fn of(history: History) -> Self {
+        Self { history, interval: period(history) }
+    }
+
+    /// Keeps revisions for this time, and compacts only as often: so up to twice as much is kept, at the lowest cost.
+    pub fn coarse(kept: Duration) -> Self {
+        Self { history: History::For(kept), interval: kept }
+    }
+}
+
+/// Compacts a store until `core` ends, then closes it. A watch cache watches the store, and keeps it in memory, until the store is closed.
+pub fn keep_store(store: &Store, retention: Retention, clock: Clock, metrics: &Registry, core: &Phase) {
+    if retention.history != History::All {
+        let store = store.clone();
+        core.supervise("retention", metrics, move |tasks| {
+            run(store.clone(), retention, clock, tasks.stop().clone())
+        });
+    }
+    let (store, stop) = (store.clone(), core.stop());
+    core.spawn("store", async move {
+        stop.cancelled().await;
+        store.close().await;
+    });
+}
+
+/// Compacts the store by `retention` until `stop`.
+async fn run(store: Store, retention: Retention, clock: Clock, stop: CancellationToken) {
+    let Retention { history, interval } = retention;
     let mut samples = VecDeque::new();
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(period(history)) => {}
+            () = tokio::time::sleep(interval) => {}
         }
         samples.push_back((clock.now(), store.revision()));
         let Some(revision) = due(history, &mut samples, clock.now()) else { continue };
@@ -102,8 +149,8 @@ mod tests {
             store.put("key", value).await.unwrap();
         }
         let stop = CancellationToken::new();
-        let history = History::For(Duration::from_secs(1));
-        let task = tokio::spawn(run(store.clone(), history, nondet.clock, stop.clone()));
+        let retention = Retention::of(History::For(Duration::from_secs(1)));
+        let task = tokio::spawn(run(store.clone(), retention, nondet.clock, stop.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!((store.revision(), store.compacted()), (Revision(4), Revision(3)));
         stop.cancel();

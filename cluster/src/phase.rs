@@ -1,7 +1,5 @@
-//! [`Phase`]: tasks that stop together. A cluster has three phases, stopped in the order listeners, loops,
-//! core.
+//! [`Phase`]: tasks that stop together. A control plane ends in three [`Phases`]: listeners, loops, core.
 
-use crate::telemetry::millis;
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Supervisor, TaskGroup};
 use parking_lot::Mutex;
@@ -12,9 +10,80 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
-/// A group of tasks with one stop signal.
-#[derive(Debug)]
-pub(crate) struct Phase {
+/// The phases in which a control plane ends. Clones share the tasks.
+#[derive(Clone, Debug)]
+pub struct Phases {
+    /// What accepts requests; ends first. Its stop signal also ends the watches of the API server.
+    pub listeners: Phase,
+    /// Controllers, scheduler, nodes, and other clients of the API; they finish their current work.
+    pub loops: Phase,
+    /// The watch cache and the storage, which closes.
+    pub core: Phase,
+    failed: CancellationToken,
+}
+
+impl Default for Phases {
+    /// Phases without tasks.
+    fn default() -> Self {
+        let failed = CancellationToken::new();
+        Self {
+            listeners: Phase::new("listeners", &failed),
+            loops: Phase::new("loops", &failed),
+            core: Phase::new("core", &failed),
+            failed,
+        }
+    }
+}
+
+impl Phases {
+    /// Cancelled when a task of a phase ends although that phase was not stopped.
+    pub fn failed(&self) -> &CancellationToken {
+        &self.failed
+    }
+
+    /// Tells all tasks to stop, without an order and without waiting.
+    pub fn cancel(&self) {
+        for phase in [&self.listeners, &self.loops, &self.core] {
+            phase.stop.cancel();
+        }
+    }
+
+    /// Ends the phases in order. The tasks that still run at `deadline` are left behind; without a deadline, this waits for all.
+    pub async fn end(&self, deadline: Option<Instant>) {
+        for phase in [&self.listeners, &self.loops, &self.core] {
+            phase.end(deadline).await;
+        }
+    }
+
+    /// A guard that cancels all phases when it is dropped, unless it is disarmed.
+    pub(crate) fn drop_guard(&self) -> PhasesGuard {
+        PhasesGuard { phases: self.clone(), is_armed: true }
+    }
+}
+
+/// See [`Phases::drop_guard`].
+pub(crate) struct PhasesGuard {
+    phases: Phases,
+    is_armed: bool,
+}
+
+impl PhasesGuard {
+    pub(crate) fn disarm(mut self) {
+        self.is_armed = false;
+    }
+}
+
+impl Drop for PhasesGuard {
+    fn drop(&mut self) {
+        if self.is_armed {
+            self.phases.cancel();
+        }
+    }
+}
+
+/// A group of tasks with one stop signal. Clones share the tasks.
+#[derive(Clone, Debug)]
+pub struct Phase {
     name: &'static str,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -26,18 +95,18 @@ pub(crate) struct Phase {
 impl Phase {
     /// An empty phase. `failed` is cancelled when a task of the phase ends although the phase was not
     /// stopped.
-    pub(crate) fn new(name: &'static str, failed: &CancellationToken) -> Self {
+    pub fn new(name: &'static str, failed: &CancellationToken) -> Self {
         let (stop, tasks, running) = (CancellationToken::new(), TaskTracker::new(), Arc::default());
         Self { name, stop, tasks, failed: failed.clone(), running }
     }
 
     /// The stop signal, which every task of this phase must watch.
-    pub(crate) fn stop(&self) -> CancellationToken {
+    pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
     /// Runs a task. It must end soon after [`Phase::stop`] is cancelled, and not before.
-    pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         let (stop, failed) = (self.stop.clone(), self.failed.clone());
         self.running.lock().push(task);
         let running = self.running.clone();
@@ -50,7 +119,7 @@ impl Phase {
     }
 
     /// Runs a task that `start` starts again if it panics or ends early. Restarts are counted in `metrics`.
-    pub(crate) fn supervise<F>(
+    pub fn supervise<F>(
         &self,
         task: &'static str,
         metrics: &Registry,
@@ -61,16 +130,25 @@ impl Phase {
         self.spawn(task, Supervisor::new(task, metrics).run(self.stop(), start));
     }
 
-    /// Stops all tasks and waits for their end until `deadline`.
-    pub(crate) async fn end(&self, deadline: Instant) {
+    /// Stops all tasks and waits for their end: until `deadline` if there is one.
+    pub async fn end(&self, deadline: Option<Instant>) {
         let began = Instant::now();
         self.stop.cancel();
         self.tasks.close();
-        if timeout_at(deadline, self.tasks.wait()).await.is_err() {
+        let ended = self.tasks.wait();
+        let is_late = match deadline {
+            Some(deadline) => timeout_at(deadline, ended).await.is_err(),
+            None => {
+                ended.await;
+                false
+            }
+        };
+        if is_late {
             let tasks = self.running.lock().join(",");
             warn!(phase = self.name, tasks, "tasks did not stop in time and are dropped");
         }
-        info!(phase = self.name, ms = millis(began), "phase ended");
+        let ms = began.elapsed().as_micros() as f64 / 1000.0;
+        info!(phase = self.name, ms, "phase ended");
     }
 }
 
@@ -106,7 +184,7 @@ mod tests {
         phase.spawn("polite", async move { stop.cancelled().await });
         phase.spawn("stubborn", std::future::pending());
         let before = Instant::now();
-        phase.end(before + Duration::from_secs(2)).await;
+        phase.end(Some(before + Duration::from_secs(2))).await;
         assert_eq!(before.elapsed(), Duration::from_secs(2));
         assert!(!failed.is_cancelled());
     }
@@ -131,7 +209,7 @@ mod tests {
         metrics.render(&mut page);
         assert!(page.contains("kstore_component_restarts_total{component=\"clumsy\"} 1\n"), "{page}");
         assert!(!failed.is_cancelled());
-        phase.end(Instant::now() + Duration::from_secs(2)).await;
+        phase.end(Some(Instant::now() + Duration::from_secs(2))).await;
         assert!(generations.recv().await.is_none(), "the task is gone");
     }
 

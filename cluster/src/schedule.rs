@@ -1,4 +1,4 @@
-//! [`Schedule`]: permutes the order in which tasks of a cluster in virtual time run, by a seed. tokio runs ready tasks of one thread in the
+//! [`Schedule`]: permutes the order in which tasks of a control plane in virtual time run, by a seed. tokio runs ready tasks of one thread in the
 //! order in which they became ready, so an unpermuted cluster has one order per workload. A permuted one pauses for a random time where its
 //! components interact: calls of components, watch deliveries, reads and commits of the storage.
 
@@ -49,7 +49,7 @@ impl Schedule {
     }
 
     /// Whether tasks run in the order in which they become ready.
-    pub(crate) fn is_fifo(&self) -> bool {
+    pub fn is_fifo(&self) -> bool {
         self.0.is_none()
     }
 

@@ -1,4 +1,4 @@
-//! [`BusyReasons`]: the components of a cluster with pending work, as they report it and by pods and nodes. Pure.
+//! [`PendingWork`]: the components of a control plane with pending work, as they report it and by pods and nodes. Pure.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,9 +16,10 @@ const STUCK: [&str; 6] = [
     "CreateContainerError",
 ];
 
-/// Components and objects with pending work, each as a text; at most [`NAMED`] of each are named and the others counted.
-#[derive(Debug, Default)]
-pub(super) struct BusyReasons {
+/// Pending work of a control plane: components and objects, each as a text such as `workqueue replicaset: 2 ready keys` or `node-0: pod
+/// default/web-1 is starting`. At most ten of each are named, and the others are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingWork {
     /// Texts about controllers, the scheduler and caches.
     parts: Vec<String>,
     /// Texts about pods and nodes. Separate, so that many busy components do not displace them.
@@ -26,7 +27,7 @@ pub(super) struct BusyReasons {
     unnamed: usize,
 }
 
-impl BusyReasons {
+impl PendingWork {
     /// Adds a text about a component with pending work.
     pub(super) fn add_part(&mut self, reason: String) {
         let reasons = &mut self.parts;
@@ -39,8 +40,13 @@ impl BusyReasons {
         if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
     }
 
-    /// All texts, components first, with the number of unnamed ones at the end; empty if the cluster has no pending work.
-    pub(super) fn into_reasons(self) -> Vec<String> {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.objects.is_empty()
+    }
+
+    /// All texts, components first, with the number of unnamed ones at the end; empty if there is no pending work.
+    pub fn into_reasons(self) -> Vec<String> {
         let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
         self.parts.into_iter().chain(self.objects).chain(more).collect()
     }
@@ -59,13 +65,18 @@ impl BusyReasons {
         }
     }
 
-    /// Adds nodes that have not registered, and pods that their ready nodes have not started or, if deleted, not ended.
-    pub(super) fn add_nodes(&mut self, wanted: usize, nodes: &[Value], pods: &[Value]) {
+    /// Adds nodes among `wanted` that have not registered, and pods that their ready nodes have not started or, if deleted, not ended.
+    pub(super) fn add_nodes(
+        &mut self,
+        wanted: impl Iterator<Item = String>,
+        nodes: &[Value],
+        pods: &[Value],
+    ) {
         let ready = |node: &&Value| condition(node, "Ready") == Some("True");
         let ready: BTreeSet<&str> =
             nodes.iter().filter(ready).map(|node| text(&node["metadata"]["name"])).collect();
         let registered: BTreeSet<&str> = nodes.iter().map(|node| text(&node["metadata"]["name"])).collect();
-        for node in (0..wanted).map(|nth| format!("node-{nth}")) {
+        for node in wanted {
             if !registered.contains(&*node) {
                 self.add_object(format!("{node} has not registered"));
             }
@@ -145,9 +156,9 @@ mod tests {
             pod("lost", json!({"spec": {"nodeName": "node-1"}, "status": {"phase": "Pending"}})),
             pod("ending", json!({"spec": {"nodeName": "node-0"}, "metadata": {"deletionTimestamp": "t"}})),
         ];
-        let mut busy = BusyReasons::default();
+        let mut busy = PendingWork::default();
         busy.add_unscheduled(&pods);
-        busy.add_nodes(3, &nodes, &pods);
+        busy.add_nodes((0..3).map(|nth| format!("node-{nth}")), &nodes, &pods);
         let expected = [
             "scheduler: pod ns/new is not scheduled",
             "node-2 has not registered",

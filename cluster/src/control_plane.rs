@@ -1,0 +1,311 @@
+//! [`ControlPlane`]: a running control plane, and its assembly in the order in which the parts need each other.
+
+use crate::clients::Clients;
+use crate::component::{Component, candidate};
+use crate::config::{ClusterConfig, Components};
+use crate::phase::{Phase, Phases};
+use crate::retention;
+use crate::schedule::Schedule;
+use crate::storage::Storage;
+use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
+use kstore_client::Client;
+use kstore_controllers::Accounts;
+use kstore_informer::metrics::Registry;
+use kstore_kubelet_sim::{Handle, Identities, Simulator};
+use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::SharedStorage;
+use kstore_store::{NoSpaceReason, OpenError, Store};
+use std::fmt;
+use std::pin::Pin;
+use tokio::time::Instant;
+use tracing::info;
+
+/// Host name in the identity of a candidate for a Lease if [`ClusterConfig::host`] is none.
+const UNKNOWN_HOST: &str = "localhost";
+
+/// A control plane that starts.
+// Boxed: the code of an async function is generated where it is awaited, so every program would compile the assembly again.
+pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<ControlPlane, StartError>> + Send + 'a>>;
+
+/// Why a control plane did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store did not open.
+    #[error("the store cannot be opened: {0}")]
+    Store(#[from] OpenError),
+    /// The API server did not start.
+    #[error(transparent)]
+    ApiServer(#[from] kstore_apiserver::StartError),
+}
+
+/// A running control plane. It ends with [`ControlPlane::end`], in order, or when it is dropped, at once.
+pub struct ControlPlane {
+    clients: Clients,
+    /// The API server without the middleware's layer.
+    unlayered: ApiServer,
+    store: Option<Store>,
+    nondet: Nondet,
+    metrics: Registry,
+    phases: Phases,
+    host: Option<String>,
+    elects_leaders: bool,
+    has_node_users: bool,
+    /// The components that have not started.
+    waiting: Components,
+    running: RunningComponents,
+    nodes: Handle,
+    /// Number of images between this control plane and an original one; 0: it started from no image.
+    generation: u64,
+}
+
+/// The components that run in this process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunningComponents {
+    pub(crate) controllers: bool,
+    pub(crate) scheduler: bool,
+    /// Number of simulated nodes.
+    pub(crate) nodes: usize,
+    node_prefix: String,
+}
+
+impl RunningComponents {
+    pub(crate) fn is_any(&self) -> bool {
+        self.controllers || self.scheduler || self.nodes > 0
+    }
+
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
+        (0..self.nodes).map(|nth| format!("{}{nth}", self.node_prefix))
+    }
+}
+
+/// The state from which an API server starts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Origin<'i> {
+    /// The memory of another API server over a copy of its storage; `None`: the server reads the storage and creates the initial objects.
+    pub(crate) image: Option<&'i ServerImage>,
+    pub(crate) generation: u64,
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let revision = self.store.as_ref().map(Store::revision);
+        f.debug_struct("ControlPlane").field("revision", &revision).finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// Starts storage and API server. On failure, or if the caller drops the future, all started tasks end.
+    pub(crate) async fn assemble(
+        origin: Origin<'_>,
+        mut server: ServerConfig,
+        config: ClusterConfig,
+    ) -> Result<Self, StartError> {
+        let ClusterConfig { storage, retention, components, middleware, metrics, phases, .. } = config;
+        let unfinished = phases.drop_guard();
+        let nondet = server.nondet.clone();
+        let (storage, store) = storage.open(&nondet, config.explains_no_space).await?;
+        if let Some(store) = &store {
+            retention::keep_store(store, retention, nondet.clock, &metrics, &phases.core);
+        }
+        let schedule = match config.permutes_tasks {
+            true => Schedule::permuted(nondet.rng.fork("schedule")),
+            false => Schedule::fifo(),
+        };
+        server.stop = phases.listeners.stop();
+        server.local_components = components.local();
+        let has_node_users = server.access.authorization.current().judge_nodes();
+        let unlayered = start_server(schedule.storage(storage), server, origin.image, &phases.core).await?;
+        let api = unlayered.clone().layered(|router| middleware.layer(router, store.as_ref()));
+        let shown = metrics.clone();
+        api.pipeline().metrics().append(move |page| shown.render(page));
+        if let Some(host) = &config.host {
+            let (identity, host) = (api.clone(), host.clone());
+            phases.listeners.supervise("identity", &metrics, move |_| identity.keep_identity(host.clone()));
+        }
+        unfinished.disarm();
+        Ok(Self {
+            clients: Clients { api, middleware, schedule },
+            unlayered,
+            store,
+            nondet,
+            metrics,
+            phases,
+            host: config.host,
+            elects_leaders: config.elects_leaders,
+            has_node_users,
+            waiting: components,
+            running: RunningComponents::default(),
+            nodes: Handle::ended(),
+            generation: origin.generation,
+        })
+    }
+
+    /// Starts the components of the configuration that do not run yet, as clients of the API server.
+    pub fn run_components(&mut self) {
+        let (scheduler, nodes) = (self.waiting.scheduler.take(), self.waiting.nodes.take());
+        if let Some(component) = self.take_controllers() {
+            self.run(component);
+        }
+        if let Some(config) = scheduler {
+            self.running.scheduler = true;
+            self.run(self.scheduler(*config));
+        }
+        if let Some(config) = nodes {
+            self.run_nodes(*config);
+        }
+    }
+
+    /// The controllers as clients of this API server, each with its own service account.
+    fn controllers(&self, config: kstore_controllers::Config) -> Component {
+        let (accounts, metrics) = (self.accounts(), self.metrics.clone());
+        let config = kstore_controllers::Config { accounts, metrics, ..config };
+        let user = UserInfo::new("system:kube-controller-manager", None::<&str>);
+        Component::controllers(config, self.client(user, "controllers"), &self.nondet)
+    }
+
+    /// The scheduler as a client of this API server.
+    fn scheduler(&self, config: kstore_scheduler::Config) -> Component {
+        let config = kstore_scheduler::Config { metrics: self.metrics.clone(), ..config };
+        let user = UserInfo::new("system:kube-scheduler", None::<&str>);
+        Component::scheduler(config, self.client(user, "scheduler"), &self.nondet)
+    }
+
+    /// Runs controllers or scheduler until the loops end.
+    fn run(&self, component: Component) {
+        let elector = self.elects_leaders.then(|| {
+            let host = self.host.as_deref().unwrap_or(UNKNOWN_HOST);
+            let client = component.client().agent("leader-election");
+            component.elector(&client, &candidate(host, &self.nondet), &self.metrics)
+        });
+        component.start(elector.flatten(), &self.phases.loops);
+    }
+
+    /// Runs the simulated nodes until the loops end.
+    fn run_nodes(&mut self, config: kstore_kubelet_sim::Config) {
+        const NAME: &str = "kubelet-sim";
+        self.running.nodes = config.nodes;
+        self.running.node_prefix.clone_from(&config.name_prefix);
+        let identities = match self.has_node_users {
+            true => self.clients.node_identities(),
+            false => Identities::shared(),
+        };
+        let config = kstore_kubelet_sim::Config { identities, metrics: self.metrics.clone(), ..config };
+        let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
+        let (simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
+        self.nodes = handle;
+        info!(component = NAME, elects = false, "component started");
+        self.phases.loops.spawn(NAME, simulator.run(self.phases.loops.stop()));
+    }
+
+    /// Starts another API server over the storage of this control plane: its store, or a further connection to an external storage. It
+    /// ends with the control plane, and creates the initial objects that the storage lacks.
+    ///
+    /// # Errors
+    /// The API server does not start.
+    pub async fn start_server(
+        &self,
+        storage: Storage,
+        server: ServerConfig,
+    ) -> Result<ApiServer, StartError> {
+        let (storage, _) = storage.open(&self.nondet, NoSpaceReason::to_string).await?;
+        let server = ServerConfig { stop: self.phases.listeners.stop(), ..server };
+        start_server(storage, server, None, &self.phases.core).await
+    }
+
+    /// Takes the controllers out of the components that [`Self::run_components`] starts: the caller runs them, for example in tests of
+    /// their failures. `None` if they are not configured, or run already.
+    pub fn take_controllers(&mut self) -> Option<Component> {
+        let config = self.waiting.controllers.take()?;
+        self.running.controllers = true;
+        Some(self.controllers(*config))
+    }
+}
+
+/// Starts an API server, whose watch cache follows the storage until that closes.
+async fn start_server(
+    storage: SharedStorage,
+    server: ServerConfig,
+    image: Option<&ServerImage>,
+    core: &Phase,
+) -> Result<ApiServer, StartError> {
+    let follow = |task| core.spawn("watch-cache", task);
+    Ok(match image {
+        None => ApiServer::start(storage, server, follow).await?,
+        Some(image) => ApiServer::start_from(image, storage, server, follow).await?,
+    })
+}
+
+impl ControlPlane {
+    /// The API server. [`ApiServer::for_peer`] and [`ApiServer::in_process`] are its HTTP service, REST and gRPC, for requests that other
+    /// listeners accept; [`ApiServer::serve`] accepts connections itself, as a task of [`Phases::listeners`].
+    pub fn api(&self) -> &ApiServer {
+        &self.clients.api
+    }
+
+    /// The REST and gRPC APIs as a tower service, for a user.
+    pub fn service(&self, user: UserInfo) -> InProcess {
+        self.clients.api.in_process(user)
+    }
+
+    /// A client in this process, made by the middleware.
+    pub fn client(&self, user: UserInfo, agent: &str) -> Client {
+        self.clients.client(user, agent)
+    }
+
+    /// Clients with the controllers' service accounts.
+    pub fn accounts(&self) -> Accounts {
+        self.clients.accounts()
+    }
+
+    /// The store in this process; `None` if the storage is outside.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    /// Stops and resumes simulated nodes. Refuses every request if there are none.
+    pub fn nodes(&self) -> &Handle {
+        &self.nodes
+    }
+
+    /// Clock and random generator.
+    pub fn nondet(&self) -> &Nondet {
+        &self.nondet
+    }
+
+    /// The metrics of the components.
+    pub fn metrics(&self) -> &Registry {
+        &self.metrics
+    }
+
+    /// The phases in which the control plane ends, for tasks that end with it.
+    pub fn phases(&self) -> &Phases {
+        &self.phases
+    }
+
+    /// Number of images between this control plane and an original one.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn unlayered(&self) -> &ApiServer {
+        &self.unlayered
+    }
+
+    pub(crate) fn running(&self) -> &RunningComponents {
+        &self.running
+    }
+
+    /// Ends the control plane in order: listeners close, components finish their current work, the storage closes. Tasks that still run
+    /// at `deadline` are left behind; without one, no task runs on return.
+    pub async fn end(&self, deadline: Option<Instant>) {
+        self.phases.end(deadline).await;
+    }
+}
+
+impl Drop for ControlPlane {
+    /// Tells all tasks to end, without waiting; [`ControlPlane::end`] waits.
+    fn drop(&mut self) {
+        self.phases.cancel();
+    }
+}

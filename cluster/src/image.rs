@@ -1,0 +1,120 @@
+//! [`ControlPlaneImage`]: copies of a prepared control plane. The copies share objects, their history and the API server's in-memory state
+//! until one of them changes these. Connections and watches of clients are not copied.
+
+use crate::config::ClusterConfig;
+use crate::control_plane::{ControlPlane, Origin, StartError, Starting};
+use crate::namespaces;
+use crate::storage::Storage;
+use jiff::Timestamp;
+use kstore_apiserver::{ServerConfig, ServerImage};
+use kstore_nondet::{Clock, Nondet};
+use kstore_store::{Revision, Store, StoreImage};
+use std::fmt;
+
+/// Why no image of a control plane could be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The store has closed, or is on disk.
+    #[error(transparent)]
+    Store(#[from] kstore_store::ImageError),
+    /// The storage is outside of this process.
+    #[error("an external storage has no image in memory")]
+    External,
+}
+
+/// Snapshot of a control plane at one revision, from which any number of others can start. It is immutable, has no running tasks and belongs
+/// to no runtime. It does not keep the original running.
+pub struct ControlPlaneImage {
+    /// The original's time.
+    time: Timestamp,
+    server: ServerImage,
+    store: StoreImage,
+    generation: u64,
+}
+
+impl fmt::Debug for ControlPlaneImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlaneImage").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl ControlPlaneImage {
+    /// The newest revision in the image.
+    pub fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+
+    /// The time of the original's clock when the image was taken.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Starts a control plane from the image on the current tokio runtime. Revisions and history continue, so a client may resume a watch
+    /// of the original; leases of the store have the remaining time that they had in the image. The cost does not depend on the number of
+    /// objects, except that components afterwards read the objects that they act on.
+    ///
+    /// The configuration of the API server should equal the original's, token keys included, except in these members: the clock of
+    /// `nondet` is replaced by one that continues from [`Self::time`] if it is simulated, and its random generator is forked by the number
+    /// of images between this control plane and an original one. So control planes of one image that pass generators with one seed draw the
+    /// same random values. [`ClusterConfig::components`] may be others than the original's; [`ClusterConfig::storage`] and
+    /// [`ClusterConfig::initial_objects`] are ignored.
+    ///
+    /// # Errors
+    /// The API server does not start.
+    pub fn start(&self, mut server: ServerConfig, config: ClusterConfig) -> Starting<'_> {
+        let generation = self.generation + 1;
+        let Nondet { clock, rng } = server.nondet;
+        let clock = if clock.is_simulated() { Clock::simulated_from(self.time) } else { clock };
+        server.nondet = Nondet { clock, rng: rng.fork(&format!("image-{generation}")) };
+        Box::pin(async move {
+            let store = Store::from_image(&self.store, &server.nondet);
+            let mut plane = self.assemble(store, generation, server, config).await?;
+            plane.run_components();
+            Ok(plane)
+        })
+    }
+
+    /// Starts the storage and the API server of a new cluster that shares the initial objects of this image of an API server alone, with
+    /// its own namespace UIDs and random values.
+    pub(crate) async fn start_new(
+        &self,
+        mut server: ServerConfig,
+        config: ClusterConfig,
+    ) -> Result<ControlPlane, StartError> {
+        // Other random values than those in the initial objects.
+        server.nondet.rng = server.nondet.rng.fork("initial");
+        let store = Store::from_image(&self.store, &server.nondet);
+        namespaces::renew_namespaces(&store, &server.nondet).await;
+        self.assemble(store, 0, server, config).await
+    }
+
+    async fn assemble(
+        &self,
+        store: Store,
+        generation: u64,
+        server: ServerConfig,
+        config: ClusterConfig,
+    ) -> Result<ControlPlane, StartError> {
+        let config = ClusterConfig { storage: Storage::Opened(store), ..config };
+        ControlPlane::assemble(Origin { image: Some(&self.server), generation }, server, config).await
+    }
+}
+
+impl ControlPlane {
+    /// Takes an image of this control plane at its newest revision, also while requests run: each is either in the image or not. The cost
+    /// does not depend on the number of objects.
+    ///
+    /// # Errors
+    /// The control plane has ended, or its storage is not in the memory of this process.
+    pub fn image(&self) -> Result<ControlPlaneImage, ImageError> {
+        let store = self.store().ok_or(ImageError::External)?;
+        // Taken before the store's image, so that the store has the history of everything that the server has not seen yet.
+        let server = self.api().image();
+        Ok(ControlPlaneImage {
+            time: self.nondet().clock.now(),
+            server,
+            store: store.image()?,
+            generation: self.generation(),
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! One control plane: storage, API server, controllers, scheduler and simulated nodes, with their identities and in-process clients. The
+//! program `kstore-server`, the test library `kstore-testing`, and every other crate that needs a control plane start it here.
+//!
+//! A [`ControlPlane`] starts from a [`ServerConfig`](kstore_apiserver::ServerConfig) and a [`ClusterConfig`], or from a
+//! [`ControlPlaneImage`] of another one. It ends in [`Phases`].
+
+/// The README, whose example runs as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod clients;
+mod component;
+mod config;
+mod control_plane;
+mod image;
+mod initial;
+mod namespaces;
+mod pending;
+mod phase;
+mod retention;
+mod schedule;
+mod start;
+mod storage;
+mod token_signer;
+
+pub use clients::{ClientParts, Direct, Middleware};
+pub use component::{CONTROLLERS_LEASE, Component, LEASE_NAMESPACE, SCHEDULER_LEASE, candidate};
+pub use config::{ClusterConfig, Components, InitialObjects, server_without_listener};
+pub use control_plane::{ControlPlane, StartError, Starting};
+pub use image::{ControlPlaneImage, ImageError};
+pub use pending::{Ended, PendingWork, WriteMonitor};
+pub use phase::{Phase, Phases};
+pub use retention::{History, Retention, keep_store};
+pub use schedule::{PermutedService, Schedule};
+pub use storage::Storage;
+pub use token_signer::{token_signer, token_signer_of_key};
