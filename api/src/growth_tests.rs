@@ -147,7 +147,7 @@ fn collect(position: &StructPosition, seen: &mut BTreeSet<String>, found: &mut V
 
 /// Times of the stages of request processing for an object.
 fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Duration)> {
-    let ty = schema::of(resource.group, resource.version, resource.kind).expect("a place has a type");
+    let ty = schema::of(resource.group, resource.version, resource.kind).expect("a stored kind has a type");
     let mut times = Vec::new();
     let mut object = sent.clone();
     time(&mut times, "decode", || drop(normalize(&mut object, ty, Mode::Whole)));
@@ -244,7 +244,7 @@ fn steeper(
 ) -> Vec<(usize, String)> {
     let mut long = measure(length * factor);
     let is_noteworthy =
-        |(place, (_, time)): (usize, &(&str, Duration))| is_asked(place) && *time > NOTEWORTHY;
+        |(position, (_, time)): (usize, &(&str, Duration))| is_asked(position) && *time > NOTEWORTHY;
     if !long.iter().enumerate().any(is_noteworthy) {
         return Vec::new();
     }
@@ -273,7 +273,10 @@ fn steeper(
 /// Stages of all structs whose time grows faster than the number of items.
 fn faster_than_linear(items: Items) -> Vec<String> {
     let mut wrong = Vec::new();
-    for field in position.ty.fields {}
+    for position in positions() {
+        let found = too_fast(|length| stages(position.resource, &position.object(items, length)));
+        wrong.extend(found.into_iter().map(|text| format!("{}: {text}", position.shown())));
+    }
     wrong
 }
 

@@ -77,7 +77,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["authn"],
         ],
     },
-    // One module; its plugins are in `admission/src/admission/registered.rs`.
+    // One module; its plugins are listed in `admission/src/admission/mod.rs`.
     CrateFloors { folder: "admission", floors: &[&["admission"]] },
     CrateFloors { folder: "pipeline", floors: &[&["fairness"], &["pipeline"], &["bootstrap"], &["racing"]] },
     CrateFloors {

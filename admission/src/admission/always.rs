@@ -1,43 +1,42 @@
 //! AlwaysAdmit, which has no opinion, and AlwaysDeny, which refuses every write except those of the server
 //! itself.
 
-use super::{Plugin, Subject};
-use crate::admission::Cluster;
-use kstore_api::status::Status;
-use kstore_registry::user::SELF;
+use super::Operation::{Create, Delete, Update};
+use super::plugin::{Plugin, Review, Row};
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
-pub(super) struct AlwaysAdmit;
+/// The row of AlwaysAdmit.
+pub(super) static ALWAYS_ADMIT: Row = Row::new("AlwaysAdmit", || Arc::new(AlwaysAdmit));
+
+/// The row of AlwaysDeny.
+pub(super) static ALWAYS_DENY: Row = Row {
+    subresources: &[],
+    mutates: &[Create, Update],
+    validates: &[Create, Update, Delete],
+    ..Row::new("AlwaysDeny", || Arc::new(AlwaysDeny))
+};
+
+struct AlwaysAdmit;
 
 impl Plugin for AlwaysAdmit {}
 
-pub(super) struct AlwaysDeny;
+struct AlwaysDeny;
 
 impl Plugin for AlwaysDeny {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        _: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        deny(subject)
+    fn mutate(&self, review: &Review<'_>, _: &mut Value) -> Result<(), Undecided> {
+        deny(review)
     }
 
-    fn validate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        _: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        deny(subject)
+    fn validate(&self, review: &Review<'_>, _: Option<&Value>) -> Result<(), Undecided> {
+        deny(review)
     }
 }
 
-fn deny(subject: &Subject<'_>) -> Result<(), Status> {
-    if subject.user.username == SELF {
+fn deny(review: &Review<'_>) -> Result<(), Undecided> {
+    if review.is_own() {
         return Ok(());
     }
-    Err(subject.forbidden("admission control is denying all modifications"))
+    review.subject.refuse("admission control is denying all modifications")
 }

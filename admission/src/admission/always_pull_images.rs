@@ -1,26 +1,30 @@
 //! AlwaysPullImages: containers always pull their images, so that only pods with permission to pull an image
 //! can use one that is already on the node. An update without a new image keeps the pull policies.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::object::{list, text};
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 const ALWAYS: &str = "Always";
 
-pub(super) struct AlwaysPullImages;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    kinds: &[("", "pods")],
+    mutates: &[Operation::Create, Operation::Update],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("AlwaysPullImages", || Arc::new(AlwaysPullImages))
+};
+
+struct AlwaysPullImages;
 
 impl Plugin for AlwaysPullImages {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { subject, old, .. } = *review;
         if !concerns(subject, pod, old) {
             return Ok(());
         }
@@ -37,13 +41,8 @@ impl Plugin for AlwaysPullImages {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { subject, old, .. } = *review;
         let Some(pod) = new.filter(|pod| concerns(subject, pod, old)) else { return Ok(()) };
         let mut errors = ErrorList::new();
         for name in CONTAINERS {
@@ -56,7 +55,7 @@ impl Plugin for AlwaysPullImages {
                 }
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(subject.forbidden(&errors.aggregate())) }
+        if errors.is_empty() { Ok(()) } else { subject.refuse(&errors.aggregate()) }
     }
 }
 
@@ -72,9 +71,8 @@ fn items<'p>(pod: &'p mut Value, list: &str) -> impl Iterator<Item = &'p mut Val
 fn concerns(subject: &Subject<'_>, pod: &Value, old: Option<&Value>) -> bool {
     let has_old_images_only = |old: &Value| images(pod).all(|image| images(old).any(|own| own == image));
     match subject.operation {
-        Operation::Create => subject.subresource.is_empty(),
-        Operation::Update => subject.subresource.is_empty() && !old.is_some_and(has_old_images_only),
-        _ => false,
+        Operation::Update => !old.is_some_and(has_old_images_only),
+        _ => true,
     }
 }
 

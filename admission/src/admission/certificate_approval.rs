@@ -2,40 +2,38 @@
 //! resource `signers`, for the signer's name or for all signers of its domain. Permission to write
 //! `/approval` was checked before.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_access::authz::{Attributes, Target};
 use kstore_api::object::text;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 const GROUP: &str = "certificates.k8s.io";
-const REQUESTS: &str = "certificatesigningrequests";
 
-pub(super) struct CertificateApproval;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[(GROUP, "certificatesigningrequests")],
+    subresources: &["approval"],
+    validates: &[Operation::Update],
+    checks_roles: true,
+    ..Row::new("CertificateApproval", || Arc::new(CertificateApproval))
+};
+
+struct CertificateApproval;
 
 impl Plugin for CertificateApproval {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let Some(new) = new.filter(|_| is_update_of(subject, "approval")) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        let Some(new) = new else { return Ok(()) };
         let signer = text(&new["spec"]["signerName"]);
         if may(cluster, subject, "approve", signer) {
             return Ok(());
         }
-        Err(subject.forbidden(&format!("user not permitted to approve requests with signerName {signer:?}")))
+        subject.refuse(&format!("user not permitted to approve requests with signerName {signer:?}"))
     }
-}
-
-/// Whether the request updates a CertificateSigningRequest through this subresource.
-pub(super) fn is_update_of(subject: &Subject<'_>, subresource: &str) -> bool {
-    subject.operation == Operation::Update
-        && subject.resource.is(GROUP, REQUESTS)
-        && subject.subresource == subresource
 }
 
 /// Whether the user may do this for the signer, or for all signers of its domain (`domain/*`).

@@ -1,26 +1,26 @@
 //! CertificateRequester: the server sets the requesting user in a CertificateSigningRequest and
 //! overwrites the values in the request. Signers rely on it.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
-use kstore_api::status::Status;
+use super::Operation;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-pub(super) struct CertificateRequester;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::Always,
+    kinds: &[("certificates.k8s.io", "certificatesigningrequests")],
+    mutates: &[Operation::Create],
+    ..Row::new("CertificateRequester", || Arc::new(CertificateRequester))
+};
+
+struct CertificateRequester;
 
 impl Plugin for CertificateRequester {
-    fn mutate(
-        &self,
-        _cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: &mut Value,
-        _old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let requests = subject.is("certificates.k8s.io", "certificatesigningrequests");
-        if requests
-            && subject.operation == Operation::Create
-            && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
-        {
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let subject = review.subject;
+        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
             let user = subject.user;
             spec.insert("username".into(), json!(user.username));
             for (member, said, value) in [

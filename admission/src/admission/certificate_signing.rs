@@ -1,26 +1,32 @@
 //! CertificateSigning: issuing a certificate or setting conditions through `/status` requires the verb `sign`
 //! on the resource `signers`.
 
-use super::certificate_approval::{is_update_of, may};
-use super::{Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::certificate_approval::may;
+use super::plugin::{Enabled, Plugin, Review, Row};
 use kstore_api::object::{semantically_equal, text};
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
-pub(super) struct CertificateSigning;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("certificates.k8s.io", "certificatesigningrequests")],
+    subresources: &["status"],
+    validates: &[Operation::Update],
+    checks_roles: true,
+    ..Row::new("CertificateSigning", || Arc::new(CertificateSigning))
+};
+
+struct CertificateSigning;
 
 impl Plugin for CertificateSigning {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         let (Some(new), Some(old)) = (new, old) else { return Ok(()) };
         let same = |member: &str| semantically_equal(&new["status"][member], &old["status"][member]);
-        if !is_update_of(subject, "status") || (same("certificate") && same("conditions")) {
+        if same("certificate") && same("conditions") {
             return Ok(());
         }
         // The stored signer name counts: the update must not choose the signer whose permission is checked.
@@ -28,6 +34,6 @@ impl Plugin for CertificateSigning {
         if may(cluster, subject, "sign", signer) {
             return Ok(());
         }
-        Err(subject.forbidden(&format!("user not permitted to sign requests with signerName {signer:?}")))
+        subject.refuse(&format!("user not permitted to sign requests with signerName {signer:?}"))
     }
 }

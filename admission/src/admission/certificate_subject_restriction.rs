@@ -1,14 +1,15 @@
 //! CertificateSubjectRestriction: no API client certificate may name the group `system:masters`, whose
 //! permissions no role can revoke.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::plugin::{Enabled, Plugin, Review, Row};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::object::text;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use kstore_registry::user::MASTERS;
 use serde_json::Value;
+use std::sync::Arc;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
@@ -16,29 +17,29 @@ use x509_parser::prelude::FromDer as _;
 /// The signer of API client certificates, which prove a user and its groups.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-pub(super) struct CertificateSubjectRestriction;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("certificates.k8s.io", "certificatesigningrequests")],
+    validates: &[Operation::Create],
+    ..Row::new("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction))
+};
+
+struct CertificateSubjectRestriction;
 
 impl Plugin for CertificateSubjectRestriction {
-    fn validate(
-        &self,
-        _cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let subject = review.subject;
         let Some(new) = new else { return Ok(()) };
-        if !subject.is("certificates.k8s.io", "certificatesigningrequests")
-            || subject.operation != Operation::Create
-            || new["spec"]["signerName"] != CLIENT_SIGNER
-        {
+        if new["spec"]["signerName"] != CLIENT_SIGNER {
             return Ok(());
         }
         let Some(organizations) = organizations(text(&new["spec"]["request"])) else {
-            return Err(subject.forbidden("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"));
+            return subject.refuse("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST");
         };
         if organizations.iter().any(|organization| organization == MASTERS) {
             let text = format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed");
-            return Err(subject.forbidden(&text));
+            return subject.refuse(&text);
         }
         Ok(())
     }

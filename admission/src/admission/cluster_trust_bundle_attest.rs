@@ -2,36 +2,36 @@
 //! resource `signers`, for the signer's name or for all signers of its domain. The plugin has nothing to check on
 //! servers that do not serve ClusterTrustBundles.
 
+use super::Operation;
 use super::certificate_approval::may;
+use super::plugin::{Enabled, Plugin, Review, Row};
 use super::rbac_escalation::changes_only_references;
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
 use kstore_api::object::text;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
-/// Name of the plugin.
-pub(super) const NAME: &str = "ClusterTrustBundleAttest";
-/// Group and plural of ClusterTrustBundles.
-pub(super) const BUNDLES: (&str, &str) = ("certificates.k8s.io", "clustertrustbundles");
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("certificates.k8s.io", "clustertrustbundles")],
+    validates: &[Operation::Create, Operation::Update],
+    checks_roles: true,
+    ..Row::new("ClusterTrustBundleAttest", || Arc::new(ClusterTrustBundleAttest))
+};
 
-pub(super) struct ClusterTrustBundleAttest;
+struct ClusterTrustBundleAttest;
 
 impl Plugin for ClusterTrustBundleAttest {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let Some(new) = new.filter(|_| subject.operation != Operation::Delete) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        let Some(new) = new else { return Ok(()) };
         // Validation refuses a change of the signer's name, so the new object names the right signer.
         let signer = text(&new["spec"]["signerName"]);
         let is_unchanged = || old.is_some_and(|old| changes_only_references(new, old));
         if signer.is_empty() || is_unchanged() || may(cluster, subject, "attest", signer) {
             return Ok(());
         }
-        Err(subject.forbidden(&format!("user not permitted to attest for signerName {signer:?}")))
+        subject.refuse(&format!("user not permitted to attest for signerName {signer:?}"))
     }
 }

@@ -1,22 +1,16 @@
 //! [`ConfiguredPlugins`]: plugins with the configuration of `--admission-control-config-file`. The caller reads
-//! the files; here are the documents of each plugin. An unknown field is an error.
+//! the files, and each plugin reads its document. An unknown field is an error.
 
-use super::event_rate_limit::{self, EventRateLimit};
-use super::image_policy_webhook::{self, ImagePolicyOptions, ImagePolicyWebhook};
-use super::pod_node_selector::PodNodeSelector;
-use super::pod_security::PodSecurity;
-use super::pod_toleration_restriction::PodTolerationRestriction;
-use super::registered::{MUTATING_WEBHOOK, PluginSwitches, RESOURCE_QUOTA, VALIDATING_WEBHOOK, plugins};
-use super::{Plugin, Subject, limited_resources};
-use crate::admission::Cluster;
-use kstore_api::quota::LimitedResource;
-use kstore_api::status::Status;
+use super::plugin::{Plugin, Review};
+use super::registered::{PluginSwitches, row};
 use kstore_nondet::Rng;
 use kstore_registry::outbound::Remote;
+use kstore_registry::undecided::Undecided;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The configuration of a plugin cannot be used.
@@ -42,73 +36,72 @@ pub enum ConfigurationError {
     Missing(&'static str),
 }
 
+/// Makes a client of the HTTPS server of a kubeconfig, or says why it cannot.
+type Connect<'a> = dyn Fn(&str, &Path) -> Result<Remote, String> + 'a;
+
+/// What the configuration of a plugin may use besides its document.
+#[derive(Clone, Copy)]
+pub struct ConfigurationContext<'a> {
+    /// Makes a client of the HTTPS server of a kubeconfig, by the field that names the file and the file.
+    pub connect: &'a Connect<'a>,
+    /// Randomness of retries.
+    pub rng: &'a Rng,
+}
+
+impl fmt::Debug for ConfigurationContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigurationContext").finish_non_exhaustive()
+    }
+}
+
+/// Makes a plugin by its document, or names the field that cannot be used.
+pub(super) type Configure = fn(Value, &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String>;
+
+/// The configuration of a plugin.
+#[derive(Clone, Copy)]
+pub(super) enum Configuration {
+    /// The plugin has none, here and in Kubernetes.
+    None,
+    /// Kubernetes' plugin has a configuration that this server does not support: which, and why.
+    Unsupported(&'static str),
+    /// Without a document the plugin has defaults.
+    Optional(Configure),
+    /// The plugin does not run without a document.
+    Required(Configure),
+}
+
 /// Plugins with a configuration, by name. Cheap to clone; clones share caches and buckets.
 #[derive(Clone, Default)]
-pub struct ConfiguredPlugins {
-    plugins: BTreeMap<&'static str, Arc<dyn Plugin>>,
-    /// The configuration of ResourceQuota, which is no [`Plugin`].
-    limited: Option<Arc<[LimitedResource]>>,
-}
+pub struct ConfiguredPlugins(BTreeMap<&'static str, Arc<dyn Plugin>>);
 
 impl fmt::Debug for ConfiguredPlugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quota = self.limited.as_ref().map(|_| &RESOURCE_QUOTA);
-        f.debug_set().entries(self.plugins.keys().chain(quota)).finish()
+        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
 impl ConfiguredPlugins {
-    /// Configures a plugin by its document. The image policy webhook also needs a client of its server:
-    /// [`Self::set_image_policy`].
+    /// Configures a plugin by its document.
     ///
     /// # Errors
     /// Why the plugin cannot be configured so.
-    pub fn configure(&mut self, name: &str, document: Value) -> Result<(), ConfigurationError> {
-        const NO_KUBECONFIG: &str =
-            "kubeConfigFile; webhooks are called without credentials other than those of their configuration";
-        let Some(name) = plugins().find(|plugin| *plugin == name) else {
-            return Err(ConfigurationError::Unknown(name.to_owned()));
-        };
-        let invalid = |why| ConfigurationError::Invalid(name, why);
-        let plugin: Arc<dyn Plugin> = match name {
-            "PodSecurity" => Arc::new(PodSecurity::configured(document).map_err(invalid)?),
-            "PodNodeSelector" => Arc::new(PodNodeSelector::configured(document).map_err(invalid)?),
-            "PodTolerationRestriction" => {
-                Arc::new(PodTolerationRestriction::configured(document).map_err(invalid)?)
-            }
-            event_rate_limit::NAME => Arc::new(EventRateLimit::configured(document).map_err(invalid)?),
-            RESOURCE_QUOTA => {
-                let limited = limited_resources::parse(document).map_err(invalid)?;
-                return match self.limited.replace(limited.into()) {
-                    None => Ok(()),
-                    Some(_) => Err(ConfigurationError::Twice(name)),
-                };
-            }
-            MUTATING_WEBHOOK | VALIDATING_WEBHOOK => {
-                return Err(ConfigurationError::Unsupported(name, NO_KUBECONFIG));
-            }
-            _ => return Err(ConfigurationError::None(name.to_owned())),
-        };
-        self.insert(name, plugin)
-    }
-
-    /// Configures the image policy webhook with a client of its server.
-    ///
-    /// # Errors
-    /// A second configuration.
-    pub fn set_image_policy(
+    pub fn configure(
         &mut self,
-        remote: Remote,
-        options: ImagePolicyOptions,
-        rng: Rng,
+        name: &str,
+        document: Value,
+        context: &ConfigurationContext<'_>,
     ) -> Result<(), ConfigurationError> {
-        self.insert(image_policy_webhook::NAME, Arc::new(ImagePolicyWebhook::new(remote, options, rng)))
-    }
-
-    fn insert(&mut self, name: &'static str, plugin: Arc<dyn Plugin>) -> Result<(), ConfigurationError> {
-        match self.plugins.insert(name, plugin) {
+        let row = row(name).ok_or_else(|| ConfigurationError::Unknown(name.to_owned()))?;
+        let configure = match row.configuration {
+            Configuration::None => return Err(ConfigurationError::None(name.to_owned())),
+            Configuration::Unsupported(why) => return Err(ConfigurationError::Unsupported(row.name, why)),
+            Configuration::Optional(configure) | Configuration::Required(configure) => configure,
+        };
+        let plugin =
+            configure(document, context).map_err(|why| ConfigurationError::Invalid(row.name, why))?;
+        match self.0.insert(row.name, plugin) {
             None => Ok(()),
-            Some(_) => Err(ConfigurationError::Twice(name)),
+            Some(_) => Err(ConfigurationError::Twice(row.name)),
         }
     }
 
@@ -117,19 +110,15 @@ impl ConfiguredPlugins {
     /// # Errors
     /// The first plugin without one.
     pub fn check(&self, switches: &PluginSwitches) -> Result<(), ConfigurationError> {
-        let needy = [image_policy_webhook::NAME, event_rate_limit::NAME];
-        let missing = needy.into_iter().find(|name| switches.runs(name) && !self.plugins.contains_key(name));
+        let needy =
+            switches.enabled_rows().filter(|row| matches!(row.configuration, Configuration::Required(_)));
+        let missing = needy.map(|row| row.name).find(|name| !self.0.contains_key(name));
         missing.map_or(Ok(()), |name| Err(ConfigurationError::Missing(name)))
     }
 
     /// A plugin with its configuration, if it has one.
     pub(super) fn get(&self, name: &str) -> Option<Arc<dyn Plugin>> {
-        self.plugins.get(name).cloned()
-    }
-
-    /// Kinds whose objects need a quota that covers them.
-    pub fn limited_resources(&self) -> Arc<[LimitedResource]> {
-        self.limited.clone().unwrap_or_default()
+        self.0.get(name).cloned()
     }
 }
 
@@ -158,13 +147,7 @@ pub(super) fn read<T: DeserializeOwned>(
 pub(super) struct Unconfigured;
 
 impl Plugin for Unconfigured {
-    fn validate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        _: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        Err(subject.forbidden("an enabled admission plugin has no configuration"))
+    fn validate(&self, review: &Review<'_>, _: Option<&Value>) -> Result<(), Undecided> {
+        review.subject.refuse("an enabled admission plugin has no configuration")
     }
 }

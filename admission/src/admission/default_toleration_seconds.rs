@@ -1,25 +1,28 @@
 //! DefaultTolerationSeconds: pods tolerate nodes that are not ready or unreachable for five minutes, unless
 //! they set such tolerations.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
-use kstore_api::status::Status;
+use super::Operation;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const SECONDS: i64 = 300;
 
-pub(super) struct DefaultTolerationSeconds;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods")],
+    mutates: &[Operation::Create, Operation::Update],
+    ..Row::new("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds))
+};
+
+struct DefaultTolerationSeconds;
 
 impl Plugin for DefaultTolerationSeconds {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !subject.is("", "pods") || subject.operation == Operation::Delete || !pod["spec"].is_object() {
+    fn mutate(&self, _: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        if !pod["spec"].is_object() {
             return Ok(());
         }
         for taint in TAINTS {

@@ -1,28 +1,44 @@
 //! DenyEscalatingExec and DenyExecOnPrivileged, which Kubernetes had until 1.20: refuse commands in pods, and
 //! attaching to them, if the pods have more rights on the node than their user.
 
-use super::{Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::plugin::{Plugin, Review, Row, Unstored};
 use kstore_api::object::list;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Fields of a pod's spec by which it uses a namespace of the node, and the namespaces' names in refusals.
 const HOST_NAMESPACES: [(&str, &str); 3] =
     [("hostNetwork", "host network"), ("hostPID", "host pid"), ("hostIPC", "host ipc")];
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-pub(super) struct DenyExec {
+/// The row of DenyEscalatingExec.
+pub(super) static DENY_ESCALATING_EXEC: Row =
+    of_streams("DenyEscalatingExec", || Arc::new(DenyExec { refuses_host_namespaces: true }));
+
+/// The row of DenyExecOnPrivileged.
+pub(super) static DENY_EXEC_ON_PRIVILEGED: Row =
+    of_streams("DenyExecOnPrivileged", || Arc::new(DenyExec { refuses_host_namespaces: false }));
+
+/// The row of a plugin that reviews commands in pods, and attaching to them.
+const fn of_streams(name: &'static str, plugin: fn() -> Arc<dyn Plugin>) -> Row {
+    Row {
+        kinds: &[("", "pods")],
+        subresources: &["exec", "attach"],
+        validates: &[Operation::Connect],
+        unstored: Unstored::Reviewed,
+        ..Row::new(name, plugin)
+    }
+}
+
+struct DenyExec {
     /// Whether pods in namespaces of the node are refused, besides pods with privileged containers.
     refuses_host_namespaces: bool,
 }
 
 impl DenyExec {
-    /// The plugin that refuses pods with privileged containers or namespaces of the node.
-    pub(super) const ESCALATING: Self = Self { refuses_host_namespaces: true };
-    /// The plugin that refuses pods with privileged containers.
-    pub(super) const ON_PRIVILEGED: Self = Self { refuses_host_namespaces: false };
-
     /// What makes a pod's containers refused.
     fn refused(&self, spec: &Value) -> Option<String> {
         let host = HOST_NAMESPACES.iter().find(|(field, _)| spec[*field] == true);
@@ -36,16 +52,14 @@ impl DenyExec {
 }
 
 impl Plugin for DenyExec {
-    fn connect(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<(), Status> {
-        if !matches!(subject.subresource, "exec" | "attach") {
-            return Ok(());
-        }
-        let Some(pod) = cluster.get(subject.resource, subject.namespace, subject.name) else {
+    fn validate(&self, review: &Review<'_>, _: Option<&Value>) -> Result<(), Undecided> {
+        let subject = review.subject;
+        let Some(pod) = review.cluster.get(subject.resource, subject.namespace, subject.name) else {
             let missing = Status::not_found(subject.resource, subject.name);
-            return Err(subject.forbidden(&missing.message));
+            return subject.refuse(&missing.message);
         };
         match self.refused(&pod["spec"]) {
-            Some(what) => Err(subject.forbidden(&format!("cannot exec into or attach to {what}"))),
+            Some(what) => subject.refuse(&format!("cannot exec into or attach to {what}")),
             None => Ok(()),
         }
     }

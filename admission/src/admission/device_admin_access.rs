@@ -1,31 +1,33 @@
 //! Administrative access to devices: a claim may ask for devices that other claims have only in a namespace whose
 //! label allows it. In Kubernetes the rule is part of the storage of claims and not a plugin.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use kstore_registry::registry::namespaces;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Label of the namespaces whose claims may have administrative access.
 const LABEL: &str = "resource.kubernetes.io/admin-access";
 
-/// Group and plural of the kinds with requests for devices.
-pub(super) const KINDS: [(&str, &str); 2] =
-    [("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates")];
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::Always,
+    kinds: &[("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates")],
+    subresources: &["", "status"],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("DeviceAdminAccess", || Arc::new(DeviceAdminAccess))
+};
 
-pub(super) struct DeviceAdminAccess;
+struct DeviceAdminAccess;
 
 impl Plugin for DeviceAdminAccess {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         let Some(new) = new else { return Ok(()) };
         // A spec does not change, so that an update without an allocation asks for nothing.
         let (path, found) = match (subject.operation, subject.subresource) {
@@ -42,7 +44,7 @@ impl Plugin for DeviceAdminAccess {
         let detail =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         errors.forbidden(&Path::new(path).index(at).child("adminAccess"), detail);
-        Err(Status::invalid(subject.resource.group, subject.resource.kind, subject.name, &errors))
+        Err(Status::invalid(subject.resource.group, subject.resource.kind, subject.name, &errors).into())
     }
 }
 
@@ -68,6 +70,8 @@ fn allocated(new: &Value, old: Option<&Value>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Subject;
+    use crate::admission::tests::{TestRequest, chain_of, refused};
     use kstore_api::kind;
     use kstore_registry::testing::MapLookup;
     use kstore_registry::user::UserInfo;
@@ -89,9 +93,9 @@ mod tests {
             name: "c",
             seed: 1,
         };
-        let cluster = MapLookup::of([namespace]);
-        let judged = DeviceAdminAccess.validate(&*cluster, &subject, Some(&object), Some(&json!({})));
-        judged.map_err(|status| status.message)
+        let admission = chain_of(&ROW, (ROW.plugin)(), MapLookup::of([namespace]));
+        let judged = TestRequest::new(&admission, subject).validate(Some(&object), Some(&json!({})));
+        judged.map_err(|undecided| refused(undecided).message)
     }
 
     #[test]

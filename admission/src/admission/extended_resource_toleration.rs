@@ -1,28 +1,25 @@
 //! ExtendedResourceToleration: pods that request an extended resource tolerate the taint of its name, which
 //! reserves nodes for them.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::plugin::{Plugin, Review, Row};
 use kstore_api::object::list;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-pub(super) struct ExtendedResourceToleration;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    kinds: &[("", "pods")],
+    mutates: &[Operation::Create, Operation::Update],
+    ..Row::new("ExtendedResourceToleration", || Arc::new(ExtendedResourceToleration))
+};
+
+struct ExtendedResourceToleration;
 
 impl Plugin for ExtendedResourceToleration {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !matches!(subject.operation, Operation::Create | Operation::Update)
-            || !subject.subresource.is_empty()
-        {
-            return Ok(());
-        }
+    fn mutate(&self, _: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
         for resource in requested(&pod["spec"]) {
             let toleration = json!({ "key": resource, "operator": "Exists", "effect": "NoSchedule" });
             let tolerations = &mut pod["spec"]["tolerations"];

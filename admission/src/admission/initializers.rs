@@ -2,52 +2,43 @@
 //! resource, and only users with the verb `initialize` change an object that waits. It runs after mutating
 //! webhooks. The rules are in `kstore_api::initializers`; `pipeline::initialization` waits and deletes.
 
+use super::Operation;
 use super::dynamic::Admitted;
-use super::{Operation, Plugin};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Plugin, Review, Row};
 use kstore_api::initializers::{self, GROUP, Initializers as Waiting, PLURAL, VERSION};
 use kstore_api::meta;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_registry::kinds::Kinds;
 use kstore_registry::undecided::Undecided;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The name in Kubernetes.
-pub(super) const NAME: &str = "Initializers";
-
 /// The annotation of pods that a kubelet runs from a file: they run already, so that nothing can initialize them.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The row of the plugin, by which it is enabled. [`ConfiguredInitializers::admit`] has its rules.
-pub(super) struct Initializers;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    subresources: &[],
+    completes: &[Operation::Create, Operation::Update],
+    // An authorization webhook may decide who initializes.
+    may_wait: true,
+    initializes: true,
+    served: Kinds::with_initializers,
+    ..Row::new("Initializers", || Arc::<Initializers>::default())
+};
 
-impl Plugin for Initializers {}
-
-/// The stored InitializerConfigurations, read again when one changes.
+/// The plugin, with the stored InitializerConfigurations, which are read again when one changes.
 #[derive(Default)]
-pub(super) struct ConfiguredInitializers(Mutex<(i64, Arc<[Arc<Value>]>)>);
+struct Initializers(Mutex<(i64, Arc<[Arc<Value>]>)>);
 
-impl ConfiguredInitializers {
+impl Plugin for Initializers {
     /// Sets the initializers of a new object, or checks the change of an object that waits for some.
-    ///
-    /// # Errors
-    /// 403 without permission, 400 or 422 for invalid initializers; or pending, if an authorization webhook
-    /// decides.
-    pub(super) fn admit(
-        &self,
-        cluster: &dyn Cluster,
-        admitted: &Admitted<'_>,
-        new: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Undecided> {
-        let subject = &admitted.subject;
-        if !admitted.calls.effects().initializes() {
-            return Ok(());
-        }
-        match (subject.operation, subject.subresource, old) {
-            (Operation::Create, "", _) => self.begin(cluster, admitted, new),
+    fn complete(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let (subject, admitted) = (review.subject, review.admitted);
+        match (subject.operation, subject.subresource, review.old) {
+            (Operation::Create, "", _) => self.begin(review.cluster, admitted, new),
             (Operation::Update, "", Some(old)) => advance(admitted, new, old),
             (_, _, Some(old)) => {
                 initializers::carry(new, old);
@@ -56,7 +47,9 @@ impl ConfiguredInitializers {
             (_, _, None) => Ok(()),
         }
     }
+}
 
+impl Initializers {
     /// Sets the initializers of a new object, unless its creator has chosen them.
     fn begin(
         &self,

@@ -1,7 +1,8 @@
-//! Admission: checks and changes of objects that depend on the cluster. In-tree plugins run in Kubernetes'
-//! order, one per file: first all may change the object, later all may refuse it. Synchronous and without
-//! side effects: a plugin reads the cluster through a [`Lookup`] and may run several times for one request.
-//! What a plugin does once per request, or waits for, is kept in the module `request_effects`.
+//! Admission: checks and changes of objects that depend on the cluster. Plugins run in Kubernetes' order, one
+//! per file: first all may change the object, later all may refuse it. Synchronous and without side effects: a
+//! plugin reads the cluster through a [`Lookup`] and may run several times for one request. What a plugin does
+//! once per request, or waits for, is kept in the module `request_effects`. The module `plugin` says what a
+//! plugin is; the list below and `mod` lines are the only other places that name one.
 //! Validation of an object by itself is in `kstore_api::validate`.
 
 mod always;
@@ -10,6 +11,7 @@ mod certificate_approval;
 mod certificate_requester;
 mod certificate_signing;
 mod certificate_subject_restriction;
+mod chain;
 mod cluster_trust_bundle_attest;
 mod configuration;
 mod default_ingress_class;
@@ -25,7 +27,6 @@ mod image_policy_webhook;
 mod initializers;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
-mod limited_resources;
 mod metrics;
 mod namespace_auto_provision;
 mod namespace_exists;
@@ -33,6 +34,7 @@ mod namespace_lifecycle;
 mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod plugin;
 mod pod_node_selector;
 mod pod_resize_validator;
 mod pod_security;
@@ -43,6 +45,7 @@ mod priority;
 mod rbac_escalation;
 mod registered;
 mod request_effects;
+mod resource_quota;
 mod runtime_class;
 mod security_context_deny;
 mod service_account;
@@ -52,19 +55,15 @@ mod taint_nodes_by_condition;
 mod tests;
 mod tolerations;
 
-pub use configuration::{ConfigurationError, ConfiguredPlugins};
+use chain::{Body, Chain};
+pub use configuration::{ConfigurationContext, ConfigurationError, ConfiguredPlugins};
 use dynamic::{Admitted, Calls, Dynamic};
-pub use image_policy_webhook::ImagePolicyOptions;
-use initializers::ConfiguredInitializers;
-use kstore_access::audit;
 use kstore_access::authz::Authorizer;
-use kstore_access::authz::policy::Policy;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
-use kstore_api::admission::review::AuditAnnotation;
 use kstore_api::kind;
+use kstore_api::quota::LimitedResource;
 use kstore_api::resource::Resource;
-use kstore_api::status::Status;
 use kstore_metrics_text::Page;
 use kstore_nondet::Nondet;
 use kstore_registry::lookup::Lookup;
@@ -72,16 +71,61 @@ use kstore_registry::outbound::Outbound;
 use kstore_registry::undecided::Undecided;
 use kstore_registry::user::{SELF, UserInfo};
 use metrics::AdmissionMetrics;
+use plugin::{Phase, Plugin, Review, Row};
 use policy_lookup::PolicyLookup;
-pub use registered::{LEFT_OUT, PluginSwitches, RESOURCE_QUOTA, plugins};
-use registered::{
-    MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Running,
-    VALIDATING_POLICY, VALIDATING_WEBHOOK,
-};
-use request_effects::RequestEffects;
+pub use registered::{LEFT_OUT, PluginSwitches, plugins};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::sync::Arc;
-use tokio::time::Instant;
+
+/// The plugins in Kubernetes' order.
+static PLUGINS: &[&Row] = &[
+    &always::ALWAYS_ADMIT,
+    &namespace_auto_provision::ROW,
+    &namespace_lifecycle::ROW,
+    &namespace_exists::ROW,
+    &security_context_deny::ROW,
+    &limit_pod_hard_anti_affinity_topology::ROW,
+    &limit_ranger::ROW,
+    &service_account::ROW,
+    &node_restriction::ROW,
+    &taint_nodes_by_condition::ROW,
+    &always_pull_images::ROW,
+    &image_policy_webhook::ROW,
+    &pod_security::ROW,
+    &pod_node_selector::ROW,
+    &priority::ROW,
+    &default_toleration_seconds::ROW,
+    &pod_toleration_restriction::ROW,
+    &deny_exec::DENY_ESCALATING_EXEC,
+    &deny_exec::DENY_EXEC_ON_PRIVILEGED,
+    &event_rate_limit::ROW,
+    &extended_resource_toleration::ROW,
+    &default_storage_class::ROW,
+    &storage_object_in_use_protection::ROW,
+    &owner_references_permission_enforcement::ROW,
+    &persistent_volume_claim_resize::ROW,
+    &runtime_class::ROW,
+    &certificate_approval::ROW,
+    &certificate_signing::ROW,
+    &cluster_trust_bundle_attest::ROW,
+    &certificate_subject_restriction::ROW,
+    &default_ingress_class::ROW,
+    &deny_service_external_ips::ROW,
+    &initializers::ROW,
+    &pod_topology_labels::ROW,
+    &pod_resize_validator::ROW,
+    &certificate_requester::ROW,
+    &device_admin_access::ROW,
+    &rbac_escalation::ROW,
+    // In Kubernetes it runs after webhooks and quotas.
+    &always::ALWAYS_DENY,
+    &dynamic::policies::MUTATING,
+    &dynamic::mutating::ROW,
+    &dynamic::policies::VALIDATING,
+    &dynamic::validating::ROW,
+    &resource_quota::ROW,
+];
 
 /// A request as plugins see it, without its objects.
 #[derive(Clone, Copy, Debug)]
@@ -102,133 +146,17 @@ pub struct Subject<'a> {
     pub seed: u64,
 }
 
-impl Subject<'_> {
-    /// Whether the request is about objects (not a subresource) of this group and plural.
-    fn is(&self, group: &str, plural: &str) -> bool {
-        self.subresource.is_empty() && self.resource.is(group, plural)
-    }
-
-    /// A 403 with the plugin's text.
-    fn forbidden(&self, text: &str) -> Status {
-        Status::forbidden(self.resource, self.name, text)
-    }
-}
-
-/// Warnings and audit annotations of plugins.
-#[derive(Default)]
-pub(crate) struct Remarks {
-    /// Texts for `Warning` headers.
-    pub(crate) warnings: Vec<String>,
-    /// Audit annotations; empty if the request is not audited.
-    pub(crate) notes: Vec<AuditAnnotation>,
-    /// Whether the request is audited.
-    pub(crate) is_recorded: bool,
-    /// What plugins did for the request in earlier decisions.
-    effects: Arc<RequestEffects>,
-}
-
-impl Remarks {
-    /// Adds an audit annotation, if the request is audited.
-    fn note(&mut self, note: impl FnOnce() -> (String, String)) {
-        if self.is_recorded {
-            let (key, value) = note();
-            self.notes.push(AuditAnnotation { key, value });
-        }
-    }
-}
-
-/// The cluster as plugins see it: its objects, and its roles and bindings.
-trait Cluster: Lookup {
-    /// The roles and bindings.
-    fn policy(&self) -> Arc<Policy>;
-}
-
-/// An in-tree admission plugin. `old` is the stored object, if there is one.
-trait Plugin: Send + Sync {
-    /// Changes the object, or refuses the request.
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let _ = (cluster, subject, new, old);
-        Ok(())
-    }
-
-    /// Refuses invalid requests. `new` is absent for a deletion.
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let _ = (cluster, subject, new, old);
-        Ok(())
-    }
-
-    /// Refuses a stream to an object, such as a command in a pod.
-    fn connect(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<(), Status> {
-        let _ = (cluster, subject);
-        Ok(())
-    }
-
-    /// Refuses invalid requests like [`Plugin::validate`], and adds warnings and audit annotations.
-    fn review(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-        remarks: &mut Remarks,
-    ) -> Result<(), Status> {
-        let _ = remarks;
-        self.validate(cluster, subject, new, old)
-    }
-
-    /// Refuses invalid requests like [`Plugin::review`]; may first wait for something outside the process.
-    fn decide(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-        remarks: &mut Remarks,
-    ) -> Result<(), Undecided> {
-        Ok(self.review(cluster, subject, new, old, remarks)?)
-    }
-}
-
-/// Plugins that check whether the user's roles permit more than the request itself needs.
-pub const ROLE_CHECKS: [&str; 5] = [
-    RBAC_ESCALATION,
-    OWNER_REFERENCES,
-    "CertificateApproval",
-    "CertificateSigning",
-    cluster_trust_bundle_attest::NAME,
-];
-
 /// The admission chain of one cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Admission {
     cluster: Arc<PolicyLookup>,
     metrics: Arc<AdmissionMetrics>,
     dynamic: Arc<Dynamic>,
-    switches: Arc<PluginSwitches>,
-    /// The enabled in-tree plugins, in their order.
-    running: Arc<[Running]>,
-    /// Whether images of pods are reviewed.
-    reviews_images: bool,
-    /// Whether new objects wait for initializers.
-    initializes: bool,
-    /// Which objects wait for initializers.
-    initializers: Arc<ConfiguredInitializers>,
+    chain: Arc<Chain>,
 }
 
 impl Admission {
-    /// The chain for the cluster that `cluster` shows. `outbound` calls webhooks.
+    /// The chain for the cluster that `cluster` shows, with the plugins of the default set. `outbound` calls webhooks.
     pub fn new(
         cluster: Arc<dyn Lookup>,
         authorizer: Arc<Authorizer>,
@@ -236,42 +164,29 @@ impl Admission {
         nondet: Nondet,
     ) -> Self {
         let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer.clone(), outbound, nondet));
-        let switches = PluginSwitches::default();
-        let running = switches.running(&ConfiguredPlugins::default());
+        let chain = Chain::new(&PluginSwitches::default(), &ConfiguredPlugins::default());
         Self {
             cluster: Arc::new(PolicyLookup { cluster, authorizer }),
             metrics: Arc::default(),
             dynamic,
-            switches: Arc::new(switches),
-            running,
-            reviews_images: false,
-            initializes: false,
-            initializers: Arc::default(),
+            chain: Arc::new(chain),
         }
     }
 
     /// Selects the plugins, and configures them.
     #[must_use]
     pub fn with(self, switches: &PluginSwitches, configured: &ConfiguredPlugins) -> Self {
-        let name = image_policy_webhook::NAME;
-        let reviews_images = switches.runs(name) && configured.get(name).is_some();
-        let (running, initializes) = (switches.running(configured), switches.runs(initializers::NAME));
-        Self { switches: Arc::new(switches.clone()), running, reviews_images, initializes, ..self }
-    }
-
-    /// Whether missing namespaces of new objects are created.
-    pub fn provisions_namespaces(&self) -> bool {
-        self.switches.runs(namespace_auto_provision::NAME)
+        Self { chain: Arc::new(Chain::new(switches, configured)), ..self }
     }
 
     /// Whether new objects wait for initializers.
     pub fn initializes(&self) -> bool {
-        self.initializes
+        self.chain.initializes
     }
 
-    /// Whether a plugin that calls webhooks or evaluates policies is enabled.
-    fn runs(&self, plugin: &str) -> bool {
-        !self.switches.disabled.contains(plugin)
+    /// The kinds whose objects need a quota that covers them; `None` if the registry does not charge quotas.
+    pub fn limited_resources(&self) -> Option<Arc<[LimitedResource]>> {
+        self.chain.limited_resources()
     }
 
     /// The same chain over the cluster as a transaction sees it.
@@ -284,8 +199,7 @@ impl Admission {
     /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the
     /// initial objects of every cluster: otherwise a server could not start while a webhook is down.
     pub fn calls(&self, user: &UserInfo) -> Calls {
-        let effects = RequestEffects::new(self.reviews_images, self.initializes());
-        let calls = self.dynamic.calls(effects);
+        let calls = self.dynamic.calls(self.chain.clone());
         if user.username == SELF { calls.none() } else { calls }
     }
 
@@ -304,36 +218,19 @@ impl Admission {
         }
     }
 
-    /// Runs the plugins one after the other until one refuses.
-    fn each(
-        &self,
-        step: &'static str,
-        subject: &Subject<'_>,
-        mut ask: impl FnMut(&dyn Plugin) -> Result<(), Undecided>,
-    ) -> Result<(), Undecided> {
-        let began = Instant::now();
-        let mut last = began;
-        // A decision that waits is repeated, and counts when it is made.
-        let count = |plugin, verdict: &Result<(), Undecided>, took| match verdict {
-            Err(Undecided::Pending(_)) => {}
-            Ok(()) | Err(Undecided::Refused(_)) => {
-                self.metrics.count(plugin, step, subject.operation, verdict.is_err(), took);
-            }
-        };
-        let mut concerned = self.running.iter().filter(|running| running.registered.concerns(subject));
-        let verdict = concerned.try_for_each(|running| {
-            let verdict = ask(running.plugin());
-            let now = Instant::now();
-            count(running.registered.name, &verdict, now - last);
-            last = now;
-            verdict
-        });
-        count("", &verdict, last - began);
-        verdict
+    /// Whether plugins may require other objects for new objects.
+    pub fn prepares(&self) -> bool {
+        self.chain.prepares
     }
 
-    /// Applies all plugins and webhooks to `new`, which has its defaults. Afterwards it may lack some of them
-    /// again.
+    /// The absent objects that must exist before such a new object is decided about.
+    pub fn required<'a>(&'a self, subject: &'a Subject<'a>) -> impl Iterator<Item = Value> + 'a {
+        let preparing = self.chain.reviewing(Phase::Prepare, subject);
+        preparing.filter_map(|running| running.plugin.prepare(&*self.cluster, subject))
+    }
+
+    /// Applies all plugins, webhooks and policies to `new`, which has its defaults. Afterwards it may lack some
+    /// of them again.
     ///
     /// # Errors
     /// The first refusal; or pending, if a webhook's answer is missing.
@@ -343,110 +240,14 @@ impl Admission {
         new: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
-        self.mutate_in_tree(&admitted.subject, new, old)?;
-        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))?;
-        self.initializers.admit(&*self.cluster, admitted, new, old)
+        let rounds = RefCell::new(Reinvocation::new());
+        let review = self.review(admitted, old, &rounds);
+        self.mutate_in_rounds((&review, Body::Stored), new)?;
+        self.run(Phase::Complete, (&review, Body::Stored), |plugin| plugin.complete(&review, new))
     }
 
-    /// Applies all policies and webhooks to `new`; `between` runs before each round but the first.
-    fn mutate_dynamically(
-        &self,
-        admitted: &Admitted<'_>,
-        new: &mut Value,
-        old: Option<&Value>,
-        between: impl Fn(&mut Value) -> Result<(), Undecided>,
-    ) -> Result<(), Undecided> {
-        if !admitted.may_match() {
-            return Ok(());
-        }
-        let mut rounds = Reinvocation::new();
-        loop {
-            if self.runs(MUTATING_POLICY) {
-                dynamic::policies::mutate(&*self.cluster, admitted, new, old, &mut rounds)?;
-            }
-            if self.runs(MUTATING_WEBHOOK) {
-                dynamic::mutating::mutate(&*self.cluster, admitted, Some(new), old, &mut rounds)?;
-            }
-            if !rounds.start_second_round() {
-                return Ok(());
-            }
-            between(new)?;
-        }
-    }
-
-    /// Adds the topology labels of the node to a pod's binding, from which the pod gets them.
-    pub fn label_binding(&self, binding: &mut Value) {
-        if self.switches.runs(pod_topology_labels::NAME) {
-            pod_topology_labels::label_binding(&*self.cluster, binding);
-        }
-    }
-
-    /// Checks a node's POST to a subresource, such as an eviction or a token request. No other in-tree plugin
-    /// has rules for these.
-    ///
-    /// # Errors
-    /// The refusal of NodeRestriction.
-    pub fn restrict_node(&self, subject: &Subject<'_>, posted: &Value) -> Result<(), Status> {
-        if !self.runs(NODE_RESTRICTION) {
-            return Ok(());
-        }
-        node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
-    }
-
-    /// Whether an in-tree plugin may refuse streams to pods.
-    pub fn reviews_streams(&self) -> bool {
-        self.running.iter().any(|running| running.registered.reviews_streams())
-    }
-
-    /// Admits a stream with these options. Changes of the options are dropped: the stream opens with the
-    /// client's options.
-    ///
-    /// # Errors
-    /// The first refusal; or pending, if a webhook's answer is missing.
-    pub fn admit_stream(&self, admitted: &Admitted<'_>, options: &Value) -> Result<(), Undecided> {
-        let options = &mut options.clone();
-        self.mutate_dynamically(admitted, options, None, |_| Ok(()))?;
-        if self.reviews_streams() {
-            let subject = &admitted.subject;
-            self.each("validate", subject, |plugin| Ok(plugin.connect(&*self.cluster, subject)?))?;
-        }
-        self.validate_dynamically(admitted, Some(options), None)
-    }
-
-    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings.
-    ///
-    /// # Errors
-    /// The first refusal; or pending, if a webhook's answer is missing.
-    pub fn admit_dynamic(
-        &self,
-        admitted: &Admitted<'_>,
-        new: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Undecided> {
-        self.mutate_dynamically(admitted, new, old, |_| Ok(()))?;
-        self.validate_dynamically(admitted, Some(new), old)
-    }
-
-    fn validate_dynamically(
-        &self,
-        admitted: &Admitted<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Undecided> {
-        if !admitted.may_match() {
-            return Ok(());
-        }
-        if self.runs(VALIDATING_POLICY) {
-            dynamic::policies::validate(&*self.cluster, admitted, new, old)?;
-        }
-        if self.runs(VALIDATING_WEBHOOK) {
-            dynamic::validating::validate(&*self.cluster, admitted, new, old)?;
-        }
-        Ok(())
-    }
-
-    /// Runs all plugins and webhooks on the final object. For a deletion `new` is absent, and mutating
-    /// webhooks are called too.
+    /// Runs all plugins, webhooks and policies on the final object. For a deletion `new` is absent, and
+    /// mutating webhooks are called too.
     ///
     /// # Errors
     /// The first refusal; or pending, if answers of webhooks are missing.
@@ -456,47 +257,76 @@ impl Admission {
         new: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
-        if new.is_none() && admitted.may_match() && self.runs(MUTATING_WEBHOOK) {
-            dynamic::mutating::mutate(&*self.cluster, admitted, None, old, &mut Reinvocation::new())?;
+        let rounds = RefCell::new(Reinvocation::new());
+        let reviewed = (&self.review(admitted, old, &rounds), Body::Stored);
+        if new.is_none() {
+            let mut none = Value::Null;
+            self.run(Phase::Mutate, reviewed, |plugin| plugin.mutate(reviewed.0, &mut none))?;
         }
-        let mut remarks = Remarks {
-            is_recorded: audit::is_recording(),
-            effects: admitted.calls.effects().clone(),
-            ..Remarks::default()
-        };
-        let verdict = self.validate_in_tree(&admitted.subject, new, old, &mut remarks);
-        admitted.calls.take(remarks);
-        verdict?;
-        self.validate_dynamically(admitted, new, old)
+        self.run(Phase::Validate, reviewed, |plugin| plugin.validate(reviewed.0, new))
     }
 
-    /// Applies all in-tree plugins to `new`.
+    /// Whether the plugins without stored configurations have nothing to say about such an update if it only
+    /// renews a Lease.
+    pub fn ignores_renewal(&self, subject: &Subject<'_>) -> bool {
+        self.chain.ignores_renewal(subject)
+    }
+
+    /// Whether plugins without stored configurations review the body of such a request, which is not stored as
+    /// sent.
+    pub fn reviews_unstored(&self, subject: &Subject<'_>) -> bool {
+        self.chain.reviews_unstored(subject)
+    }
+
+    /// Whether the review of the unstored body of such a request needs the newest state of the cluster.
+    pub fn needs_newest(&self, subject: &Subject<'_>) -> bool {
+        self.chain.needs_newest(subject)
+    }
+
+    /// Runs the plugins, webhooks and policies that review bodies which are not stored as sent, such as
+    /// bindings and options of streams.
     ///
     /// # Errors
-    /// The first refusal.
-    pub fn mutate_in_tree(
+    /// The first refusal; or pending, if a webhook's answer is missing.
+    pub fn admit_unstored(
         &self,
-        subject: &Subject<'_>,
+        admitted: &Admitted<'_>,
         new: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
-        let _span = tracing::debug_span!("admission", phase = "mutate").entered();
-        self.each("admit", subject, |plugin| Ok(plugin.mutate(&*self.cluster, subject, new, old)?))
+        let rounds = RefCell::new(Reinvocation::new());
+        let reviewed = (&self.review(admitted, old, &rounds), Body::Unstored);
+        self.mutate_in_rounds(reviewed, new)?;
+        self.run(Phase::Validate, reviewed, |plugin| plugin.validate(reviewed.0, Some(new)))
     }
 
-    /// Runs all in-tree plugins on the final object; for a deletion `new` is absent.
-    ///
-    /// # Errors
-    /// The first refusal; or pending, if a plugin waits.
-    pub(crate) fn validate_in_tree(
+    fn review<'a>(
+        &'a self,
+        admitted: &'a Admitted<'a>,
+        old: Option<&'a Value>,
+        rounds: &'a RefCell<Reinvocation>,
+    ) -> Review<'a> {
+        Review { cluster: &*self.cluster, subject: &admitted.subject, old, admitted, rounds }
+    }
+
+    /// Applies the plugins to `new` until no webhook or policy asks for another round.
+    fn mutate_in_rounds(&self, reviewed: (&Review<'_>, Body), new: &mut Value) -> Result<(), Undecided> {
+        loop {
+            self.run(Phase::Mutate, reviewed, |plugin| plugin.mutate(reviewed.0, new))?;
+            if !reviewed.0.rounds.borrow_mut().start_second_round() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn run(
         &self,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-        remarks: &mut Remarks,
+        phase: Phase,
+        reviewed: (&Review<'_>, Body),
+        ask: impl FnMut(&dyn Plugin) -> Result<(), Undecided>,
     ) -> Result<(), Undecided> {
-        let _span = tracing::debug_span!("admission", phase = "validate").entered();
-        self.each("validate", subject, |plugin| plugin.decide(&*self.cluster, subject, new, old, remarks))
+        let _span = tracing::debug_span!("admission", phase = phase.name()).entered();
+        self.chain.run(phase, reviewed, &self.metrics, ask)
     }
 }
 

@@ -1,13 +1,26 @@
 //! NamespaceAutoProvision: creating an object in a namespace that does not exist creates the namespace first.
-//! It is the only plugin that writes, so it does not run inside the decision about the object: the pipeline
-//! provisions the namespace (`pipeline::namespace_provision`) before the first plugin.
 
-use super::Plugin;
+use super::plugin::{Cluster, Plugin, Row};
+use super::{Operation, Subject};
+use kstore_registry::registry::namespaces;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
-/// Name of the plugin.
-pub(super) const NAME: &str = "NamespaceAutoProvision";
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    prepares: &[Operation::Create],
+    ..Row::new("NamespaceAutoProvision", || Arc::new(NamespaceAutoProvision))
+};
 
-/// The plugin's place in the list of plugins; it has no rules of its own.
-pub(super) struct NamespaceAutoProvision;
+struct NamespaceAutoProvision;
 
-impl Plugin for NamespaceAutoProvision {}
+impl Plugin for NamespaceAutoProvision {
+    fn prepare(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<Value> {
+        let name = subject.namespace;
+        if name.is_empty() || !subject.resource.namespaced {
+            return None;
+        }
+        let is_absent = cluster.entry(namespaces(), &namespaces().storage_key("", name)).is_none();
+        is_absent.then(|| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+    }
+}

@@ -2,37 +2,38 @@
 //! only users that may delete it may change the references of an existing one. A reference that blocks the owner's deletion requires
 //! permission to set finalizers on the owner. Permissions are RBAC's.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_access::authz::policy::Policy;
 use kstore_access::authz::{Attributes, More, Target};
 use kstore_api::meta::owner_references;
 use kstore_api::object::{semantically_equal, text};
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use kstore_registry::user::MASTERS;
 use serde_json::Value;
+use std::sync::Arc;
 
-pub(super) struct OwnerReferencesPermissionEnforcement;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    subresources: &[],
+    validates: &[Operation::Create, Operation::Update],
+    checks_roles: true,
+    ignores_renewal: |_| true,
+    ..Row::new("OwnerReferencesPermissionEnforcement", || Arc::new(OwnerReferencesPermissionEnforcement))
+};
+
+struct OwnerReferencesPermissionEnforcement;
 
 impl Plugin for OwnerReferencesPermissionEnforcement {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         let Some(new) = new else { return Ok(()) };
         // A write to a pod's status cannot change its owners.
         let is_status_of_pod = subject.subresource == "status" && subject.resource.is("", "pods");
-        let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
         let before = old.map(owner_references).unwrap_or_default();
-        if !is_write
-            || is_status_of_pod
-            || !differ(owner_references(new), before)
-            || subject.user.is_in(MASTERS)
-        {
+        if is_status_of_pod || !differ(owner_references(new), before) || subject.user.is_in(MASTERS) {
             return Ok(());
         }
         let policy = cluster.policy();
@@ -45,7 +46,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         };
         // A new object has no owners to be freed from: upstream's `Validate` asks for updates only.
         if subject.operation != Operation::Create && !own.is_allowed(&policy, subject) {
-            return Err(subject.forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"));
+            return subject.refuse("cannot set an ownerRef on a resource you can't delete: , <nil>");
         }
         for reference in newly_blocking(owner_references(new), before) {
             may_block(cluster, &policy, subject, reference)?;

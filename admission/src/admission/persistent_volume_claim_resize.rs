@@ -1,37 +1,37 @@
 //! PersistentVolumeClaimResize: a claim may grow only if it is bound and its StorageClass allows expansion.
 //! Validation refuses shrinking.
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use super::{Operation, row};
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::quantity::Quantity;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The deprecated annotation that names a class.
 const OLD_NAME: &str = "volume.beta.kubernetes.io/storage-class";
 
-pub(super) struct PersistentVolumeClaimResize;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "persistentvolumeclaims")],
+    validates: &[Operation::Update],
+    ..Row::new("PersistentVolumeClaimResize", || Arc::new(PersistentVolumeClaimResize))
+};
+
+struct PersistentVolumeClaimResize;
 
 impl Plugin for PersistentVolumeClaimResize {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let (Operation::Update, "", Some(new), Some(old)) =
-            (subject.operation, subject.subresource, new, old)
-        else {
-            return Ok(());
-        };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        let (Some(new), Some(old)) = (new, old) else { return Ok(()) };
         if size(new) <= size(old) {
             return Ok(());
         }
         if old["status"]["phase"] != "Bound" {
-            return Err(subject.forbidden("Only bound persistent volume claims can be expanded"));
+            return subject.refuse("Only bound persistent volume claims can be expanded");
         }
         let name = class_name(new);
         let grows = !name.is_empty()
@@ -42,9 +42,9 @@ impl Plugin for PersistentVolumeClaimResize {
         if grows {
             return Ok(());
         }
-        Err(subject.forbidden(
+        subject.refuse(
             "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
-        ))
+        )
     }
 }
 

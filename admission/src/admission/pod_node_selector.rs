@@ -2,14 +2,17 @@
 //! configuration has a selector for namespaces without the annotation, and the labels that the selectors of
 //! pods in a namespace may name.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::configuration::{Configuration, ConfigurationContext};
+use super::plugin::{Cluster, Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_registry::registry::namespaces;
+use kstore_registry::undecided::Undecided;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 const CONFLICT: &str = "pod node label selector conflicts with its namespace node label selector";
@@ -20,13 +23,24 @@ const NOT_ALLOWED: &str = "pod node label selector labels conflict with its name
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Configuration {
+struct Document {
     pod_node_selector_plugin_config: BTreeMap<String, String>,
 }
 
 type Labels = BTreeMap<String, String>;
 
-pub(super) struct PodNodeSelector {
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    kinds: &[("", "pods")],
+    configuration: Configuration::Optional(PodNodeSelector::configured),
+    mutates: &[Operation::Create],
+    validates: &[Operation::Create],
+    ..Row::new("PodNodeSelector", || {
+        Arc::new(PodNodeSelector { default: BTreeMap::new(), allowed: BTreeMap::new() })
+    })
+};
+
+struct PodNodeSelector {
     /// The selector of namespaces without the annotation.
     default: Labels,
     /// The labels that selectors of pods may name, by namespace.
@@ -34,25 +48,19 @@ pub(super) struct PodNodeSelector {
 }
 
 impl PodNodeSelector {
-    /// The plugin without a configuration.
-    pub(super) const fn new() -> Self {
-        Self { default: BTreeMap::new(), allowed: BTreeMap::new() }
-    }
-
     /// The plugin by an object with the member `podNodeSelectorPluginConfig`.
     ///
     /// # Errors
     /// The field that cannot be used.
-    pub(super) fn configured(document: Value) -> Result<Self, String> {
-        let configuration: Configuration =
-            serde_json::from_value(document).map_err(|error| error.to_string())?;
+    fn configured(document: Value, _: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
+        let configuration: Document = serde_json::from_value(document).map_err(|error| error.to_string())?;
         let mut allowed = BTreeMap::new();
         for (namespace, text) in configuration.pod_node_selector_plugin_config {
             let labels =
                 parse(&text).map_err(|why| format!("podNodeSelectorPluginConfig.{namespace}: {why}"))?;
             allowed.insert(namespace, labels);
         }
-        Ok(Self { default: allowed.remove(DEFAULT).unwrap_or_default(), allowed })
+        Ok(Arc::new(Self { default: allowed.remove(DEFAULT).unwrap_or_default(), allowed }))
     }
 
     /// The node selector that the namespace requires of a new pod.
@@ -75,40 +83,22 @@ impl PodNodeSelector {
     }
 }
 
-/// Whether the request creates a pod.
-fn concerns(subject: &Subject<'_>) -> bool {
-    subject.operation == Operation::Create && subject.subresource.is_empty()
-}
-
 impl Plugin for PodNodeSelector {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !concerns(subject) {
-            return Ok(());
-        }
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
         let wanted = self.selector(cluster, subject)?;
         conflict(subject, &wanted, pod)?;
         for (key, value) in wanted {
             pod["spec"]["nodeSelector"][key] = json!(value);
         }
-        self.check_allowed(subject, pod)
+        Ok(self.check_allowed(subject, pod)?)
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        let Some(pod) = new.filter(|_| concerns(subject)) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        let Some(pod) = new else { return Ok(()) };
         conflict(subject, &self.selector(cluster, subject)?, pod)?;
-        self.check_allowed(subject, pod)
+        Ok(self.check_allowed(subject, pod)?)
     }
 }
 

@@ -1,47 +1,51 @@
 //! PodResizeValidator: a bound pod is resized only to requests that its node can have at all, and only on Linux.
 
+use super::Operation;
 use super::limit_ranger::totals;
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Enabled, Plugin, Review, Row};
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::quantity::Quantity;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 const OS: &str = "kubernetes.io/os";
 
-pub(super) struct PodResizeValidator;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods")],
+    subresources: &["resize"],
+    validates: &[Operation::Update],
+    ..Row::new("PodResizeValidator", || Arc::new(PodResizeValidator))
+};
+
+struct PodResizeValidator;
 
 impl Plugin for PodResizeValidator {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let is_resize = subject.operation == Operation::Update && subject.subresource == "resize";
-        let (Some(pod), Some(old)) = (new.filter(|_| is_resize), old) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        let (Some(pod), Some(old)) = (new, old) else { return Ok(()) };
         let name = text(&pod["spec"]["nodeName"]);
         // Every change of the spec changes the generation.
         if name.is_empty() || pod["metadata"]["generation"] == old["metadata"]["generation"] {
             return Ok(());
         }
         let Some(node) = cluster.get(kstore_registry::lookup::core("nodes"), "", name) else {
-            return Err(subject.forbidden(&format!("node {name:?} not found")));
+            return subject.refuse(&format!("node {name:?} not found"));
         };
         let missing = missing(pod, &node["status"]["allocatable"]);
         if !missing.is_empty() {
             let missing = missing.join("; ");
             let text = format!("Node didn't have enough allocatable resources: {missing}");
-            return Err(subject.forbidden(&text));
+            return subject.refuse(&text);
         }
         match meta::label(&node, OS).unwrap_or_default() {
             "linux" => Ok(()),
             other => {
                 let text = format!("pod resize is only supported on linux nodes, node {name:?} is {other:?}");
-                Err(subject.forbidden(&text))
+                subject.refuse(&text)
             }
         }
     }

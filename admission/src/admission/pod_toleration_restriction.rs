@@ -1,16 +1,18 @@
 //! PodTolerationRestriction: annotations of a namespace set default and allowed tolerations of its pods. A
 //! configuration has those of namespaces without the annotations.
 
-use super::configuration::read;
-use super::{Operation, Plugin, Subject, tolerations};
-use crate::admission::Cluster;
+use super::configuration::{Configuration, ConfigurationContext, read};
+use super::plugin::{Cluster, Plugin, Review, Row};
+use super::{Operation, Subject, tolerations};
 use kstore_api::meta;
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use kstore_api::strategy::qos_class;
 use kstore_registry::registry::namespaces;
+use kstore_registry::undecided::Undecided;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const ALLOWED: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
@@ -20,7 +22,7 @@ const VERSIONS: &[&str] = &["podtolerationrestriction.admission.k8s.io/v1alpha1"
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Configuration {
+struct Document {
     #[serde(default)]
     default: Vec<TolerationEntry>,
     #[serde(default)]
@@ -42,7 +44,18 @@ struct TolerationEntry {
     toleration_seconds: Option<i64>,
 }
 
-pub(super) struct PodTolerationRestriction {
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    kinds: &[("", "pods")],
+    configuration: Configuration::Optional(PodTolerationRestriction::configured),
+    mutates: &[Operation::Create, Operation::Update],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("PodTolerationRestriction", || {
+        Arc::new(PodTolerationRestriction { default: Vec::new(), allowed: Vec::new() })
+    })
+};
+
+struct PodTolerationRestriction {
     /// Default tolerations of namespaces without the annotation.
     default: Vec<Value>,
     /// Allowed tolerations of namespaces without the annotation; empty: all.
@@ -50,17 +63,12 @@ pub(super) struct PodTolerationRestriction {
 }
 
 impl PodTolerationRestriction {
-    /// The plugin without a configuration.
-    pub(super) const fn new() -> Self {
-        Self { default: Vec::new(), allowed: Vec::new() }
-    }
-
     /// The plugin by a `Configuration` of `podtolerationrestriction.admission.k8s.io/v1alpha1`.
     ///
     /// # Errors
     /// The field that cannot be used.
-    pub(super) fn configured(document: Value) -> Result<Self, String> {
-        let Configuration { default, whitelist } = read(document, VERSIONS, "Configuration")?;
+    fn configured(document: Value, _: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
+        let Document { default, whitelist } = read(document, VERSIONS, "Configuration")?;
         let values = |field: &str, entries: Vec<TolerationEntry>| {
             let entries = entries.into_iter().enumerate();
             let value = |(index, entry)| {
@@ -69,7 +77,8 @@ impl PodTolerationRestriction {
             };
             entries.map(value).collect::<Result<Vec<_>, String>>()
         };
-        Ok(Self { default: values("default", default)?, allowed: values("whitelist", whitelist)? })
+        let (default, allowed) = (values("default", default)?, values("whitelist", whitelist)?);
+        Ok(Arc::new(Self { default, allowed }))
     }
 
     fn check(&self, cluster: &dyn Cluster, subject: &Subject<'_>, pod: &Value) -> Result<(), Status> {
@@ -109,16 +118,8 @@ fn check_entry(entry: &TolerationEntry) -> Result<(), String> {
 }
 
 impl Plugin for PodTolerationRestriction {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !concerns(subject) {
-            return Ok(());
-        }
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
         let mut all = list(&pod["spec"]["tolerations"]).to_vec();
         if subject.operation == Operation::Create {
             let mut defaults = annotated(cluster, subject, DEFAULTS)?;
@@ -136,22 +137,13 @@ impl Plugin for PodTolerationRestriction {
         if !all.is_empty() {
             pod["spec"]["tolerations"] = all.into();
         }
-        self.check(cluster, subject, pod)
+        Ok(self.check(cluster, subject, pod)?)
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        new.filter(|_| concerns(subject)).map_or(Ok(()), |pod| self.check(cluster, subject, pod))
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        new.map_or(Ok(()), |pod| Ok(self.check(cluster, subject, pod)?))
     }
-}
-
-fn concerns(subject: &Subject<'_>) -> bool {
-    matches!(subject.operation, Operation::Create | Operation::Update) && subject.subresource.is_empty()
 }
 
 /// The tolerations in an annotation of the pod's namespace.

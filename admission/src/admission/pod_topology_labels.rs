@@ -1,42 +1,40 @@
 //! PodTopologyLabels: a pod gets the zone and region labels of its node, which its containers can read. They
 //! are set when the pod is bound, or created with a node; existing labels are kept.
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row, Unstored};
+use super::{Operation, row};
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::resource::Resource;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-pub(super) const NAME: &str = "PodTopologyLabels";
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods")],
+    subresources: &["", "binding"],
+    mutates: &[Operation::Create],
+    unstored: Unstored::Reviewed,
+    ..Row::new("PodTopologyLabels", || Arc::new(PodTopologyLabels))
+};
 
-pub(super) struct PodTopologyLabels;
+struct PodTopologyLabels;
 
 impl Plugin for PodTopologyLabels {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if subject.operation == Operation::Create && subject.subresource.is_empty() {
-            let node = text(&pod["spec"]["nodeName"]).to_owned();
-            copy(cluster, &node, pod);
-        }
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let node = match review.subject.subresource {
+            "binding" if new["target"]["kind"] != "Node" => return Ok(()),
+            // A pod gets the labels of its binding.
+            "binding" => &new["target"]["name"],
+            _ => &new["spec"]["nodeName"],
+        };
+        let node = text(node).to_owned();
+        copy(review.cluster, &node, new);
         Ok(())
-    }
-}
-
-/// Adds the labels of the node to a pod's binding.
-pub(super) fn label_binding(cluster: &dyn Cluster, binding: &mut Value) {
-    if binding["target"]["kind"] == "Node" {
-        let node = text(&binding["target"]["name"]).to_owned();
-        copy(cluster, &node, binding);
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`PolicyLookup`]: the cluster as plugins see it, with the policy that the authorizer keeps up to date, so
 //! that no plugin compiles roles and bindings again.
 
-use super::Cluster;
+use super::plugin::Cluster;
 use kstore_access::authz::Authorizer;
 use kstore_access::authz::policy::Policy;
 use kstore_api::resource::Resource;

@@ -1,26 +1,30 @@
 //! Priority: a pod's priority is computed from its PriorityClass only, and at most one class can be the
 //! default.
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use super::{Operation, row};
 use kstore_api::meta;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const PREEMPT: &str = "PreemptLowerPriority";
 
-pub(super) struct Priority;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")],
+    mutates: &[Operation::Create, Operation::Update],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("Priority", || Arc::new(Priority))
+};
+
+struct Priority;
 
 impl Plugin for Priority {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !subject.is("", "pods") || !pod["spec"].is_object() {
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        if !subject.resource.is("", "pods") || !pod["spec"].is_object() {
             return Ok(());
         }
         if let (Operation::Update, Some(old)) = (subject.operation, old) {
@@ -43,14 +47,14 @@ impl Plugin for Priority {
         let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str()).unwrap_or(PREEMPT);
         let spec = &mut pod["spec"];
         if let Some(given) = spec["priority"].as_i64().filter(|given| *given != value) {
-            return Err(subject.forbidden(&format!(
+            return subject.refuse(&format!(
                 "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
-            )));
+            ));
         }
         if let Some(given) = spec["preemptionPolicy"].as_str().filter(|given| *given != policy) {
-            return Err(subject.forbidden(&format!(
+            return subject.refuse(&format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
-            )));
+            ));
         }
         if let Some(class) = &class {
             spec["priorityClassName"] = json!(meta::name(class));
@@ -60,24 +64,19 @@ impl Plugin for Priority {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        let Some(class) = new.filter(|_| subject.is("scheduling.k8s.io", "priorityclasses")) else {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        let Some(class) = new.filter(|_| subject.resource.is("scheduling.k8s.io", "priorityclasses")) else {
             return Ok(());
         };
         if class["globalDefault"] != true {
             return Ok(());
         }
         match default_class(cluster).filter(|other| meta::name(other) != subject.name) {
-            Some(other) => Err(subject.forbidden(&format!(
+            Some(other) => subject.refuse(&format!(
                 "PriorityClass {} is already marked as default. Only one default can exist",
                 meta::name(&other)
-            ))),
+            )),
             None => Ok(()),
         }
     }

@@ -1,44 +1,49 @@
 //! Escalation checks of RBAC: writing a role requires holding its rules (or the verb `escalate`), and writing
-//! a binding requires holding the rules of its role (or the verb `bind`).
+//! a binding requires holding the rules of its role (or the verb `bind`). In Kubernetes they are part of the
+//! storage of roles and not a plugin.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use super::{Operation, Subject};
 use kstore_access::authz::coverage::Coverage;
 use kstore_access::authz::policy::Policy;
 use kstore_access::authz::rule::Rule;
 use kstore_access::authz::{Attributes, Decision, Target};
 use kstore_api::object::semantically_equal;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use kstore_registry::user::MASTERS;
 use kstore_storage::limits::ESCALATION_RULES_SHOWN;
 use serde_json::Value;
+use std::sync::Arc;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) struct RbacEscalation;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::Always,
+    kinds: &[
+        (GROUP, "clusterroles"),
+        (GROUP, "roles"),
+        (GROUP, "clusterrolebindings"),
+        (GROUP, "rolebindings"),
+    ],
+    validates: &[Operation::Create, Operation::Update],
+    checks_roles: true,
+    ..Row::new("RBACEscalation", || Arc::new(RbacEscalation))
+};
+
+struct RbacEscalation;
 
 impl Plugin for RbacEscalation {
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         let Some(new) = new else { return Ok(()) };
-        if subject.resource.group != GROUP
-            || subject.operation == Operation::Delete
-            || subject.user.is_in(MASTERS)
-        {
-            return Ok(());
-        }
-        if old.is_some_and(|old| changes_only_references(new, old)) {
+        if subject.user.is_in(MASTERS) || old.is_some_and(|old| changes_only_references(new, old)) {
             return Ok(());
         }
         match subject.resource.plural {
-            "clusterroles" | "roles" => may_write_role(&cluster.policy(), subject, new, old),
-            "clusterrolebindings" | "rolebindings" => may_bind(&cluster.policy(), subject, new),
-            _ => Ok(()),
+            "clusterroles" | "roles" => Ok(may_write_role(&cluster.policy(), subject, new, old)?),
+            _ => Ok(may_bind(&cluster.policy(), subject, new)?),
         }
     }
 }

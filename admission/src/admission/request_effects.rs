@@ -1,52 +1,39 @@
 //! [`RequestEffects`]: what plugins did for one request outside its decision. A decision may be repeated, but
 //! a request is charged to the limits of events once, and its images are reviewed once.
 
-use super::image_policy_webhook::ImageVerdict;
-use kstore_api::admission::Operation;
-use kstore_api::resource::Resource;
-use kstore_api::status::Status;
 use parking_lot::Mutex;
-use std::sync::OnceLock;
+use std::any::Any;
+use std::sync::Arc;
 
-/// Results of plugins that are kept for the repeated decisions about one request.
-#[derive(Debug, Default)]
-pub(crate) struct RequestEffects {
-    /// Whether images of pods are reviewed.
-    reviews_images: bool,
-    /// Whether new objects wait for initializers.
-    initializes: bool,
-    /// Whether the limits of events accepted the request.
-    pub(super) event_limits: OnceLock<Result<(), Status>>,
-    /// The latest image review and its verdict.
-    images: Mutex<Option<(String, ImageVerdict)>>,
-}
+/// What plugins remember of one request for its repeated decisions: one value of each type, which belongs to
+/// the plugin that declares the type.
+#[derive(Default)]
+pub(crate) struct RequestEffects(Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 
 impl RequestEffects {
-    /// No effects yet. With `reviews_images` a decision about a pod may wait for the image policy webhook.
-    /// With `initializes` a decision may wait for an authorization webhook.
-    pub(super) fn new(reviews_images: bool, initializes: bool) -> Self {
-        Self { reviews_images, initializes, ..Self::default() }
+    /// The value of this type, which is made when it is first needed.
+    pub(super) fn of<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut values = self.0.lock();
+        let known = values.iter().find_map(|value| value.clone().downcast::<T>().ok());
+        known.unwrap_or_else(|| {
+            let new = Arc::<T>::default();
+            values.push(new.clone());
+            new
+        })
     }
+}
 
-    /// Whether new objects wait for initializers.
-    pub(super) fn initializes(&self) -> bool {
-        self.initializes
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::OnceLock;
 
-    /// Whether decisions about such requests may wait for a server.
-    pub(super) fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
-        let waits = self.initializes || self.reviews_images && resource.is("", "pods");
-        waits && matches!(operation, Operation::Create | Operation::Update)
-    }
-
-    /// The verdict on an image review that this request waited for.
-    pub(super) fn image_verdict(&self, review: &str) -> Option<ImageVerdict> {
-        let images = self.images.lock();
-        images.as_ref().filter(|(known, _)| known == review).map(|(_, verdict)| verdict.clone())
-    }
-
-    /// Keeps the verdict on an image review.
-    pub(super) fn keep_image_verdict(&self, review: String, verdict: ImageVerdict) {
-        *self.images.lock() = Some((review, verdict));
+    #[test]
+    fn each_type_has_one_value_for_a_request() {
+        let effects = RequestEffects::default();
+        effects.of::<OnceLock<u8>>().set(1).unwrap();
+        effects.of::<OnceLock<u16>>().set(2).unwrap();
+        assert_eq!(effects.of::<OnceLock<u8>>().get(), Some(&1));
+        assert_eq!(effects.of::<OnceLock<u16>>().get(), Some(&2));
     }
 }

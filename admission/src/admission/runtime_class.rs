@@ -1,36 +1,38 @@
 //! RuntimeClass: a pod gets the overhead of its RuntimeClass, and the node selector and tolerations for nodes
 //! with that runtime.
 
-use super::{Operation, Plugin, Subject, row, tolerations};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use super::{Operation, Subject, row, tolerations};
 use kstore_api::object::{list, text};
 use kstore_api::quantity::Quantity;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 const WITHOUT: &str = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
 
-pub(super) struct RuntimeClass;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods")],
+    mutates: &[Operation::Create],
+    validates: &[Operation::Create],
+    ..Row::new("RuntimeClass", || Arc::new(RuntimeClass))
+};
+
+struct RuntimeClass;
 
 impl Plugin for RuntimeClass {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !concerns(subject) {
-            return Ok(());
-        }
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
         let Some(class) = class_of(cluster, subject, pod)? else { return Ok(()) };
         let fixed = &class["overhead"]["podFixed"];
         if class["overhead"].is_object() {
             let own = &pod["spec"]["overhead"];
             if own.is_object() && !are_equal(own, fixed) {
-                return Err(subject.forbidden(MISMATCH));
+                return subject.refuse(MISMATCH);
             }
             if fixed.is_object() {
                 pod["spec"]["overhead"] = fixed.clone();
@@ -42,28 +44,19 @@ impl Plugin for RuntimeClass {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        let Some(pod) = new.filter(|_| concerns(subject)) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        let Some(pod) = new else { return Ok(()) };
         let class = class_of(cluster, subject, pod)?;
         let overhead = class.as_ref().map(|class| &class["overhead"]).filter(|overhead| overhead.is_object());
         match overhead {
             Some(overhead) if !are_equal(&overhead["podFixed"], &pod["spec"]["overhead"]) => {
-                Err(subject.forbidden(MISMATCH))
+                subject.refuse(MISMATCH)
             }
-            None if pod["spec"]["overhead"].is_object() => Err(subject.forbidden(WITHOUT)),
+            None if pod["spec"]["overhead"].is_object() => subject.refuse(WITHOUT),
             _ => Ok(()),
         }
     }
-}
-
-fn concerns(subject: &Subject<'_>) -> bool {
-    subject.operation == Operation::Create && subject.is("", "pods")
 }
 
 fn class_of(cluster: &dyn Cluster, subject: &Subject<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {

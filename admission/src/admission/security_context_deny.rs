@@ -1,14 +1,13 @@
 //! SecurityContextDeny, which Kubernetes had until 1.29: refuses pods that choose their user, SELinux options,
 //! or groups. Ephemeral containers are not checked, as in Kubernetes.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::plugin::{Plugin, Review, Row};
 use kstore_api::object::list;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
-/// The name in Kubernetes.
-pub(super) const NAME: &str = "SecurityContextDeny";
 /// Refused fields of a pod's security context, in the order of the checks, with their names in refusals.
 const OF_POD: [(&str, &str); 4] = [
     ("supplementalGroups", "SupplementalGroups"),
@@ -19,20 +18,21 @@ const OF_POD: [(&str, &str); 4] = [
 /// Refused fields of a container's security context, likewise.
 const OF_CONTAINER: [(&str, &str); 2] = [("seLinuxOptions", "SELinuxOptions"), ("runAsUser", "RunAsUser")];
 
-pub(super) struct SecurityContextDeny;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    kinds: &[("", "pods")],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("SecurityContextDeny", || Arc::new(SecurityContextDeny))
+};
+
+struct SecurityContextDeny;
 
 impl Plugin for SecurityContextDeny {
-    fn validate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
-        let Some(pod) = new.filter(|_| is_write && subject.subresource.is_empty()) else { return Ok(()) };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let subject = review.subject;
+        let Some(pod) = new else { return Ok(()) };
         match refused_field(&pod["spec"]) {
-            Some(field) => Err(subject.forbidden(&format!("{field} is forbidden"))),
+            Some(field) => subject.refuse(&format!("{field} is forbidden")),
             None => Ok(()),
         }
     }

@@ -1,29 +1,34 @@
 //! StorageObjectInUseProtection: new volumes, claims and classes of volume attributes get the finalizer that keeps
 //! them while they are in use. The controller that removes it also adds it to objects without it.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::plugin::{Enabled, Plugin, Review, Row};
 use kstore_api::meta;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
 const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
 const OF_CLASSES: &str = "kubernetes.io/vac-protection";
 
-pub(super) struct StorageObjectInUseProtection;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("storage.k8s.io", "volumeattributesclasses"),
+    ],
+    mutates: &[Operation::Create],
+    ..Row::new("StorageObjectInUseProtection", || Arc::new(StorageObjectInUseProtection))
+};
+
+struct StorageObjectInUseProtection;
 
 impl Plugin for StorageObjectInUseProtection {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        object: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if subject.operation != Operation::Create || !subject.subresource.is_empty() {
-            return Ok(());
-        }
+    fn mutate(&self, review: &Review<'_>, object: &mut Value) -> Result<(), Undecided> {
+        let subject = review.subject;
         let own = match subject.resource.plural {
             "persistentvolumeclaims" => OF_CLAIMS,
             "volumeattributesclasses" => OF_CLASSES,

@@ -1,26 +1,26 @@
 //! TaintNodesByCondition: a new node starts with the taint `not-ready`, which the node lifecycle controller
 //! removes once the node is ready, so that no pods are scheduled to it before.
 
-use super::{Operation, Plugin, Subject};
-use crate::admission::Cluster;
-use kstore_api::status::Status;
+use super::Operation;
+use super::plugin::{Enabled, Plugin, Review, Row};
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-pub(super) struct TaintNodesByCondition;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "nodes")],
+    mutates: &[Operation::Create],
+    ..Row::new("TaintNodesByCondition", || Arc::new(TaintNodesByCondition))
+};
+
+struct TaintNodesByCondition;
 
 impl Plugin for TaintNodesByCondition {
-    fn mutate(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        node: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !subject.is("", "nodes") || subject.operation != Operation::Create {
-            return Ok(());
-        }
+    fn mutate(&self, _: &Review<'_>, node: &mut Value) -> Result<(), Undecided> {
         if !node["spec"].is_object() {
             node["spec"] = json!({});
         }

@@ -1,9 +1,8 @@
 //! Admission of requests whose body is not stored as sent: bindings, evictions, token requests, reviews,
-//! scales, and streams to pods. Webhooks may change or refuse them. The modules `create`, `update` and
+//! scales, and streams to pods. Plugins and webhooks may change or refuse them. The modules `create`, `update` and
 //! `delete` admit objects that are stored.
 
 use super::Pipeline;
-use kstore_access::authz::node::node_of;
 use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
 use kstore_admission::admission::{Operation, Subject};
 use kstore_api::meta;
@@ -22,40 +21,36 @@ pub(super) struct WriteCalls<'w> {
 }
 
 impl Pipeline {
-    /// Admits the body of a POST to a subresource, or of a kind that is answered and not stored. If a node
-    /// sends it, the NodeRestriction plugin runs before the webhooks.
+    /// Admits the body of a POST to a subresource, or of a kind that is answered and not stored.
     ///
     /// # Errors
     /// The first refusal.
     pub(super) async fn admit_posted(
         &self,
         request: &Request,
-        posted: Value,
+        mut posted: Value,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let calls = self.admission.calls(&request.user);
         let target = &request.target;
-        let is_node = node_of(&request.user).is_some();
         let may_match = calls.may_match(Operation::Create, target.resource);
-        if !is_node && !may_match {
-            return Ok(posted);
-        }
         let name = if target.name.is_empty() { meta::name(&posted).to_owned() } else { target.name.clone() };
         let subject = subject(&request.user, Operation::Create, target, &name);
-        if is_node {
-            // The cache may not have the pod of this request yet.
-            self.cache().fresh().await.map_err(of_read)?;
-            self.admission(request).restrict_node(&subject, &posted)?;
-        }
-        if !may_match {
+        if !may_match && !self.admission.reviews_unstored(&subject) {
             return Ok(posted);
         }
+        if self.admission.needs_newest(&subject) {
+            // The cache may not have the objects yet that this request depends on.
+            self.cache().fresh().await.map_err(of_read)?;
+        }
         let admitted = Admitted { subject, target, options: Options::Create(options), calls: &calls };
+        // Only a decision that may wait is repeated, and needs the body again.
+        let mut last = if may_match { None } else { Some(std::mem::take(&mut posted)) };
         let verdict = decided(|| {
             calls.begin("");
-            let mut posted = posted.clone();
-            self.admission(request).admit_dynamic(&admitted, &mut posted, None)?;
+            let mut posted = last.take().unwrap_or_else(|| posted.clone());
+            self.admission(request).admit_unstored(&admitted, &mut posted, None)?;
             Ok(posted)
         })
         .await;
@@ -63,7 +58,7 @@ impl Pipeline {
         verdict
     }
 
-    /// Sends a changed Scale to webhooks. The scaled workload itself is not admitted again.
+    /// Admits a changed Scale. The scaled workload itself is not admitted again.
     ///
     /// # Errors
     /// The first refusal; or pending, if a webhook has to be called first.
@@ -85,11 +80,11 @@ impl Pipeline {
             options: Options::Update(options),
             calls,
         };
-        self.admission(request).admit_dynamic(&admitted, scale, Some(old))
+        self.admission(request).admit_unstored(&admitted, scale, Some(old))
     }
 
     /// Admits a stream (exec, attach, port-forward, proxy) before it connects, as Kubernetes does. Webhooks get
-    /// its options.
+    /// its options; their changes of them are dropped, and the stream opens with the client's.
     ///
     /// # Errors
     /// The first refusal.
@@ -101,20 +96,16 @@ impl Pipeline {
     ) -> Result<(), Status> {
         let calls = self.admission.calls(user);
         let may_match = calls.may_match(Operation::Connect, target.resource);
-        if !may_match && !self.admission.reviews_streams() {
+        let subject = subject(user, Operation::Connect, target, &target.name);
+        if !may_match && !self.admission.reviews_unstored(&subject) {
             return Ok(());
         }
         self.cache().fresh().await.map_err(of_read)?;
         let options = options();
-        let admitted = Admitted {
-            subject: subject(user, Operation::Connect, target, &target.name),
-            target,
-            options: Options::None,
-            calls: &calls,
-        };
+        let admitted = Admitted { subject, target, options: Options::None, calls: &calls };
         decided(|| {
             calls.begin("");
-            self.admission.admit_stream(&admitted, &options)
+            self.admission.admit_unstored(&admitted, &mut options.clone(), None)
         })
         .await
     }

@@ -10,9 +10,7 @@ use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{Authorizer, Modes};
 use kstore_access::token::Tokens;
-use kstore_admission::admission::{
-    Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS,
-};
+use kstore_admission::admission::{Admission, ConfiguredPlugins, PluginSwitches};
 use kstore_metrics_text::Page;
 use kstore_nondet::Nondet;
 use kstore_registry::cache::Cache;
@@ -141,11 +139,14 @@ impl Pipeline {
         let authorizer = Arc::new(authorizer);
         let AdmissionConfig { mut switches, configured } = admission;
         if authorizer.modes().allow_everything() {
-            switches.disabled.extend(ROLE_CHECKS);
+            switches.disable_role_checks();
         }
-        let registry = new_registry(cache.clone(), &nondet, registry, (&switches, &configured));
-        let admission = Admission::new(cache, authorizer.clone(), outbound.clone(), nondet.clone());
+        let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         let admission = admission.with(&switches, &configured);
+        let registry = Registry::new(cache, nondet.clone())
+            .with_service_ranges(registry.service_ranges)
+            .with_event_ttl(registry.event_ttl)
+            .with_limited_resources(admission.limited_resources());
         metrics.append(admission.render_metrics());
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));
         metrics.append(converter.render_metrics());
@@ -168,23 +169,6 @@ impl Pipeline {
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: access.anonymous,
         }
-    }
-}
-
-/// The registry. Quotas are charged only if the plugin ResourceQuota runs.
-fn new_registry(
-    cache: Arc<Cache>,
-    nondet: &Nondet,
-    config: RegistryConfig,
-    (switches, configured): (&PluginSwitches, &ConfiguredPlugins),
-) -> Registry {
-    let registry = Registry::new(cache, nondet.clone())
-        .with_service_ranges(config.service_ranges)
-        .with_event_ttl(config.event_ttl);
-    if switches.runs(RESOURCE_QUOTA) {
-        registry.with_limited_resources(configured.limited_resources())
-    } else {
-        registry.without_quotas()
     }
 }
 

@@ -89,8 +89,9 @@ impl Pipeline {
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         let version = meta::resource_version(&object).to_owned();
         check_and_reset(&mut target, &mut object)?;
-        if self.admission.provisions_namespaces() {
-            self.provision_namespace(request, &target, options.dry_run).await?;
+        let required = if options.dry_run { Vec::new() } else { self.required(request, &target) };
+        if !required.is_empty() {
+            self.create_required(request, &target, required).await?;
         }
         loop {
             attempts -= 1;

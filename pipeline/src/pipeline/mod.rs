@@ -19,7 +19,7 @@ mod heavy;
 mod in_flight;
 mod initialization;
 mod legacy_token;
-mod namespace_provision;
+mod prepare;
 mod read;
 mod renewal;
 mod review;

@@ -38,8 +38,7 @@ impl Pipeline {
         let expected = Expected::of(target.resource, target.subresource);
         match target.subresource {
             "binding" => {
-                let mut binding = decode::object(expected, body, options.field_validation, warnings)?;
-                self.admission(request).label_binding(&mut binding);
+                let binding = decode::object(expected, body, options.field_validation, warnings)?;
                 let binding = self.admit_posted(request, binding, options, warnings).await?;
                 self.bind(request, &binding, options).await
             }

@@ -50,7 +50,7 @@ pub struct Deleted {
 pub enum Shown {
     /// All of it.
     Whole,
-    /// What [`Entry::parse_for_deletion`] decodes, if the plan of the deletion needs no more.
+    /// What `Entry::parse_for_deletion` decodes, if the plan of the deletion needs no more.
     Parts,
 }
 
@@ -142,7 +142,7 @@ impl Registry {
 
     /// Deletes objects in one commit. Returns the objects that are left for single deletions, in order: those that
     /// it cannot judge, that are refused, or that are terminating already; or all of them, if another writer changed
-    /// one of them. `admit` sees what [`Entry::parse_for_deletion`] decodes, and has no side effects.
+    /// one of them. `admit` sees what `Entry::parse_for_deletion` decodes, and has no side effects.
     pub async fn delete_together<'t>(
         &self,
         targets: &'t [Target],
@@ -221,7 +221,7 @@ impl Registry {
         }
     }
 
-    /// Whether what [`Entry::parse_for_deletion`] decodes is enough to plan the deletion: the deletion changes
+    /// Whether what `Entry::parse_for_deletion` decodes is enough to plan the deletion: the deletion changes
     /// nothing else, and no quota compares the object before and after.
     fn is_planned_by_parts(&self, target: &Target, context: &WriteContext) -> bool {
         has_plain_deletion(target) && !self.may_charge_every_update(&self.view(context), target)

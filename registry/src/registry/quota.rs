@@ -115,16 +115,11 @@ pub(super) struct JudgedWrite<'a> {
 }
 
 impl Registry {
-    /// Disables quotas: nothing is charged or refused. For servers without the plugin ResourceQuota.
+    /// Refuses objects of these kinds that no quota covers. With `None`, quotas are disabled: nothing is charged
+    /// or refused.
     #[must_use]
-    pub fn without_quotas(self) -> Self {
-        Self { quotas: None, ..self }
-    }
-
-    /// Refuses objects of these kinds that no quota covers.
-    #[must_use]
-    pub fn with_limited_resources(self, limited: Arc<[LimitedResource]>) -> Self {
-        let quotas = self.quotas.map(|quotas| QuotaAdmission { limited, ..quotas });
+    pub fn with_limited_resources(self, limited: Option<Arc<[LimitedResource]>>) -> Self {
+        let quotas = limited.map(|limited| QuotaAdmission { limited, ..self.quotas.unwrap_or_default() });
         Self { quotas, ..self }
     }
 

@@ -4,8 +4,9 @@
 
 use super::authorizer::{AccessChecks, RequesterAuthorizer};
 use super::configurations::Configurations;
+use crate::admission::Subject;
+use crate::admission::chain::Chain;
 use crate::admission::request_effects::RequestEffects;
-use crate::admission::{Remarks, Subject};
 use futures::future::join_all;
 use kstore_access::audit;
 use kstore_access::authz::Authorizer;
@@ -36,7 +37,11 @@ pub struct Calls {
     dependencies: Arc<Dependencies>,
     log: Arc<Mutex<DecisionLog>>,
     access: AccessChecks,
-    effects: Arc<RequestEffects>,
+    /// The plugins that review the request; `None` if webhooks do not see it.
+    chain: Option<Arc<Chain>>,
+    effects: RequestEffects,
+    /// Whether the request is audited.
+    is_recorded: bool,
 }
 
 /// The dependencies of calls and expressions. Shared by all requests.
@@ -94,25 +99,36 @@ impl Calls {
     pub(super) fn new(
         configured: Arc<Configurations>,
         dependencies: Arc<Dependencies>,
-        effects: RequestEffects,
+        chain: Option<Arc<Chain>>,
     ) -> Self {
-        let (log, access) = (Arc::default(), AccessChecks::default());
-        Self { configured, dependencies, log, access, effects: Arc::new(effects) }
+        let (log, access, effects) = (Arc::default(), AccessChecks::default(), RequestEffects::default());
+        Self { configured, dependencies, log, access, chain, effects, is_recorded: audit::is_recording() }
     }
 
     /// The calls of a write that webhooks do not see.
     pub fn none(&self) -> Self {
-        Self::new(Arc::default(), self.dependencies.clone(), RequestEffects::default())
+        Self::new(Arc::default(), self.dependencies.clone(), None)
     }
 
     /// Whether webhooks or policies may match requests of this operation and resource, or a plugin may wait for
     /// a server. If not, no decision is pending.
     pub fn may_match(&self, operation: Operation, resource: &Resource) -> bool {
-        self.configured.may_match(operation, resource.plural) || self.effects.may_wait(operation, resource)
+        self.configured.may_match(operation, resource.plural)
+            || self.chain.as_ref().is_some_and(|chain| chain.may_wait(operation, resource))
+    }
+
+    /// Whether webhooks and plugins that wait review the request. They do not see the server's own writes.
+    pub(in crate::admission) fn is_reviewed(&self) -> bool {
+        self.chain.is_some()
+    }
+
+    /// Whether the objects of the request may have initializers.
+    pub(super) fn has_initializers(&self) -> bool {
+        self.chain.as_ref().is_some_and(|chain| chain.initializes)
     }
 
     /// What plugins did for this request outside its decisions.
-    pub(in crate::admission) fn effects(&self) -> &Arc<RequestEffects> {
+    pub(in crate::admission) fn effects(&self) -> &RequestEffects {
         &self.effects
     }
 
@@ -182,23 +198,28 @@ impl Calls {
     }
 
     /// Adds texts for `Warning` headers.
-    pub(super) fn warn(&self, texts: &[String]) {
-        self.log.lock().warnings.extend_from_slice(texts);
+    pub(in crate::admission) fn warn(&self, texts: &[String]) {
+        if !texts.is_empty() {
+            self.log.lock().warnings.extend_from_slice(texts);
+        }
     }
 
-    /// Adds warnings and audit annotations of in-tree plugins.
-    pub(in crate::admission) fn take(&self, remarks: Remarks) {
-        let Remarks { warnings, notes, .. } = remarks;
-        if !warnings.is_empty() || !notes.is_empty() {
-            let mut log = self.log.lock();
-            log.warnings.extend(warnings);
-            log.notes.extend(notes);
-        }
+    /// Whether the request is audited.
+    pub(in crate::admission) fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
+    /// Adds an audit annotation with this name and value, if the request is audited.
+    pub(in crate::admission) fn annotate(&self, annotation: impl FnOnce() -> (String, String)) {
+        self.note(|| {
+            let (key, value) = annotation();
+            vec![AuditAnnotation { key, value }]
+        });
     }
 
     /// Adds audit annotations, if the request is audited.
     pub(super) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
-        if audit::is_recording() {
+        if self.is_recorded {
             let notes = notes();
             self.log.lock().notes.extend(notes);
         }
@@ -260,6 +281,20 @@ impl Calls {
         self.warn(&answer.warnings);
         self.note(|| answer.audit_annotations.clone());
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+impl Calls {
+    /// These calls, of a request that is audited.
+    pub(in crate::admission) fn audited(mut self) -> Self {
+        self.is_recorded = true;
+        self
+    }
+
+    /// Names and values of the audit annotations so far.
+    pub(in crate::admission) fn annotations(&self) -> Vec<(String, String)> {
+        self.log.lock().notes.iter().map(|note| (note.key.clone(), note.value.clone())).collect()
     }
 }
 

@@ -12,7 +12,8 @@ pub(super) mod policies;
 pub(super) mod validating;
 
 use super::Subject;
-use super::request_effects::RequestEffects;
+use super::chain::Chain;
+use super::configuration::Configuration;
 pub use calls::Calls;
 use calls::Dependencies;
 use configurations::ConfigurationCache;
@@ -33,6 +34,11 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
+
+/// The webhook plugins' configuration, a kubeconfig with credentials for each webhook.
+const NO_KUBECONFIG: Configuration = Configuration::Unsupported(
+    "kubeConfigFile; webhooks are called without credentials other than those of their configuration",
+);
 
 /// The compiled configurations of one server and the dependencies of calls. Shared by all requests.
 pub(crate) struct Dynamic {
@@ -62,11 +68,11 @@ impl Dynamic {
         (self.dependencies.metrics.clone(), self.dependencies.policy_metrics.clone())
     }
 
-    /// The calls of one request. The configurations stored now judge it to its end.
-    pub(super) fn calls(&self, effects: RequestEffects) -> Calls {
+    /// The calls of one request that these plugins review. The configurations stored now judge it to its end.
+    pub(super) fn calls(&self, chain: Arc<Chain>) -> Calls {
         let configurations = self.configured.now(&*self.dependencies.cluster);
         self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
-        Calls::new(configurations, self.dependencies.clone(), effects)
+        Calls::new(configurations, self.dependencies.clone(), Some(chain))
     }
 
     /// Whether policies have taken several milliseconds for one request, as of the last request that they
@@ -101,7 +107,7 @@ impl Admitted<'_> {
     /// 500 if it is not an object of the kind.
     fn decode(&self, object: &mut Value, before: Option<&Value>) -> Result<(), Status> {
         self.target.decode_admitted(object)?;
-        if let Some(before) = before.filter(|_| self.calls.effects().initializes()) {
+        if let Some(before) = before.filter(|_| self.calls.has_initializers()) {
             initializers::carry(object, before);
         }
         Ok(())

@@ -2,9 +2,13 @@
 
 use super::calls::WebhookCall;
 use super::form::{other_version, restored, shown};
-use super::{Admitted, RequestContext};
+use super::{Admitted, NO_KUBECONFIG, RequestContext};
+use crate::admission::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::Plugin::Webhooks;
 use kstore_api::admission::review::{self, CallError};
-use kstore_api::admission::{Attributes, FailurePolicy, MatchedForm, Plugin, Reinvocation, Webhook, audit};
+use kstore_api::admission::{
+    Attributes, FailurePolicy, MatchedForm, Operation, Reinvocation, Webhook, audit,
+};
 use kstore_api::status::Status;
 use kstore_registry::lookup::Lookup;
 use kstore_registry::outbound::Call;
@@ -13,12 +17,32 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The row of MutatingAdmissionWebhook.
+pub(in crate::admission) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    configuration: NO_KUBECONFIG,
+    subresources: &[],
+    mutates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("MutatingAdmissionWebhook", || Arc::new(MutatingWebhooks))
+};
+
+struct MutatingWebhooks;
+
+impl Plugin for MutatingWebhooks {
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let new = (review.subject.operation != Operation::Delete).then_some(new);
+        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
+    }
+}
+
 /// Calls the matching webhooks in one round, which may change the object. `new` is absent for a deletion,
 /// which they can only refuse.
 ///
 /// # Errors
 /// The first refusal; or pending, if an answer is missing.
-pub(crate) fn mutate(
+fn mutate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
     mut new: Option<&mut Value>,
@@ -31,7 +55,7 @@ pub(crate) fn mutate(
         return Ok(());
     }
     let context = RequestContext::of(cluster, admitted);
-    rounds.begin(Plugin::Webhooks, new.as_deref());
+    rounds.begin(Webhooks, new.as_deref());
     for hook in hooks.candidates(subject.operation, subject.resource.plural) {
         let attributes = context.attributes(admitted, new.as_deref(), old);
         if attributes.is_exempt() {
@@ -39,7 +63,7 @@ pub(crate) fn mutate(
         }
         let Some(form) = hook.matches(&attributes, &context.facts())? else { continue };
         if !conditions_match(&context, admitted, hook, &attributes, form)?
-            || !rounds.should_run(Plugin::Webhooks, &hook.uid)
+            || !rounds.should_run(Webhooks, &hook.uid)
         {
             continue;
         }
@@ -47,12 +71,12 @@ pub(crate) fn mutate(
         let changed = call(&context, admitted, (hook, rounds.round()), &attributes, form)?;
         let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
         admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
-        rounds.ran(Plugin::Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
+        rounds.ran(Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
         if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
             *new = changed;
         }
     }
-    rounds.end(Plugin::Webhooks, new.as_deref());
+    rounds.end(Webhooks, new.as_deref());
     Ok(())
 }
 

@@ -4,8 +4,9 @@
 
 use super::form::{converted, filled};
 use super::{Admitted, RequestContext};
+use crate::admission::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
-use kstore_api::admission::{Attributes, GroupVersionKind, Reinvocation};
+use kstore_api::admission::{Attributes, GroupVersionKind, Operation, Reinvocation};
 use kstore_api::group_version::split_api_version;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::selector::label::Selector;
@@ -19,11 +20,47 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+/// The row of MutatingAdmissionPolicy. As in Kubernetes, deletions are not reviewed.
+pub(in crate::admission) static MUTATING: Row = Row {
+    enabled: Enabled::ByDefault,
+    subresources: &[],
+    mutates: &[Operation::Create, Operation::Update, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("MutatingAdmissionPolicy", || Arc::new(MutatingPolicies))
+};
+
+/// The row of ValidatingAdmissionPolicy.
+pub(in crate::admission) static VALIDATING: Row = Row {
+    enabled: Enabled::ByDefault,
+    subresources: &[],
+    validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("ValidatingAdmissionPolicy", || Arc::new(ValidatingPolicies))
+};
+
+struct MutatingPolicies;
+
+impl Plugin for MutatingPolicies {
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
+    }
+}
+
+struct ValidatingPolicies;
+
+impl Plugin for ValidatingPolicies {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        validate(review.cluster, review.admitted, new, review.old)
+    }
+}
+
 /// Applies the matching mutating policies to the object, in one round.
 ///
 /// # Errors
 /// The first refusal.
-pub(crate) fn mutate(
+fn mutate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
     new: &mut Value,
@@ -66,7 +103,7 @@ pub(crate) fn mutate(
 ///
 /// # Errors
 /// The first refusal.
-pub(crate) fn validate(
+fn validate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
     new: Option<&Value>,

@@ -2,20 +2,40 @@
 
 use super::form::{other_version, shown};
 use super::mutating::{apply_failure_policy, conditions_match, question};
-use super::{Admitted, RequestContext};
-use kstore_api::admission::{MatchedForm, Webhook, audit};
+use super::{Admitted, NO_KUBECONFIG, RequestContext};
+use crate::admission::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::{MatchedForm, Operation, Webhook, audit};
 use kstore_api::status::Status;
 use kstore_registry::lookup::Lookup;
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// The row of ValidatingAdmissionWebhook.
+pub(in crate::admission) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    configuration: NO_KUBECONFIG,
+    subresources: &[],
+    validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("ValidatingAdmissionWebhook", || Arc::new(ValidatingWebhooks))
+};
+
+struct ValidatingWebhooks;
+
+impl Plugin for ValidatingWebhooks {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        validate(review.cluster, review.admitted, new, review.old)
+    }
+}
+
 /// Calls the matching webhooks. Waits for all answers and returns the first refusal, in the order of the
 /// webhooks.
 ///
 /// # Errors
 /// The first refusal; or pending, if answers are missing.
-pub(crate) fn validate(
+fn validate(
     cluster: &dyn Lookup,
     admitted: &Admitted<'_>,
     new: Option<&Value>,

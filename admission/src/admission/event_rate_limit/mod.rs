@@ -7,17 +7,24 @@ mod document;
 #[cfg(test)]
 mod tests;
 
-use super::{Plugin, Remarks, Subject};
-use crate::admission::Cluster;
+use super::configuration::{Configuration, ConfigurationContext};
+use super::plugin::{Plugin, Review, Row};
+use super::{Operation, Subject};
 use buckets::{Buckets, Rate};
-use kstore_api::admission::Operation;
 use kstore_api::object::text;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use parking_lot::Mutex;
 use serde_json::Value;
+use std::sync::{Arc, OnceLock};
 
-/// Name of the plugin.
-pub(super) const NAME: &str = "EventRateLimit";
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    configuration: Configuration::Required(EventRateLimit::configured),
+    kinds: &[("", "events")],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::unconfigured("EventRateLimit")
+};
 
 /// The requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +79,7 @@ struct Limit {
     buckets: Mutex<Buckets>,
 }
 
-pub(super) struct EventRateLimit {
+struct EventRateLimit {
     limits: Vec<Limit>,
 }
 
@@ -81,7 +88,11 @@ impl EventRateLimit {
     ///
     /// # Errors
     /// The field that cannot be used.
-    pub(super) fn configured(document: Value) -> Result<Self, String> {
+    fn configured(document: Value, _: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
+        Ok(Arc::new(Self::of(document)?))
+    }
+
+    fn of(document: Value) -> Result<Self, String> {
         let limit = |(kind, rate, keys): (LimitType, Rate, usize)| Limit {
             kind,
             buckets: Mutex::new(Buckets::new(rate, keys)),
@@ -104,17 +115,14 @@ impl EventRateLimit {
     }
 }
 
+/// Whether the limits of events accepted a request. It is charged once, also if it is decided repeatedly.
+#[derive(Default)]
+struct ChargedOnce(OnceLock<Result<(), Status>>);
+
 impl Plugin for EventRateLimit {
-    fn review(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-        remarks: &mut Remarks,
-    ) -> Result<(), Status> {
-        let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
-        let Some(event) = new.filter(|_| is_write) else { return Ok(()) };
-        remarks.effects.event_limits.get_or_init(|| self.charge(subject, event)).clone()
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Some(event) = new else { return Ok(()) };
+        let charged = review.calls().effects().of::<ChargedOnce>();
+        Ok(charged.0.get_or_init(|| self.charge(review.subject, event)).clone()?)
     }
 }

@@ -2,17 +2,16 @@
 
 use super::buckets::{Buckets, Rate};
 use super::*;
-use crate::admission::request_effects::RequestEffects;
+use crate::admission::tests::{TestRequest, chain_of, refused};
 use kstore_api::kind;
 use kstore_registry::testing::MapLookup;
 use kstore_registry::user::UserInfo;
 use serde_json::json;
-use std::sync::Arc;
 use std::time::Duration;
 
-fn configured(limits: &Value) -> EventRateLimit {
+fn configured(limits: &Value) -> Arc<dyn Plugin> {
     let document = json!({ "apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration", "limits": limits });
-    EventRateLimit::configured(document).unwrap()
+    Arc::new(EventRateLimit::of(document).unwrap())
 }
 
 fn event(source: &str, object: &str) -> Value {
@@ -21,7 +20,7 @@ fn event(source: &str, object: &str) -> Value {
 }
 
 /// The plugin's verdict on new requests, one after the other.
-fn ask(plugin: &EventRateLimit, (user, namespace): (&str, &str), event: &Value) -> Result<(), String> {
+fn ask(plugin: &Arc<dyn Plugin>, (user, namespace): (&str, &str), event: &Value) -> Result<(), String> {
     let user = UserInfo::new(user, [""; 0]);
     let subject = Subject {
         user: &user,
@@ -32,9 +31,9 @@ fn ask(plugin: &EventRateLimit, (user, namespace): (&str, &str), event: &Value) 
         name: "e",
         seed: 0,
     };
-    let mut remarks = Remarks::default();
-    let verdict = plugin.review(&*MapLookup::of([]), &subject, Some(event), None, &mut remarks);
-    verdict.map_err(|status| {
+    let admission = chain_of(&ROW, plugin.clone(), MapLookup::of([]));
+    let verdict = TestRequest::new(&admission, subject).validate(Some(event), None);
+    verdict.map_err(refused).map_err(|status| {
         assert_eq!((status.code, status.retry_after_seconds()), (429, None));
         status.message
     })
@@ -87,11 +86,10 @@ async fn repeated_decisions_about_one_request_are_charged_once() {
     let operation = Operation::Update;
     let subject =
         Subject { user: &user, operation, resource, subresource: "", namespace: "a", name: "e", seed: 0 };
-    let effects = Arc::new(RequestEffects::default());
+    let admission = chain_of(&ROW, plugin.clone(), MapLookup::of([]));
+    let request = TestRequest::new(&admission, subject);
     for _ in 0..3 {
-        let mut remarks = Remarks { effects: effects.clone(), ..Remarks::default() };
-        let cluster = MapLookup::of([]);
-        assert!(plugin.review(&*cluster, &subject, Some(&event("s", "p")), None, &mut remarks).is_ok());
+        assert!(request.validate(Some(&event("s", "p")), None).is_ok());
     }
     assert!(ask(&plugin, ("ann", "a"), &event("s", "p")).is_err());
 }

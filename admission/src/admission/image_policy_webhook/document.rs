@@ -15,17 +15,17 @@ const MAX_BACKOFF: u64 = 5 * 60 * 1000;
 
 /// Options of the image policy webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImagePolicyOptions {
+pub(super) struct ImagePolicyOptions {
     /// Kubeconfig of the server.
-    pub kubeconfig: PathBuf,
+    pub(super) kubeconfig: PathBuf,
     /// How long allowing answers are cached; zero disables it.
-    pub allow_ttl: Duration,
+    pub(super) allow_ttl: Duration,
     /// How long denying answers are cached; zero disables it.
-    pub deny_ttl: Duration,
+    pub(super) deny_ttl: Duration,
     /// The pause after the first failed call.
-    pub retry_backoff: Duration,
+    pub(super) retry_backoff: Duration,
     /// Whether pods are admitted if the server gives no usable answer.
-    pub default_allow: bool,
+    pub(super) default_allow: bool,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ impl ImagePolicyOptions {
     ///
     /// # Errors
     /// The field that cannot be used.
-    pub fn parse(document: Value) -> Result<Self, String> {
+    pub(super) fn parse(document: Value) -> Result<Self, String> {
         let Configuration { image_policy } =
             serde_json::from_value(document).map_err(|error| error.to_string())?;
         let policy = image_policy.ok_or("imagePolicy: required")?;

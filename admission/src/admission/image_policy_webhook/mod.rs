@@ -9,35 +9,67 @@ mod review;
 #[cfg(test)]
 mod tests;
 
-use super::{Plugin, Remarks, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::configuration::{Configuration, ConfigurationContext};
+use super::plugin::{Plugin, Review, Row};
 use bytes::Bytes;
-pub use document::ImagePolicyOptions;
+use document::ImagePolicyOptions;
 use kstore_access::expiring::Expiring;
 use kstore_nondet::Rng;
 use kstore_registry::outbound::{Remote, WebhookBackoff, is_worth_another_call};
 use kstore_registry::undecided::Undecided;
 use kstore_storage::limits;
-pub(super) use review::ImageVerdict;
+use parking_lot::Mutex;
+use review::ImageVerdict;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Name of the plugin.
-pub(super) const NAME: &str = "ImagePolicyWebhook";
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    configuration: Configuration::Required(ImagePolicyWebhook::configured),
+    kinds: &[("", "pods")],
+    subresources: &["", "ephemeralcontainers"],
+    validates: &[Operation::Create, Operation::Update],
+    may_wait: true,
+    ..Row::unconfigured("ImagePolicyWebhook")
+};
+
 /// Timeout of one call, as in Kubernetes.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Prefix of audit annotations.
 const AUDIT: &str = "imagepolicywebhook.image-policy.k8s.io/";
 
-pub(super) struct ImagePolicyWebhook(Arc<Reviewer>);
+struct ImagePolicyWebhook(Arc<Reviewer>);
 
 impl ImagePolicyWebhook {
+    /// The plugin by an object with the member `imagePolicy`, whose kubeconfig names the server that decides.
+    ///
+    /// # Errors
+    /// The field or file that cannot be used.
+    fn configured(document: Value, context: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
+        let options = ImagePolicyOptions::parse(document)?;
+        let remote = (context.connect)("imagePolicy.kubeConfigFile", &options.kubeconfig)?;
+        Ok(Arc::new(Self::new(remote, options, context.rng.fork("image-policy"))))
+    }
+
     /// The plugin with the server that decides.
-    pub(super) fn new(remote: Remote, options: ImagePolicyOptions, rng: Rng) -> Self {
+    fn new(remote: Remote, options: ImagePolicyOptions, rng: Rng) -> Self {
         let cache = Expiring::new(limits::IMAGE_REVIEWS);
         Self(Arc::new(Reviewer { remote, options, cache, calls: Semaphore::new(limits::WEBHOOK_CALLS), rng }))
+    }
+}
+
+/// The latest image review of a request and its verdict.
+#[derive(Default)]
+struct LatestReview(Mutex<Option<(String, ImageVerdict)>>);
+
+impl LatestReview {
+    /// The verdict on this image review, if the request waited for it.
+    fn verdict(&self, review: &str) -> Option<ImageVerdict> {
+        let latest = self.0.lock();
+        latest.as_ref().filter(|(known, _)| known == review).map(|(_, verdict)| verdict.clone())
     }
 }
 
@@ -88,50 +120,41 @@ impl Reviewer {
 }
 
 impl Plugin for ImagePolicyWebhook {
-    fn decide(
-        &self,
-        _: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-        remarks: &mut Remarks,
-    ) -> Result<(), Undecided> {
-        let is_meant = remarks.effects.may_wait(subject.operation, subject.resource)
-            && matches!(subject.subresource, "" | "ephemeralcontainers");
-        let Some(pod) = new.filter(|_| is_meant) else { return Ok(()) };
-        let review = review::of(subject, pod).to_string();
-        let known = remarks.effects.image_verdict(&review).or_else(|| self.0.cache.get(&review));
-        let Some(verdict) = known else {
-            let (reviewer, effects) = (self.0.clone(), remarks.effects.clone());
+    fn validate(&self, request: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Some(pod) = new else { return Ok(()) };
+        let review = review::of(request.subject, pod).to_string();
+        let latest = request.calls().effects().of::<LatestReview>();
+        let Some(verdict) = latest.verdict(&review).or_else(|| self.0.cache.get(&review)) else {
+            let reviewer = self.0.clone();
             return Err(Undecided::Pending(Box::pin(async move {
                 let verdict = reviewer.ask(&review).await;
-                effects.keep_image_verdict(review, verdict);
+                *latest.0.lock() = Some((review, verdict));
             })));
         };
         let refused = match verdict {
             ImageVerdict::Allowed { notes } => {
-                note_all(notes, remarks);
+                annotate_all(notes, request);
                 return Ok(());
             }
             ImageVerdict::Failed(_) if self.0.options.default_allow => {
-                remarks.note(|| (format!("{AUDIT}failed-open"), "true".to_owned()));
+                request.annotate(|| (format!("{AUDIT}failed-open"), "true".to_owned()));
                 return Ok(());
             }
             ImageVerdict::Failed(why) => why,
             ImageVerdict::Denied { reason, notes } => {
-                note_all(notes, remarks);
+                annotate_all(notes, request);
                 match reason.as_str() {
                     "" => "one or more images rejected by webhook backend".to_owned(),
                     _ => format!("image policy webhook backend denied one or more images: {reason}"),
                 }
             }
         };
-        Err(subject.forbidden(&refused).into())
+        request.subject.refuse(&refused)
     }
 }
 
-fn note_all(notes: Vec<(String, String)>, remarks: &mut Remarks) {
+fn annotate_all(notes: Vec<(String, String)>, request: &Review<'_>) {
     for (key, value) in notes {
-        remarks.note(|| (format!("{AUDIT}{key}"), value));
+        request.annotate(|| (format!("{AUDIT}{key}"), value));
     }
 }

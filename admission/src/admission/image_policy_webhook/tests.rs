@@ -1,8 +1,8 @@
 //! Image reviews that are answered, refused and failing, by a real HTTPS server.
 
 use super::*;
-use crate::admission::request_effects::RequestEffects;
-use kstore_api::admission::Operation;
+use crate::admission::Subject;
+use crate::admission::tests::{TestRequest, chain_of};
 use kstore_api::kind;
 use kstore_registry::outbound::test_server::{Reply, TestServer};
 use kstore_registry::testing::MapLookup;
@@ -43,26 +43,24 @@ async fn server() -> TestServer {
     .await
 }
 
-fn plugin(server: &TestServer, more: Value) -> ImagePolicyWebhook {
-    ImagePolicyWebhook::new(Remote::new(&server.config()).unwrap(), options(more), Rng::seeded(1))
+fn plugin(server: &TestServer, more: Value) -> Arc<dyn Plugin> {
+    let remote = Remote::new(&server.config()).unwrap();
+    Arc::new(ImagePolicyWebhook::new(remote, options(more), Rng::seeded(1)))
 }
 
 type Verdict = (Result<(), String>, Vec<(String, String)>);
 
 /// The plugin's verdict on one request, with its audit annotations.
-async fn ask(
-    plugin: &ImagePolicyWebhook,
-    (operation, subresource): (Operation, &str),
-    pod: &Value,
-) -> Verdict {
+async fn ask(plugin: &Arc<dyn Plugin>, (operation, subresource): (Operation, &str), pod: &Value) -> Verdict {
     let user = UserInfo::new("ann", [""; 0]);
     let resource = kind::lookup("", "v1", "pods").unwrap();
-    let effects = Arc::new(RequestEffects::new(true, false));
+    let subject =
+        Subject { user: &user, operation, resource, subresource, namespace: "a", name: "p", seed: 0 };
+    let admission = chain_of(&ROW, plugin.clone(), MapLookup::of([]));
+    let mut request = TestRequest::new(&admission, subject);
+    request.calls = admission.calls(&user).audited();
     loop {
-        let subject =
-            Subject { user: &user, operation, resource, subresource, namespace: "a", name: "p", seed: 0 };
-        let mut remarks = Remarks { is_recorded: true, effects: effects.clone(), ..Remarks::default() };
-        let verdict = match plugin.decide(&*MapLookup::of([]), &subject, Some(pod), None, &mut remarks) {
+        let verdict = match request.validate(Some(pod), None) {
             Err(Undecided::Pending(answer)) => {
                 answer.await;
                 continue;
@@ -70,7 +68,7 @@ async fn ask(
             Err(Undecided::Refused(status)) => Err(status.message),
             Ok(()) => Ok(()),
         };
-        return (verdict, remarks.notes.into_iter().map(|note| (note.key, note.value)).collect());
+        return (verdict, request.calls.annotations());
     }
 }
 

@@ -6,26 +6,31 @@ mod constraints;
 mod defaults;
 pub(super) mod totals;
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use super::{Operation, Subject, row};
 use kstore_api::meta;
 use kstore_api::object::list;
 use kstore_api::quantity::Quantity;
 use kstore_api::resource::Resource;
-use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
-pub(super) struct LimitRanger;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods"), ("", "persistentvolumeclaims")],
+    subresources: &["", "resize"],
+    mutates: &[Operation::Create, Operation::Update],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("LimitRanger", || Arc::new(LimitRanger))
+};
+
+struct LimitRanger;
 
 impl Plugin for LimitRanger {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         if subject.resource.is("", "pods") && is_judged(subject, old) {
             for range in ranges(cluster, subject) {
                 defaults::fill(pod, limits(&range));
@@ -34,13 +39,8 @@ impl Plugin for LimitRanger {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
         let Some(new) = new.filter(|_| is_judged(subject, old)) else { return Ok(()) };
         let violations = match subject.resource.plural {
             "pods" => constraints::of_pod,
@@ -51,8 +51,8 @@ impl Plugin for LimitRanger {
             let mut texts = violations(new, limits(&range));
             match texts.len() {
                 0 => {}
-                1 => return Err(subject.forbidden(&texts.remove(0))),
-                _ => return Err(subject.forbidden(&format!("[{}]", texts.join(", ")))),
+                1 => return subject.refuse(&texts.remove(0)),
+                _ => return subject.refuse(&format!("[{}]", texts.join(", "))),
             }
         }
         Ok(())

@@ -8,13 +8,15 @@ mod pod;
 mod tests;
 mod token;
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row, Unstored};
+use super::{Operation, Subject, row};
 use kstore_access::authz::node::node_of;
 use kstore_api::meta;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use kstore_registry::undecided::Undecided;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
@@ -43,28 +45,30 @@ fn require(holds: bool, text: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { refuse(text()) }
 }
 
-pub(super) struct NodeRestriction;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    subresources: &[],
+    mutates: &[Operation::Create, Operation::Update],
+    // As in Kubernetes, changes by other plugins are not checked.
+    validates: &[Operation::Delete],
+    // A node does not renew the Lease of another one.
+    ignores_renewal: |subject| node_of(subject.user).is_none_or(|node| node == subject.name),
+    unstored: Unstored::ReviewedOnNewest(|subject| node_of(subject.user).is_some()),
+    ..Row::new("NodeRestriction", || Arc::new(NodeRestriction))
+};
+
+struct NodeRestriction;
 
 impl Plugin for NodeRestriction {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        restrict(cluster, subject, Some(new), old)
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        Ok(restrict(cluster, subject, Some(new), old)?)
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        _: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        // As in Kubernetes, changes by other plugins are not checked.
-        if subject.operation == Operation::Delete { restrict(cluster, subject, None, old) } else { Ok(()) }
+    fn validate(&self, review: &Review<'_>, _: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, old, .. } = *review;
+        Ok(restrict(cluster, subject, None, old)?)
     }
 }
 
@@ -72,7 +76,7 @@ impl Plugin for NodeRestriction {
 ///
 /// # Errors
 /// 403 if the node may not do that; 404 if the pod or node that the request depends on does not exist.
-pub(super) fn restrict(
+fn restrict(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     new: Option<&Value>,

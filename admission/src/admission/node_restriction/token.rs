@@ -1,7 +1,7 @@
 //! Rules for a node's TokenRequests: only tokens that its pods mount. The texts are Kubernetes'.
 
 use super::{Refusal, Verdict, refuse, require, row};
-use crate::admission::Cluster;
+use crate::admission::plugin::Cluster;
 use kstore_access::pod_references::{self, items};
 use kstore_api::meta;
 use serde_json::Value;

@@ -59,7 +59,7 @@ pub(super) struct Exemptions {
 
 impl Exemptions {
     /// No exemptions.
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { namespaces: BTreeSet::new(), usernames: BTreeSet::new(), runtime_classes: BTreeSet::new() }
     }
 

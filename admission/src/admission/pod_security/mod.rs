@@ -12,22 +12,24 @@ mod document;
 mod policy;
 mod significant;
 
-use super::{Operation, Plugin, Remarks, Subject};
-use crate::admission::Cluster;
+use super::Operation;
+use super::configuration::{Configuration, ConfigurationContext};
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
 use checks::{Pod, Violation, violations};
 use document::Exemptions;
 use kstore_api::field::ErrorList;
 use kstore_api::meta;
-use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_registry::registry::namespaces;
+use kstore_registry::undecided::Undecided;
 use kstore_storage::limits::POD_SECURITY_PODS;
 use policy::{Level, LevelVersion, Policy};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Kinds with pods or pod templates, and namespaces.
-pub(super) const KINDS: &[(&str, &str)] = &[
+const KINDS: &[(&str, &str)] = &[
     ("", "pods"),
     ("", "namespaces"),
     ("", "replicationcontrollers"),
@@ -52,7 +54,17 @@ fn name_of(label: &str) -> String {
     format!("{PREFIX}{label}")
 }
 
-pub(super) struct PodSecurity {
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    configuration: Configuration::Optional(PodSecurity::configured),
+    kinds: KINDS,
+    subresources: &[],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("PodSecurity", || Arc::new(PodSecurity::new()))
+};
+
+struct PodSecurity {
     /// The policy of namespaces without labels.
     default: Policy,
     exemptions: Exemptions,
@@ -60,7 +72,7 @@ pub(super) struct PodSecurity {
 
 impl PodSecurity {
     /// The plugin without a configuration.
-    pub(super) const fn new() -> Self {
+    fn new() -> Self {
         Self { default: Policy::PRIVILEGED, exemptions: Exemptions::new() }
     }
 
@@ -68,25 +80,16 @@ impl PodSecurity {
     ///
     /// # Errors
     /// The field that cannot be used.
-    pub(super) fn configured(document: Value) -> Result<Self, String> {
+    fn configured(document: Value, _: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
         let (default, exemptions) = document::read(document)?;
-        Ok(Self { default, exemptions })
+        Ok(Arc::new(Self { default, exemptions }))
     }
 }
 
 impl Plugin for PodSecurity {
-    fn review(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        old: Option<&Value>,
-        remarks: &mut Remarks,
-    ) -> Result<(), Status> {
-        let Some(new) = new.filter(|_| matches!(subject.operation, Operation::Create | Operation::Update))
-        else {
-            return Ok(());
-        };
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        let Some(new) = new else { return Ok(()) };
         let is_pod = subject.resource.is("", "pods");
         match is_pod {
             true if HARMLESS.contains(&subject.subresource) => return Ok(()),
@@ -94,86 +97,80 @@ impl Plugin for PodSecurity {
             _ => {}
         }
         if subject.resource.is("", "namespaces") {
-            return self.review_namespace(cluster, subject, (new, old), remarks);
+            return Ok(self.review_namespace(review, new)?);
         }
         let pod = if is_pod { Some(new) } else { subject.resource.pod_template(new) };
         if let Some(reason) = self.exemptions.reason(subject, pod.unwrap_or(&Value::Null)) {
-            remarks.note(|| (name_of("exempt"), reason.to_owned()));
+            review.annotate(|| (name_of("exempt"), reason.to_owned()));
             return Ok(());
         }
         let Some(namespace) = cluster.get(namespaces(), "", subject.namespace) else { return Ok(()) };
         let (policy, errors) = Policy::of(&namespace, self.default);
         if is_pod {
-            review_pod(subject, (policy, &errors), new, old, remarks)
+            review_pod(review, (policy, &errors), new)
         } else {
-            review_template(subject.resource, (policy, &errors), new, remarks);
+            review_template(review, (policy, &errors), new);
             Ok(())
         }
     }
 }
 
 fn review_pod(
-    subject: &Subject<'_>,
+    review: &Review<'_>,
     (policy, errors): (Policy, &ErrorList),
     pod: &Value,
-    old: Option<&Value>,
-    remarks: &mut Remarks,
-) -> Result<(), Status> {
+) -> Result<(), Undecided> {
     if errors.is_empty() && policy.is_privileged() {
-        remarks.note(|| (name_of("enforce-policy"), LevelVersion::PRIVILEGED.to_string()));
+        review.annotate(|| (name_of("enforce-policy"), LevelVersion::PRIVILEGED.to_string()));
         return Ok(());
     }
-    if old.is_some_and(|old| !significant::is_significant(pod, old)) {
+    if review.old.is_some_and(|old| !significant::is_significant(pod, old)) {
         return Ok(());
     }
-    note_errors(errors, remarks);
+    note_errors(errors, review);
     let pod = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
-    remarks.note(|| (name_of("enforce-policy"), policy.enforce.to_string()));
+    review.annotate(|| (name_of("enforce-policy"), policy.enforce.to_string()));
     let forbidden = violations(policy.enforce, &pod);
-    note_violations(policy, &pod, remarks);
+    note_violations(policy, &pod, review);
     if forbidden.is_empty() {
-        warn_of_violations(policy, &pod, remarks);
+        warn_of_violations(policy, &pod, review);
         return Ok(());
     }
-    Err(subject.forbidden(&format!("violates PodSecurity \"{}\": {}", policy.enforce, details(&forbidden))))
+    let violations = details(&forbidden);
+    review.subject.refuse(&format!("violates PodSecurity \"{}\": {violations}", policy.enforce))
 }
 
-fn review_template(
-    resource: &Resource,
-    (policy, errors): (Policy, &ErrorList),
-    object: &Value,
-    remarks: &mut Remarks,
-) {
+fn review_template(review: &Review<'_>, (policy, errors): (Policy, &ErrorList), object: &Value) {
     let is_watched = policy.warn.level != Level::Privileged || policy.audit.level != Level::Privileged;
-    let template = resource.pod_template(object).unwrap_or(&Value::Null);
+    let template = review.subject.resource.pod_template(object).unwrap_or(&Value::Null);
     if (errors.is_empty() && !is_watched) || template.is_null() {
         return;
     }
-    note_errors(errors, remarks);
+    note_errors(errors, review);
     let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
-    note_violations(policy, &pod, remarks);
-    warn_of_violations(policy, &pod, remarks);
+    note_violations(policy, &pod, review);
+    warn_of_violations(policy, &pod, review);
 }
 
-fn note_errors(errors: &ErrorList, remarks: &mut Remarks) {
+fn note_errors(errors: &ErrorList, review: &Review<'_>) {
     if !errors.is_empty() {
-        remarks.note(|| (name_of("error"), format!("Failed to parse policy: {}", errors.aggregate())));
+        review.annotate(|| (name_of("error"), format!("Failed to parse policy: {}", errors.aggregate())));
     }
 }
 
-fn note_violations(policy: Policy, pod: &Pod<'_>, remarks: &mut Remarks) {
-    if remarks.is_recorded {
+fn note_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
+    if review.calls().is_recorded() {
         let found = violations(policy.audit, pod);
         if !found.is_empty() {
-            remarks.note(|| (name_of("audit-violations"), would_violate(policy.audit, &found)));
+            review.annotate(|| (name_of("audit-violations"), would_violate(policy.audit, &found)));
         }
     }
 }
 
-fn warn_of_violations(policy: Policy, pod: &Pod<'_>, remarks: &mut Remarks) {
+fn warn_of_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
     let found = violations(policy.warn, pod);
     if !found.is_empty() {
-        remarks.warnings.push(would_violate(policy.warn, &found));
+        review.warn(&[would_violate(policy.warn, &found)]);
     }
 }
 
@@ -191,13 +188,8 @@ fn details(found: &[Violation]) -> String {
 }
 
 impl PodSecurity {
-    fn review_namespace(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        (new, old): (&Value, Option<&Value>),
-        remarks: &mut Remarks,
-    ) -> Result<(), Status> {
+    fn review_namespace(&self, review: &Review<'_>, new: &Value) -> Result<(), Status> {
+        let Review { cluster, subject, old, .. } = *review;
         let (policy, errors) = Policy::of(new, self.default);
         let before = old.map(|old| Policy::of(old, self.default));
         let were_wrong = |errors: &ErrorList| {
@@ -209,7 +201,7 @@ impl PodSecurity {
         let is_exempt = self.exemptions.namespaces.contains(subject.name);
         let Some((before, _)) = before else {
             if is_exempt {
-                remarks.warnings.extend(self.warning_about_exemption(subject.name, new, policy));
+                review.warn(self.warning_about_exemption(subject.name, new, policy).as_slice());
             }
             return Ok(());
         };
@@ -219,8 +211,8 @@ impl PodSecurity {
             return Ok(());
         }
         match is_exempt {
-            true => remarks.warnings.extend(self.warning_about_exemption(subject.name, new, policy)),
-            false => remarks.warnings.extend(warnings_about_pods(cluster, subject.name, wanted)),
+            true => review.warn(self.warning_about_exemption(subject.name, new, policy).as_slice()),
+            false => review.warn(&warnings_about_pods(cluster, subject.name, wanted)),
         }
         Ok(())
     }

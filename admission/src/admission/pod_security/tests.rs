@@ -1,9 +1,10 @@
 //! Labels, modes and repeated checks.
 
-use super::PodSecurity;
+use super::ROW;
 use super::policy::{Level, LevelVersion, Policy, Version};
 use super::significant::is_significant;
-use crate::admission::{Operation, Plugin, Remarks, Subject};
+use crate::admission::tests::{TestRequest, chain_of, refused};
+use crate::admission::{Operation, Subject};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use kstore_registry::testing::MapLookup;
@@ -50,11 +51,13 @@ fn review(
         name: new["metadata"]["name"].as_str().unwrap(),
         seed: 1,
     };
-    let mut remarks = Remarks { is_recorded: true, ..Remarks::default() };
-    let verdict = PodSecurity::new().review(&*MapLookup::of(cluster), &subject, Some(new), old, &mut remarks);
-    let notes = remarks.notes.into_iter();
+    let admission = chain_of(&ROW, (ROW.plugin)(), MapLookup::of(cluster));
+    let mut request = TestRequest::new(&admission, subject);
+    request.calls = admission.calls(&user).audited();
+    let verdict = request.validate(Some(new), old).map_err(refused);
     let short = |key: String| key.strip_prefix("pod-security.kubernetes.io/").unwrap().to_owned();
-    (verdict, remarks.warnings, notes.map(|note| (short(note.key), note.value)).collect())
+    let notes = request.calls.annotations().into_iter();
+    (verdict, request.calls.warnings(), notes.map(|(key, value)| (short(key), value)).collect())
 }
 
 #[test]

@@ -4,12 +4,13 @@
 mod secrets;
 mod token_volume;
 
-use super::{Operation, Plugin, Subject, row};
-use crate::admission::Cluster;
+use super::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use super::{Operation, Subject, row};
 use kstore_access::pod_references;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_nondet::Rng;
+use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -20,21 +21,26 @@ const DEFAULT: &str = "default";
 /// Annotation of mirror pods, which represent pods that a node runs by itself; they have no account.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-pub(super) struct ServiceAccount;
+/// The row of the plugin.
+pub(super) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    kinds: &[("", "pods")],
+    subresources: &["", "ephemeralcontainers"],
+    mutates: &[Operation::Create],
+    validates: &[Operation::Create, Operation::Update],
+    ..Row::new("ServiceAccount", || Arc::new(ServiceAccount))
+};
+
+struct ServiceAccount;
 
 impl Plugin for ServiceAccount {
-    fn mutate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        pod: &mut Value,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !subject.is("", "pods") || subject.operation != Operation::Create || !pod["spec"].is_object() {
+    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
+        if !subject.subresource.is_empty() || !pod["spec"].is_object() {
             return Ok(());
         }
         if meta::annotation(pod, MIRROR).is_some() {
-            return check_mirror(subject, &pod["spec"]);
+            return Ok(check_mirror(subject, &pod["spec"])?);
         }
         let spec = &mut pod["spec"];
         let name = match account_name(spec) {
@@ -49,40 +55,32 @@ impl Plugin for ServiceAccount {
             token_volume::mount(spec, || Rng::seeded(subject.seed).name_suffix(5));
         }
         copy_pull_secrets(account, spec);
-        check(subject, account, &name, spec)
+        Ok(check(subject, account, &name, spec)?)
     }
 
-    fn validate(
-        &self,
-        cluster: &dyn Cluster,
-        subject: &Subject<'_>,
-        new: Option<&Value>,
-        _: Option<&Value>,
-    ) -> Result<(), Status> {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        let Review { cluster, subject, .. } = *review;
         let is_ephemeral = is_about_ephemeral_containers(subject);
-        let is_new = subject.is("", "pods") && subject.operation == Operation::Create;
+        let is_new = subject.operation == Operation::Create && subject.subresource.is_empty();
         let Some(pod) = new.filter(|pod| (is_new || is_ephemeral) && pod["spec"].is_object()) else {
             return Ok(());
         };
         let spec = &pod["spec"];
         if is_new && meta::annotation(pod, MIRROR).is_some() {
-            return check_mirror(subject, spec);
+            return Ok(check_mirror(subject, spec)?);
         }
         let name = account_name(spec);
         if name.is_empty() {
             let text = format!("no service account specified for pod {}/{}", subject.namespace, subject.name);
-            return Err(subject.forbidden(&text));
+            return subject.refuse(&text);
         }
         let account = account(cluster, subject, name)?;
-        check(subject, account.as_deref().unwrap_or(&Value::Null), name, spec)
+        Ok(check(subject, account.as_deref().unwrap_or(&Value::Null), name, spec)?)
     }
 }
 
 fn is_about_ephemeral_containers(subject: &Subject<'_>) -> bool {
-    let resource = subject.resource;
-    subject.operation == Operation::Update
-        && subject.subresource == "ephemeralcontainers"
-        && resource.is("", "pods")
+    subject.operation == Operation::Update && subject.subresource == "ephemeralcontainers"
 }
 
 /// The account that a pod's `spec` names, including by the deprecated field; "" if it names none.

@@ -1,6 +1,6 @@
 //! Plugins with a configuration.
 
-use super::{Case, PluginSwitches, UserInfo, namespace, pod};
+use super::{Case, PluginSwitches, UserInfo, configure, namespace, pod};
 use crate::admission::{ConfiguredPlugins, plugins};
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 fn with(plugin: &'static str, document: Value, cluster: impl IntoIterator<Item = Value>) -> Case {
     let switches = PluginSwitches { enabled: [plugin].into(), ..PluginSwitches::default() };
     let mut configured = ConfiguredPlugins::default();
-    configured.configure(plugin, document).unwrap();
+    configure(&mut configured, plugin, document).unwrap();
     Case { switches, configured, ..Case::create(cluster) }
 }
 
@@ -103,7 +103,7 @@ fn a_cluster_has_default_and_allowed_tolerations() {
 /// Checks that a configuration of a plugin is refused with a text.
 fn check_refused<const N: usize>(cases: [(&str, Value, &str); N]) {
     for (plugin, document, expected) in cases {
-        let refused = ConfiguredPlugins::default().configure(plugin, document).unwrap_err().to_string();
+        let refused = configure(&mut ConfiguredPlugins::default(), plugin, document).unwrap_err().to_string();
         assert!(refused.contains(expected), "{plugin}: {refused}");
     }
 }
@@ -117,8 +117,9 @@ fn only_plugins_with_a_configuration_can_be_configured() {
         ("ValidatingAdmissionWebhook", json!({}), "kubeConfigFile; webhooks are called without credentials"),
     ]);
     let mut twice = ConfiguredPlugins::default();
-    twice.configure("PodSecurity", security(&json!({}), &json!({}))).unwrap();
-    let refused = twice.configure("PodSecurity", security(&json!({}), &json!({}))).unwrap_err();
+    let mut again = || configure(&mut twice, "PodSecurity", security(&json!({}), &json!({})));
+    again().unwrap();
+    let refused = again().unwrap_err();
     assert_eq!(refused.to_string(), "admission plugin PodSecurity is configured twice");
 }
 
@@ -135,11 +136,11 @@ fn limited_resources_of_quotas_are_read_in_each_version() {
     ] {
         let document = json!({"apiVersion": version, "kind": kind, "limitedResources": limited});
         let mut plugins = ConfiguredPlugins::default();
-        plugins.configure("ResourceQuota", document.clone()).unwrap();
-        let read = plugins.limited_resources();
+        configure(&mut plugins, "ResourceQuota", document.clone()).unwrap();
+        let read = plugins.get("ResourceQuota").unwrap().limited_resources().unwrap();
         assert!(read[0].concerns("", "pods") && read[0].match_contains == ["cpu"]);
         assert_eq!(read[0].match_scopes[0].to_string(), "{PriorityClass In [a]}");
-        let twice = plugins.configure("ResourceQuota", document).unwrap_err().to_string();
+        let twice = configure(&mut plugins, "ResourceQuota", document).unwrap_err().to_string();
         assert_eq!(twice, "admission plugin ResourceQuota is configured twice");
     }
     let of = |members: Value| {

@@ -8,15 +8,22 @@ mod pods;
 pub(super) mod resized_pods;
 mod trust_bundles;
 
-use super::{Admission, Cluster, ConfiguredPlugins, Operation, PluginSwitches, Remarks, Subject};
+use super::chain::{Chain, RunningPlugin};
+use super::dynamic::{Admitted, Calls, Options};
+use super::plugin::{Cluster, Enabled, Plugin, Row};
+use super::{
+    Admission, ConfigurationContext, ConfigurationError, ConfiguredPlugins, Operation, PLUGINS,
+    PluginSwitches, Subject,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_access::authz::policy::Policy;
 use kstore_access::authz::{Authorizer, bootstrap};
 use kstore_api::status::Status;
 use kstore_api::{kind, meta};
-use kstore_nondet::Nondet;
+use kstore_nondet::{Nondet, Rng};
 use kstore_registry::outbound::{Network, ServiceBackends};
+use kstore_registry::request::Target;
 use kstore_registry::testing::MapLookup;
 use kstore_registry::undecided::Undecided;
 use kstore_registry::user::{MASTERS, UserInfo};
@@ -49,6 +56,55 @@ fn chain(cluster: Arc<MapLookup>) -> Admission {
     let authorizer = Arc::new(Authorizer::new(cluster.clone()));
     let network = Arc::new(Network::new(ServiceBackends::default()));
     Admission::new(cluster, authorizer, network, Nondet::simulated(1))
+}
+
+/// A chain of one plugin.
+pub(super) fn chain_of(row: &'static Row, plugin: Arc<dyn Plugin>, cluster: Arc<MapLookup>) -> Admission {
+    let chain = Arc::new(Chain::of(vec![RunningPlugin { row, plugin }]));
+    Admission { chain, ..self::chain(cluster) }
+}
+
+/// Configures a plugin that needs no server.
+fn configure(
+    configured: &mut ConfiguredPlugins,
+    plugin: &str,
+    document: Value,
+) -> Result<(), ConfigurationError> {
+    let (connect, rng) = (|_: &str, _: &_| Err("no server".to_owned()), Rng::seeded(1));
+    configured.configure(plugin, document, &ConfigurationContext { connect: &connect, rng: &rng })
+}
+
+/// A request, with what is known of it between decisions.
+pub(super) struct TestRequest<'a> {
+    admission: &'a Admission,
+    subject: Subject<'a>,
+    target: Target,
+    pub(super) calls: Calls,
+}
+
+impl<'a> TestRequest<'a> {
+    pub(super) fn new(admission: &'a Admission, subject: Subject<'a>) -> Self {
+        let (namespace, name) = (subject.namespace.to_owned(), subject.name.to_owned());
+        let target = Target { resource: subject.resource, custom: None, subresource: "", namespace, name };
+        Self { admission, subject, target, calls: admission.calls(subject.user) }
+    }
+
+    fn admitted(&self) -> Admitted<'_> {
+        let (subject, target) = (self.subject, &self.target);
+        Admitted { subject, target, options: Options::None, calls: &self.calls }
+    }
+
+    pub(super) fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Undecided> {
+        self.admission.mutate(&self.admitted(), new, old)
+    }
+
+    pub(super) fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Undecided> {
+        self.admission.validate(&self.admitted(), new, old)
+    }
+
+    pub(super) fn admit_unstored(&self, body: &mut Value) -> Result<(), Undecided> {
+        self.admission.admit_unstored(&self.admitted(), body, None)
+    }
 }
 
 struct Case {
@@ -95,25 +151,52 @@ impl Case {
         };
         let admission =
             chain(MapLookup::of(self.cluster.iter().cloned())).with(&self.switches, &self.configured);
+        let request = TestRequest::new(&admission, subject);
         if self.operation == Operation::Delete {
-            admission
-                .validate_in_tree(&subject, None, Some(&object), &mut Remarks::default())
-                .map_err(refused)?;
+            request.validate(None, Some(&object)).map_err(refused)?;
             return Ok(object);
         }
-        admission.mutate_in_tree(&subject, &mut object, self.old.as_ref()).map_err(refused)?;
-        admission
-            .validate_in_tree(&subject, Some(&object), self.old.as_ref(), &mut Remarks::default())
-            .map_err(refused)?;
+        request.mutate(&mut object, self.old.as_ref()).map_err(refused)?;
+        request.validate(Some(&object), self.old.as_ref()).map_err(refused)?;
         Ok(object)
     }
 }
 
 /// The refusal of a decision that waits for nothing.
-fn refused(undecided: Undecided) -> Status {
+pub(super) fn refused(undecided: Undecided) -> Status {
     match undecided {
         Undecided::Refused(status) => status,
         Undecided::Pending(_) => panic!("the decision waits"),
+    }
+}
+
+#[test]
+fn rows_are_complete() {
+    let names: Vec<&str> = PLUGINS.iter().map(|row| row.name).collect();
+    for (at, row) in PLUGINS.iter().enumerate() {
+        let name = row.name;
+        assert!(!names[..at].contains(&name), "{name} has two rows");
+        let phases = [row.prepares, row.mutates, row.completes, row.validates];
+        let has_phase = phases.iter().any(|operations| !operations.is_empty());
+        let charges = (row.plugin)().limited_resources().is_some();
+        assert!(has_phase || charges || name == "AlwaysAdmit", "{name} does nothing");
+        assert!(row.enabled != Enabled::Always || super::plugins().all(|known| known != name));
+        for (group, plural) in row.kinds {
+            let is_served = kind::every().any(|kind| kind.is(group, plural));
+            assert!(is_served, "{name} reviews {plural}, which no kind has");
+        }
+    }
+}
+
+#[test]
+fn the_page_about_security_names_the_plugins() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for (enabled, runs) in [(Enabled::ByDefault, "by default"), (Enabled::OnRequest, "on request")] {
+        let names: Vec<&str> =
+            PLUGINS.iter().filter(|row| row.enabled == enabled).map(|row| row.name).collect();
+        let line = format!("| {runs} | {} |", names.join(", "));
+        assert!(page.lines().any(|known| known == line), "docs/security.md lacks the line {line}");
     }
 }
 

@@ -1,7 +1,10 @@
 //! Pods with runtime classes, and on nodes with topology labels.
 
-use super::{Case, Operation, pod};
+use super::{Case, Operation, TestRequest, pod};
+use crate::admission::Subject;
+use kstore_registry::lookup::core;
 use kstore_registry::testing::MapLookup;
+use kstore_registry::user::UserInfo;
 use serde_json::{Value, json};
 
 fn class(name: &str, extra: &Value) -> Value {
@@ -67,7 +70,16 @@ fn a_pod_gets_the_topology_labels_of_its_node() {
     let admission = super::chain(MapLookup::of([node]));
     let bind = |kind: &str| {
         let mut binding = json!({ "metadata": { "name": "p" }, "target": { "kind": kind, "name": "n" } });
-        admission.label_binding(&mut binding);
+        let subject = Subject {
+            user: &UserInfo::new("scheduler", [""; 0]),
+            operation: Operation::Create,
+            resource: core("pods"),
+            subresource: "binding",
+            namespace: "a",
+            name: "p",
+            seed: 0,
+        };
+        TestRequest::new(&admission, subject).admit_unstored(&mut binding).unwrap();
         binding["metadata"]["labels"].clone()
     };
     assert_eq!((bind("Node"), bind("Other")), (place, Value::Null));

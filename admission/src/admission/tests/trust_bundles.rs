@@ -1,8 +1,8 @@
 //! ClusterTrustBundleAttest.
 
-use super::{Operation, UserInfo};
-use crate::admission::cluster_trust_bundle_attest::ClusterTrustBundleAttest;
-use crate::admission::{Plugin, Subject};
+use super::{Operation, TestRequest, UserInfo, chain_of, refused};
+use crate::admission::Subject;
+use crate::admission::cluster_trust_bundle_attest::ROW;
 use kstore_api::kind;
 use kstore_registry::testing::MapLookup;
 use kstore_registry::user::MASTERS;
@@ -42,18 +42,20 @@ fn a_bundle_of_a_signer_is_written_only_by_users_that_may_attest() {
             name: "b",
             seed: 0,
         };
-        ClusterTrustBundleAttest.validate(&*cluster, &subject, new, old).map_err(|status| status.message)
+        let admission = chain_of(&ROW, (ROW.plugin)(), cluster.clone());
+        let judged = TestRequest::new(&admission, subject).validate(new, old);
+        judged.map_err(|undecided| refused(undecided).message)
     };
     let user = |name: &str| UserInfo::new(name, [""; 0]);
     let (one, two, free) =
         (bundle(Some("k.io/one"), json!({})), bundle(Some("k.io/two"), json!({})), bundle(None, json!({})));
-    let refused = |signer: &str| {
+    let denied = |signer: &str| {
         Err(format!(
             "clustertrustbundles.certificates.k8s.io \"b\" is forbidden: user not permitted to attest for signerName {signer:?}"
         ))
     };
     assert_eq!(ask(user("ann"), Some(&one), None), Ok(()));
-    assert_eq!(ask(user("ann"), Some(&two), None), refused("k.io/two"));
+    assert_eq!(ask(user("ann"), Some(&two), None), denied("k.io/two"));
     assert_eq!(ask(user("bob"), Some(&two), None), Ok(()), "all signers of the domain");
     assert_eq!(ask(user("eve"), Some(&free), None), Ok(()), "no signer");
     assert_eq!(ask(UserInfo::new("root", [MASTERS]), Some(&two), None), Ok(()));
@@ -63,6 +65,6 @@ fn a_bundle_of_a_signer_is_written_only_by_users_that_may_attest() {
     assert_eq!(ask(user("eve"), Some(&owned), Some(&one)), Ok(()), "garbage collection");
     assert_eq!(
         ask(user("eve"), Some(&bundle(Some("k.io/one"), json!({ "a": "b" }))), Some(&one)),
-        refused("k.io/one")
+        denied("k.io/one")
     );
 }

@@ -1,12 +1,12 @@
 //! Lease renewals: merge patches that give a Lease another `renewTime` and repeat its other values. Every
 //! node sends one every few seconds. [`Pipeline::renewed`] computes the object that the general update path
 //! would store. It skips the diff of managed fields, decoding against the schema, admission and validation:
-//! none of them can affect this scalar. All other patches take the general path. The test
+//! none of them can affect this scalar, unless an admission plugin's row says so. All other patches take the general path. The test
 //! `renewals_store_what_the_general_path_stores` compares both paths.
 
 use super::Pipeline;
 use super::apply::write;
-use kstore_access::authz::node::node_of;
+use kstore_admission::admission::{Operation, Subject};
 use kstore_api::patch::{PatchType, apply};
 use kstore_api::resource::Resource;
 use kstore_api::{kind, meta};
@@ -31,9 +31,19 @@ impl Pipeline {
         let is_plain = patch.kind == PatchType::Merge
             && !patch.has_problems()
             && options.managed_fields == ManagedFieldsUpdate::Tracked;
-        // Admission refuses a node that renews another node's Lease.
-        let is_restricted = node_of(user).is_some_and(|node| node != target.name);
-        if !is_lease(target) || is_restricted || !is_plain || has_consequences(&current["metadata"]) {
+        if !is_lease(target) || !is_plain || has_consequences(&current["metadata"]) {
+            return None;
+        }
+        let subject = Subject {
+            user,
+            operation: Operation::Update,
+            resource: target.resource,
+            subresource: "",
+            namespace: &target.namespace,
+            name: &target.name,
+            seed: 0,
+        };
+        if !self.admission.ignores_renewal(&subject) {
             return None;
         }
         let time = renew_time(&patch.value, &current["spec"])?;

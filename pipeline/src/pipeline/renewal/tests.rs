@@ -2,12 +2,13 @@
 //! `metadata` added, which makes it no renewal, on the same Lease at the same time.
 
 use super::*;
-use crate::pipeline::{Answer, PipelineConfig, PipelineState};
+use crate::pipeline::{AdmissionConfig, Answer, PipelineConfig, PipelineState};
 use bytes::Bytes;
+use kstore_admission::admission::PluginSwitches;
 use kstore_nondet::Nondet;
 use kstore_registry::cache::Cache;
 use kstore_registry::decode;
-use kstore_registry::request::{Action, Body, FieldValidation, Request};
+use kstore_registry::request::{Action, Body, FieldValidation, Request, own_request};
 use kstore_registry::user::{MASTERS, UserInfo};
 use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{Config, Store};
@@ -38,11 +39,15 @@ fn merge(patch: &Value, options: WriteOptions) -> Action {
 
 impl Api {
     async fn start() -> Self {
+        Self::start_with(AdmissionConfig::default()).await
+    }
+
+    async fn start_with(admission: AdmissionConfig) -> Self {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let config = PipelineConfig { nondet, ..PipelineConfig::default() };
+        let config = PipelineConfig { nondet, admission, ..PipelineConfig::default() };
         let pipeline = Arc::new(Pipeline::new(PipelineState::of_cache(cache), config));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         Self { pipeline }
@@ -171,4 +176,18 @@ async fn a_patch_that_is_more_than_a_renewal_takes_the_general_path() {
     let again = json!({"spec": {"renewTime": "2026-01-01T00:00:20.000000Z"}});
     api.run("n", merge(&renewal, options("other", false))).await.unwrap();
     assert!(!api.is_renewal("n", &again, "kubelet").await, "two managers own fields of the spec");
+}
+
+#[tokio::test]
+async fn a_plugin_that_refuses_every_write_refuses_renewals() {
+    let switches = PluginSwitches { enabled: ["AlwaysDeny"].into(), ..PluginSwitches::default() };
+    let api = Api::start_with(AdmissionConfig { switches, ..AdmissionConfig::default() }).await;
+    let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "n1" },
+        "spec": { "holderIdentity": "n1", "renewTime": BEGAN } });
+    let create = Action::Create(Body::json(lease.to_string().into()), options("test", false));
+    let created = api.pipeline.serve(own_request(target(""), create)).await;
+    assert!(created.is_ok(), "the server's own write");
+    let renewal = json!({ "spec": { "renewTime": RENEWED } });
+    let refused = api.run("n1", merge(&renewal, options("test", false))).await.unwrap_err();
+    assert_eq!(refused.0, 403, "{refused:?}");
 }

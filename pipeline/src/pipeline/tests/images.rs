@@ -1,8 +1,6 @@
 //! Pods whose images a webhook refuses.
 
-use super::provisioned::{create, pipeline};
-use kstore_admission::admission::{ConfiguredPlugins, ImagePolicyOptions};
-use kstore_nondet::Rng;
+use super::provisioned::{configured, create, pipeline};
 use kstore_registry::outbound::Remote;
 use kstore_registry::outbound::test_server::{Reply, TestServer};
 use serde_json::json;
@@ -24,12 +22,9 @@ async fn server() -> TestServer {
 #[tokio::test]
 async fn pods_with_refused_images_are_not_stored() {
     let server = server().await;
-    let options =
-        ImagePolicyOptions::parse(json!({ "imagePolicy": { "kubeConfigFile": "k", "retryBackoff": 1 } }))
-            .unwrap();
-    let mut configured = ConfiguredPlugins::default();
+    let document = json!({ "imagePolicy": { "kubeConfigFile": "k", "retryBackoff": 1 } });
     let remote = Remote::new(&server.config()).unwrap();
-    configured.set_image_policy(remote, options, Rng::seeded(1)).unwrap();
+    let configured = configured("ImagePolicyWebhook", document, Some(&remote));
     let guarded = pipeline(["ImagePolicyWebhook"], configured).await;
     let spec = |image: &str| {
         json!({

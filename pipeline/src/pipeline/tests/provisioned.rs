@@ -2,13 +2,25 @@
 
 use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
-use kstore_admission::admission::{ConfiguredPlugins, PluginSwitches};
+use kstore_admission::admission::{ConfigurationContext, ConfiguredPlugins, PluginSwitches};
 use kstore_api::kind;
 use kstore_api::status::Status;
+use kstore_nondet::Rng;
+use kstore_registry::outbound::Remote;
 use kstore_registry::request::{Action, Body, Request, Target, Transaction, TransactionStep, WriteOptions};
 use kstore_registry::user::UserInfo;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
+
+/// One plugin with this configuration, whose server is `remote`.
+pub(super) fn configured(plugin: &str, document: Value, remote: Option<&Remote>) -> ConfiguredPlugins {
+    let connect = |_: &str, _: &Path| remote.cloned().ok_or_else(|| "no server".to_owned());
+    let context = ConfigurationContext { connect: &connect, rng: &Rng::seeded(1) };
+    let mut configured = ConfiguredPlugins::default();
+    configured.configure(plugin, document, &context).unwrap();
+    configured
+}
 
 /// An API server with plugins enabled and configured.
 pub(super) async fn pipeline(
@@ -118,11 +130,9 @@ async fn a_transaction_creates_the_namespaces_of_its_objects_or_none() {
 
 #[tokio::test]
 async fn events_beyond_a_limit_are_answered_429() {
-    let mut configured = ConfiguredPlugins::default();
     let limit = json!({ "type": "Namespace", "qps": 1, "burst": 1 });
     let document = json!({ "apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration", "limits": [limit] });
-    configured.configure("EventRateLimit", document).unwrap();
-    let limited = pipeline(["EventRateLimit"], configured).await;
+    let limited = pipeline(["EventRateLimit"], configured("EventRateLimit", document, None)).await;
     let event = |name: &str| {
         json!({
             "apiVersion": "v1", "kind": "Event", "metadata": { "name": name },

@@ -1,8 +1,9 @@
 //! Quota charges that race with another process between the read of the quota and the commit.
 
+use super::provisioned::configured;
 use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
-use kstore_admission::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
+use kstore_admission::admission::PluginSwitches;
 use kstore_api::kind;
 use kstore_registry::request::{Action, Body, Request, Target, WriteOptions};
 use kstore_registry::user::UserInfo;
@@ -86,7 +87,7 @@ async fn quotas_that_take_effect_before_the_commit_are_charged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_the_plugin_charges_nothing() {
-    let switches = PluginSwitches::without([RESOURCE_QUOTA]);
+    let switches = PluginSwitches::without(["ResourceQuota"]);
     let admission = AdmissionConfig { switches, ..AdmissionConfig::default() };
     let (_, pipeline) = Racing::start_with(KEY.to_owned(), quota("0", "0"), admission).await;
     assert_eq!(create(&pipeline, "a").await, Ok(()));
@@ -95,12 +96,11 @@ async fn a_server_without_the_plugin_charges_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn limited_objects_are_refused_in_a_namespace_without_a_quota() {
-    let mut configured = ConfiguredPlugins::default();
     let document = json!({
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration",
         "limitedResources": [{"resource": "configmaps", "matchContains": ["count/"]}],
     });
-    configured.configure(RESOURCE_QUOTA, document).unwrap();
+    let configured = configured("ResourceQuota", document, None);
     let admission = AdmissionConfig { configured, ..AdmissionConfig::default() };
     let (storage, pipeline) = Racing::start_with(KEY.to_owned(), quota("1", "0"), admission).await;
     assert_eq!(create(&pipeline, "a").await, Ok(()), "the quota bounds them");

@@ -4,7 +4,7 @@
 use super::remote;
 use crate::args::AdmissionConfig;
 use anyhow::{Context, bail, ensure};
-use kstore_admission::admission::{ConfiguredPlugins, ImagePolicyOptions};
+use kstore_admission::admission::{ConfigurationContext, ConfiguredPlugins};
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
 const KIND: &str = "AdmissionConfiguration";
-const IMAGE_POLICY: &str = "ImagePolicyWebhook";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -82,12 +81,8 @@ fn configure(
             serde_yaml_ng::from_str(&text).with_context(|| format!("cannot parse {shown}"))?
         }
     };
-    if name != IMAGE_POLICY {
-        return Ok(configured.configure(&name, document)?);
-    }
-    let options = ImagePolicyOptions::parse(document).map_err(anyhow::Error::msg)?;
-    let remote = remote("imagePolicy.kubeConfigFile", &options.kubeconfig)?;
-    Ok(configured.set_image_policy(remote, options, rng.fork("image-policy"))?)
+    let connect = |field: &str, file: &Path| remote(field, file).map_err(|error| format!("{error:#}"));
+    Ok(configured.configure(&name, document, &ConfigurationContext { connect: &connect, rng })?)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 mod following;
 
-use crate::admission::{Admission, Operation, Remarks, Subject};
+use crate::admission::tests::TestRequest;
+use crate::admission::{Admission, Operation, Subject};
 use kstore_access::authz::policy::Policy;
 use kstore_access::authz::{Attributes, Authorizer, Decision, More, Target};
 use kstore_api::kind;
@@ -349,11 +350,9 @@ impl Cluster {
         let (resource, subresource) = (row, "");
         let subject =
             Subject { user, operation, resource, subresource, namespace: &namespace, name: &name, seed: 1 };
-        let is_admitted = self.admission.mutate_in_tree(&subject, &mut new, old.as_ref()).is_ok()
-            && self
-                .admission
-                .validate_in_tree(&subject, Some(&new), old.as_ref(), &mut Remarks::default())
-                .is_ok();
+        let request = TestRequest::new(&self.admission, subject);
+        let is_admitted = request.mutate(&mut new, old.as_ref()).is_ok()
+            && request.validate(Some(&new), old.as_ref()).is_ok();
         if is_admitted {
             self.lookup.put(new.clone());
             self.objects = with(&self.objects, new);
