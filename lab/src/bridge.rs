@@ -91,7 +91,7 @@ impl http_body::Body for BridgedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.hint.clone()
+        self.hint
     }
 }
 

@@ -286,16 +286,20 @@ impl LabCluster {
     async fn move_auto(&self, up_to: Duration) -> bool {
         let Ok(current) = self.current() else { return false };
         let (running, clients) = (current.running(), &current.bridge.clients);
-        let added = current.bridge.log.added.notified();
+        let (added, began) = (current.bridge.log.added.notified(), current.waits.began.notified());
         let moving = self.wait_to_move().await;
         let before = running.store().revision();
         let Ok(target) = running.time().checked_add(up_to) else { return false };
         let how = advance::Advance { patience: limits::PATIENCE_MOST, ..advance::Advance::to(target) };
         let Ok(advanced) = advance::advance(running, clients, &how).await else { return false };
         drop(moving);
-        // A cluster in which nothing happens stands still until a client asks for something.
+        // A cluster in which nothing happens stands still until a client asks for something, or waits for a time.
         if advanced.barriers == 0 && running.store().revision() == before {
-            added.await;
+            tokio::select! {
+                biased;
+                () = added => {}
+                () = began => {}
+            }
         }
         tokio::task::yield_now().await;
         true

@@ -10,12 +10,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The waits of one cluster.
 #[derive(Debug, Default)]
 pub struct TimeWaits {
     /// Number of waits by time.
     waiting: Mutex<BTreeMap<Timestamp, usize>>,
+    /// Signals the begin of each wait.
+    pub(crate) began: Notify,
 }
 
 impl TimeWaits {
@@ -55,6 +58,8 @@ impl TimeWaits {
             return Err(error::too_many("waits for time", most, "too many clients wait for a time"));
         }
         *waiting.entry(time).or_default() += 1;
+        drop(waiting);
+        self.began.notify_waiters();
         Ok(Wait { waits: self.clone(), time })
     }
 }

@@ -361,10 +361,7 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
         false => {
             let shown =
                 found.map_or("it does not exist".to_owned(), |found| format!("it is {}", found["status"]));
-            Err(error::timeout(
-                format!("{} is not what the call waits for: {shown}", body.object),
-                [shown.clone()],
-            ))
+            Err(error::timeout(format!("{} is not what the call waits for: {shown}", body.object), [shown]))
         }
     }
 }

@@ -66,13 +66,8 @@ struct Call {
     body: Bytes,
 }
 
-/// The answer of a handler.
-enum Reply {
-    /// JSON with a status code.
-    Json(u16, Bytes),
-    /// Anything else.
-    Other(Box<Response<Body>>),
-}
+/// The answer of a handler: JSON with a status code.
+struct Reply(u16, Bytes);
 
 impl Reply {
     /// 200 with this value.
@@ -83,7 +78,7 @@ impl Reply {
     fn with(code: u16, value: &impl Serialize) -> Result<Self, Status> {
         let mut json = serde_json::to_vec(value).map_err(Status::internal)?;
         json.push(b'\n');
-        Ok(Self::Json(code, json.into()))
+        Ok(Self(code, json.into()))
     }
 }
 
@@ -109,10 +104,7 @@ async fn serve(
         None => route::dispatch(call).await?,
         Some(key) => return once(call, &key, parts.uri.path()).await,
     };
-    Ok(match reply {
-        Reply::Json(code, body) => json(code, body),
-        Reply::Other(response) => *response,
-    })
+    Ok(json(reply.0, reply.1))
 }
 
 fn key(headers: &HeaderMap) -> Option<String> {
@@ -127,8 +119,7 @@ async fn once(call: Call, key: &str, path: &str) -> Result<Response<Body>, Statu
         return Ok(json(*code, body.clone()));
     }
     let (code, body): Answer = match route::dispatch(call).await {
-        Ok(Reply::Json(code, body)) => (code, body),
-        Ok(Reply::Other(response)) => return Ok(*response),
+        Ok(Reply(code, body)) => (code, body),
         Err(status) => (status.code, status.to_json().into()),
     };
     if body.len() <= limits::KEY_ANSWER_BYTES {
