@@ -15,7 +15,6 @@ use kstore_cluster::{
 use kstore_nondet::{Clock, Nondet, Rng};
 use kstore_store::{Revision, Store};
 use parking_lot::Mutex;
-use serde::Serialize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,7 +29,7 @@ const STACK: usize = 8 * 1024 * 1024;
 const END: Duration = Duration::from_secs(10);
 
 /// The components of a cluster beside its API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComponentChoice {
     /// Whether controllers run.
     pub controllers: bool,
@@ -58,13 +57,14 @@ impl ComponentChoice {
     }
 
     fn configs(&self, tokens: &Arc<Tokens>) -> Components {
-        let signer = Some(token_signer(tokens.clone()));
-        let controllers = kstore_controllers::Config { token_signer: signer, ..Default::default() };
-        let nodes = kstore_kubelet_sim::Config { nodes: self.nodes, ..Default::default() };
+        let mut all = Components::all(self.nodes);
+        if let Some(controllers) = &mut all.controllers {
+            controllers.token_signer = Some(token_signer(tokens.clone()));
+        }
         Components {
-            controllers: self.controllers.then(|| Box::new(controllers)),
-            scheduler: self.scheduler.then(Box::default),
-            nodes: (self.nodes > 0).then(|| Box::new(nodes)),
+            controllers: all.controllers.filter(|_| self.controllers),
+            scheduler: all.scheduler.filter(|_| self.scheduler),
+            nodes: all.nodes.filter(|_| self.nodes > 0),
         }
     }
 }

@@ -190,7 +190,7 @@ impl Serialize for Version {
 }
 
 /// What a request asks for, from its method and URI. A request for a path outside the resource API has none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestTarget {
     /// Verb.
     pub verb: Verb,
