@@ -74,6 +74,31 @@ impl ControlPlaneImage {
         })
     }
 
+    /// Starts like [`Self::start`], but at a revision above `revision` and without history, so that no client of another control plane at
+    /// the same address sees a revision go down or resumes a watch across the change. The API server reads all objects.
+    ///
+    /// # Errors
+    /// The API server does not start.
+    pub fn start_above(
+        &self,
+        revision: Revision,
+        mut server: ServerConfig,
+        config: ClusterConfig,
+    ) -> Starting<'_> {
+        let generation = self.generation + 1;
+        let Nondet { clock, rng } = server.nondet;
+        let clock = if clock.is_simulated() { Clock::simulated_from(self.time) } else { clock };
+        server.nondet = Nondet { clock, rng: rng.fork(&format!("image-{generation}")) };
+        Box::pin(async move {
+            let store = Store::from_image(&self.store.above(revision), &server.nondet);
+            let config = ClusterConfig { storage: Storage::Opened(store), ..config };
+            let mut plane =
+                ControlPlane::assemble(Origin { image: None, generation }, server, config).await?;
+            plane.run_components();
+            Ok(plane)
+        })
+    }
+
     /// Starts the storage and the API server of a new cluster that shares the initial objects of this image of an API server alone, with
     /// its own namespace UIDs and random values.
     pub(crate) async fn start_new(

@@ -268,6 +268,22 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         ],
     },
     CrateFloors {
+        folder: "lab",
+        floors: &[
+            &["basis", "limits", "request"],
+            &["error"],
+            &["values"],
+            &["authority", "client", "clock"],
+            &["idempotency", "log"],
+            &["host"],
+            &["advance", "bridge", "objects", "waits", "writes"],
+            &["settle"],
+            &["cluster"],
+            &["registry"],
+            &["front"],
+        ],
+    },
+    CrateFloors {
         folder: "tidy",
         floors: &[
             &["floors", "offence", "text"],

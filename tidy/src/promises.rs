@@ -5,8 +5,13 @@ use crate::text::quoted;
 use crate::tree::{File, Tree};
 use std::collections::BTreeSet;
 
-const DOCUMENTS: [&str; 4] =
-    ["store/PROPERTIES.md", "informer/PROPERTIES.md", "apiserver/CONFORMANCE.md", "api/CONFORMANCE.md"];
+const DOCUMENTS: [&str; 5] = [
+    "store/PROPERTIES.md",
+    "informer/PROPERTIES.md",
+    "apiserver/CONFORMANCE.md",
+    "api/CONFORMANCE.md",
+    "lab/PROPERTIES.md",
+];
 
 /// The documents of this tree, or an offence for one that is missing.
 pub(crate) fn documents(tree: &Tree) -> impl Iterator<Item = Result<&File, Offence>> {

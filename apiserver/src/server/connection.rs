@@ -178,7 +178,7 @@ where
 
 /// Answers a request. The state of its way through the server, tens of KiB, is made only when the stream's task begins, and freed
 /// with the answer: many streams that arrive at once hold none while they wait for their turn, and a long answer holds none either.
-fn answer<B>(
+pub(super) fn answer<B>(
     request: Request<B>,
     grpc: Option<CallAuthenticator>,
     router: Router,

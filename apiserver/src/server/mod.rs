@@ -3,6 +3,7 @@
 
 mod activity;
 mod answer;
+mod bridged;
 mod connection;
 mod connections;
 mod image;
@@ -21,6 +22,7 @@ use crate::tunnel::Tunnels;
 use crate::{definitions, identity};
 use axum::Router;
 use axum::body::Body;
+pub use bridged::CallerRecord;
 use connections::{ConnectionSlot, Connections};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
@@ -93,6 +95,8 @@ pub struct ApiServer {
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
+    /// Whether listeners pass gRPC calls to the router like other requests, see [`ApiServer::behind`].
+    is_bridged: bool,
     /// Memory of answers that clients have not taken.
     unsent: MemoryBudget,
     front_proxies: Option<Arc<FrontProxies>>,
@@ -223,6 +227,7 @@ impl ApiServer {
             pipeline,
             tunnels,
             grpc_calls,
+            is_bridged: false,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies: config.front_proxies,
             identity: Arc::new(identity),
@@ -329,7 +334,7 @@ impl ApiServer {
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
                 let Self { router, grpc_calls, unsent, front_proxies, pipeline, stop, .. } = self;
-                let (grpc, clock) = (Some(grpc_calls), pipeline.nondet().clock);
+                let (grpc, clock) = ((!self.is_bridged).then_some(grpc_calls), pipeline.nondet().clock);
                 let shared = connection::ListenerState { router, grpc, unsent, stop, front_proxies, clock };
                 connection::serve(shared, tls, address, slot).await;
             }

@@ -42,7 +42,11 @@ impl Pipeline {
         user
     }
 
-    async fn identify(
+    /// Authenticates like [`Self::authenticate`], without a trace in the metrics.
+    ///
+    /// # Errors
+    /// See [`Self::authenticate`].
+    pub async fn identify(
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,

@@ -1,0 +1,58 @@
+//! Listeners on another runtime than the server's: they pass requests to a service of the embedder, which brings them here.
+
+use super::ApiServer;
+use super::connection::answer;
+use crate::access::RequestCaller;
+use crate::grpc::authenticate::is_call;
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Extensions, Request, Response};
+use kstore_api::status::Status;
+use kstore_registry::user::UserInfo;
+use std::sync::Arc;
+
+/// The authenticated user of a request from a listener, known once the front end has authenticated the request.
+#[derive(Clone, Debug)]
+pub struct CallerRecord(RequestCaller);
+
+impl CallerRecord {
+    /// The record of a request, which its listener added to the extensions. `None` for requests in process.
+    pub fn of(extensions: &Extensions) -> Option<Self> {
+        extensions.get().cloned().map(Self)
+    }
+
+    /// The user; `None` before authentication and for requests without credentials.
+    pub fn user(&self) -> Option<Arc<UserInfo>> {
+        self.0.of_request.get().cloned()
+    }
+}
+
+impl ApiServer {
+    /// A copy of this server for listeners that may run on another runtime. Its [`ApiServer::serve`] reads no request itself and passes
+    /// all, gRPC calls included, to `service` with the extensions of the connection. The service brings them to
+    /// [`ApiServer::answer`] on the server's own runtime, whose clock the server uses.
+    #[must_use]
+    pub fn behind(self, service: Router) -> Self {
+        Self { router: service, is_bridged: true, ..self }
+    }
+
+    /// Answers a request that a listener of [`ApiServer::behind`] received, as a listener of the server itself does.
+    pub fn answer<B>(&self, request: Request<B>) -> impl Future<Output = Response<Body>> + Send + use<B>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        let calls = is_call(&request).then(|| self.grpc_calls.clone());
+        answer(request, calls, self.router.clone())
+    }
+
+    /// The user of a request, with impersonation, for endpoints that an embedder serves beside the API. It leaves no trace in metrics.
+    ///
+    /// # Errors
+    /// The credentials are refused, or the caller may not act as the user that it names.
+    pub async fn identify(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
+        self.pipeline.identify(parts.extensions.get(), &parts.headers, parts.uri.path()).await
+    }
+}

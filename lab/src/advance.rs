@@ -1,0 +1,157 @@
+//! Advances: stops of the cluster's clock and barriers in real time between them, until a time, a goal or a limit.
+
+use crate::client::quiet::Busy;
+use crate::client::{Clients, Looks, process};
+use crate::clock::driver::{Move, MoveEnd, Signal};
+use crate::clock::{Ended, Step, StepFacts, next_step};
+use crate::host::{self, Running};
+use crate::limits;
+use jiff::Timestamp;
+use kstore_nondet::Clock;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What an advance waits for.
+#[derive(Clone, Debug)]
+pub struct Advance {
+    /// The clock does not pass this time.
+    pub target: Timestamp,
+    /// Largest number of stops; 1 goes to the next deadline.
+    pub stops: u64,
+    /// Ends the advance early when it is set, on the cluster's runtime.
+    pub goal: Option<Arc<Signal>>,
+    /// Real time for which counted clients may be busy.
+    pub patience: Duration,
+    /// Cluster time that deliveries may share a barrier.
+    pub granule: Duration,
+}
+
+impl Advance {
+    /// An advance to a time, with the default patience.
+    pub fn to(target: Timestamp) -> Self {
+        Self { target, stops: limits::STOPS, goal: None, patience: limits::PATIENCE, granule: Duration::ZERO }
+    }
+}
+
+/// The result of an advance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advanced {
+    /// Time of the cluster before.
+    pub from: Timestamp,
+    /// Time of the cluster after.
+    pub time: Timestamp,
+    /// Times to which the clock moved. Some are boundaries of tokio's timer wheel, at which nothing happens.
+    pub stops: u64,
+    /// How often the cluster waited for clients.
+    pub barriers: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What is busy, if it ended so.
+    pub busy: Vec<Busy>,
+    /// Revision of the store after.
+    pub revision: i64,
+}
+
+/// Lets the time of a cluster pass, one call at a time. Returns early if the caller drops the future: the clock stops at once, and what has
+/// happened stays.
+///
+/// # Errors
+/// The cluster ended.
+pub async fn advance(
+    running: &Arc<Running>,
+    clients: &Arc<Clients>,
+    how: &Advance,
+) -> Result<Advanced, host::Ended> {
+    let (from, first_stop) = (running.time(), running.driver.stops());
+    let (mut barriers, mut has_ended, mut busy) = (0, None, Vec::new());
+    loop {
+        idle(running).await?;
+        let made = running.driver.stops() - first_stop;
+        let facts = StepFacts {
+            has_traffic: running.driver.has_traffic() || clients.has_in_flight(),
+            has_goal: how.goal.as_ref().is_some_and(|goal| goal.is_set()),
+            is_there: running.time() >= how.target,
+            is_exhausted: has_ended == Some(MoveEnd::Stopped) || made >= how.stops,
+        };
+        match next_step(facts) {
+            Step::Barrier => {
+                barriers += 1;
+                if let Err(reasons) = until_quiet(running, clients, how.patience).await? {
+                    busy = reasons;
+                    break finish(running, from, (made, barriers, Ended::Busy, busy));
+                }
+            }
+            Step::End(Ended::Limit) if how.stops == 1 => {
+                break finish(running, from, (made, barriers, Ended::There, busy));
+            }
+            Step::End(ended) => break finish(running, from, (made, barriers, ended, busy)),
+            Step::Move => has_ended = Some(pass(running, how, how.stops.saturating_sub(made)).await?),
+        }
+    }
+}
+
+fn finish(
+    running: &Running,
+    from: Timestamp,
+    (stops, barriers, ended, busy): (u64, u64, Ended, Vec<Busy>),
+) -> Result<Advanced, host::Ended> {
+    let (time, revision) = (running.time(), running.store().revision().0);
+    Ok(Advanced { from, time, stops, barriers, ended, busy, revision })
+}
+
+/// Waits until no task of the cluster is ready.
+pub async fn idle(running: &Arc<Running>) -> Result<(), host::Ended> {
+    let driver = running.driver.clone();
+    running.call(async move { driver.until_idle().await }).await
+}
+
+/// Lets time pass once.
+async fn pass(running: &Arc<Running>, how: &Advance, stops: u64) -> Result<MoveEnd, host::Ended> {
+    let (driver, clock) = (running.driver.clone(), running.plane.nondet().clock);
+    let (target, goal, granule) = (how.target, how.goal.clone(), how.granule);
+    let moving = async move {
+        let left = Duration::try_from(target.duration_since(clock.now())).unwrap_or_default();
+        driver.pass(Move { target: Instant::now() + left, stops, granule, goal }).await
+    };
+    running.call(moving).await
+}
+
+/// Waits in real time until the cluster has no ready task and all counted clients are quiet. The inner error lists who is busy when the
+/// patience has run out.
+///
+/// # Errors
+/// The cluster ended.
+pub async fn until_quiet(
+    running: &Arc<Running>,
+    clients: &Arc<Clients>,
+    patience: Duration,
+) -> Result<Result<(), Vec<Busy>>, host::Ended> {
+    let [mut pause, longest] = limits::LOOKS;
+    let (clock, mut before) = (Clock::real(), None);
+    let end = clock.now().saturating_add(patience).unwrap_or(Timestamp::MAX);
+    loop {
+        running.driver.take_traffic();
+        idle(running).await?;
+        let looks = look(clients, before.as_ref());
+        let busy = clients.busy(&looks);
+        if busy.is_empty() && !running.driver.has_traffic() {
+            return Ok(Ok(()));
+        }
+        if clock.now() >= end {
+            return Ok(Err(busy));
+        }
+        before = Some(looks.now);
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(longest);
+    }
+}
+
+/// Looks at the processes of counted clients and at all connections.
+fn look<'b>(clients: &Clients, before: Option<&'b BTreeMap<u32, process::ProcessSample>>) -> Looks<'b> {
+    let samples = clients.processes().into_iter();
+    let now = samples.filter_map(|process| Some((process, process::sample(process)?))).collect();
+    Looks { now, before, sockets: process::sockets() }
+}

@@ -1,0 +1,156 @@
+//! [`Authority`]: the certificate authority of all clusters of a process, the TLS of their ports, and kubeconfig files. Its certificates
+//! are valid from 1975 to 4096, so that no clock refuses them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kstore_access::token::Tokens;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::sync::Arc;
+
+/// Host names and addresses in the serving certificate.
+const SERVING_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "kubernetes.default.svc"];
+
+/// Keys or certificates cannot be created or used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make the certificates of the lab: {0}")]
+pub struct AuthorityError(String);
+
+impl From<rcgen::Error> for AuthorityError {
+    fn from(error: rcgen::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<rustls::Error> for AuthorityError {
+    fn from(error: rustls::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A new key for service account tokens; `None` if there is no randomness.
+pub(crate) fn tokens() -> Option<Tokens> {
+    let key = KeyPair::generate().ok()?;
+    Tokens::new(&key.serialize_der()).ok()
+}
+
+/// The credentials in a kubeconfig.
+#[derive(Clone, Debug)]
+pub enum Credentials<'a> {
+    /// A new client certificate of this user and these groups.
+    Certificate(&'a str, &'a [String]),
+    /// A token, with the name of its user.
+    Token(&'a str, &'a str),
+}
+
+/// A certificate authority in memory.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    tls: Arc<ServerConfig>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// A new authority with a new key.
+    ///
+    /// # Errors
+    /// The system has no randomness, or TLS refuses the certificates.
+    pub fn new() -> Result<Self, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = subject("kstore-lab-ca", &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        let (pem, der) = (certificate.pem(), certificate.der().clone());
+        let issuer = Issuer::new(params, key);
+        let mut serving = CertificateParams::new(SERVING_NAMES.map(str::to_owned))?;
+        serving.distinguished_name = subject("kube-apiserver", &[]);
+        let (certificate, key) = leaf(&issuer, serving, ExtendedKeyUsagePurpose::ServerAuth)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(der)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| AuthorityError(error.to_string()))?;
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+        let mut tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(vec![certificate.der().clone()], key.into())?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { issuer, pem, tls: tls.into() })
+    }
+
+    /// TLS of all ports. Client certificates are optional: clients may use tokens or be anonymous.
+    pub fn tls(&self) -> Arc<ServerConfig> {
+        self.tls.clone()
+    }
+
+    /// The authority's certificate as PEM.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A kubeconfig file (YAML) for the cluster at `url`.
+    ///
+    /// # Errors
+    /// The key or certificate cannot be created.
+    pub fn kubeconfig(&self, url: &str, credentials: &Credentials<'_>) -> Result<String, AuthorityError> {
+        let (name, user) = match credentials {
+            Credentials::Token(name, token) => (*name, serde_json::json!({"token": token})),
+            Credentials::Certificate(name, groups) => {
+                let mut params = CertificateParams::default();
+                params.distinguished_name = subject(name, groups);
+                let (certificate, key) = leaf(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth)?;
+                let pems = [certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
+                let [certificate, key] = pems;
+                (*name, serde_json::json!({"client-certificate-data": certificate, "client-key-data": key}))
+            }
+        };
+        let config = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "kstore",
+            "clusters": [{"name": "kstore", "cluster": {
+                "server": url,
+                "certificate-authority-data": STANDARD.encode(&self.pem),
+            }}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "kstore", "context": {"cluster": "kstore", "user": name}}],
+        });
+        serde_yaml_ng::to_string(&config).map_err(|error| AuthorityError(error.to_string()))
+    }
+}
+
+fn leaf(
+    issuer: &Issuer<'static, KeyPair>,
+    mut params: CertificateParams,
+    usage: ExtendedKeyUsagePurpose,
+) -> Result<(rcgen::Certificate, KeyPair), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![usage];
+    params.use_authority_key_identifier_extension = true;
+    Ok((params.signed_by(&key, issuer)?, key))
+}
+
+fn subject(name: &str, groups: &[String]) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    for group in groups {
+        subject.push(DnType::OrganizationName, group);
+    }
+    subject.push(DnType::CommonName, name);
+    subject
+}

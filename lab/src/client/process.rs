@@ -1,0 +1,135 @@
+//! What the system says about the process and the connections of a client: run time of threads, and bytes that a socket has not delivered.
+//! Linux only; elsewhere nothing is known, and the window of real time decides.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddrV4;
+
+/// Run time of a group of processes, at one look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSample {
+    /// Nanoseconds that all threads have run.
+    pub run_time: u64,
+    /// Number of times that a thread was given the processor.
+    pub slices: u64,
+    /// Threads that run or could run.
+    pub runnable: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// Looks at all threads of the process group that `process` leads, or of the process alone if it leads none. `None` if it is gone.
+pub fn sample(process: u32) -> Option<ProcessSample> {
+    let group = group_of(process)?;
+    let mut total = ProcessSample::default();
+    if group == process {
+        members(group).into_iter().for_each(|member| add(member, &mut total));
+    } else {
+        add(process, &mut total);
+    }
+    (total.threads > 0).then_some(total)
+}
+
+/// Adds the threads of one process. Threads that end meanwhile do not count.
+fn add(process: u32, total: &mut ProcessSample) {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return };
+    for thread in threads.flatten() {
+        let read = |name: &str| fs::read_to_string(thread.path().join(name));
+        let (Ok(schedule), Ok(stat)) = (read("schedstat"), read("stat")) else { continue };
+        let mut numbers = schedule.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
+        total.run_time += numbers.next().unwrap_or(0);
+        total.slices += numbers.nth(1).unwrap_or(0);
+        total.runnable += usize::from(field(&stat, 0) == Some("R"));
+        total.threads += 1;
+    }
+}
+
+/// The process group of a process.
+fn group_of(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    field(&stat, 2)?.parse().ok()
+}
+
+/// The nth field of a `stat` file after the name, which may have spaces: state, parent, process group.
+fn field(stat: &str, nth: usize) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(nth)
+}
+
+/// The processes of a group.
+fn members(group: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![group] };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|process| group_of(*process) == Some(group)).collect()
+}
+
+/// Bytes of one end of a connection that its other side has not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketQueues {
+    /// Sent and not acknowledged.
+    pub unacknowledged: u64,
+    /// Received and not read by the program.
+    pub unread: u64,
+}
+
+/// The queues of all TCP connections of this network namespace over IPv4, by local and remote address.
+pub fn sockets() -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
+    fs::read_to_string("/proc/net/tcp").map(|table| parse_sockets(&table)).unwrap_or_default()
+}
+
+/// Reads the table of `/proc/net/tcp`.
+fn parse_sockets(table: &str) -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
+    let row = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
+        let (sent, received) = fields.nth(1)?.split_once(':')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let queues = SocketQueues { unacknowledged: number(sent)?, unread: number(received)? };
+        Some(((local, remote), queues))
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+/// An address as `/proc/net/tcp` writes it: four bytes in the processor's order, and the port.
+fn address(text: &str) -> Option<SocketAddrV4> {
+    let (host, port) = text.split_once(':')?;
+    let host = u32::from_str_radix(host, 16).ok()?.to_ne_bytes();
+    Some(SocketAddrV4::new(host.into(), u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_read_from_the_table_of_sockets() {
+        let table = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 0100007F:C350 01 0000000A:00000000 01:00000014 00000000  1000        0 1 1 0 20 4 30 10 -1
+   1: 0100007F:C350 0100007F:1F90 01 00000000:00000010 00:00000000 00000000  1000        0 2 1 0 20 4 30 10 -1
+   bad
+";
+        let sockets = parse_sockets(table);
+        let (server, client): (SocketAddrV4, SocketAddrV4) =
+            ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:50000".parse().unwrap());
+        assert_eq!(sockets[&(server, client)], SocketQueues { unacknowledged: 10, unread: 0 });
+        assert_eq!(sockets[&(client, server)], SocketQueues { unacknowledged: 0, unread: 16 });
+        assert_eq!(sockets.len(), 2);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_sleeps_does_not_run_between_two_looks() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let look = || sample(child.id());
+        let pause = || std::thread::park_timeout(std::time::Duration::from_millis(50));
+        pause();
+        let before = look();
+        pause();
+        assert!(before.as_ref().is_some_and(|sample| sample.threads == 1), "{before:?}");
+        assert_eq!(before, look());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(sample(child.id()), None);
+        assert!(sample(std::process::id()).is_some_and(|own| own.run_time > 0));
+    }
+}

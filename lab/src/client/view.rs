@@ -1,0 +1,227 @@
+//! The view of a client: for each kind that it reads, the newest revision that was delivered to it. Pure.
+
+use crate::limits;
+use crate::request::{EventType, LabEvent, Verb, Version};
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a client has been shown of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KindView {
+    /// Newest revision that an event, a list or a GET showed; 0 if none did.
+    pub delivered: i64,
+    /// Open watches.
+    pub watches: u32,
+    /// Events that were written.
+    pub events: u64,
+    /// Lists that were answered.
+    pub lists: u64,
+    /// Objects that were read one by one.
+    pub gets: u64,
+    /// Whether something was delivered in a form that the lab does not read, so that `delivered` may be too old.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+/// The views of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientView {
+    /// By resource, as `plural.group`.
+    pub kinds: BTreeMap<String, KindView>,
+    /// Whether the client reads more kinds than are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Whether it has ever listed with `resourceVersion=0`.
+    pub lists_from_cache: bool,
+}
+
+impl ClientView {
+    fn kind(&mut self, resource: &str) -> Option<&mut KindView> {
+        if !self.kinds.contains_key(resource) && self.kinds.len() >= limits::VIEW_KINDS {
+            self.partial = true;
+            return None;
+        }
+        Some(self.kinds.entry(resource.to_owned()).or_default())
+    }
+
+    /// The client began to read.
+    pub fn began(&mut self, resource: &str, verb: Verb, version: Version) {
+        self.lists_from_cache |= verb == Verb::List && version == Version::Any;
+        let Some(kind) = self.kind(resource) else { return };
+        match verb {
+            Verb::Watch => kind.watches += 1,
+            Verb::List => kind.lists += 1,
+            Verb::Get => kind.gets += 1,
+            _ => {}
+        }
+    }
+
+    /// A watch of the client ended.
+    pub fn watch_ended(&mut self, resource: &str) {
+        if let Some(kind) = self.kinds.get_mut(resource) {
+            kind.watches = kind.watches.saturating_sub(1);
+        }
+    }
+
+    /// The client's connection took an event.
+    pub fn delivered(&mut self, resource: &str, event: &LabEvent) {
+        if let Some(kind) = self.kind(resource).filter(|_| event.kind != EventType::Error) {
+            kind.delivered = kind.delivered.max(event.revision);
+            kind.events += 1;
+        }
+    }
+
+    /// The client's connection took an answer that showed this revision of the kind.
+    pub fn answered(&mut self, resource: &str, revision: i64) {
+        if let Some(kind) = self.kind(resource) {
+            kind.delivered = kind.delivered.max(revision);
+        }
+    }
+
+    /// The client's connection took something that the lab does not read.
+    pub fn unreadable(&mut self, resource: &str) {
+        if let Some(kind) = self.kind(resource) {
+            kind.partial = true;
+        }
+    }
+}
+
+/// The fields of a watch event that the lab reads.
+#[derive(Deserialize)]
+struct EventHead {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    object: ObjectHead,
+}
+
+#[derive(Default, Deserialize)]
+struct ObjectHead {
+    #[serde(default)]
+    metadata: MetadataHead,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetadataHead {
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+impl From<EventHead> for LabEvent {
+    fn from(head: EventHead) -> Self {
+        let kind = match &*head.kind {
+            "ADDED" => EventType::Added,
+            "MODIFIED" => EventType::Modified,
+            "DELETED" => EventType::Deleted,
+            "BOOKMARK" => EventType::Bookmark,
+            _ => EventType::Error,
+        };
+        let MetadataHead { namespace, name, uid, resource_version } = head.object.metadata;
+        Self { kind, revision: resource_version.parse().unwrap_or(0), namespace, name, uid }
+    }
+}
+
+/// Splits the bytes of a JSON watch, as they come, into events.
+#[derive(Debug, Default)]
+pub struct EventReader {
+    /// The beginning of an event whose end has not come.
+    rest: Vec<u8>,
+    /// Whether an event was longer than [`limits::EVENT_BYTES`]; the rest of the watch is not read.
+    has_failed: bool,
+}
+
+impl EventReader {
+    /// The events that end in `bytes`; `None` if they cannot be read.
+    pub fn read(&mut self, bytes: &[u8]) -> Option<Vec<LabEvent>> {
+        if self.has_failed || self.rest.len() + bytes.len() > limits::EVENT_BYTES {
+            (self.has_failed, self.rest) = (true, Vec::new());
+            return None;
+        }
+        self.rest.extend_from_slice(bytes);
+        let mut events = Vec::new();
+        while let Some(end) = memchr::memchr(b'\n', &self.rest) {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            match serde_json::from_slice::<EventHead>(&line) {
+                Ok(head) => events.push(head.into()),
+                Err(_) => {
+                    self.has_failed = true;
+                    return None;
+                }
+            }
+        }
+        Some(events)
+    }
+}
+
+/// The revision in the metadata of an object's or list's JSON; `None` if it cannot be read.
+pub fn revision_of(json: &[u8]) -> Option<i64> {
+    memmem::find(json, b"\"resourceVersion\"")?;
+    let head: ObjectHead = serde_json::from_slice(json).ok()?;
+    head.metadata.resource_version.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, name: &str, revision: i64) -> Vec<u8> {
+        format!("{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{{\"name\":\"{name}\",\"resourceVersion\":\"{revision}\"}},\"spec\":{{}}}}}}\n").into_bytes()
+    }
+
+    #[test]
+    fn events_are_read_however_their_bytes_are_cut() {
+        let bytes = [event("ADDED", "a", 3), event("BOOKMARK", "", 9)].concat();
+        for cut in 0..bytes.len() {
+            let mut reader = EventReader::default();
+            let mut events = reader.read(&bytes[..cut]).unwrap();
+            events.extend(reader.read(&bytes[cut..]).unwrap());
+            let found: Vec<_> = events.iter().map(|event| (event.kind, event.revision)).collect();
+            assert_eq!(found, [(EventType::Added, 3), (EventType::Bookmark, 9)]);
+        }
+        let mut reader = EventReader::default();
+        assert_eq!(reader.read(b"\x00k8s\n"), None, "protobuf");
+        assert_eq!(reader.read(&bytes), None);
+    }
+
+    #[test]
+    fn a_view_has_the_newest_delivered_revision_of_each_kind() {
+        let mut view = ClientView::default();
+        view.began("pods", Verb::List, Version::Any);
+        view.answered("pods", 5);
+        view.began("pods", Verb::Watch, Version::Min(5));
+        let events = EventReader::default().read(&event("MODIFIED", "a", 8)).unwrap();
+        view.delivered("pods", &events[0]);
+        let error = LabEvent { kind: EventType::Error, revision: 99, ..events[0].clone() };
+        view.delivered("pods", &error);
+        let kind = &view.kinds["pods"];
+        assert_eq!((kind.delivered, kind.watches, kind.lists, kind.events), (8, 1, 1, 1));
+        assert!(view.lists_from_cache);
+        view.watch_ended("pods");
+        assert_eq!(view.kinds["pods"].watches, 0);
+    }
+
+    #[test]
+    fn kinds_beyond_the_bound_make_a_view_partial() {
+        let mut view = ClientView::default();
+        for number in 0..=limits::VIEW_KINDS {
+            view.began(&format!("k{number}"), Verb::Get, Version::Unset);
+        }
+        assert!(view.partial && view.kinds.len() == limits::VIEW_KINDS);
+    }
+
+    #[test]
+    fn the_revision_of_a_body_is_that_of_its_own_metadata() {
+        let list = br#"{"items":[{"metadata":{"resourceVersion":"3"}}],"metadata":{"resourceVersion":"7"}}"#;
+        assert_eq!(revision_of(list), Some(7));
+        assert_eq!(revision_of(b"{\"kind\":\"Status\"}"), None);
+    }
+}

@@ -1,0 +1,492 @@
+//! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
+
+use crate::advance;
+use crate::authority::{Authority, Credentials};
+use crate::bridge::Bridge;
+use crate::client::Clients;
+use crate::clock::Mode;
+use crate::error;
+use crate::host::{Host, HostConfig, HostError, Origin, Running};
+use crate::limits;
+use crate::log::RequestLog;
+use crate::waits::TimeWaits;
+use axum::body::Body;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use jiff::Timestamp;
+use kstore_api::status::Status;
+use kstore_nondet::Clock;
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Path prefix of the lab's calls.
+pub const PREFIX: &str = "/kstore/lab/v1";
+
+/// The user of kubeconfigs for administrators.
+pub const ADMIN: &str = "kubernetes-admin";
+
+/// A cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The control plane, its thread or its runtime.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// No port of the loopback interface is free.
+    #[error("no port for the cluster: {0}")]
+    Bind(#[from] std::io::Error),
+}
+
+/// Serves the lab's calls that come to the port of a cluster.
+pub type Front =
+    Arc<dyn Fn(Request<Body>, Arc<LabCluster>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
+/// A named image from which clusters start.
+#[derive(Debug)]
+pub struct LabImage {
+    /// Name; empty for the one that a fork took for itself.
+    pub name: String,
+    /// The state.
+    pub state: Arc<kstore_cluster::ControlPlaneImage>,
+    /// Objects in it.
+    pub objects: u64,
+    /// Seed of the cluster that it was taken of.
+    pub seed: Option<u64>,
+    /// Oldest revision that can be read.
+    pub history: i64,
+    /// Components of the cluster that it was taken of.
+    pub components: crate::host::ComponentChoice,
+    /// Mode of the cluster that it was taken of.
+    pub mode: Mode,
+}
+
+/// What a cluster is, beside what runs.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// Identifier in paths.
+    pub id: String,
+    /// Name that the start gave, or the identifier.
+    pub name: String,
+    /// What it was started from: `empty`, `cluster main`, `image prepared`.
+    pub from: String,
+    /// The image that it was started from, to which a reset goes back.
+    pub image: Option<Arc<LabImage>>,
+    /// What its host is started with.
+    pub host: HostConfig,
+    /// Bytes of its request log.
+    pub log_bytes: usize,
+}
+
+/// The running part of a cluster.
+#[derive(Clone, Debug)]
+pub struct Current {
+    /// Its thread.
+    pub host: Arc<Host>,
+    /// The way of requests into it, with its clients and log.
+    pub bridge: Bridge,
+    /// Clients that wait for a time.
+    pub waits: Arc<TimeWaits>,
+}
+
+impl Current {
+    /// The running control plane.
+    pub fn running(&self) -> &Arc<Running> {
+        &self.bridge.running
+    }
+}
+
+/// A cluster of the lab.
+pub struct LabCluster {
+    /// What it is.
+    pub config: ClusterConfig,
+    /// `https://127.0.0.1:PORT`.
+    pub url: String,
+    current: Mutex<Option<Current>>,
+    mode: Mutex<Mode>,
+    /// Held by the call that moves the clock, and by a reset.
+    moving: Arc<tokio::sync::Mutex<()>>,
+    /// Moves a clock that moves by itself.
+    mover: Mutex<Option<AbortOnDropHandle<()>>>,
+    listener: TcpListener,
+    front: Front,
+    authority: Arc<Authority>,
+}
+
+impl std::fmt::Debug for LabCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LabCluster")
+            .field("id", &self.config.id)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to move the clock of a cluster.
+pub struct Moving {
+    _held: tokio::sync::OwnedMutexGuard<()>,
+}
+
+impl LabCluster {
+    /// Starts a cluster and listens on a free port, or on `port`.
+    ///
+    /// # Errors
+    /// See [`ClusterError`].
+    pub async fn start(
+        config: ClusterConfig,
+        port: u16,
+        front: Front,
+        authority: Arc<Authority>,
+    ) -> Result<Arc<Self>, ClusterError> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let host = Host::start(config.host.clone()).await?;
+        let cluster = Arc::new(Self {
+            url: format!("https://{address}"),
+            mode: Mutex::new(config.host.mode),
+            config,
+            current: Mutex::new(None),
+            moving: Arc::default(),
+            mover: Mutex::new(None),
+            listener,
+            front,
+            authority,
+        });
+        cluster.serve(host)?;
+        cluster.run_mover();
+        Ok(cluster)
+    }
+
+    /// Serves a host on the cluster's port.
+    fn serve(self: &Arc<Self>, host: Host) -> Result<(), std::io::Error> {
+        let clients = Arc::new(Clients::default());
+        clients.listen_on(self.listener.local_addr()?.port());
+        let log = Arc::new(RequestLog::new(self.config.log_bytes));
+        let running = host.running().clone();
+        let bridge = Bridge { running: running.clone(), clients, log };
+        let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
+        let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
+        let router = bridge.router(PREFIX, move |request| {
+            let (front, cluster) = (front.clone(), cluster.upgrade());
+            async move {
+                match cluster {
+                    Some(cluster) => front(request, cluster).await,
+                    None => kstore_apiserver::rest::respond::refusal(&error::ended()),
+                }
+            }
+        });
+        // The port outlives a reset: each generation accepts from a copy of the socket.
+        let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
+        tokio::spawn(running.api().clone().behind(router).serve(listener, self.authority.tls()));
+        *self.current.lock() = Some(current);
+        Ok(())
+    }
+
+    /// The running part.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn current(&self) -> Result<Current, Status> {
+        self.current.lock().clone().ok_or_else(error::ended)
+    }
+
+    /// Mode of the clock.
+    pub fn mode(&self) -> Mode {
+        *self.mode.lock()
+    }
+
+    /// Takes the right to move the clock.
+    ///
+    /// # Errors
+    /// 409: another call moves it.
+    pub fn begin_moving(&self) -> Result<Moving, Status> {
+        let held = self.moving.clone().try_lock_owned();
+        let held = held.map_err(|_| error::conflict("another call moves the clock of this cluster"))?;
+        Ok(Moving { _held: held })
+    }
+
+    /// Waits for the right to move the clock.
+    async fn wait_to_move(&self) -> Moving {
+        Moving { _held: self.moving.clone().lock_owned().await }
+    }
+
+    /// Changes the mode of the clock, which keeps its time.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub async fn set_mode(self: &Arc<Self>, mode: Mode) -> Result<(), Status> {
+        self.mover.lock().take();
+        let moving = self.wait_to_move().await;
+        let running = self.current()?.running().clone();
+        let (driver, is_paused) = (running.driver.clone(), mode != Mode::Real);
+        let set = running.call(async move {
+            driver.set_paused(is_paused);
+            driver.hold();
+        });
+        set.await.map_err(|_| error::ended())?;
+        *self.mode.lock() = mode;
+        drop(moving);
+        self.run_mover();
+        Ok(())
+    }
+
+    /// Starts the task of a clock that moves by itself.
+    fn run_mover(self: &Arc<Self>) {
+        let cluster = Arc::downgrade(self);
+        let task: BoxFuture<'static, ()> = match self.mode() {
+            Mode::Real | Mode::Manual => return,
+            Mode::Scaled(factor) => Box::pin(async move {
+                let Some(begin) =
+                    cluster.upgrade().and_then(|cluster| Some(cluster.current().ok()?.running().time()))
+                else {
+                    return;
+                };
+                let real = Clock::real().now();
+                loop {
+                    tokio::time::sleep(limits::SCALED_TICK).await;
+                    let Some(cluster) = cluster.upgrade() else { return };
+                    let passed = Clock::real().now().duration_since(real).as_secs_f64().max(0.0) * factor;
+                    let passed = Duration::from_millis((passed * 1000.0) as u64);
+                    let Ok(target) = begin.checked_add(passed) else { return };
+                    if !cluster.move_scaled(target).await {
+                        return;
+                    }
+                }
+            }),
+            Mode::Auto(up_to) => Box::pin(async move {
+                while let Some(cluster) = cluster.upgrade() {
+                    if !cluster.move_auto(up_to).await {
+                        return;
+                    }
+                }
+            }),
+        };
+        *self.mover.lock() = Some(AbortOnDropHandle::new(tokio::spawn(task)));
+    }
+
+    /// Moves a scaled clock to a time, without barriers. Returns whether the cluster still runs.
+    async fn move_scaled(&self, target: Timestamp) -> bool {
+        let _moving = self.wait_to_move().await;
+        let Ok(current) = self.current() else { return false };
+        let running = current.running();
+        while running.time() < target {
+            running.driver.take_traffic();
+            let nobody = Arc::new(Clients::default());
+            if advance::advance(running, &nobody, &advance::Advance::to(target)).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Moves an automatic clock once, when everything is quiet. Returns whether the cluster still runs.
+    async fn move_auto(&self, up_to: Duration) -> bool {
+        let Ok(current) = self.current() else { return false };
+        let (running, clients) = (current.running(), &current.bridge.clients);
+        let (added, began) = (current.bridge.log.added.notified(), current.waits.began.notified());
+        let moving = self.wait_to_move().await;
+        let before = running.store().revision();
+        let Ok(target) = running.time().checked_add(up_to) else { return false };
+        let how = advance::Advance { patience: limits::PATIENCE_MOST, ..advance::Advance::to(target) };
+        let Ok(advanced) = advance::advance(running, clients, &how).await else { return false };
+        drop(moving);
+        // A cluster in which nothing happens stands still until a client asks for something, or waits for a time.
+        if advanced.barriers == 0 && running.store().revision() == before {
+            tokio::select! {
+                biased;
+                () = added => {}
+                () = began => {}
+            }
+        }
+        tokio::task::yield_now().await;
+        true
+    }
+
+    /// Takes an image of the cluster.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub async fn image(&self, name: &str) -> Result<LabImage, Status> {
+        let current = self.current()?;
+        let running = current.running().clone();
+        let (taking, components) = (running.clone(), running.components);
+        let taken = running.call(async move {
+            let state = taking.plane.image().map_err(|_| error::ended())?;
+            let objects = crate::objects::count(taking.store());
+            Ok::<_, Status>((state, objects, taking.store().compacted().0))
+        });
+        let (state, objects, history) = taken.await.map_err(|_| error::ended())??;
+        Ok(LabImage {
+            name: name.to_owned(),
+            state: Arc::new(state),
+            objects,
+            seed: self.config.host.seed,
+            history,
+            components,
+            mode: self.mode(),
+        })
+    }
+
+    /// Starts the cluster from an image again, or empty, behind the same port. The revision is above every revision that the port served.
+    ///
+    /// # Errors
+    /// 409: the clock is being moved. 410: the cluster has ended.
+    pub async fn reset(self: &Arc<Self>, to: Option<&Arc<LabImage>>) -> Result<(), Status> {
+        let mover = self.mover.lock().take();
+        drop(mover);
+        let _moving = match self.mode() {
+            Mode::Auto(_) | Mode::Scaled(_) => self.wait_to_move().await,
+            Mode::Real | Mode::Manual => self.begin_moving()?,
+        };
+        let old = self.current()?;
+        let above = old.running().store().revision().0;
+        let image = to.or(self.config.image.as_ref());
+        let origin = match image {
+            Some(image) => Origin::Above(image.state.clone(), above),
+            None => {
+                return Err(error::impossible(
+                    "a cluster that was started empty has no image: take one, and name it in `to`",
+                ));
+            }
+        };
+        let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
+        // Connections of the old one end before the new one accepts.
+        self.current.lock().take();
+        old.host.end().await;
+        let started = Host::start(host).await;
+        let host = started
+            .map_err(|failed| Status::internal(format!("the cluster did not start again: {failed}")))?;
+        self.serve(host).map_err(Status::internal)?;
+        self.run_mover();
+        Ok(())
+    }
+
+    /// Ends the cluster.
+    pub async fn end(&self) {
+        self.mover.lock().take();
+        let current = self.current.lock().take();
+        if let Some(current) = current {
+            current.host.end().await;
+        }
+    }
+
+    /// A kubeconfig of the administrator.
+    ///
+    /// # Errors
+    /// 500: the certificate cannot be made.
+    pub fn kubeconfig(&self, credentials: &Credentials<'_>) -> Result<String, Status> {
+        self.authority.kubeconfig(&self.url, credentials).map_err(Status::internal)
+    }
+
+    /// The cluster in answers of the lab.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn report(&self) -> Result<ClusterReport, Status> {
+        let current = self.current()?;
+        let running = current.running();
+        let status = running.store().status();
+        let groups = ["system:masters".to_owned()];
+        Ok(ClusterReport {
+            id: self.config.id.clone(),
+            name: self.config.name.clone(),
+            from: self.config.from.clone(),
+            url: self.url.clone(),
+            kubeconfig: self.kubeconfig(&Credentials::Certificate(ADMIN, &groups))?,
+            seed: self.config.host.seed,
+            clock: self.clock()?,
+            revision: status.revision.0,
+            objects: crate::objects::count(running.store()),
+            bytes: status.size.live,
+            components: running.components.names(),
+            image: self.config.image.as_ref().map(|image| image.name.clone()).filter(|name| !name.is_empty()),
+        })
+    }
+
+    /// The clock in answers of the lab.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn clock(&self) -> Result<ClockReport, Status> {
+        let current = self.current()?;
+        let (mode, time) = (self.mode(), current.running().time());
+        let skew = time.duration_since(Clock::real().now()).as_nanos();
+        let next = current.waits.next().map(|time| NextDeadline { time, owner: "wait of a client" });
+        Ok(ClockReport {
+            mode: mode.name(),
+            factor: if let Mode::Scaled(factor) = mode { Some(factor) } else { None },
+            up_to: if let Mode::Auto(up_to) = mode { Some(crate::values::shown(up_to)) } else { None },
+            time,
+            next,
+            skew: kstore_go_duration::format(i64::try_from(skew).unwrap_or(i64::MAX)),
+            stops: current.running().driver.stops(),
+        })
+    }
+}
+
+/// A cluster in answers of the lab.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterReport {
+    /// Identifier in paths.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// What it was started from.
+    pub from: String,
+    /// `https://127.0.0.1:PORT`.
+    pub url: String,
+    /// Kubeconfig (YAML) of its administrator.
+    pub kubeconfig: String,
+    /// Seed of its random values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Clock.
+    pub clock: ClockReport,
+    /// Revision of the store.
+    pub revision: i64,
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of the store's history.
+    pub bytes: u64,
+    /// Components.
+    pub components: Vec<&'static str>,
+    /// Image that it was started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
+/// A clock in answers of the lab.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClockReport {
+    /// Mode.
+    pub mode: &'static str,
+    /// Factor of `scaled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// `upTo` of `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<String>,
+    /// Time of the cluster.
+    pub time: Timestamp,
+    /// The earliest deadline that the lab knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextDeadline>,
+    /// Time of the cluster minus real time.
+    pub skew: String,
+    /// Times to which the clock moved.
+    pub stops: u64,
+}
+
+/// A deadline at which the clock stops.
+#[derive(Clone, Debug, Serialize)]
+pub struct NextDeadline {
+    /// When.
+    pub time: Timestamp,
+    /// Whose.
+    pub owner: &'static str,
+}

@@ -1,0 +1,343 @@
+//! [`Host`]: a cluster on a thread of its own, whose one-threaded runtime has a clock that the lab moves. The edge (sockets, TLS, HTTP) is
+//! on the process's runtime, in real time; `bridge` connects both.
+
+use crate::clock::Mode;
+use crate::clock::driver::Driver;
+use crate::limits;
+use jiff::Timestamp;
+use kstore_access::token::Tokens;
+use kstore_apiserver::config::AccessConfig;
+use kstore_apiserver::{ApiServer, ServerConfig};
+use kstore_cluster::{
+    ClusterConfig, Components, ControlPlane, ControlPlaneImage, InitialObjects, StartError,
+    server_without_listener, token_signer,
+};
+use kstore_nondet::{Clock, Nondet, Rng};
+use kstore_store::{Revision, Store};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Bytes of the stack of a cluster's thread: the pipeline's futures are boxed, and unoptimised frames of expressions are large.
+const STACK: usize = 8 * 1024 * 1024;
+/// How long the tasks of a cluster may take to end, by the cluster's clock, which passes at once.
+const END: Duration = Duration::from_secs(10);
+
+/// The components of a cluster beside its API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComponentChoice {
+    /// Whether controllers run.
+    pub controllers: bool,
+    /// Whether the scheduler runs.
+    pub scheduler: bool,
+    /// Number of simulated nodes.
+    pub nodes: usize,
+}
+
+impl ComponentChoice {
+    /// The API server alone.
+    pub const NONE: Self = Self { controllers: false, scheduler: false, nodes: 0 };
+    /// Everything, with one node.
+    pub const ALL: Self = Self { controllers: true, scheduler: true, nodes: 1 };
+
+    /// Names as `--components` has them.
+    pub fn names(&self) -> Vec<&'static str> {
+        let all = [
+            (true, "apiserver"),
+            (self.controllers, "controllers"),
+            (self.scheduler, "scheduler"),
+            (self.nodes > 0, "kubelet-sim"),
+        ];
+        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
+    }
+
+    fn configs(&self, tokens: &Arc<Tokens>) -> Components {
+        let mut all = Components::all(self.nodes);
+        if let Some(controllers) = &mut all.controllers {
+            controllers.token_signer = Some(token_signer(tokens.clone()));
+        }
+        Components {
+            controllers: all.controllers.filter(|_| self.controllers),
+            scheduler: all.scheduler.filter(|_| self.scheduler),
+            nodes: all.nodes.filter(|_| self.nodes > 0),
+        }
+    }
+}
+
+/// The state from which a cluster starts.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// An empty store, in which the initial objects are created.
+    Empty,
+    /// An image.
+    Image(Arc<ControlPlaneImage>),
+    /// The objects of an image at a revision above this one, without its history: for clients that have seen revisions up to it.
+    Above(Arc<ControlPlaneImage>, i64),
+}
+
+/// What a cluster is started with.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Name for threads and logs.
+    pub name: String,
+    /// The state that it starts from.
+    pub origin: Origin,
+    /// Components beside the API server.
+    pub components: ComponentChoice,
+    /// Seed of the random values of the cluster's own components; `None`: from the system.
+    pub seed: Option<u64>,
+    /// Mode of the clock.
+    pub mode: Mode,
+    /// Time of the cluster at the start, unless an image has one.
+    pub start: Timestamp,
+    /// Keys of service account tokens, which all clusters of the process share.
+    pub tokens: Arc<Tokens>,
+}
+
+/// A cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The control plane did not start.
+    #[error("the cluster does not start: {0}")]
+    Start(#[from] StartError),
+    /// The system gives no thread, or no descriptors for a runtime.
+    #[error("the thread of a cluster does not start: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The thread ended before the cluster had started.
+    #[error("the thread of a cluster ended while it started")]
+    Ended,
+}
+
+/// The cluster has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cluster has ended")]
+pub struct Ended;
+
+/// A running cluster. It ends with [`Host::end`], or when this is dropped, without waiting.
+#[derive(Debug)]
+pub struct Host {
+    running: Arc<Running>,
+    stop: CancellationToken,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The parts of a running cluster that its users share. Futures that use them must run on the cluster's runtime: see [`Host::call`].
+#[derive(Debug)]
+pub struct Running {
+    runtime: Handle,
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// Moves the clock.
+    pub driver: Arc<Driver>,
+    /// Components that run.
+    pub components: ComponentChoice,
+}
+
+impl Running {
+    /// The store.
+    pub fn store(&self) -> &Store {
+        self.plane.store().expect("the clusters of the lab have a store in memory")
+    }
+
+    /// The API server.
+    pub fn api(&self) -> &ApiServer {
+        self.plane.api()
+    }
+
+    /// The time of the cluster. From any thread.
+    pub fn time(&self) -> Timestamp {
+        let _entered = self.runtime.enter();
+        self.plane.nondet().clock.now()
+    }
+
+    /// Runs a future on the cluster's runtime. It ends early if the caller drops the returned future.
+    ///
+    /// # Errors
+    /// The cluster ended before the future did.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Ended> {
+        let task = AbortOnDropHandle::new(self.runtime.spawn(future));
+        match task.await {
+            Ok(value) => Ok(value),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Ended),
+            },
+        }
+    }
+
+    /// Runs a future on the cluster's runtime, whether or not anything waits for it.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(self.runtime.spawn(future))
+    }
+}
+
+impl Host {
+    /// Starts a cluster on a new thread. On return its API answers requests and its clock stands, unless its mode is `real`.
+    ///
+    /// # Errors
+    /// See [`HostError`]. Everything that had started ends.
+    pub async fn start(config: HostConfig) -> Result<Self, HostError> {
+        let (driver, stop) = (Driver::new(), CancellationToken::new());
+        let (park, unpark) = (driver.clone(), driver.clone());
+        let (report, started) = oneshot::channel();
+        let (name, stopped) = (format!("lab-{}", config.name), stop.clone());
+        let unfinished = stop.clone().drop_guard();
+        let thread = std::thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .on_thread_park(move || park.parked())
+                .on_thread_unpark(move || unpark.unparked())
+                .build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(run(config, driver, stopped, report)),
+                Err(error) => drop(report.send(Err(error.into()))),
+            }
+        })?;
+        let running = started.await.map_err(|_| HostError::Ended)??;
+        unfinished.disarm();
+        Ok(Self { running, stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// The running cluster.
+    pub fn running(&self) -> &Arc<Running> {
+        &self.running
+    }
+
+    /// Ends the cluster and its thread.
+    pub async fn end(&self) {
+        self.stop.cancel();
+        let Some(thread) = self.thread.lock().take() else { return };
+        // A panic of the cluster's thread was printed when it happened.
+        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The life of a cluster's thread.
+async fn run(
+    config: HostConfig,
+    driver: Arc<Driver>,
+    stop: CancellationToken,
+    report: oneshot::Sender<Result<Arc<Running>, HostError>>,
+) {
+    driver.hold();
+    let plane = match stop.run_until_cancelled(start(&config, &driver)).await {
+        Some(Ok(plane)) => plane,
+        Some(Err(error)) => {
+            let _ = report.send(Err(error.into()));
+            return driver.end();
+        }
+        None => return driver.end(),
+    };
+    if matches!(config.mode, Mode::Real) {
+        driver.set_paused(false);
+    }
+    let running =
+        Running { runtime: Handle::current(), plane, driver: driver.clone(), components: config.components };
+    let running = Arc::new(running);
+    let _ = report.send(Ok(running.clone()));
+    stop.cancelled().await;
+    // The end may wait for timers, such as those of stopping nodes.
+    driver.end();
+    let end = tokio::time::Instant::now() + END;
+    running.plane.end(Some(end)).await;
+}
+
+/// Starts the control plane on the cluster's runtime, whose clock stands.
+async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, StartError> {
+    let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
+    let clock = Clock::simulated_from(config.start);
+    let nondet = Nondet { clock, rng };
+    let server = server_without_listener(&nondet);
+    let access = AccessConfig { tokens: Some(config.tokens.clone()), ..server.access };
+    let server = ServerConfig { access, ..server };
+    let cluster = ClusterConfig {
+        components: config.components.configs(&config.tokens),
+        initial_objects: InitialObjects::Shared,
+        ..ClusterConfig::default()
+    };
+    match &config.origin {
+        Origin::Empty => ControlPlane::start(server, cluster).await,
+        Origin::Image(image) => {
+            let starting = image.start(server, cluster);
+            if matches!(config.mode, Mode::Real) {
+                // The clock of the fork has begun at the image's time: it goes on with the system's.
+                let behind = Clock::real().now().duration_since(image.time());
+                let behind = Duration::try_from(behind).unwrap_or_default().min(limits::LEAP);
+                driver.leap(Duration::from_millis(behind.as_millis().try_into().unwrap_or(0))).await;
+            }
+            starting.await
+        }
+        Origin::Above(image, revision) => image.start_above(Revision(*revision), server, cluster).await,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::clock::driver::{Move, MoveEnd};
+    use kstore_client::{Gvr, ListParams};
+    use kstore_registry::user::UserInfo;
+    use tokio::time::Instant;
+
+    pub(crate) fn config(mode: Mode, components: ComponentChoice) -> HostConfig {
+        HostConfig {
+            name: "test".to_owned(),
+            origin: Origin::Empty,
+            components,
+            seed: Some(7),
+            mode,
+            start: "2026-01-01T00:00:00Z".parse().unwrap(),
+            tokens: Arc::new(crate::authority::tokens().unwrap()),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cluster_stands_still_while_its_client_in_another_runtime_thinks() {
+        let host = Host::start(config(Mode::Manual, ComponentChoice::ALL)).await.unwrap();
+        let running = host.running().clone();
+        let before = running.time();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert_eq!(running.time(), before);
+        let moving = running.clone();
+        let moved = running.call(async move {
+            let target = Instant::now() + Duration::from_secs(3600);
+            moving.driver.pass(Move { target, stops: u64::MAX, granule: Duration::ZERO, goal: None }).await
+        });
+        assert_eq!(moved.await, Ok(MoveEnd::There));
+        assert_eq!(running.time().duration_since(before).as_secs(), 3600);
+        let listing = running.clone();
+        let nodes = running.call(async move {
+            let client = listing.plane.client(UserInfo::new("a", ["system:masters"]), "test");
+            client.dynamic(Gvr::new("", "v1", "nodes")).list("", &ListParams::default()).await.unwrap().0
+        });
+        let nodes = nodes.await.unwrap();
+        assert_eq!(nodes[0]["metadata"]["name"], "node-0");
+        host.end().await;
+        assert_eq!(running.call(async {}).await, Err(Ended));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cluster_in_real_time_follows_the_system() {
+        let host = Host::start(config(Mode::Real, ComponentChoice::NONE)).await.unwrap();
+        let before = host.running().time();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let passed = host.running().time().duration_since(before);
+        assert!(passed.as_millis() >= 15, "{passed}");
+        host.end().await;
+    }
+}

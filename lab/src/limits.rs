@@ -1,0 +1,68 @@
+//! The bounds of the lab, with their reasons. `limit` in an answer with code 429 names one of them.
+
+use std::time::Duration;
+
+/// Most clusters of a process unless the start says otherwise. Each has two threads.
+pub const CLUSTERS: usize = 1024;
+/// Most clusters that a start may allow: twice as many threads are still few enough for a machine.
+pub const CLUSTERS_MOST: usize = 4096;
+/// Most images of a process. Each may keep a history in memory that no cluster has any more.
+pub const IMAGES: usize = 256;
+/// Most bytes of the body of a call.
+pub const BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Most clusters of one start.
+pub const COUNT: usize = 256;
+/// Most clients that a cluster tells apart; requests of further ones belong to [`crate::client::OTHER`], which counts.
+pub const CLIENTS: usize = 256;
+/// Most kinds in the view of a client; a client that reads more has a partial view.
+pub const VIEW_KINDS: usize = 512;
+/// Bytes of the request log of a cluster unless the start says otherwise: about 60,000 requests.
+pub const LOG_BYTES: usize = 8 * 1024 * 1024;
+/// Most entries of the request log in one answer, and the number without `limit`.
+pub const LOG_ANSWER: usize = 10_000;
+/// Longest advance of one call.
+pub const ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Most stops of one advance: hours of computation, so that a cluster whose timers repeat without pause ends.
+pub const STOPS: u64 = 10_000_000;
+/// Longest jump of the clock forward.
+pub const LEAP: Duration = ADVANCE;
+/// Most clients that wait for a time of one cluster.
+pub const TIME_WAITS: usize = 1024;
+/// How long an idempotency key is known.
+pub const KEY_LIFE: Duration = Duration::from_secs(600);
+/// Characters of the longest idempotency key.
+pub const KEY_CHARS: usize = 64;
+/// Most idempotency keys of a process; the oldest is forgotten for a new one.
+pub const KEYS: usize = 4096;
+/// Bytes of answers that idempotency keys keep.
+pub const KEY_ANSWER_BYTES: usize = 256 * 1024;
+/// Real time for which a call waits for clients to become quiet, unless it says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest real time that a call may wait for clients, so that a forgotten call ends.
+pub const PATIENCE_MOST: Duration = Duration::from_secs(3600);
+/// Time of the cluster that `settled` lets pass at most, unless the call says otherwise.
+pub const SETTLE: Duration = Duration::from_secs(30 * 60);
+/// Frames of a body that wait between two runtimes: few, so that a slow reader holds back what it reads.
+pub const BODY_FRAMES: usize = 16;
+/// Most simulated nodes of a cluster that the lab starts.
+pub const NODES: usize = 5000;
+/// Longest name of a cluster, an image or a client, as that of a Kubernetes object.
+pub const NAME_CHARS: usize = 63;
+/// Real time without traffic after which a client whose process is unknown is quiet.
+pub const WINDOW: Duration = Duration::from_millis(50);
+/// Real time within which a client with a retryable error asks again; client-go begins after 5 ms.
+pub const RETRY: Duration = Duration::from_millis(50);
+/// Real time since its last request for which a client without an open watch still counts.
+pub const RECENT: Duration = Duration::from_secs(5);
+/// Shortest and longest pause between two looks at a process.
+pub const LOOKS: [Duration; 2] = [Duration::from_micros(300), Duration::from_millis(5)];
+/// Most reasons that an answer lists of a cluster that is busy.
+pub const REASONS: usize = 64;
+/// Factor of `scaled`.
+pub const FACTORS: [f64; 2] = [0.01, 10_000.0];
+/// Real time between two moves of a scaled clock: short for a person, and 100 wake-ups a second.
+pub const SCALED_TICK: Duration = Duration::from_millis(10);
+/// Bytes of a watch event's beginning in which its revision must be, and of a body whose revision the log notes.
+pub const EVENT_BYTES: usize = 2 * 1024 * 1024;
+/// Longest lifetime of a token that `/kubeconfigs` makes.
+pub const TOKEN: Duration = Duration::from_secs(10 * 366 * 24 * 3600);

@@ -1,0 +1,326 @@
+//! [`Lab`]: all clusters and images of a process.
+
+use crate::authority::{Authority, AuthorityError, tokens};
+use crate::clock::Mode;
+use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
+use crate::error;
+use crate::host::{ComponentChoice, HostConfig, Origin};
+use crate::idempotency::IdempotencyKeys;
+use crate::limits;
+use jiff::Timestamp;
+use kstore_access::token::Tokens;
+use kstore_api::status::Status;
+use kstore_nondet::{Clock, Nondet};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The identifier of the first cluster of a process.
+pub const MAIN: &str = "main";
+
+/// How a lab is started.
+#[derive(Clone, Debug)]
+pub struct LabConfig {
+    /// Port of the first cluster; 0: a free one.
+    pub port: u16,
+    /// Components of the first cluster.
+    pub components: ComponentChoice,
+    /// Mode of the first cluster's clock.
+    pub mode: Mode,
+    /// Time at which the first cluster starts; `None`: now.
+    pub start: Option<Timestamp>,
+    /// Seed of the first cluster; `None`: a random one.
+    pub seed: Option<u64>,
+    /// Bytes of the request log of each cluster.
+    pub log_bytes: usize,
+    /// Most clusters.
+    pub clusters: usize,
+}
+
+impl Default for LabConfig {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            components: ComponentChoice::ALL,
+            mode: Mode::Real,
+            start: None,
+            seed: None,
+            log_bytes: limits::LOG_BYTES,
+            clusters: limits::CLUSTERS,
+        }
+    }
+}
+
+/// A lab did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// Keys or certificates.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The key of service account tokens.
+    #[error("no key for service account tokens can be made")]
+    Tokens,
+    /// The first cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// A change of a new cluster from what it starts from.
+#[derive(Clone, Debug, Default)]
+pub struct StartOptions {
+    /// Name; `None`: the identifier.
+    pub name: Option<String>,
+    /// Seed; `None`: that of the image.
+    pub seed: Option<u64>,
+    /// Mode of the clock; `None`: that of the image.
+    pub mode: Option<Mode>,
+    /// Components; `None`: those of the image.
+    pub components: Option<ComponentChoice>,
+}
+
+/// All clusters and images of a process.
+pub struct Lab {
+    config: LabConfig,
+    authority: Arc<Authority>,
+    tokens: Arc<Tokens>,
+    state: Mutex<LabState>,
+    /// Makes the front end of each cluster.
+    front: fn(&Arc<Self>) -> Front,
+    /// Answers to calls with idempotency keys.
+    pub(crate) keys: IdempotencyKeys,
+}
+
+#[derive(Default)]
+struct LabState {
+    clusters: BTreeMap<String, ClusterSlot>,
+    images: BTreeMap<String, Arc<LabImage>>,
+    /// Number of clusters that were started.
+    started: u64,
+}
+
+/// A place among the clusters of a process: taken before a cluster starts, so that the bound holds.
+enum ClusterSlot {
+    Starting,
+    Running(Arc<LabCluster>),
+}
+
+impl std::fmt::Debug for Lab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lab").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// The current time in whole seconds.
+fn now() -> Timestamp {
+    Clock::real().now_seconds()
+}
+
+impl Lab {
+    /// Starts a lab with its first cluster. `front` makes the front end of each cluster.
+    pub(crate) async fn start_behind(
+        config: LabConfig,
+        front: fn(&Arc<Self>) -> Front,
+    ) -> Result<Arc<Self>, LabError> {
+        let seed = config.seed.unwrap_or_else(|| Nondet::real().rng.next_u64());
+        let lab = Arc::new(Self {
+            authority: Arc::new(Authority::new()?),
+            tokens: Arc::new(tokens().ok_or(LabError::Tokens)?),
+            state: Mutex::default(),
+            front,
+            keys: IdempotencyKeys::default(),
+            config: LabConfig { seed: Some(seed), ..config },
+        });
+        let config = &lab.config;
+        let host = HostConfig {
+            name: MAIN.to_owned(),
+            origin: Origin::Empty,
+            components: config.components,
+            seed: Some(seed),
+            mode: config.mode,
+            start: config.start.unwrap_or_else(now),
+            tokens: lab.tokens.clone(),
+        };
+        let cluster = ClusterConfig {
+            id: MAIN.to_owned(),
+            name: MAIN.to_owned(),
+            from: "empty".to_owned(),
+            image: None,
+            host,
+            log_bytes: config.log_bytes,
+        };
+        let started =
+            LabCluster::start(cluster, config.port, (lab.front)(&lab), lab.authority.clone()).await?;
+        lab.state.lock().clusters.insert(MAIN.to_owned(), ClusterSlot::Running(started));
+        Ok(lab)
+    }
+
+    /// The certificate authority of all clusters.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Most clusters.
+    pub fn most_clusters(&self) -> usize {
+        self.config.clusters
+    }
+
+    /// A cluster by its identifier or name.
+    ///
+    /// # Errors
+    /// 404: there is none.
+    pub fn cluster(&self, id: &str) -> Result<Arc<LabCluster>, Status> {
+        let state = self.state.lock();
+        let running = |slot: &ClusterSlot| match slot {
+            ClusterSlot::Running(cluster) => Some(cluster.clone()),
+            ClusterSlot::Starting => None,
+        };
+        let by_name =
+            || state.clusters.values().filter_map(running).find(|cluster| cluster.config.name == id);
+        let found = state.clusters.get(id).and_then(running).or_else(by_name);
+        found.ok_or_else(|| error::not_found("cluster", id))
+    }
+
+    /// All clusters, by identifier.
+    pub fn clusters(&self) -> Vec<Arc<LabCluster>> {
+        let state = self.state.lock();
+        let running = state.clusters.values().filter_map(|slot| match slot {
+            ClusterSlot::Running(cluster) => Some(cluster.clone()),
+            ClusterSlot::Starting => None,
+        });
+        running.collect()
+    }
+
+    /// Starts a cluster from an image. `from` says where it comes from.
+    ///
+    /// # Errors
+    /// 429: too many clusters. 409: the name is taken. 500: it does not start.
+    pub async fn start_from(
+        self: &Arc<Self>,
+        image: &Arc<LabImage>,
+        from: String,
+        options: StartOptions,
+    ) -> Result<Arc<LabCluster>, Status> {
+        let id = self.reserve(options.name.as_deref())?;
+        let mut guard = Reservation { lab: self, id: Some(&id) };
+        let host = HostConfig {
+            name: id.clone(),
+            origin: Origin::Image(image.state.clone()),
+            components: options.components.unwrap_or(image.components),
+            seed: options.seed.or(image.seed),
+            mode: options.mode.unwrap_or(image.mode),
+            start: image.state.time(),
+            tokens: self.tokens.clone(),
+        };
+        let config = ClusterConfig {
+            name: options.name.unwrap_or_else(|| id.clone()),
+            id: id.clone(),
+            from,
+            image: Some(image.clone()),
+            host,
+            log_bytes: self.config.log_bytes,
+        };
+        let started = LabCluster::start(config, 0, (self.front)(self), self.authority.clone()).await;
+        let started = started.map_err(Status::internal)?;
+        guard.id = None;
+        drop(guard);
+        self.state.lock().clusters.insert(id, ClusterSlot::Running(started.clone()));
+        Ok(started)
+    }
+
+    /// Takes a place for a new cluster and returns its identifier.
+    fn reserve(&self, name: Option<&str>) -> Result<String, Status> {
+        let mut state = self.state.lock();
+        let is_named = |slot: &ClusterSlot| matches!(slot, ClusterSlot::Running(cluster) if Some(cluster.config.name.as_str()) == name);
+        if name.is_some_and(|name| state.clusters.contains_key(name)) || state.clusters.values().any(is_named)
+        {
+            return Err(error::conflict(format!("a cluster has the name {:?}", name.unwrap_or_default())));
+        }
+        if state.clusters.len() >= self.config.clusters {
+            return Err(error::too_many("clusters", self.config.clusters, "too many clusters"));
+        }
+        state.started += 1;
+        let id = format!("f{}", state.started);
+        state.clusters.insert(id.clone(), ClusterSlot::Starting);
+        Ok(id)
+    }
+
+    /// Ends a cluster and forgets it.
+    ///
+    /// # Errors
+    /// 422: it is the first one.
+    pub async fn end_cluster(&self, id: &str) -> Result<(), Status> {
+        let Ok(cluster) = self.cluster(id) else { return Ok(()) };
+        if cluster.config.id == MAIN {
+            return Err(error::impossible("the first cluster ends with the process"));
+        }
+        self.state.lock().clusters.remove(&cluster.config.id);
+        cluster.end().await;
+        Ok(())
+    }
+
+    /// Keeps an image under its name.
+    ///
+    /// # Errors
+    /// 409: the name is taken. 429: too many images.
+    pub fn keep_image(&self, image: LabImage) -> Result<Arc<LabImage>, Status> {
+        let mut state = self.state.lock();
+        if state.images.contains_key(&image.name) {
+            return Err(error::conflict(format!("an image has the name {:?}", image.name)));
+        }
+        if state.images.len() >= limits::IMAGES {
+            return Err(error::too_many("images", limits::IMAGES, "too many images"));
+        }
+        let image = Arc::new(image);
+        state.images.insert(image.name.clone(), image.clone());
+        Ok(image)
+    }
+
+    /// An image by its name.
+    ///
+    /// # Errors
+    /// 404: there is none.
+    pub fn image(&self, name: &str) -> Result<Arc<LabImage>, Status> {
+        self.state.lock().images.get(name).cloned().ok_or_else(|| error::not_found("image", name))
+    }
+
+    /// All images by name, each with the number of clusters that started from it.
+    pub fn images(&self) -> Vec<(Arc<LabImage>, usize)> {
+        let clusters = self.clusters();
+        let images: Vec<_> = self.state.lock().images.values().cloned().collect();
+        let shared = |image: &Arc<LabImage>| {
+            let of = |cluster: &&Arc<LabCluster>| {
+                cluster.config.image.as_ref().is_some_and(|other| Arc::ptr_eq(other, image))
+            };
+            clusters.iter().filter(of).count()
+        };
+        images.into_iter().map(|image| (image.clone(), shared(&image))).collect()
+    }
+
+    /// Forgets an image; clusters from it live on.
+    pub fn delete_image(&self, name: &str) {
+        self.state.lock().images.remove(name);
+    }
+
+    /// Ends all clusters.
+    pub async fn end(&self) {
+        let clusters = self.clusters();
+        self.state.lock().clusters.clear();
+        for cluster in clusters {
+            cluster.end().await;
+        }
+    }
+}
+
+/// Gives the place of a cluster back that does not start.
+struct Reservation<'l> {
+    lab: &'l Lab,
+    id: Option<&'l str>,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.lab.state.lock().clusters.remove(id);
+        }
+    }
+}

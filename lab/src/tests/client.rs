@@ -1,0 +1,132 @@
+//! A client over TLS for tests, with the credentials of a kubeconfig.
+
+use crate::cluster::PREFIX;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// A client with a new connection for each request.
+#[derive(Clone)]
+pub(super) struct TestClient {
+    host: String,
+    roots: RootCertStore,
+    tls: Arc<ClientConfig>,
+    token: Option<String>,
+    agent: String,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct TestAnswer {
+    pub(super) code: u16,
+    pub(super) body: Value,
+}
+
+impl TestClient {
+    pub(super) fn of(kubeconfig: &str, agent: &str) -> Self {
+        let config: Value = serde_yaml_ng::from_str(kubeconfig).unwrap();
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let pem = |value: &Value| value.as_str().map(|text| STANDARD.decode(text).unwrap());
+        let mut roots = RootCertStore::empty();
+        let ca = pem(&cluster["certificate-authority-data"]).unwrap();
+        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let certificate = pem(&user["client-certificate-data"]).map(|certificate| {
+            let key = pem(&user["client-key-data"]).unwrap();
+            let certificate = CertificateDer::from_pem_slice(&certificate).unwrap();
+            (certificate.into_owned(), PrivateKeyDer::from_pem_slice(&key).unwrap())
+        });
+        Self {
+            host: cluster["server"].as_str().unwrap().trim_start_matches("https://").to_owned(),
+            tls: tls(roots.clone(), certificate),
+            roots,
+            token: user["token"].as_str().map(str::to_owned),
+            agent: agent.to_owned(),
+        }
+    }
+
+    /// The same without credentials.
+    pub(super) fn anonymous(&self) -> Self {
+        Self { tls: tls(self.roots.clone(), None), token: None, ..self.clone() }
+    }
+
+    /// The same credentials at another cluster, with another agent.
+    pub(super) fn at(&self, url: &str, agent: &str) -> Self {
+        let host = url.trim_start_matches("https://").to_owned();
+        Self { host, agent: agent.to_owned(), ..self.clone() }
+    }
+
+    /// Sends a request of the Kubernetes API.
+    pub(super) async fn api(&self, method: Method, path: &str, body: Option<Value>) -> TestAnswer {
+        self.send(method, path, body, None).await
+    }
+
+    /// Sends a call of the lab.
+    pub(super) async fn lab(&self, method: Method, path: &str, body: Option<Value>) -> TestAnswer {
+        self.send(method, &format!("{PREFIX}{path}"), body, None).await
+    }
+
+    /// Sends a call of the lab with an idempotency key.
+    pub(super) async fn keyed(&self, path: &str, body: Value, key: &str) -> TestAnswer {
+        self.send(Method::POST, &format!("{PREFIX}{path}"), Some(body), Some(key)).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Value>, key: Option<&str>) -> TestAnswer {
+        let (code, body) = self.open(method, path, body, key).await;
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
+        TestAnswer { code, body }
+    }
+
+    /// Begins a request, and returns its answer's body unread.
+    pub(super) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        key: Option<&str>,
+    ) -> (u16, Incoming) {
+        let socket = TcpStream::connect(&self.host).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let socket = TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        request = request.header(USER_AGENT, &self.agent).header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
+        let response =
+            sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
+        (response.status().as_u16(), response.into_body())
+    }
+}
+
+fn tls(
+    roots: RootCertStore,
+    certificate: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots);
+    Arc::new(match certificate {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+    })
+}

@@ -1,0 +1,143 @@
+//! Tests of `settled`, of quiet clients and of the request log over the network.
+
+use super::{CONFIG_MAPS, config_map, lab};
+use crate::clock::Mode;
+use crate::host::ComponentChoice;
+use http::Method;
+use serde_json::{Value, json};
+use std::process::Command;
+
+fn causes(answer: &super::client::TestAnswer) -> String {
+    let causes = answer.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+    causes.iter().filter_map(|cause| cause["message"].as_str()).collect::<Vec<_>>().join("; ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settled_names_the_client_that_is_busy() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::ALL).await;
+    let settled = admin.lab(Method::POST, "/settled", None).await;
+    assert_eq!((settled.code, &settled.body["settled"]), (200, &json!(true)), "{settled:?}");
+    admin.lab(Method::PUT, "/clients/mine", Some(json!({"busy": true}))).await;
+    let short = json!({"patience": "100ms"});
+    let refused = admin.lab(Method::POST, "/settled", Some(short.clone())).await;
+    assert_eq!((refused.code, causes(&refused).as_str()), (504, "client mine: says that it is busy"));
+    admin.lab(Method::PUT, "/clients/mine", Some(json!({"busy": false}))).await;
+    assert_eq!(admin.lab(Method::POST, "/settled", None).await.code, 200);
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let process = json!({"process": busy.id()});
+    admin.lab(Method::PUT, "/clients/mine", Some(process)).await;
+    let refused = admin.lab(Method::POST, "/quiet", Some(short)).await;
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let named = format!("client mine: process {} runs (1 thread)", busy.id());
+    assert_eq!((refused.code, causes(&refused)), (504, named));
+    assert_eq!(admin.lab(Method::POST, "/quiet", None).await.code, 200, "a process that is gone is quiet");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_not_read_is_named_and_stops_the_clock() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    let operator = admin.at(&lab.cluster("main").unwrap().url, "idler");
+    let watch = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=100000");
+    let (code, unread) = operator.open(Method::GET, &watch, None, None).await;
+    assert_eq!(code, 200);
+    // More than the buffers of the client's library and of both sockets take.
+    let large = Value::String("x".repeat(900_000));
+    for number in 0..16 {
+        let mut map = config_map(&format!("map-{number}"));
+        map["data"]["a"] = large.clone();
+        assert_eq!(admin.api(Method::POST, CONFIG_MAPS, Some(map)).await.code, 201);
+    }
+    let refused =
+        admin.lab(Method::POST, "/clock/advance", Some(json!({"by": "1h", "patience": "200ms"}))).await;
+    assert_eq!((refused.code, &refused.body["ended"]), (200, &json!("busy")), "{refused:?}");
+    assert_eq!(refused.body["from"], refused.body["time"], "no time passed");
+    let what = refused.body["busy"][0]["what"].as_str().unwrap();
+    assert!(what.starts_with("does not read its watch of configmaps"), "{what}");
+    drop(unread);
+    let advanced = admin.lab(Method::POST, "/clock/advance", Some(json!({"by": "1h"}))).await;
+    assert_eq!(advanced.body["ended"], "there", "{advanced:?}");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_and_the_view_have_what_a_client_asked_and_saw() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    let operator = admin.at(&lab.cluster("main").unwrap().url, "backup/v1 (linux)");
+    let list = operator.api(Method::GET, &format!("{CONFIG_MAPS}?resourceVersion=0"), None).await.body;
+    let made = operator.api(Method::POST, CONFIG_MAPS, Some(config_map("a"))).await.body;
+    assert_eq!(operator.api(Method::GET, &format!("{CONFIG_MAPS}/none"), None).await.code, 404);
+    let log = admin.lab(Method::GET, "/requests?client=backup", None).await.body;
+    let rows: Vec<_> = log["requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+            (text("verb"), text("version"), row["code"].as_u64().unwrap())
+        })
+        .collect();
+    let expected = [("list", "0", 200), ("create", "unset", 201), ("get", "unset", 404)];
+    assert_eq!(rows, expected.map(|(verb, version, code)| (verb.to_owned(), version.to_owned(), code)));
+    assert_eq!(
+        log["requests"][1]["revision"].to_string(),
+        made["metadata"]["resourceVersion"].as_str().unwrap()
+    );
+    let view = admin.lab(Method::GET, "/clients/backup/view", None).await.body;
+    let delivered = view["kinds"]["configmaps"]["delivered"].to_string();
+    assert_eq!(delivered, made["metadata"]["resourceVersion"].as_str().unwrap(), "{view}");
+    assert_ne!(delivered, list["metadata"]["resourceVersion"].as_str().unwrap());
+    assert_eq!(view["listsFromCache"], true);
+    let first = admin.lab(Method::GET, "/writes?client=backup", None).await.body;
+    let first = &first["writes"][0];
+    assert_eq!(
+        (&first["verb"], &first["objects"][0]["effect"]),
+        (&json!("create"), &json!("created")),
+        "{first}"
+    );
+    admin.api(Method::PUT, &format!("{CONFIG_MAPS}/a"), Some(config_map("a"))).await;
+    let again = operator.api(Method::PUT, &format!("{CONFIG_MAPS}/a"), Some(config_map("a"))).await;
+    assert_eq!(again.code, 200, "{again:?}");
+    let mut other = config_map("a");
+    other["data"]["a"] = json!("changed");
+    let changed = admin.api(Method::PUT, &format!("{CONFIG_MAPS}/a"), Some(other)).await.body;
+    let last = operator.api(Method::PUT, &format!("{CONFIG_MAPS}/a"), Some(config_map("a"))).await.body;
+    let write = format!("/writes/{}", last["metadata"]["resourceVersion"].as_str().unwrap());
+    let write = admin.lab(Method::GET, &write, None).await.body;
+    let unseen = &write["basis"]["unseen"][0];
+    assert_eq!(
+        (&unseen["object"], &unseen["relation"]),
+        (&json!("configmaps/default/a"), &json!("same")),
+        "{write}"
+    );
+    assert_eq!(unseen["revision"].to_string(), changed["metadata"]["resourceVersion"].as_str().unwrap());
+    let clients = admin.lab(Method::GET, "/clients", None).await.body;
+    let backup =
+        clients["clients"].as_array().unwrap().iter().find(|client| client["name"] == "backup").unwrap();
+    assert_eq!((&backup["requests"], &backup["writes"]), (&json!(5), &json!(3)));
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_for_an_object_lets_a_manual_clock_pass_until_it_is_there() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::ALL).await;
+    admin.lab(Method::POST, "/settled", None).await;
+    admin.api(Method::POST, super::CRON_JOBS, Some(super::hourly("hourly"))).await;
+    let wanted = json!({"object": "cronjobs.batch/default/hourly", "matches": {"spec": {"suspend": false}},
+        "limit": "1m"});
+    assert_eq!(admin.lab(Method::POST, "/wait", Some(wanted)).await.code, 200);
+    let node = json!({"object": "nodes/node-0", "condition": "Ready"});
+    assert_eq!(admin.lab(Method::POST, "/wait", Some(node)).await.body["metadata"]["name"], "node-0");
+    let never = json!({"object": "configmaps/default/none", "matches": {}, "limit": "1m"});
+    let refused = admin.lab(Method::POST, "/wait", Some(never)).await;
+    assert_eq!(refused.code, 504, "{refused:?}");
+    let stopped = admin.lab(Method::POST, "/nodes/node-0/stop", None).await;
+    assert_eq!(stopped.code, 200, "{stopped:?}");
+    admin.lab(Method::POST, "/clock/advance", Some(json!({"by": "2m"}))).await;
+    let node = admin.api(Method::GET, "/api/v1/nodes/node-0", None).await.body;
+    let ready = node["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready");
+    assert_eq!(ready.unwrap()["status"], "Unknown", "a node without power misses its Lease");
+    assert_eq!(admin.lab(Method::POST, "/nodes/none/stop", None).await.code, 404);
+    lab.end().await;
+}
