@@ -94,6 +94,7 @@ mod tests {
                          | 10 | `server` | store, etcd, storage, registry, access, admission, pipeline, apiserver, \
                          controllers, scheduler, kubelet-sim |\n\
                          | 10 | `testing` | store, storage, registry, access, apiserver, kubelet-sim |\n\
+                         | 10 | `lab` | store, storage, registry, access, apiserver |\n\
                          | 11 | `tests` | all |\n";
 
     fn offences(from: &str, to: &str) -> Vec<String> {
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn new_and_lost_users_are_found() {
         let new = "ARCHITECTURE.md:6: scheduler is not one of the users of store: \
-                   [\"etcd\", \"storage\", \"cluster\", \"testing\", \"server\"]";
+                   [\"etcd\", \"storage\", \"cluster\", \"lab\", \"testing\", \"server\"]";
         let offence = offences("kubelet-sim` | nondet", "kubelet-sim` | nondet, store");
         assert!(offence.contains(&new.to_owned()), "{offence:?}");
         let lost = offences("store, etcd, storage,", "store, storage,");
