@@ -134,8 +134,10 @@ impl Chain {
                 break;
             }
         }
-        if let Some(last) = measured.filter(|_| phase != Phase::Complete) {
-            count("", &verdict, last - began);
+        // As in `WithStepMetrics`, a decision without a plugin that reviews it counts as well.
+        let is_step = matches!(phase, Phase::Mutate | Phase::Validate);
+        if is_step && (body == Body::Stored || measured.is_some()) {
+            count("", &verdict, measured.unwrap_or_else(Instant::now) - began);
         }
         verdict
     }

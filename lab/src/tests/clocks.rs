@@ -185,14 +185,11 @@ async fn the_clock_stops_at_the_deadlines_of_clients_in_their_order() {
             (seconds, answer.body["time"].as_str().unwrap().parse::<Timestamp>().unwrap())
         })
     });
-    for _ in 0..500 {
-        let clock = admin.lab(Method::GET, "/clock", None).await.body;
-        if lab.cluster("main").unwrap().current().unwrap().waits.count() == 3 {
-            assert_eq!(clock["next"]["time"], json!((begin + Duration::from_secs(10)).to_string()));
-            break;
-        }
+    while lab.cluster("main").unwrap().current().unwrap().waits.count() < waits.len() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let clock = admin.lab(Method::GET, "/clock", None).await.body;
+    assert_eq!(clock["next"]["time"], json!((begin + Duration::from_secs(10)).to_string()));
     advance(&admin, json!({"by": "1m"})).await;
     for wait in waits {
         let (seconds, answered) = wait.await.unwrap();
