@@ -7,7 +7,7 @@
 //! and acting on half a spec is worse than acting on its last state. The server's own objects are values with
 //! a field table (`schema`) and do not use this module.
 //!
-//! Strict and lenient decoding are one deserializer, [`Text`], which asks its [`Decoding`] what to tolerate: for each kind of deserializer
+//! Strict and lenient decoding are one deserializer, `Text`, which asks its `Decoding` what to tolerate: for each kind of deserializer
 //! the compiler generates the decoders of all types again, and they are a good part of the program.
 
 use serde::de::value::StrDeserializer;

@@ -126,7 +126,7 @@ pub struct Host {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The parts of a running cluster that its users share. Futures that use them must run on the cluster's runtime: see [`Host::call`].
+/// The parts of a running cluster that its users share. Futures that use them must run on the cluster's runtime: see [`Running::call`].
 #[derive(Debug)]
 pub struct Running {
     runtime: Handle,

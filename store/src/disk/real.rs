@@ -115,7 +115,17 @@ impl File for RealFile {
 /// Locks a data directory against other processes while it lives. The system releases the lock when the process ends.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    _file: fs::File,
+    file: fs::File,
+}
+
+/// A process that is being started has copies of all descriptors until it begins to run its program, and a lock that is only closed lives as
+/// long as they do.
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "cannot unlock the data directory before its lock file is closed");
+        }
+    }
 }
 
 /// Name of the lock file.
@@ -136,7 +146,7 @@ impl DirLock {
         }
         file.set_len(0).map_err(io)?;
         write!(file, "{}", std::process::id()).map_err(io)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -149,4 +159,21 @@ fn locked_by(dir: &Path, file: &mut fs::File) -> OpenError {
         None => "another process".to_owned(),
     };
     OpenError::LockedBy { dir: PathBuf::from(dir), holder }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the processes have that another thread is starting.
+    #[test]
+    fn a_copy_of_the_lock_file_does_not_keep_the_directory_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = DirLock::take(dir.path()).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(matches!(DirLock::take(dir.path()), Err(OpenError::LockedBy { .. })));
+        drop(lock);
+        DirLock::take(dir.path()).unwrap();
+        drop(copy);
+    }
 }
