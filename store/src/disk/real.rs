@@ -118,8 +118,8 @@ pub(crate) struct DirLock {
     file: fs::File,
 }
 
-/// A process that is being started has copies of all descriptors until it begins to run its program, and a lock that is only closed lives as
-/// long as they do.
+/// A process that is being started has copies of all descriptors until it begins to run its program, and a lock that is only closed lives
+/// as long as they do.
 impl Drop for DirLock {
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
