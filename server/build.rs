@@ -21,8 +21,8 @@ fn main() {
 }
 
 /// Arguments that make the program smaller, for the linker that rustc brings, LLVM's, unless RUSTFLAGS or a configuration choose another
-/// one: rustc takes it for x86-64 with glibc. Functions with equal code are kept once. The 98,000 pointers that a start corrects by the
-/// program's random address are a bitmap instead of 2.4 MB, all of which a start read; the loader of glibc 2.36 is the first that knows it.
+/// one: rustc takes it for x86-64 with glibc. Functions with equal code are kept once. The table of relocations, by which the loader
+/// corrects pointers at each start, is packed into a bitmap; the loader of glibc knows that form since 2.36.
 fn layout() -> Vec<&'static str> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let is_chosen =

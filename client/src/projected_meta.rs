@@ -1,4 +1,4 @@
-//! [`ProjectedMeta`]: the metadata of an object of which a cache keeps selected fields only.
+//! [`ProjectedMeta`]: the metadata that an informer's cache keeps of an object when it decodes only some of the object's fields.
 
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;

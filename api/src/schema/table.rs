@@ -1,5 +1,5 @@
-//! The field table as statics: `build_script/field_table.rs` makes them of `schema/*.tbl` when the crate is built, so a start parses
-//! nothing, and types that nobody asks for take no memory.
+//! The field table as statics: `build_script/field_table.rs` makes them of `schema/*.tbl` when the crate is built. A start
+//! of the server parses nothing, and the memory of a type's rows is first read when the type is looked up.
 
 use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Priority, Shape, Type, TypeId};
 

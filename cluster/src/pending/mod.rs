@@ -1,5 +1,5 @@
-//! Pending work of a control plane: what its components have not done yet, and whether objects are still being written. Whoever waits for
-//! the end of all work decides for how long.
+//! Pending work of a control plane: what its components have not done yet, and whether objects are still being written. The caller
+//! that waits for the end of all work sets the time limit.
 
 mod busy;
 mod writes;
