@@ -41,7 +41,7 @@ use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{self, Attributes, Authorizer, More, Selects};
 use kstore_access::token::Tokens;
-use kstore_admission::admission::Admission;
+use kstore_admission::Admission;
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};

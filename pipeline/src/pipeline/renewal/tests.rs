@@ -4,7 +4,7 @@
 use super::*;
 use crate::pipeline::{AdmissionConfig, Answer, PipelineConfig, PipelineState};
 use bytes::Bytes;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_nondet::Nondet;
 use kstore_registry::cache::Cache;
 use kstore_registry::decode;

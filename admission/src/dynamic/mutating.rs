@@ -1,0 +1,171 @@
+//! Mutating webhooks: called one after the other, each with the object as the one before changed it.
+
+use super::calls::WebhookCall;
+use super::form::{other_version, restored, shown};
+use super::{Admitted, NO_KUBECONFIG, RequestContext};
+use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::Plugin::Webhooks;
+use kstore_api::admission::review::{self, CallError};
+use kstore_api::admission::{
+    Attributes, FailurePolicy, MatchedForm, Operation, Reinvocation, Webhook, audit,
+};
+use kstore_api::status::Status;
+use kstore_registry::lookup::Lookup;
+use kstore_registry::outbound::Call;
+use kstore_registry::undecided::Undecided;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The row of MutatingAdmissionWebhook.
+pub(crate) static ROW: Row = Row {
+    enabled: Enabled::ByDefault,
+    configuration: NO_KUBECONFIG,
+    subresources: &[],
+    mutates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("MutatingAdmissionWebhook", || Arc::new(MutatingWebhooks))
+};
+
+struct MutatingWebhooks;
+
+impl Plugin for MutatingWebhooks {
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        let new = (review.subject.operation != Operation::Delete).then_some(new);
+        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
+    }
+}
+
+/// Calls the matching webhooks in one round, which may change the object. `new` is absent for a deletion,
+/// which they can only refuse.
+///
+/// # Errors
+/// The first refusal; or pending, if an answer is missing.
+fn mutate(
+    cluster: &dyn Lookup,
+    admitted: &Admitted<'_>,
+    mut new: Option<&mut Value>,
+    old: Option<&Value>,
+    rounds: &mut Reinvocation,
+) -> Result<(), Undecided> {
+    let subject = &admitted.subject;
+    let hooks = &admitted.calls.configured().mutating_hooks;
+    if !hooks.has_candidates(subject.operation, subject.resource.plural) {
+        return Ok(());
+    }
+    let context = RequestContext::of(cluster, admitted);
+    rounds.begin(Webhooks, new.as_deref());
+    for hook in hooks.candidates(subject.operation, subject.resource.plural) {
+        let attributes = context.attributes(admitted, new.as_deref(), old);
+        if attributes.is_exempt() {
+            return Ok(());
+        }
+        let Some(form) = hook.matches(&attributes, &context.facts())? else { continue };
+        if !conditions_match(&context, admitted, hook, &attributes, form)?
+            || !rounds.should_run(Webhooks, &hook.uid)
+        {
+            continue;
+        }
+        hook.check_dry_run(&attributes)?;
+        let changed = call(&context, admitted, (hook, rounds.round()), &attributes, form)?;
+        let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
+        admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
+        rounds.ran(Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
+        if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
+            *new = changed;
+        }
+    }
+    rounds.end(Webhooks, new.as_deref());
+    Ok(())
+}
+
+/// Whether a webhook's match conditions are true for the request, in the version that its rules name.
+///
+/// # Errors
+/// 403 if a condition fails to evaluate and none is false, under the failure policy `Fail`.
+pub(super) fn conditions_match(
+    context: &RequestContext,
+    admitted: &Admitted<'_>,
+    hook: &Webhook,
+    attributes: &Attributes<'_>,
+    form: MatchedForm<'_>,
+) -> Result<bool, Undecided> {
+    if !hook.has_conditions() {
+        return Ok(true);
+    }
+    let kinds = &context.kinds;
+    let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
+    let shown = |object| shown(kinds, object, versions, form.kind);
+    let object = attributes.object.map(shown).transpose()?;
+    let old = attributes.old_object.map(shown).transpose()?;
+    let authorizer = admitted.calls.authorizer(admitted.subject.user);
+    let matched =
+        hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer));
+    admitted.calls.check_access_answers()?;
+    Ok(matched?)
+}
+
+/// Calls one webhook and returns the changed object; `None` if the webhook does not change it.
+fn call(
+    context: &RequestContext,
+    admitted: &Admitted<'_>,
+    (hook, round): (&Arc<Webhook>, u8),
+    attributes: &Attributes<'_>,
+    form: MatchedForm<'_>,
+) -> Result<Option<Value>, Undecided> {
+    let kinds = &context.kinds;
+    let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
+    let shown = |object| shown(kinds, object, versions, form.kind);
+    let object = attributes.object.map(shown).transpose()?;
+    let old = attributes.old_object.map(shown).transpose()?;
+    let question = || question(admitted, hook, attributes, form, object.as_deref(), old.as_deref());
+    let replies = admitted.calls.ask(|| Ok(vec![question()]))?;
+    let answer = match admitted.calls.read(&replies[0]) {
+        Ok(answer) => answer,
+        Err(error) => {
+            apply_failure_policy(hook, &error)?;
+            admitted.calls.note(|| vec![audit::failed_open(hook, round, hook.index)]);
+            return Ok(None);
+        }
+    };
+    let Some(patch) = answer.verdict? else { return Ok(None) };
+    let patched = review::apply_patch(hook, &patch, object.as_deref())?;
+    let mut patched = restored(kinds, patched, versions)?;
+    admitted.decode(&mut patched, attributes.object)?;
+    admitted.target.fill_defaults(&mut patched);
+    Ok(Some(patched))
+}
+
+/// A call to a webhook with the objects in the version that its rules name.
+pub(super) fn question(
+    admitted: &Admitted<'_>,
+    hook: &Arc<Webhook>,
+    attributes: &Attributes<'_>,
+    form: MatchedForm<'_>,
+    object: Option<&Value>,
+    old: Option<&Value>,
+) -> Result<WebhookCall, CallError> {
+    let client = hook.client.clone();
+    let client =
+        client.ok_or_else(|| CallError::no_client(&hook.name, "it has neither a URL nor a service"))?;
+    let uid = admitted.calls.uid();
+    let body = review::encode_request(hook, attributes, form, &uid, object, old)?;
+    let timeout = Duration::from_secs(hook.timeout_seconds.into());
+    let operation = attributes.operation;
+    Ok(WebhookCall { hook: hook.clone(), uid, operation, call: Call { client, timeout, body: body.into() } })
+}
+
+/// Applies the webhook's failure policy to a failed call: `Ignore` logs it.
+///
+/// # Errors
+/// 500 under the failure policy `Fail`.
+pub(super) fn apply_failure_policy(hook: &Webhook, error: &CallError) -> Result<(), Status> {
+    match hook.failure_policy {
+        FailurePolicy::Fail => Err(error.status()),
+        FailurePolicy::Ignore => {
+            tracing::warn!(webhook = &*hook.name, %error, "a webhook failed and is ignored by its failure policy");
+            Ok(())
+        }
+    }
+}

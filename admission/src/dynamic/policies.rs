@@ -1,0 +1,232 @@
+//! Admission policies: provides the cluster state that ValidatingAdmissionPolicies and
+//! MutatingAdmissionPolicies use, and applies their verdicts. They are evaluated in
+//! `kstore_api::admission::policy`.
+
+use super::form::{converted, filled};
+use super::{Admitted, RequestContext};
+use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
+use kstore_api::admission::{Attributes, GroupVersionKind, Operation, Reinvocation};
+use kstore_api::group_version::split_api_version;
+use kstore_api::patch::apply::ObjectType;
+use kstore_api::selector::label::Selector;
+use kstore_api::status::Status;
+use kstore_api::{meta, schema};
+use kstore_registry::conversion::in_version;
+use kstore_registry::kinds::is_conversion_needed;
+use kstore_registry::lookup::Lookup;
+use kstore_registry::undecided::Undecided;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+/// The row of MutatingAdmissionPolicy. As in Kubernetes, deletions are not reviewed.
+pub(crate) static MUTATING: Row = Row {
+    enabled: Enabled::ByDefault,
+    subresources: &[],
+    mutates: &[Operation::Create, Operation::Update, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("MutatingAdmissionPolicy", || Arc::new(MutatingPolicies))
+};
+
+/// The row of ValidatingAdmissionPolicy.
+pub(crate) static VALIDATING: Row = Row {
+    enabled: Enabled::ByDefault,
+    subresources: &[],
+    validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
+    unstored: Unstored::Reviewed,
+    is_dynamic: true,
+    ..Row::new("ValidatingAdmissionPolicy", || Arc::new(ValidatingPolicies))
+};
+
+struct MutatingPolicies;
+
+impl Plugin for MutatingPolicies {
+    fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
+        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
+    }
+}
+
+struct ValidatingPolicies;
+
+impl Plugin for ValidatingPolicies {
+    fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
+        validate(review.cluster, review.admitted, new, review.old)
+    }
+}
+
+/// Applies the matching mutating policies to the object, in one round.
+///
+/// # Errors
+/// The first refusal.
+fn mutate(
+    cluster: &dyn Lookup,
+    admitted: &Admitted<'_>,
+    new: &mut Value,
+    old: Option<&Value>,
+    rounds: &mut Reinvocation,
+) -> Result<(), Undecided> {
+    let subject = &admitted.subject;
+    let policies = &admitted.calls.configured().mutating_policies;
+    if !policies.has_candidates(subject.operation, subject.resource.plural) {
+        return Ok(());
+    }
+    let context = RequestContext::of(cluster, admitted);
+    let attributes = context.attributes(admitted, Some(new), old);
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    let object = filled(Cow::Borrowed(&*new), attributes.kind);
+    let attributes = Attributes { object: Some(&object), ..attributes };
+    let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
+    let authorizer = admitted.calls.authorizer(subject.user);
+    let request = PolicyRequest {
+        attributes,
+        facts: context.facts(),
+        cluster: &seen,
+        authorizer: Some(&authorizer),
+        checks: admitted.calls,
+    };
+    let changed = policies.admit(&request, rounds);
+    admitted.calls.check_access_answers()?;
+    seen.check_conversions()?;
+    if let Some(mut changed) = changed? {
+        // Decoding removes the added zero values again; the object gets them when it is stored.
+        admitted.decode(&mut changed, Some(new))?;
+        *new = changed;
+    }
+    Ok(())
+}
+
+/// Evaluates the matching validating policies.
+///
+/// # Errors
+/// The first refusal.
+fn validate(
+    cluster: &dyn Lookup,
+    admitted: &Admitted<'_>,
+    new: Option<&Value>,
+    old: Option<&Value>,
+) -> Result<(), Undecided> {
+    let subject = &admitted.subject;
+    let policies = &admitted.calls.configured().validating_policies;
+    if !policies.has_candidates(subject.operation, subject.resource.plural) {
+        return Ok(());
+    }
+    let context = RequestContext::of(cluster, admitted);
+    let attributes = context.attributes(admitted, new, old);
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));
+    let attributes = Attributes { object: object.as_deref(), ..attributes };
+    let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
+    let authorizer = admitted.calls.authorizer(subject.user);
+    let request = PolicyRequest {
+        attributes,
+        facts: context.facts(),
+        cluster: &seen,
+        authorizer: Some(&authorizer),
+        checks: admitted.calls,
+    };
+    let outcome = policies.admit(&request);
+    admitted.calls.check_access_answers()?;
+    seen.check_conversions()?;
+    admitted.calls.warn(&outcome.warnings);
+    admitted.calls.note(|| outcome.audit_annotations.clone());
+    outcome.denial.map_or(Ok(()), |status| Err(status.into()))
+}
+
+/// The cluster as the policies of one request see it.
+struct PolicyCluster<'a> {
+    context: &'a RequestContext,
+    admitted: &'a Admitted<'a>,
+    cluster: &'a dyn Lookup,
+    /// That an object waits for its conversion by a webhook. What the policies made of its absence does not count.
+    unconverted: OnceLock<Status>,
+}
+
+impl PolicyCluster<'_> {
+    /// Ends an evaluation that needs a conversion by a webhook: it is repeated with the converted object.
+    ///
+    /// # Errors
+    /// [`conversion_needed`](kstore_registry::kinds::conversion_needed).
+    fn check_conversions(&self) -> Result<(), Status> {
+        self.unconverted.get().map_or(Ok(()), |status| Err(status.clone()))
+    }
+
+    /// The served resource of a parameter kind.
+    fn params_of(&self, kind: &ParamKind) -> Option<kstore_registry::kinds::Served> {
+        let (group, version) = split_api_version(&kind.api_version);
+        self.context.kinds.lookup_kind(group, version, &kind.kind)
+    }
+
+    /// A stored parameter object in the version that its policy names.
+    fn read(served: &kstore_registry::kinds::Served, stored: &Arc<Value>) -> Option<Value> {
+        match &served.custom {
+            Some(custom) => custom.read((**stored).clone()).ok(),
+            None => Some(in_version(served.resource, (**stored).clone())),
+        }
+    }
+}
+
+impl Cluster for PolicyCluster<'_> {
+    fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String> {
+        let row = self.context.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
+        let versions = (self.admitted.subject.resource, Some(row));
+        let converted = converted(&self.context.kinds, object, versions);
+        converted.map(Cow::into_owned).map_err(|status| {
+            if is_conversion_needed(&status) {
+                let _ = self.unconverted.set(status.clone());
+            }
+            status.message
+        })
+    }
+
+    fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>> {
+        let custom = self.context.served.iter().filter_map(|served| served.custom.as_ref());
+        let mut custom =
+            custom.filter(|custom| custom.row().version == kind.version && custom.row().kind == kind.kind);
+        match custom.next() {
+            Some(custom) => Some(ObjectType::Custom(Some(&custom.version().tree))),
+            None => schema::of(kind.group, kind.version, kind.kind).map(ObjectType::BuiltIn),
+        }
+    }
+
+    fn complete(&self, kind: GroupVersionKind<'_>, mut object: Value) -> Result<Value, Status> {
+        let Some(row) = self.context.row_of(kind) else { return Ok(object) };
+        match self.context.kinds.custom(row) {
+            None => {
+                complete_built_in(row, object).map(|object| filled(Cow::Owned(object), kind).into_owned())
+            }
+            Some(custom) => {
+                let tree = &custom.version().tree;
+                tree.prune(&mut object);
+                tree.drop_nulls(&mut object);
+                tree.fill_defaults(&mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    fn param_scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        let served = self.params_of(kind)?;
+        Some(if served.resource.namespaced { ParamScope::Namespaced } else { ParamScope::Cluster })
+    }
+
+    fn param(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
+        let served = self.params_of(kind)?;
+        let stored = self.cluster.get(served.resource, namespace, name)?;
+        Self::read(&served, &stored)
+    }
+
+    fn params(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
+        let Some(served) = self.params_of(kind) else { return Vec::new() };
+        let stored = self.cluster.list(served.resource, namespace);
+        let empty = Map::new();
+        let selects = |object: &&Arc<Value>| selector.matches(meta::labels(object).unwrap_or(&empty));
+        let selected = stored.iter().filter(selects);
+        selected.filter_map(|object| Self::read(&served, object)).collect()
+    }
+}
