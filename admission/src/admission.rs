@@ -1,7 +1,7 @@
 //! [`Admission`]: what the pipeline calls. Runs the phases of a request over the enabled plugins.
 
 use crate::chain::{Body, Chain};
-use crate::configuration::ConfiguredPlugins;
+use crate::configured::ConfiguredPlugins;
 use crate::dynamic::{Admitted, Calls, Dynamic};
 use crate::metrics::AdmissionMetrics;
 use crate::plugin::{Phase, Plugin, Review};

@@ -1,6 +1,7 @@
 //! [`Chain`]: the enabled plugins of one API server, in their order, with what they remember between requests.
 
-use crate::configuration::ConfiguredPlugins;
+use crate::configured::ConfiguredPlugins;
+use crate::dynamic::ReviewingPlugins;
 use crate::metrics::AdmissionMetrics;
 use crate::plugin::{Phase, Plugin, Review, Row, Unstored};
 use crate::registered::PluginSwitches;
@@ -53,11 +54,6 @@ impl Chain {
         let waiting = plugins.iter().map(|running| running.row).filter(|row| row.may_wait).collect();
         let prepares = plugins.iter().any(|running| !running.row.prepares.is_empty());
         Self { plugins, initializes, prepares, waiting }
-    }
-
-    /// Whether decisions about such requests may wait for a server, besides those of webhooks.
-    pub(super) fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
-        self.waiting.iter().any(|row| row.may_wait(operation, resource))
     }
 
     /// The kinds whose objects need a quota that covers them; `None` if quotas are not charged.
@@ -143,5 +139,15 @@ impl Chain {
             count("", &verdict, measured.unwrap_or_else(Instant::now) - began);
         }
         verdict
+    }
+}
+
+impl ReviewingPlugins for Chain {
+    fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
+        self.waiting.iter().any(|row| row.may_wait(operation, resource))
+    }
+
+    fn initializes(&self) -> bool {
+        self.initializes
     }
 }

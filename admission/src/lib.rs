@@ -3,7 +3,7 @@
 
 mod admission;
 mod chain;
-mod configuration;
+mod configured;
 pub mod dynamic;
 mod metrics;
 mod plugin;
@@ -14,6 +14,7 @@ mod request_effects;
 mod subject;
 
 pub use admission::Admission;
-pub use configuration::{ConfigurationContext, ConfigurationError, ConfiguredPlugins};
+pub use configured::{ConfigurationError, ConfiguredPlugins};
+pub use plugin::ConfigurationContext;
 pub use registered::{LEFT_OUT, PluginSwitches, plugins};
 pub use subject::Subject;

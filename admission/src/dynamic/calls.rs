@@ -4,7 +4,6 @@
 
 use super::authorizer::{AccessChecks, RequesterAuthorizer};
 use super::configurations::Configurations;
-use crate::chain::Chain;
 use crate::request_effects::RequestEffects;
 use crate::subject::Subject;
 use futures::future::join_all;
@@ -38,10 +37,19 @@ pub struct Calls {
     log: Arc<Mutex<DecisionLog>>,
     access: AccessChecks,
     /// The plugins that review the request; `None` if webhooks do not see it.
-    chain: Option<Arc<Chain>>,
+    plugins: Option<Arc<dyn ReviewingPlugins>>,
     effects: RequestEffects,
     /// Whether the request is audited.
     is_recorded: bool,
+}
+
+/// What calls need to know of the plugins that review a request.
+pub(crate) trait ReviewingPlugins: Send + Sync {
+    /// Whether decisions about such requests may wait for a server, besides those of webhooks.
+    fn may_wait(&self, operation: Operation, resource: &Resource) -> bool;
+
+    /// Whether new objects may wait for initializers.
+    fn initializes(&self) -> bool;
 }
 
 /// The dependencies of calls and expressions. Shared by all requests.
@@ -80,15 +88,15 @@ struct DecisionLog {
 }
 
 /// A call to a webhook, ready to be sent.
-pub(super) struct WebhookCall {
+pub(crate) struct WebhookCall {
     /// The webhook.
-    pub(super) hook: Arc<Webhook>,
+    pub(crate) hook: Arc<Webhook>,
     /// The uid of the review, which the answer must repeat.
-    pub(super) uid: String,
+    pub(crate) uid: String,
     /// The operation of the request.
-    pub(super) operation: Operation,
+    pub(crate) operation: Operation,
     /// The call to send.
-    pub(super) call: Call,
+    pub(crate) call: Call,
 }
 
 /// The result of a call.
@@ -99,10 +107,10 @@ impl Calls {
     pub(super) fn new(
         configured: Arc<Configurations>,
         dependencies: Arc<Dependencies>,
-        chain: Option<Arc<Chain>>,
+        plugins: Option<Arc<dyn ReviewingPlugins>>,
     ) -> Self {
         let (log, access, effects) = (Arc::default(), AccessChecks::default(), RequestEffects::default());
-        Self { configured, dependencies, log, access, chain, effects, is_recorded: audit::is_recording() }
+        Self { configured, dependencies, log, access, plugins, effects, is_recorded: audit::is_recording() }
     }
 
     /// The calls of a write that webhooks do not see.
@@ -114,17 +122,17 @@ impl Calls {
     /// a server. If not, no decision is pending.
     pub fn may_match(&self, operation: Operation, resource: &Resource) -> bool {
         self.configured.may_match(operation, resource.plural)
-            || self.chain.as_ref().is_some_and(|chain| chain.may_wait(operation, resource))
+            || self.plugins.as_ref().is_some_and(|plugins| plugins.may_wait(operation, resource))
     }
 
     /// Whether webhooks and plugins that wait review the request. They do not see the server's own writes.
     pub(crate) fn is_reviewed(&self) -> bool {
-        self.chain.is_some()
+        self.plugins.is_some()
     }
 
     /// Whether the objects of the request may have initializers.
     pub(super) fn has_initializers(&self) -> bool {
-        self.chain.as_ref().is_some_and(|chain| chain.initializes)
+        self.plugins.as_ref().is_some_and(|plugins| plugins.initializes())
     }
 
     /// What plugins did for this request outside its decisions.
@@ -150,12 +158,12 @@ impl Calls {
         std::mem::take(&mut self.log.lock().warnings)
     }
 
-    pub(super) fn configured(&self) -> &Configurations {
+    pub(crate) fn configured(&self) -> &Configurations {
         &self.configured
     }
 
     /// The authorizer for expressions about a request of this user. Each check is decided once.
-    pub(super) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
+    pub(crate) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
         let (authorizer, requester) = (self.dependencies.authorizer.clone(), user.clone());
         let access = self.access.clone();
         RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester, access }))
@@ -187,7 +195,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`Undecided::Pending`].
-    pub(super) fn check_access_answers(&self) -> Result<(), Undecided> {
+    pub(crate) fn check_access_answers(&self) -> Result<(), Undecided> {
         self.access
             .pending(&self.dependencies.authorizer)
             .map_or(Ok(()), |asking| Err(Undecided::Pending(asking)))
@@ -214,7 +222,7 @@ impl Calls {
     }
 
     /// Adds audit annotations, if the request is audited.
-    pub(super) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
+    pub(crate) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
         if self.is_recorded {
             let notes = notes();
             self.log.lock().notes.extend(notes);
@@ -222,7 +230,7 @@ impl Calls {
     }
 
     /// A new uid for a review.
-    pub(super) fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         self.dependencies.nondet.rng.uuid()
     }
 
@@ -231,7 +239,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`Undecided::Pending`] until the answers have arrived; or why the calls cannot be made.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
         questions: impl FnOnce() -> Result<Vec<Result<WebhookCall, CallError>>, Status>,
     ) -> Result<Vec<Reply>, Undecided> {
@@ -272,7 +280,7 @@ impl Calls {
     ///
     /// # Errors
     /// If there was no answer, or it is invalid.
-    pub(super) fn read(&self, reply: &Reply) -> Result<DecodedResponse, CallError> {
+    pub(crate) fn read(&self, reply: &Reply) -> Result<DecodedResponse, CallError> {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
         self.note(|| answer.audit_annotations.clone());

@@ -12,11 +12,11 @@ use std::sync::{Arc, OnceLock};
 
 /// All webhook configurations and policies, compiled.
 #[derive(Debug, Default)]
-pub(super) struct Configurations {
-    pub(super) mutating_hooks: Hooks,
-    pub(super) validating_hooks: Hooks,
-    pub(super) mutating_policies: MutatingPolicies,
-    pub(super) validating_policies: ValidatingPolicies,
+pub(crate) struct Configurations {
+    pub(crate) mutating_hooks: Hooks,
+    pub(crate) validating_hooks: Hooks,
+    pub(crate) mutating_policies: MutatingPolicies,
+    pub(crate) validating_policies: ValidatingPolicies,
 }
 
 impl Configurations {

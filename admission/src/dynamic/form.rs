@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// The equivalent version in which a webhook sees a request's objects; `None` if it is the request's. The
 /// body of a subresource with a kind of its own, such as Scale, is the same in all versions.
-pub(super) fn other_version(
+pub(crate) fn other_version(
     kinds: &Kinds,
     attributes: &Attributes<'_>,
     form: &MatchedForm<'_>,
@@ -29,7 +29,7 @@ pub(super) fn other_version(
 ///
 /// # Errors
 /// 500 if it cannot be converted.
-pub(super) fn converted<'v>(
+pub(crate) fn converted<'v>(
     kinds: &Kinds,
     object: &'v Value,
     (own, row): (&'static Resource, Option<&'static Resource>),
@@ -45,7 +45,7 @@ pub(super) fn converted<'v>(
 ///
 /// # Errors
 /// The errors of [`converted`].
-pub(super) fn shown<'v>(
+pub(crate) fn shown<'v>(
     kinds: &Kinds,
     object: &'v Value,
     versions: (&'static Resource, Option<&'static Resource>),
@@ -55,7 +55,7 @@ pub(super) fn shown<'v>(
 }
 
 /// Adds the zero values that Kubernetes always prints. Custom objects stay unchanged.
-pub(super) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> Cow<'v, Value> {
+pub(crate) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> Cow<'v, Value> {
     let Some(ty) = schema::of(kind.group, kind.version, kind.kind) else { return object };
     let mut object = object.into_owned();
     schema::fill::fill(&mut object, ty);
@@ -66,7 +66,7 @@ pub(super) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> 
 ///
 /// # Errors
 /// The errors of [`converted`].
-pub(super) fn restored(
+pub(crate) fn restored(
     kinds: &Kinds,
     object: Value,
     (own, row): (&'static Resource, Option<&'static Resource>),

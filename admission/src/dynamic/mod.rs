@@ -5,17 +5,13 @@
 mod authorizer;
 mod calls;
 mod configurations;
-mod form;
-pub(super) mod mutating;
+pub(crate) mod form;
 mod options;
-pub(super) mod policies;
-pub(super) mod validating;
 
-use crate::chain::Chain;
-use crate::configuration::Configuration;
 use crate::subject::Subject;
 pub use calls::Calls;
 use calls::Dependencies;
+pub(crate) use calls::{ReviewingPlugins, WebhookCall};
 use configurations::ConfigurationCache;
 use kstore_access::authz::Authorizer;
 use kstore_api::admission::equivalent::{Equivalent, equivalents};
@@ -34,11 +30,6 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
-
-/// The webhook plugins' configuration, a kubeconfig with credentials for each webhook.
-const NO_KUBECONFIG: Configuration = Configuration::Unsupported(
-    "kubeConfigFile; webhooks are called without credentials other than those of their configuration",
-);
 
 /// The compiled configurations of one server and the dependencies of calls. Shared by all requests.
 pub(crate) struct Dynamic {
@@ -69,10 +60,10 @@ impl Dynamic {
     }
 
     /// The calls of one request that these plugins review. The configurations stored now judge it to its end.
-    pub(super) fn calls(&self, chain: Arc<Chain>) -> Calls {
+    pub(crate) fn calls(&self, plugins: Arc<dyn ReviewingPlugins>) -> Calls {
         let configurations = self.configured.now(&*self.dependencies.cluster);
         self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
-        Calls::new(configurations, self.dependencies.clone(), Some(chain))
+        Calls::new(configurations, self.dependencies.clone(), Some(plugins))
     }
 
     /// Whether policies have taken several milliseconds for one request, as of the last request that they
@@ -105,7 +96,7 @@ impl Admitted<'_> {
     ///
     /// # Errors
     /// 500 if it is not an object of the kind.
-    fn decode(&self, object: &mut Value, before: Option<&Value>) -> Result<(), Status> {
+    pub(crate) fn decode(&self, object: &mut Value, before: Option<&Value>) -> Result<(), Status> {
         self.target.decode_admitted(object)?;
         if let Some(before) = before.filter(|_| self.calls.has_initializers()) {
             initializers::carry(object, before);
@@ -115,18 +106,18 @@ impl Admitted<'_> {
 }
 
 /// The parts of a request that are the same for all webhooks and policies of one step.
-struct RequestContext {
-    kinds: Arc<Kinds>,
+pub(crate) struct RequestContext {
+    pub(crate) kinds: Arc<Kinds>,
     options: Option<Value>,
     namespace: Option<Arc<Value>>,
     equivalents: Vec<Equivalent>,
     /// The served resources of `equivalents`.
-    served: Vec<Served>,
+    pub(crate) served: Vec<Served>,
 }
 
 impl RequestContext {
     /// Reads the data that matching needs. `cluster` is the request's view.
-    fn of(cluster: &dyn Lookup, admitted: &Admitted<'_>) -> Self {
+    pub(crate) fn of(cluster: &dyn Lookup, admitted: &Admitted<'_>) -> Self {
         let subject = &admitted.subject;
         let namespace = namespace_of(subject);
         let kinds = cluster.kinds();
@@ -141,16 +132,16 @@ impl RequestContext {
     }
 
     /// The row of an equivalent resource, by the kind of its objects.
-    fn row_of(&self, kind: GroupVersionKind<'_>) -> Option<&'static Resource> {
+    pub(crate) fn row_of(&self, kind: GroupVersionKind<'_>) -> Option<&'static Resource> {
         let equivalent = self.equivalents.iter().find(|equivalent| equivalent.kind() == kind);
         equivalent.map(|equivalent| equivalent.row).filter(|row| row.kind == kind.kind)
     }
 
-    fn facts(&self) -> ClusterFacts<'_> {
+    pub(crate) fn facts(&self) -> ClusterFacts<'_> {
         ClusterFacts { namespace: self.namespace.as_deref(), equivalents: &self.equivalents }
     }
 
-    fn attributes<'a>(
+    pub(crate) fn attributes<'a>(
         &'a self,
         admitted: &Admitted<'a>,
         object: Option<&'a Value>,

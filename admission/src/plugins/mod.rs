@@ -34,6 +34,7 @@ mod pod_resize_validator;
 mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
+mod policies;
 mod priority;
 mod rbac_escalation;
 mod resource_quota;
@@ -45,8 +46,8 @@ mod taint_nodes_by_condition;
 #[cfg(test)]
 mod tests;
 mod tolerations;
+mod webhooks;
 
-use crate::dynamic;
 use crate::plugin::Row;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
@@ -93,10 +94,10 @@ pub(crate) static PLUGINS: &[&Row] = &[
     &rbac_escalation::ROW,
     // In Kubernetes it runs after webhooks and quotas.
     &always::ALWAYS_DENY,
-    &dynamic::policies::MUTATING,
-    &dynamic::mutating::ROW,
-    &dynamic::policies::VALIDATING,
-    &dynamic::validating::ROW,
+    &policies::MUTATING,
+    &webhooks::mutating::ROW,
+    &policies::VALIDATING,
+    &webhooks::validating::ROW,
     &resource_quota::ROW,
 ];
 

@@ -2,8 +2,7 @@
 //! configuration has a selector for namespaces without the annotation, and the labels that the selectors of
 //! pods in a namespace may name.
 
-use crate::configuration::{Configuration, ConfigurationContext};
-use crate::plugin::{Cluster, Plugin, Review, Row};
+use crate::plugin::{Cluster, Configuration, ConfigurationContext, Plugin, Review, Row};
 use crate::subject::Subject;
 use kstore_api::admission::Operation;
 use kstore_api::meta;

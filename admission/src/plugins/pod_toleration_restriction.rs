@@ -2,8 +2,7 @@
 //! configuration has those of namespaces without the annotations.
 
 use super::tolerations;
-use crate::configuration::{Configuration, ConfigurationContext, read};
-use crate::plugin::{Cluster, Plugin, Review, Row};
+use crate::plugin::{Cluster, Configuration, ConfigurationContext, Plugin, Review, Row, read_document};
 use crate::subject::Subject;
 use kstore_api::admission::Operation;
 use kstore_api::meta;
@@ -70,7 +69,7 @@ impl PodTolerationRestriction {
     /// # Errors
     /// The field that cannot be used.
     fn configured(document: Value, _: &ConfigurationContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-        let Document { default, whitelist } = read(document, VERSIONS, "Configuration")?;
+        let Document { default, whitelist } = read_document(document, VERSIONS, "Configuration")?;
         let values = |field: &str, entries: Vec<TolerationEntry>| {
             let entries = entries.into_iter().enumerate();
             let value = |(index, entry)| {

@@ -2,8 +2,7 @@
 //! charged object; here are the row of the plugin and its configuration, which names kinds whose objects need a
 //! quota that covers them.
 
-use crate::configuration::{self, Configuration, ConfigurationContext};
-use crate::plugin::{Enabled, Plugin, Row};
+use crate::plugin::{Configuration, ConfigurationContext, Enabled, Plugin, Row, read_document};
 use kstore_api::quota::{LimitedResource, Selector};
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,7 +69,7 @@ fn parse(document: Value) -> Result<Vec<LimitedResource>, String> {
     let found = document["apiVersion"].as_str().unwrap_or_default();
     let (version, kind) =
         DOCUMENTS.into_iter().find(|(version, _)| *version == found).unwrap_or(DOCUMENTS[0]);
-    let Document { limited_resources } = configuration::read(document, &[version], kind)?;
+    let Document { limited_resources } = read_document(document, &[version], kind)?;
     limited_resources.into_iter().enumerate().map(|(index, one)| limited(index, one)).collect()
 }
 

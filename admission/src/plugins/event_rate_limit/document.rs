@@ -2,7 +2,7 @@
 
 use super::LimitType;
 use super::buckets::Rate;
-use crate::configuration::read;
+use crate::plugin::read_document;
 use kstore_storage::limits::EVENT_LIMIT_KEYS;
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct LimitEntry {
 
 /// The limits of a configuration: type, rate, and largest number of keys.
 pub(super) fn limits(document: Value) -> Result<Vec<(LimitType, Rate, usize)>, String> {
-    let Configuration { limits } = read(document, VERSIONS, "Configuration")?;
+    let Configuration { limits } = read_document(document, VERSIONS, "Configuration")?;
     if limits.is_empty() {
         return Err("limits: must not be empty".to_owned());
     }

@@ -7,8 +7,7 @@ mod document;
 #[cfg(test)]
 mod tests;
 
-use crate::configuration::{Configuration, ConfigurationContext};
-use crate::plugin::{Plugin, Review, Row};
+use crate::plugin::{Configuration, ConfigurationContext, Plugin, Review, Row};
 use crate::subject::Subject;
 use buckets::{Buckets, Rate};
 use kstore_api::admission::Operation;

@@ -9,8 +9,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 
-use crate::configuration::{Configuration, ConfigurationContext};
-use crate::plugin::{Plugin, Review, Row};
+use crate::plugin::{Configuration, ConfigurationContext, Plugin, Review, Row};
 use bytes::Bytes;
 use document::ImagePolicyOptions;
 use kstore_access::expiring::Expiring;

@@ -1,7 +1,7 @@
 //! The configuration of PodSecurity: `PodSecurityConfiguration` of `pod-security.admission.config.k8s.io`. Pure.
 
 use super::policy::{Level, LevelVersion, Policy, Version};
-use crate::configuration;
+use crate::plugin::read_document;
 use crate::subject::Subject;
 use kstore_api::object::text;
 use serde::Deserialize;
@@ -83,7 +83,7 @@ impl Exemptions {
 /// The field that cannot be used.
 pub(super) fn read(document: Value) -> Result<(Policy, Exemptions), String> {
     let PodSecurityConfiguration { defaults, exemptions } =
-        configuration::read(document, VERSIONS, "PodSecurityConfiguration")?;
+        read_document(document, VERSIONS, "PodSecurityConfiguration")?;
     let default = Policy {
         enforce: mode("enforce", &defaults.enforce, &defaults.enforce_version)?,
         audit: mode("audit", &defaults.audit, &defaults.audit_version)?,

@@ -12,8 +12,7 @@ mod document;
 mod policy;
 mod significant;
 
-use crate::configuration::{Configuration, ConfigurationContext};
-use crate::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use crate::plugin::{Cluster, Configuration, ConfigurationContext, Enabled, Plugin, Review, Row};
 use checks::{Pod, Violation, violations};
 use document::Exemptions;
 use kstore_api::admission::Operation;

@@ -1,7 +1,7 @@
 //! Plugins with a configuration.
 
 use super::{Case, PluginSwitches, UserInfo, configure, namespace, pod};
-use crate::configuration::ConfiguredPlugins;
+use crate::configured::ConfiguredPlugins;
 use crate::registered::plugins;
 use kstore_api::status::Status;
 use serde_json::{Value, json};

@@ -1,21 +1,15 @@
 //! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::calls::WebhookCall;
-use super::form::{other_version, restored, shown};
-use super::{Admitted, NO_KUBECONFIG, RequestContext};
+use super::{NO_KUBECONFIG, apply_failure_policy, conditions_match, question};
+use crate::dynamic::form::{other_version, restored, shown};
+use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::Plugin::Webhooks;
-use kstore_api::admission::review::{self, CallError};
-use kstore_api::admission::{
-    Attributes, FailurePolicy, MatchedForm, Operation, Reinvocation, Webhook, audit,
-};
-use kstore_api::status::Status;
+use kstore_api::admission::{Attributes, MatchedForm, Operation, Reinvocation, Webhook, audit, review};
 use kstore_registry::lookup::Lookup;
-use kstore_registry::outbound::Call;
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The row of MutatingAdmissionWebhook.
 pub(crate) static ROW: Row = Row {
@@ -80,32 +74,6 @@ fn mutate(
     Ok(())
 }
 
-/// Whether a webhook's match conditions are true for the request, in the version that its rules name.
-///
-/// # Errors
-/// 403 if a condition fails to evaluate and none is false, under the failure policy `Fail`.
-pub(super) fn conditions_match(
-    context: &RequestContext,
-    admitted: &Admitted<'_>,
-    hook: &Webhook,
-    attributes: &Attributes<'_>,
-    form: MatchedForm<'_>,
-) -> Result<bool, Undecided> {
-    if !hook.has_conditions() {
-        return Ok(true);
-    }
-    let kinds = &context.kinds;
-    let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
-    let shown = |object| shown(kinds, object, versions, form.kind);
-    let object = attributes.object.map(shown).transpose()?;
-    let old = attributes.old_object.map(shown).transpose()?;
-    let authorizer = admitted.calls.authorizer(admitted.subject.user);
-    let matched =
-        hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer));
-    admitted.calls.check_access_answers()?;
-    Ok(matched?)
-}
-
 /// Calls one webhook and returns the changed object; `None` if the webhook does not change it.
 fn call(
     context: &RequestContext,
@@ -135,37 +103,4 @@ fn call(
     admitted.decode(&mut patched, attributes.object)?;
     admitted.target.fill_defaults(&mut patched);
     Ok(Some(patched))
-}
-
-/// A call to a webhook with the objects in the version that its rules name.
-pub(super) fn question(
-    admitted: &Admitted<'_>,
-    hook: &Arc<Webhook>,
-    attributes: &Attributes<'_>,
-    form: MatchedForm<'_>,
-    object: Option<&Value>,
-    old: Option<&Value>,
-) -> Result<WebhookCall, CallError> {
-    let client = hook.client.clone();
-    let client =
-        client.ok_or_else(|| CallError::no_client(&hook.name, "it has neither a URL nor a service"))?;
-    let uid = admitted.calls.uid();
-    let body = review::encode_request(hook, attributes, form, &uid, object, old)?;
-    let timeout = Duration::from_secs(hook.timeout_seconds.into());
-    let operation = attributes.operation;
-    Ok(WebhookCall { hook: hook.clone(), uid, operation, call: Call { client, timeout, body: body.into() } })
-}
-
-/// Applies the webhook's failure policy to a failed call: `Ignore` logs it.
-///
-/// # Errors
-/// 500 under the failure policy `Fail`.
-pub(super) fn apply_failure_policy(hook: &Webhook, error: &CallError) -> Result<(), Status> {
-    match hook.failure_policy {
-        FailurePolicy::Fail => Err(error.status()),
-        FailurePolicy::Ignore => {
-            tracing::warn!(webhook = &*hook.name, %error, "a webhook failed and is ignored by its failure policy");
-            Ok(())
-        }
-    }
 }

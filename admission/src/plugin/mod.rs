@@ -1,9 +1,13 @@
 //! What an admission plugin is: the trait [`Plugin`] with a method per phase, and the [`Row`] with the facts
 //! about the plugin. No plugin is named here: each has a file in `plugins`, and the list is there.
 
-use crate::configuration::{Configuration, Unconfigured};
+mod configuration;
+
 use crate::dynamic::{Admitted, Calls};
 use crate::subject::Subject;
+pub use configuration::ConfigurationContext;
+use configuration::Unconfigured;
+pub(crate) use configuration::{Configuration, read_document};
 use kstore_access::authz::policy::Policy;
 use kstore_api::admission::{Operation, Reinvocation};
 use kstore_api::quota::LimitedResource;
@@ -17,14 +21,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The cluster as plugins see it: its objects, and its roles and bindings.
-pub(super) trait Cluster: Lookup {
+pub(crate) trait Cluster: Lookup {
     /// The roles and bindings.
     fn policy(&self) -> Arc<Policy>;
 }
 
 /// When a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Once before the first decision about a new object: [`Plugin::prepare`].
     Prepare,
     /// In each round of changes: [`Plugin::mutate`]. A second round follows if a webhook or policy asks for it.
@@ -37,7 +41,7 @@ pub(super) enum Phase {
 
 impl Phase {
     /// The name of the phase in traces.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
             Self::Mutate => "mutate",
@@ -47,7 +51,7 @@ impl Phase {
     }
 
     /// The step of the phase in metrics, as in Kubernetes.
-    pub(super) fn step(self) -> &'static str {
+    pub(crate) fn step(self) -> &'static str {
         match self {
             Self::Prepare | Self::Mutate | Self::Complete => "admit",
             Self::Validate => "validate",
@@ -57,7 +61,7 @@ impl Phase {
 
 /// Whether a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Enabled {
+pub(crate) enum Enabled {
     /// On every server. In Kubernetes the rule is not a plugin but part of the storage of its kind, so that no
     /// flag names it.
     Always,
@@ -70,7 +74,7 @@ pub(super) enum Enabled {
 /// Which bodies of requests a plugin reviews besides objects that are stored as sent: bindings, evictions,
 /// token requests, scales, objects that are answered and not stored, and the options of streams.
 #[derive(Clone, Copy)]
-pub(super) enum Unstored {
+pub(crate) enum Unstored {
     /// None.
     Ignored,
     /// All, on the state of the cluster that the watch cache shows.
@@ -80,50 +84,50 @@ pub(super) enum Unstored {
 }
 
 /// The facts about a plugin. Nothing outside the plugin's file repeats them.
-pub(super) struct Row {
+pub(crate) struct Row {
     /// The plugin's name in flags, configurations and metrics: that of Kubernetes.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Whether the plugin runs.
-    pub(super) enabled: Enabled,
+    pub(crate) enabled: Enabled,
     /// Makes the plugin without a configuration, once for each API server.
-    pub(super) plugin: fn() -> Arc<dyn Plugin>,
+    pub(crate) plugin: fn() -> Arc<dyn Plugin>,
     /// The configuration of the plugin in `--admission-control-config-file`.
-    pub(super) configuration: Configuration,
+    pub(crate) configuration: Configuration,
     /// Group and plural of the kinds that the plugin reviews; empty: all kinds.
-    pub(super) kinds: &'static [(&'static str, &'static str)],
+    pub(crate) kinds: &'static [(&'static str, &'static str)],
     /// The subresources that the plugin reviews, "" for the objects themselves; empty: all of them.
-    pub(super) subresources: &'static [&'static str],
+    pub(crate) subresources: &'static [&'static str],
     /// The operations before which [`Plugin::prepare`] runs.
-    pub(super) prepares: &'static [Operation],
+    pub(crate) prepares: &'static [Operation],
     /// The operations in which [`Plugin::mutate`] runs.
-    pub(super) mutates: &'static [Operation],
+    pub(crate) mutates: &'static [Operation],
     /// The operations in which [`Plugin::complete`] runs.
-    pub(super) completes: &'static [Operation],
+    pub(crate) completes: &'static [Operation],
     /// The operations in which [`Plugin::validate`] runs.
-    pub(super) validates: &'static [Operation],
+    pub(crate) validates: &'static [Operation],
     /// Which bodies the plugin reviews besides stored objects.
-    pub(super) unstored: Unstored,
+    pub(crate) unstored: Unstored,
     /// Whether objects of the cluster configure the plugin's rules: [`Calls::may_match`] says whether one of
     /// them may match a request. Their metrics are those of their calls and checks.
-    pub(super) is_dynamic: bool,
+    pub(crate) is_dynamic: bool,
     /// Whether a decision of the plugin may wait for a server outside the process. Such a plugin reviews only
     /// requests that webhooks review.
-    pub(super) may_wait: bool,
+    pub(crate) may_wait: bool,
     /// Whether the plugin checks that the user's roles permit more than the request itself needs. Without
     /// authorization there is nothing to check.
-    pub(super) checks_roles: bool,
+    pub(crate) checks_roles: bool,
     /// Whether the plugin has nothing to say about such an update if it only renews a Lease, that is, changes
     /// `spec.renewTime`. The pipeline stores such an update without a decision if no plugin would make one.
-    pub(super) ignores_renewal: fn(&Subject<'_>) -> bool,
+    pub(crate) ignores_renewal: fn(&Subject<'_>) -> bool,
     /// Whether new objects may wait for initializers: the pipeline hides such objects, and their creators wait.
-    pub(super) initializes: bool,
+    pub(crate) initializes: bool,
     /// The kinds that a server with the plugin serves; the argument is those of a server without it.
-    pub(super) served: fn(Kinds) -> Kinds,
+    pub(crate) served: fn(Kinds) -> Kinds,
 }
 
 impl Row {
     /// The row of a plugin that runs only if a flag enables it, reviews objects of all kinds and has no phase.
-    pub(super) const fn new(name: &'static str, plugin: fn() -> Arc<dyn Plugin>) -> Self {
+    pub(crate) const fn new(name: &'static str, plugin: fn() -> Arc<dyn Plugin>) -> Self {
         Self {
             name,
             enabled: Enabled::OnRequest,
@@ -146,12 +150,12 @@ impl Row {
     }
 
     /// The row of a plugin that refuses what it reviews until it is configured.
-    pub(super) const fn unconfigured(name: &'static str) -> Self {
+    pub(crate) const fn unconfigured(name: &'static str) -> Self {
         Self::new(name, || Arc::new(Unconfigured))
     }
 
     /// Whether the plugin runs in this phase of such requests.
-    pub(super) fn reviews(&self, phase: Phase, subject: &Subject<'_>) -> bool {
+    pub(crate) fn reviews(&self, phase: Phase, subject: &Subject<'_>) -> bool {
         self.operations(phase).contains(&subject.operation)
             && (self.subresources.is_empty() || self.subresources.contains(&subject.subresource))
             && self.reviews_kind(subject.resource)
@@ -171,7 +175,7 @@ impl Row {
     }
 
     /// Whether a decision about such requests may wait for a server.
-    pub(super) fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
+    pub(crate) fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
         let reviews = |phase| self.operations(phase).contains(&operation);
         self.may_wait
             && [Phase::Mutate, Phase::Complete, Phase::Validate].into_iter().any(reviews)
@@ -181,44 +185,44 @@ impl Row {
 
 /// A request under review, without its new object.
 #[derive(Clone, Copy)]
-pub(super) struct Review<'a> {
+pub(crate) struct Review<'a> {
     /// The cluster, with the writes that the request's transaction has made so far.
-    pub(super) cluster: &'a dyn Cluster,
+    pub(crate) cluster: &'a dyn Cluster,
     /// The request without its objects.
-    pub(super) subject: &'a Subject<'a>,
+    pub(crate) subject: &'a Subject<'a>,
     /// The stored object, if there is one.
-    pub(super) old: Option<&'a Value>,
+    pub(crate) old: Option<&'a Value>,
     /// The request as webhooks see it.
-    pub(super) admitted: &'a Admitted<'a>,
+    pub(crate) admitted: &'a Admitted<'a>,
     /// Which webhooks and policies have run, and the round of changes.
-    pub(super) rounds: &'a RefCell<Reinvocation>,
+    pub(crate) rounds: &'a RefCell<Reinvocation>,
 }
 
 impl<'a> Review<'a> {
     /// The calls that the request has made.
-    pub(super) fn calls(&self) -> &'a Calls {
+    pub(crate) fn calls(&self) -> &'a Calls {
         self.admitted.calls
     }
 
     /// Whether the server itself sends the request.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.subject.user.username == SELF
     }
 
     /// Adds texts for `Warning` headers.
-    pub(super) fn warn(&self, texts: &[String]) {
+    pub(crate) fn warn(&self, texts: &[String]) {
         self.calls().warn(texts);
     }
 
     /// Adds an audit annotation with this name and value, if the request is audited.
-    pub(super) fn annotate(&self, annotation: impl FnOnce() -> (String, String)) {
+    pub(crate) fn annotate(&self, annotation: impl FnOnce() -> (String, String)) {
         self.calls().annotate(annotation);
     }
 }
 
 /// An admission plugin. `new` is the object as the request and earlier plugins have made it. The methods are
 /// synchronous, and run again if a decision has to wait: see [`Undecided`].
-pub(super) trait Plugin: Send + Sync {
+pub(crate) trait Plugin: Send + Sync {
     /// An object that must exist before a new object is decided about, such as its namespace. The server
     /// creates it if it does not exist.
     fn prepare(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<Value> {

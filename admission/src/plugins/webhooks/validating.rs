@@ -1,8 +1,8 @@
 //! Validating webhooks: called concurrently with the final object.
 
-use super::form::{other_version, shown};
-use super::mutating::{apply_failure_policy, conditions_match, question};
-use super::{Admitted, NO_KUBECONFIG, RequestContext};
+use super::{NO_KUBECONFIG, apply_failure_policy, conditions_match, question};
+use crate::dynamic::form::{other_version, shown};
+use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::{MatchedForm, Operation, Webhook, audit};
 use kstore_api::status::Status;

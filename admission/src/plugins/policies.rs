@@ -2,8 +2,8 @@
 //! MutatingAdmissionPolicies use, and applies their verdicts. They are evaluated in
 //! `kstore_api::admission::policy`.
 
-use super::form::{converted, filled};
-use super::{Admitted, RequestContext};
+use crate::dynamic::form::{converted, filled};
+use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
 use kstore_api::admission::{Attributes, GroupVersionKind, Operation, Reinvocation};
@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// The row of MutatingAdmissionPolicy. As in Kubernetes, deletions are not reviewed.
-pub(crate) static MUTATING: Row = Row {
+pub(super) static MUTATING: Row = Row {
     enabled: Enabled::ByDefault,
     subresources: &[],
     mutates: &[Operation::Create, Operation::Update, Operation::Connect],
@@ -31,7 +31,7 @@ pub(crate) static MUTATING: Row = Row {
 };
 
 /// The row of ValidatingAdmissionPolicy.
-pub(crate) static VALIDATING: Row = Row {
+pub(super) static VALIDATING: Row = Row {
     enabled: Enabled::ByDefault,
     subresources: &[],
     validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
