@@ -10,48 +10,54 @@ use kstore_registry::kinds::Kinds;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The equivalent version in which a webhook sees a request's objects; `None` if it is the request's. The
-/// body of a subresource with a kind of its own, such as Scale, is the same in all versions.
-pub(crate) fn other_version(
-    kinds: &Kinds,
-    attributes: &Attributes<'_>,
-    form: &MatchedForm<'_>,
-) -> Option<&'static Resource> {
-    if form.kind == attributes.kind {
-        return None;
-    }
-    let wanted = &form.resource;
-    let served = kinds.lookup(wanted.group, wanted.version, wanted.resource);
-    served.map(|served| served.resource)
+/// The version and kind in which a webhook sees the objects of a request.
+pub(crate) struct ObjectForm<'a> {
+    kinds: &'a Kinds,
+    /// The resource in the version of the request.
+    own: &'static Resource,
+    /// The equivalent resource in another version; `None` if the webhook sees the request's version.
+    other: Option<&'static Resource>,
+    kind: GroupVersionKind<'a>,
 }
 
-/// Converts an object from version `own` of the request to version `row`.
-///
-/// # Errors
-/// 500 if it cannot be converted.
-pub(crate) fn converted<'v>(
-    kinds: &Kinds,
-    object: &'v Value,
-    (own, row): (&'static Resource, Option<&'static Resource>),
-) -> Result<Cow<'v, Value>, Status> {
-    match row {
-        None => Ok(Cow::Borrowed(object)),
-        Some(row) => between(kinds, object.clone(), own, row).map(Cow::Owned),
+impl<'a> ObjectForm<'a> {
+    /// The form for a webhook whose rules matched `matched`. The body of a subresource with a kind of its own, such as
+    /// Scale, is the same in all versions.
+    pub(crate) fn of(
+        kinds: &'a Kinds,
+        own: &'static Resource,
+        attributes: &Attributes<'_>,
+        matched: &MatchedForm<'a>,
+    ) -> Self {
+        let MatchedForm { resource: wanted, kind } = *matched;
+        let served = || kinds.lookup(wanted.group, wanted.version, wanted.resource);
+        let other = if kind == attributes.kind { None } else { served().map(|served| served.resource) };
+        Self { kinds, own, other, kind }
     }
-}
 
-/// The object as webhooks and policies see it: in the version that their rules name, with the zero values
-/// that Kubernetes always prints (`resources: {}`). Objects have these here only after they are stored.
-///
-/// # Errors
-/// The errors of [`converted`].
-pub(crate) fn shown<'v>(
-    kinds: &Kinds,
-    object: &'v Value,
-    versions: (&'static Resource, Option<&'static Resource>),
-    kind: GroupVersionKind<'_>,
-) -> Result<Cow<'v, Value>, Status> {
-    Ok(filled(converted(kinds, object, versions)?, kind))
+    /// The object as webhooks see it, with the zero values that Kubernetes always prints (`resources: {}`). Objects have
+    /// these here only after they are stored.
+    ///
+    /// # Errors
+    /// The errors of [`converted`].
+    pub(crate) fn shown<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+        let object = match self.other {
+            None => Cow::Borrowed(object),
+            Some(row) => Cow::Owned(converted(self.kinds, object.clone(), self.own, row)?),
+        };
+        Ok(filled(object, self.kind))
+    }
+
+    /// Converts an object that a webhook has changed back to the version of the request.
+    ///
+    /// # Errors
+    /// The errors of [`converted`].
+    pub(crate) fn restored(&self, object: Value) -> Result<Value, Status> {
+        match self.other {
+            None => Ok(object),
+            Some(row) => converted(self.kinds, object, row, self.own),
+        }
+    }
 }
 
 /// Adds the zero values that Kubernetes always prints. Custom objects stay unchanged.
@@ -62,22 +68,11 @@ pub(crate) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> 
     Cow::Owned(object)
 }
 
-/// Converts an object from version `row` back to version `own` of the request.
+/// Converts an object between two versions of its resource.
 ///
 /// # Errors
-/// The errors of [`converted`].
-pub(crate) fn restored(
-    kinds: &Kinds,
-    object: Value,
-    (own, row): (&'static Resource, Option<&'static Resource>),
-) -> Result<Value, Status> {
-    match row {
-        None => Ok(object),
-        Some(row) => between(kinds, object, row, own),
-    }
-}
-
-fn between(
+/// 500 if it cannot be converted.
+pub(crate) fn converted(
     kinds: &Kinds,
     mut object: Value,
     from: &'static Resource,

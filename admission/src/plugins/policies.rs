@@ -6,7 +6,7 @@ use crate::dynamic::form::{converted, filled};
 use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
-use kstore_api::admission::{Attributes, GroupVersionKind, Operation, Reinvocation};
+use kstore_api::admission::{Attributes, GroupVersionKind, Operation};
 use kstore_api::group_version::split_api_version;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::selector::label::Selector;
@@ -43,99 +43,70 @@ pub(super) static VALIDATING: Row = Row {
 struct MutatingPolicies;
 
 impl Plugin for MutatingPolicies {
+    /// Applies the matching policies to the object, in one round.
     fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
-        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
+        let (subject, admitted) = (review.subject, review.admitted);
+        let policies = &admitted.calls.configured().mutating_policies;
+        if !policies.has_candidates(subject.operation, subject.resource.plural) {
+            return Ok(());
+        }
+        let changed =
+            evaluate(review, Some(new), |request| policies.admit(request, &mut review.rounds.borrow_mut()))?;
+        if let Some(mut changed) = changed.transpose()?.flatten() {
+            // Decoding removes the added zero values again; the object gets them when it is stored.
+            admitted.decode(&mut changed, Some(new))?;
+            *new = changed;
+        }
+        Ok(())
     }
 }
 
 struct ValidatingPolicies;
 
 impl Plugin for ValidatingPolicies {
+    /// Evaluates the matching policies.
     fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
-        validate(review.cluster, review.admitted, new, review.old)
+        let (subject, calls) = (review.subject, review.calls());
+        let policies = &calls.configured().validating_policies;
+        if !policies.has_candidates(subject.operation, subject.resource.plural) {
+            return Ok(());
+        }
+        let Some(outcome) = evaluate(review, new, |request| policies.admit(request))? else { return Ok(()) };
+        calls.warn(&outcome.warnings);
+        calls.note(|| outcome.audit_annotations.clone());
+        outcome.denial.map_or(Ok(()), |status| Err(status.into()))
     }
 }
 
-/// Applies the matching mutating policies to the object, in one round.
+/// Lets policies evaluate a request; `None` if the request is exempt from policies.
 ///
 /// # Errors
-/// The first refusal.
-fn mutate(
-    cluster: &dyn Lookup,
-    admitted: &Admitted<'_>,
-    new: &mut Value,
-    old: Option<&Value>,
-    rounds: &mut Reinvocation,
-) -> Result<(), Undecided> {
-    let subject = &admitted.subject;
-    let policies = &admitted.calls.configured().mutating_policies;
-    if !policies.has_candidates(subject.operation, subject.resource.plural) {
-        return Ok(());
-    }
-    let context = RequestContext::of(cluster, admitted);
-    let attributes = context.attributes(admitted, Some(new), old);
-    if attributes.is_exempt() {
-        return Ok(());
-    }
-    let object = filled(Cow::Borrowed(&*new), attributes.kind);
-    let attributes = Attributes { object: Some(&object), ..attributes };
-    let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
-    let authorizer = admitted.calls.authorizer(subject.user);
-    let request = PolicyRequest {
-        attributes,
-        facts: context.facts(),
-        cluster: &seen,
-        authorizer: Some(&authorizer),
-        checks: admitted.calls,
-    };
-    let changed = policies.admit(&request, rounds);
-    admitted.calls.check_access_answers()?;
-    seen.check_conversions()?;
-    if let Some(mut changed) = changed? {
-        // Decoding removes the added zero values again; the object gets them when it is stored.
-        admitted.decode(&mut changed, Some(new))?;
-        *new = changed;
-    }
-    Ok(())
-}
-
-/// Evaluates the matching validating policies.
-///
-/// # Errors
-/// The first refusal.
-fn validate(
-    cluster: &dyn Lookup,
-    admitted: &Admitted<'_>,
+/// The evaluation needs an authorization webhook or a conversion by one, and is repeated with the answer.
+fn evaluate<T>(
+    review: &Review<'_>,
     new: Option<&Value>,
-    old: Option<&Value>,
-) -> Result<(), Undecided> {
-    let subject = &admitted.subject;
-    let policies = &admitted.calls.configured().validating_policies;
-    if !policies.has_candidates(subject.operation, subject.resource.plural) {
-        return Ok(());
-    }
+    admit: impl FnOnce(&PolicyRequest<'_>) -> T,
+) -> Result<Option<T>, Undecided> {
+    let (cluster, admitted): (&dyn Lookup, _) = (review.cluster, review.admitted);
     let context = RequestContext::of(cluster, admitted);
-    let attributes = context.attributes(admitted, new, old);
+    let attributes = context.attributes(admitted, new, review.old);
     if attributes.is_exempt() {
-        return Ok(());
+        return Ok(None);
     }
     let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));
     let attributes = Attributes { object: object.as_deref(), ..attributes };
     let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
-    let authorizer = admitted.calls.authorizer(subject.user);
-    let request = PolicyRequest {
+    let authorizer = admitted.calls.authorizer(review.subject.user);
+    let verdict = admit(&PolicyRequest {
         attributes,
         facts: context.facts(),
         cluster: &seen,
         authorizer: Some(&authorizer),
         checks: admitted.calls,
-    };
-    let outcome = policies.admit(&request);
+    });
     admitted.calls.check_access_answers()?;
     seen.check_conversions()?;
-    admitted.calls.warn(&outcome.warnings);
-    admitted.calls.note(|| outcome.audit_annotations.clone());
-    outcome.denial.map_or(Ok(()), |status| Err(status.into()))
+    Ok(Some(verdict))
 }
 
 /// The cluster as the policies of one request see it.
@@ -174,9 +145,8 @@ impl PolicyCluster<'_> {
 impl Cluster for PolicyCluster<'_> {
     fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String> {
         let row = self.context.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
-        let versions = (self.admitted.subject.resource, Some(row));
-        let converted = converted(&self.context.kinds, object, versions);
-        converted.map(Cow::into_owned).map_err(|status| {
+        let own = self.admitted.subject.resource;
+        converted(&self.context.kinds, object.clone(), own, row).map_err(|status| {
             if is_conversion_needed(&status) {
                 let _ = self.unconverted.set(status.clone());
             }

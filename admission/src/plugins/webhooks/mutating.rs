@@ -1,18 +1,16 @@
 //! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::{NO_KUBECONFIG, apply_failure_policy, conditions_match, question};
-use crate::dynamic::form::{other_version, restored, shown};
+use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, matches, question};
 use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::Plugin::Webhooks;
-use kstore_api::admission::{Attributes, MatchedForm, Operation, Reinvocation, Webhook, audit, review};
-use kstore_registry::lookup::Lookup;
+use kstore_api::admission::{Attributes, MatchedForm, Operation, Webhook, audit, review};
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// The row of MutatingAdmissionWebhook.
-pub(crate) static ROW: Row = Row {
+pub(in crate::plugins) static ROW: Row = Row {
     enabled: Enabled::ByDefault,
     configuration: NO_KUBECONFIG,
     subresources: &[],
@@ -25,70 +23,51 @@ pub(crate) static ROW: Row = Row {
 struct MutatingWebhooks;
 
 impl Plugin for MutatingWebhooks {
+    /// Calls the matching webhooks in one round, which may change the object. A deletion they can only refuse.
     fn mutate(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
-        let new = (review.subject.operation != Operation::Delete).then_some(new);
-        mutate(review.cluster, review.admitted, new, review.old, &mut review.rounds.borrow_mut())
-    }
-}
-
-/// Calls the matching webhooks in one round, which may change the object. `new` is absent for a deletion,
-/// which they can only refuse.
-///
-/// # Errors
-/// The first refusal; or pending, if an answer is missing.
-fn mutate(
-    cluster: &dyn Lookup,
-    admitted: &Admitted<'_>,
-    mut new: Option<&mut Value>,
-    old: Option<&Value>,
-    rounds: &mut Reinvocation,
-) -> Result<(), Undecided> {
-    let subject = &admitted.subject;
-    let hooks = &admitted.calls.configured().mutating_hooks;
-    if !hooks.has_candidates(subject.operation, subject.resource.plural) {
-        return Ok(());
-    }
-    let context = RequestContext::of(cluster, admitted);
-    rounds.begin(Webhooks, new.as_deref());
-    for hook in hooks.candidates(subject.operation, subject.resource.plural) {
-        let attributes = context.attributes(admitted, new.as_deref(), old);
-        if attributes.is_exempt() {
+        let mut new = (review.subject.operation != Operation::Delete).then_some(new);
+        let (subject, admitted) = (review.subject, review.admitted);
+        let hooks = &admitted.calls.configured().mutating_hooks;
+        if !hooks.has_candidates(subject.operation, subject.resource.plural) {
             return Ok(());
         }
-        let Some(form) = hook.matches(&attributes, &context.facts())? else { continue };
-        if !conditions_match(&context, admitted, hook, &attributes, form)?
-            || !rounds.should_run(Webhooks, &hook.uid)
-        {
-            continue;
+        let context = RequestContext::of(review.cluster, admitted);
+        let mut rounds = review.rounds.borrow_mut();
+        rounds.begin(Webhooks, new.as_deref());
+        for hook in hooks.candidates(subject.operation, subject.resource.plural) {
+            let attributes = context.attributes(admitted, new.as_deref(), review.old);
+            if attributes.is_exempt() {
+                return Ok(());
+            }
+            let Some(form) = matches(&context, admitted, hook, &attributes)? else { continue };
+            if !rounds.should_run(Webhooks, &hook.uid) {
+                continue;
+            }
+            hook.check_dry_run(&attributes)?;
+            let changed = call(&context, admitted, hook, rounds.round(), &attributes, form)?;
+            let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
+            admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
+            rounds.ran(Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
+            if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
+                *new = changed;
+            }
         }
-        hook.check_dry_run(&attributes)?;
-        let changed = call(&context, admitted, (hook, rounds.round()), &attributes, form)?;
-        let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
-        admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
-        rounds.ran(Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
-        if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
-            *new = changed;
-        }
+        rounds.end(Webhooks, new.as_deref());
+        Ok(())
     }
-    rounds.end(Webhooks, new.as_deref());
-    Ok(())
 }
 
 /// Calls one webhook and returns the changed object; `None` if the webhook does not change it.
 fn call(
     context: &RequestContext,
     admitted: &Admitted<'_>,
-    (hook, round): (&Arc<Webhook>, u8),
+    hook: &Arc<Webhook>,
+    round: u8,
     attributes: &Attributes<'_>,
     form: MatchedForm<'_>,
 ) -> Result<Option<Value>, Undecided> {
-    let kinds = &context.kinds;
-    let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
-    let shown = |object| shown(kinds, object, versions, form.kind);
-    let object = attributes.object.map(shown).transpose()?;
-    let old = attributes.old_object.map(shown).transpose()?;
-    let question = || question(admitted, hook, attributes, form, object.as_deref(), old.as_deref());
-    let replies = admitted.calls.ask(|| Ok(vec![question()]))?;
+    let shown = ShownObjects::of(context, admitted, attributes, &form)?;
+    let replies = admitted.calls.ask(|| Ok(vec![question(admitted, hook, attributes, form, &shown)]))?;
     let answer = match admitted.calls.read(&replies[0]) {
         Ok(answer) => answer,
         Err(error) => {
@@ -98,8 +77,8 @@ fn call(
         }
     };
     let Some(patch) = answer.verdict? else { return Ok(None) };
-    let patched = review::apply_patch(hook, &patch, object.as_deref())?;
-    let mut patched = restored(kinds, patched, versions)?;
+    let patched = review::apply_patch(hook, &patch, shown.object.as_deref())?;
+    let mut patched = shown.form.restored(patched)?;
     admitted.decode(&mut patched, attributes.object)?;
     admitted.target.fill_defaults(&mut patched);
     Ok(Some(patched))
