@@ -22,12 +22,12 @@ impl AccessChecks {
     /// The answer, if it is known. Otherwise records the check: the decision is made again once
     /// [`AccessChecks::pending`] has completed.
     fn answer(&self, user: &UserInfo, check: &AccessCheck) -> expression::Decision {
-        let mut asked = self.0.lock();
-        let known = asked.answers.iter().find(|(of, about, _)| of == user && about == check);
+        let mut state = self.0.lock();
+        let known = state.answers.iter().find(|(of, about, _)| of == user && about == check);
         if let Some((_, _, answer)) = known {
             return answer.clone();
         }
-        asked.unanswered.push((user.clone(), check.clone()));
+        state.unanswered.push((user.clone(), check.clone()));
         expression::Decision::default()
     }
 
@@ -40,8 +40,8 @@ impl AccessChecks {
         let (access, authorizer) = (self.clone(), authorizer.clone());
         Some(Box::pin(async move {
             for (user, check) in unanswered {
-                let asked = attributes(&user, &check);
-                let found = answer(authorizer.decide(&asked).await);
+                let check_attributes = attributes(&user, &check);
+                let found = answer(authorizer.decide(&check_attributes).await);
                 access.0.lock().answers.push((user, check, found));
             }
         }))

@@ -82,7 +82,7 @@ struct DecisionLog {
     /// Texts for `Warning` headers from the running decision.
     warnings: Vec<String>,
     /// Audit annotations from the running decision. Empty if the request is not audited.
-    notes: Vec<AuditAnnotation>,
+    annotations: Vec<AuditAnnotation>,
     /// Policy checks of the running decision; at most [`POLICY_CHECKS`].
     checks: Vec<PolicyCheck>,
 }
@@ -149,7 +149,7 @@ impl Calls {
         }
         log.seen = 0;
         log.warnings.clear();
-        log.notes.clear();
+        log.annotations.clear();
         log.checks.clear();
     }
 
@@ -215,17 +215,17 @@ impl Calls {
 
     /// Adds an audit annotation with this name and value, if the request is audited.
     pub(crate) fn annotate(&self, annotation: impl FnOnce() -> (String, String)) {
-        self.note(|| {
+        self.annotate_all(|| {
             let (key, value) = annotation();
             vec![AuditAnnotation { key, value }]
         });
     }
 
     /// Adds audit annotations, if the request is audited.
-    pub(crate) fn note(&self, notes: impl FnOnce() -> Vec<AuditAnnotation>) {
+    pub(crate) fn annotate_all(&self, annotations: impl FnOnce() -> Vec<AuditAnnotation>) {
         if self.is_recorded {
-            let notes = notes();
-            self.log.lock().notes.extend(notes);
+            let annotations = annotations();
+            self.log.lock().annotations.extend(annotations);
         }
     }
 
@@ -283,7 +283,7 @@ impl Calls {
     pub(crate) fn read(&self, reply: &Reply) -> Result<DecodedResponse, CallError> {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
-        self.note(|| answer.audit_annotations.clone());
+        self.annotate_all(|| answer.audit_annotations.clone());
         Ok(answer)
     }
 }
@@ -298,7 +298,12 @@ impl Calls {
 
     /// Names and values of the audit annotations so far.
     pub(crate) fn annotations(&self) -> Vec<(String, String)> {
-        self.log.lock().notes.iter().map(|note| (note.key.clone(), note.value.clone())).collect()
+        self.log
+            .lock()
+            .annotations
+            .iter()
+            .map(|annotation| (annotation.key.clone(), annotation.value.clone()))
+            .collect()
     }
 }
 
@@ -318,9 +323,9 @@ impl CheckObserver for Calls {
 /// Publishes audit annotations and policy checks of the last decision when the request is done.
 impl Drop for Calls {
     fn drop(&mut self) {
-        let notes = std::mem::take(&mut self.log.lock().notes);
-        if let Some(trail) = audit::current().filter(|_| !notes.is_empty()) {
-            trail.annotate(notes);
+        let annotations = std::mem::take(&mut self.log.lock().annotations);
+        if let Some(trail) = audit::current().filter(|_| !annotations.is_empty()) {
+            trail.annotate(annotations);
         }
         for check in std::mem::take(&mut self.log.lock().checks) {
             self.dependencies.policy_metrics.observe(&check);

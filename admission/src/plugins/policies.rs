@@ -73,7 +73,7 @@ impl Plugin for ValidatingPolicies {
         }
         let Some(outcome) = evaluate(review, new, |request| policies.admit(request))? else { return Ok(()) };
         calls.warn(&outcome.warnings);
-        calls.note(|| outcome.audit_annotations.clone());
+        calls.annotate_all(|| outcome.audit_annotations.clone());
         outcome.denial.map_or(Ok(()), |status| Err(status.into()))
     }
 }

@@ -127,10 +127,10 @@ fn allowed(policy: &Policy, subject: &Subject<'_>, verb: &str, resource: &str, n
 
 /// Checks that the user holds all that the rules grant, in the namespace of the role or binding.
 fn must_hold(policy: &Policy, subject: &Subject<'_>, wanted: &[Rule]) -> Result<(), Status> {
-    let mut held = Coverage::of(policy.rules_of(subject.user, subject.namespace));
+    let mut owned = Coverage::of(policy.rules_of(subject.user, subject.namespace));
     let mut missing: Vec<&Rule> = Vec::new();
     for rule in wanted {
-        if !held.covers(rule).map_err(|error| subject.forbidden(&error.to_string()))? {
+        if !owned.covers(rule).map_err(|error| subject.forbidden(&error.to_string()))? {
             missing.push(rule);
         }
         if missing.len() == ESCALATION_RULES_SHOWN {

@@ -53,14 +53,14 @@ impl Rest {
     }
 
     /// Adds the object of the request to the audit trail.
-    pub(super) fn note_request(&self, request: &Request) {
+    pub(super) fn record_request(&self, request: &Request) {
         if let Some(trail) = self.trail() {
             trail.request_object(0, || object_of(&request.action));
         }
     }
 
     /// Adds the object of the response to the audit trail.
-    pub(super) fn note_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
+    pub(super) fn record_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
         if let (Some(trail), Ok(answered)) = (self.trail(), answered) {
             trail.response_object(0, || reply.plain(&answered.answer));
         }

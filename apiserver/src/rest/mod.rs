@@ -291,10 +291,10 @@ impl Rest {
         if let Some(bytes) = request.action.body_size() {
             self.pipeline.metrics().received(kind, bytes);
         }
-        self.note_request(&request);
+        self.record_request(&request);
         let lists = matches!(request.action, Action::List(_));
         let answered = self.pipeline.serve_with(request, has_seat).await;
-        self.note_answer(&reply, &answered);
+        self.record_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let response = marked(reply.response(answered), accepted, lists || watches);
         let response = self.pipeline.metrics().sent(kind, response);

@@ -188,7 +188,7 @@ impl Manager {
         let observed = entry.observe(record);
         let news = !same | observed.is_news;
         if news {
-            self.note_references(&key);
+            self.record_references(&key);
         }
         if stopped || !news {
             return;

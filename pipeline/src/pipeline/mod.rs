@@ -306,7 +306,7 @@ impl Pipeline {
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         // Names are granted by comparing all definitions of a group, so definitions are written one after the
         // other.
-        let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
+        let _guard = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
         {
             true => Some(self.definition_writes.lock().await),
             false => None,

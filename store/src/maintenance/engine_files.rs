@@ -50,14 +50,14 @@ pub(super) enum RecordSource {
     /// In the sled database.
     Sled,
     /// In memory.
-    Held(Record),
+    Memory(Record),
 }
 
 impl EngineRecords {
     /// Reads the record and checks it again.
     pub(super) fn read(&self, key: RecordKey, located: &RecordSource) -> io::Result<Option<Record>> {
         match located {
-            RecordSource::Held(record) => Ok(Some(record.clone())),
+            RecordSource::Memory(record) => Ok(Some(record.clone())),
             RecordSource::Sled => {
                 let Some(db) = &self.sled else { return Ok(None) };
                 let value = db.get(sled_engine::encode_key(key)).map_err(io::Error::other)?;
@@ -235,7 +235,7 @@ impl FoundRecords {
     ) {
         match entry {
             HistoryEntry::Record(kind, key, body) => {
-                let kept = || RecordSource::Held(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
+                let kept = || RecordSource::Memory(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
                 self.records.insert(key, source.unwrap_or_else(kept));
                 self.damaged.remove(&key);
             }

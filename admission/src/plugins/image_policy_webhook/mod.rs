@@ -131,8 +131,8 @@ impl Plugin for ImagePolicyWebhook {
             })));
         };
         let refused = match verdict {
-            ImageVerdict::Allowed { notes } => {
-                annotate_all(notes, request);
+            ImageVerdict::Allowed { annotations } => {
+                annotate_all(annotations, request);
                 return Ok(());
             }
             ImageVerdict::Failed(_) if self.0.options.default_allow => {
@@ -140,8 +140,8 @@ impl Plugin for ImagePolicyWebhook {
                 return Ok(());
             }
             ImageVerdict::Failed(why) => why,
-            ImageVerdict::Denied { reason, notes } => {
-                annotate_all(notes, request);
+            ImageVerdict::Denied { reason, annotations } => {
+                annotate_all(annotations, request);
                 match reason.as_str() {
                     "" => "one or more images rejected by webhook backend".to_owned(),
                     _ => format!("image policy webhook backend denied one or more images: {reason}"),
@@ -152,8 +152,8 @@ impl Plugin for ImagePolicyWebhook {
     }
 }
 
-fn annotate_all(notes: Vec<(String, String)>, request: &Review<'_>) {
-    for (key, value) in notes {
+fn annotate_all(annotations: Vec<(String, String)>, request: &Review<'_>) {
+    for (key, value) in annotations {
         request.annotate(|| (format!("{AUDIT}{key}"), value));
     }
 }

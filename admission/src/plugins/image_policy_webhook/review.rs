@@ -12,14 +12,14 @@ pub(crate) enum ImageVerdict {
     /// The pod may run.
     Allowed {
         /// Audit annotations, without the prefix of their names.
-        notes: Vec<(String, String)>,
+        annotations: Vec<(String, String)>,
     },
     /// The pod may not run.
     Denied {
         /// The reason, or "".
         reason: String,
         /// Audit annotations, without the prefix of their names.
-        notes: Vec<(String, String)>,
+        annotations: Vec<(String, String)>,
     },
     /// The server gave no usable answer: the reason.
     Failed(String),
@@ -82,6 +82,10 @@ pub(super) fn read(body: &[u8]) -> Result<ImageVerdict, String> {
     let review: Review = serde_json::from_slice(body)
         .map_err(|error| format!("the webhook's answer is not an ImageReview: {error}"))?;
     let Status { allowed, reason, audit_annotations } = review.status;
-    let notes = audit_annotations.unwrap_or_default().into_iter().collect();
-    Ok(if allowed { ImageVerdict::Allowed { notes } } else { ImageVerdict::Denied { reason, notes } })
+    let annotations = audit_annotations.unwrap_or_default().into_iter().collect();
+    Ok(if allowed {
+        ImageVerdict::Allowed { annotations }
+    } else {
+        ImageVerdict::Denied { reason, annotations }
+    })
 }

@@ -110,9 +110,9 @@ async fn images_are_reviewed_and_answers_are_cached() {
 async fn without_a_cache_time_each_request_is_reviewed_once() {
     let server = server().await;
     let plugin = plugin(&server, json!({ "allowTTL": -1 }));
-    for asked in 1..3 {
+    for reviews in 1..3 {
         assert_eq!(ask(&plugin, CREATE, &pod(&["good"])).await.0, Ok(()));
-        assert_eq!(server.count(), asked);
+        assert_eq!(server.count(), reviews);
     }
 }
 

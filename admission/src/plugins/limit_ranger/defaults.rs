@@ -14,7 +14,7 @@ pub(super) fn fill(pod: &mut Value, limits: &[Value]) {
     if requests.is_empty() && maxima.is_empty() {
         return;
     }
-    let mut notes = Vec::new();
+    let mut texts = Vec::new();
     for (list, noun) in [("containers", "container"), ("initContainers", "init container")] {
         let containers =
             pod.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
@@ -24,13 +24,13 @@ pub(super) fn fill(pod: &mut Value, limits: &[Value]) {
                 let set = fill_side(container, side, resources);
                 if !set.is_empty() {
                     let singular = side.trim_end_matches('s');
-                    notes.push(format!("{} {singular} for {noun} {name}", set.join(", ")));
+                    texts.push(format!("{} {singular} for {noun} {name}", set.join(", ")));
                 }
             }
         }
     }
-    if !notes.is_empty() {
-        meta::set_annotation(pod, ANNOTATION, &format!("LimitRanger plugin set: {}", notes.join("; ")));
+    if !texts.is_empty() {
+        meta::set_annotation(pod, ANNOTATION, &format!("LimitRanger plugin set: {}", texts.join("; ")));
     }
 }
 

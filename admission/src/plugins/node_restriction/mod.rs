@@ -171,8 +171,8 @@ impl NodeRequest<'_> {
     }
 
     fn node(&self) -> Verdict {
-        let (node, asked) = (self.name, self.subject.name);
-        require(asked == node, || format!("node {node:?} is not allowed to modify node {asked:?}"))?;
+        let (node, name) = (self.name, self.subject.name);
+        require(name == node, || format!("node {node:?} is not allowed to modify node {name:?}"))?;
         match self.subject.operation {
             Operation::Create => node::created(node, self.new),
             Operation::Update => node::updated(node, self.new, self.old),

@@ -382,7 +382,7 @@ fn a_node_can_request_only_certificates_of_its_own_name() {
 #[test]
 fn other_users_are_not_restricted_and_unnamed_nodes_are_refused() {
     let node = json!({"metadata": {"name": "n2"}});
-    let asked = |name: &str, group: &str| {
+    let created_by = |name: &str, group: &str| {
         let user = UserInfo::new(name, [group]);
         let resource = kind::lookup("", "v1", "nodes").unwrap();
         let subject = Subject {
@@ -396,10 +396,10 @@ fn other_users_are_not_restricted_and_unnamed_nodes_are_refused() {
         };
         restrict(&*cluster(), &subject, Some(&node), None)
     };
-    check(asked("mallory", "system:nodes"), "", &node);
-    check(asked("system:node:n1", "system:masters"), "", &node);
+    check(created_by("mallory", "system:nodes"), "", &node);
+    check(created_by("system:node:n1", "system:masters"), "", &node);
     check(
-        asked("system:node:", "system:nodes"),
+        created_by("system:node:", "system:nodes"),
         "could not determine node from user \"system:node:\"",
         &node,
     );

@@ -126,11 +126,11 @@ fn review_pod(
     if review.old.is_some_and(|old| !significant::is_significant(pod, old)) {
         return Ok(());
     }
-    note_errors(errors, review);
+    annotate_errors(errors, review);
     let pod = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
     review.annotate(|| (name_of("enforce-policy"), policy.enforce.to_string()));
     let forbidden = violations(policy.enforce, &pod);
-    note_violations(policy, &pod, review);
+    annotate_violations(policy, &pod, review);
     if forbidden.is_empty() {
         warn_of_violations(policy, &pod, review);
         return Ok(());
@@ -145,19 +145,19 @@ fn review_template(review: &Review<'_>, (policy, errors): (Policy, &ErrorList), 
     if (errors.is_empty() && !is_watched) || template.is_null() {
         return;
     }
-    note_errors(errors, review);
+    annotate_errors(errors, review);
     let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
-    note_violations(policy, &pod, review);
+    annotate_violations(policy, &pod, review);
     warn_of_violations(policy, &pod, review);
 }
 
-fn note_errors(errors: &ErrorList, review: &Review<'_>) {
+fn annotate_errors(errors: &ErrorList, review: &Review<'_>) {
     if !errors.is_empty() {
         review.annotate(|| (name_of("error"), format!("Failed to parse policy: {}", errors.aggregate())));
     }
 }
 
-fn note_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
+fn annotate_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
     if review.calls().is_recorded() {
         let found = violations(policy.audit, pod);
         if !found.is_empty() {

@@ -53,8 +53,8 @@ fn pods_of_namespaces_without_labels_have_the_configured_level() {
         (json!({ "runtimeClasses": ["vm"] }), Some("vm"), true),
         (json!({ "runtimeClasses": ["vm"] }), None, false),
     ] {
-        let asked = ask(baseline.clone(), exemptions.clone(), none.clone(), class_name);
-        assert_eq!(asked.is_ok(), is_exempt, "{exemptions}");
+        let verdict = ask(baseline.clone(), exemptions.clone(), none.clone(), class_name);
+        assert_eq!(verdict.is_ok(), is_exempt, "{exemptions}");
     }
 }
 

@@ -46,7 +46,7 @@ impl Plugin for MutatingWebhooks {
             hook.check_dry_run(&attributes)?;
             let changed = call(&context, admitted, hook, rounds.round(), &attributes, form)?;
             let is_changed = changed.as_ref().is_some_and(|changed| new.as_deref() != Some(changed));
-            admitted.calls.note(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
+            admitted.calls.annotate_all(|| vec![audit::mutation(hook, rounds.round(), is_changed)]);
             rounds.ran(Webhooks, &hook.uid, hook.reinvoke_if_needed, is_changed);
             if let (Some(new), Some(changed)) = (new.as_deref_mut(), changed) {
                 *new = changed;
@@ -72,7 +72,7 @@ fn call(
         Ok(answer) => answer,
         Err(error) => {
             apply_failure_policy(hook, &error)?;
-            admitted.calls.note(|| vec![audit::failed_open(hook, round, hook.index)]);
+            admitted.calls.annotate_all(|| vec![audit::failed_open(hook, round, hook.index)]);
             return Ok(None);
         }
     };

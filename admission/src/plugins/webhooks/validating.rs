@@ -56,7 +56,7 @@ impl Plugin for ValidatingWebhooks {
             let result = match admitted.calls.read(&reply) {
                 Ok(answer) => answer.verdict.map(drop),
                 Err(error) => apply_failure_policy(hook, &error).inspect(|()| {
-                    admitted.calls.note(|| vec![audit::failed_open(hook, 0, index)]);
+                    admitted.calls.annotate_all(|| vec![audit::failed_open(hook, 0, index)]);
                 }),
             };
             verdict = verdict.and(result);

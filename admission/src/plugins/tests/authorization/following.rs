@@ -30,7 +30,7 @@ fn objects(lookup: &MapLookup) -> Vec<Value> {
 }
 
 /// The decision with the first grant: of the user, then of each group; of each first the cluster-wide ones.
-fn first_grant(objects: &[Value], asked: &Attributes<'_>) -> Decision {
+fn first_grant(objects: &[Value], attributes: &Attributes<'_>) -> Decision {
     let is_role = |object: &&Value| object["roleRef"].is_null();
     let roles: Vec<Value> = objects.iter().filter(is_role).cloned().collect();
     let alone = |username: &str, groups: &[String]| UserInfo {
@@ -38,13 +38,13 @@ fn first_grant(objects: &[Value], asked: &Attributes<'_>) -> Decision {
         groups: groups.to_vec(),
         ..UserInfo::default()
     };
-    let user = asked.user;
+    let user = attributes.user;
     let by_group = user.groups.iter().map(|group| alone("", std::slice::from_ref(group)));
     for subject in [alone(&user.username, &[])].into_iter().chain(by_group) {
-        let asked = Attributes { user: &subject, ..*asked };
+        let attributes = Attributes { user: &subject, ..*attributes };
         for binding in objects.iter().filter(|object| !is_role(object)) {
             let one = [&roles[..], std::slice::from_ref(binding)].concat();
-            if reference(&one, &asked) {
+            if reference(&one, &attributes) {
                 let name = binding["metadata"]["name"].as_str().unwrap();
                 let binding_name = match binding["metadata"]["namespace"].as_str() {
                     Some(namespace) => format!("RoleBinding \"{name}/{namespace}\""),
@@ -88,11 +88,11 @@ proptest! {
         let (followed, anew) = (rbac.policy(), Policy::compile(&*lookup));
         let all = objects(&lookup);
         for (number, request) in requests().into_iter().enumerate() {
-            ask(&request, &users, |asked| {
-                let decision = followed.decide(asked);
-                assert_eq!(decision, anew.decide(asked), "{request:?}");
+            ask(&request, &users, |attributes| {
+                let decision = followed.decide(attributes);
+                assert_eq!(decision, anew.decide(attributes), "{request:?}");
                 if number % 13 == offset {
-                    assert_eq!(decision, first_grant(&all, asked), "{request:?}");
+                    assert_eq!(decision, first_grant(&all, attributes), "{request:?}");
                 }
             });
         }
@@ -124,9 +124,9 @@ fn subjects_are_distinguished_whatever_their_names_contain() {
                 let user = UserInfo { username: asking.to_owned(), ..UserInfo::default() };
                 let target =
                     Target::Resource { group: "", resource: "pods", subresource: "", namespace, name: "" };
-                let asked = Attributes { user: &user, verb: "get", target, more: More::default() };
+                let attributes = Attributes { user: &user, verb: "get", target, more: More::default() };
                 let expected = asking == bound && namespace == "a";
-                assert_eq!(policy.allows(&asked), expected, "{bound:?} {asking:?} {namespace:?}");
+                assert_eq!(policy.allows(&attributes), expected, "{bound:?} {asking:?} {namespace:?}");
             }
         }
     }

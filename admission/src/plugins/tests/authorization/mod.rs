@@ -48,7 +48,7 @@ struct Request {
     name: &'static str,
 }
 
-/// All requests that are asked.
+/// All requests that are decided.
 fn requests() -> Vec<Request> {
     const VERBS: [&str; 5] = ["get", "create", "update", "bind", "escalate"];
     const RESOURCES: [(&str, &str, &str); 7] = [
@@ -93,11 +93,14 @@ fn ask<T>(request: &Request, users: &[UserInfo], decide: impl FnOnce(&Attributes
 /// The requests of the universe that these objects allow.
 fn allowed(objects: &[Value], users: &[UserInfo]) -> BTreeSet<Request> {
     let policy = Policy::compile(&*MapLookup::of(objects.iter().cloned()));
-    requests().into_iter().filter(|request| ask(request, users, |asked| policy.allows(asked))).collect()
+    requests()
+        .into_iter()
+        .filter(|request| ask(request, users, |attributes| policy.allows(attributes)))
+        .collect()
 }
 
 /// The reference: whether any rule of any binding allows the request. Reads the objects as they are stored.
-fn reference(objects: &[Value], asked: &Attributes<'_>) -> bool {
+fn reference(objects: &[Value], attributes: &Attributes<'_>) -> bool {
     let strings = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
     };
@@ -105,7 +108,7 @@ fn reference(objects: &[Value], asked: &Attributes<'_>) -> bool {
         let has = |member: &str, wanted: &str| {
             strings(&rule[member]).iter().any(|held| held == "*" || held == wanted)
         };
-        let target = match asked.target {
+        let target = match attributes.target {
             Target::Path(path) => strings(&rule["nonResourceURLs"]).iter().any(|url| {
                 url == path || (url.ends_with('*') && path.starts_with(url.trim_end_matches('*')))
             }),
@@ -122,20 +125,20 @@ fn reference(objects: &[Value], asked: &Attributes<'_>) -> bool {
                     && (names.is_empty() || names.iter().any(|held| held == name))
             }
         };
-        has("verbs", asked.verb) && target
+        has("verbs", attributes.verb) && target
     };
     let is_subject = |binding: &Value, subject: &Value| {
         let name = subject["name"].as_str().unwrap();
         match subject["kind"].as_str().unwrap() {
-            "User" => asked.user.username == name,
-            "Group" => asked.user.groups.iter().any(|group| group == name),
+            "User" => attributes.user.username == name,
+            "Group" => attributes.user.groups.iter().any(|group| group == name),
             _ => {
                 let home = subject["namespace"].as_str().or(binding["metadata"]["namespace"].as_str());
-                asked.user.username == format!("system:serviceaccount:{}:{name}", home.unwrap())
+                attributes.user.username == format!("system:serviceaccount:{}:{name}", home.unwrap())
             }
         }
     };
-    let namespace = match asked.target {
+    let namespace = match attributes.target {
         Target::Resource { namespace, .. } => namespace,
         Target::Path(_) => "",
     };
@@ -262,10 +265,10 @@ proptest! {
         let users = users();
         let compiled = Policy::compile(&*MapLookup::of(objects.iter().cloned()));
         for request in requests() {
-            ask(&request, &users, |asked| {
-                let expected = reference(&objects, asked);
-                assert_eq!(compiled.allows(asked), expected, "{request:?}");
-                assert_eq!(matches!(compiled.decide(asked), Decision::Allow(_)), expected, "{request:?}");
+            ask(&request, &users, |attributes| {
+                let expected = reference(&objects, attributes);
+                assert_eq!(compiled.allows(attributes), expected, "{request:?}");
+                assert_eq!(matches!(compiled.decide(attributes), Decision::Allow(_)), expected, "{request:?}");
             });
         }
     }
@@ -277,7 +280,7 @@ proptest! {
         let recompiled = Policy::compile_after(&*second, Some(&Policy::compile(&*first)));
         let new = allowed(&after, &users);
         for request in requests() {
-            let is_allowed = ask(&request, &users, |asked| recompiled.allows(asked));
+            let is_allowed = ask(&request, &users, |attributes| recompiled.allows(attributes));
             assert_eq!(is_allowed, new.contains(&request), "{request:?}");
         }
     }
