@@ -1,10 +1,10 @@
 //! [`Admission`]: what the pipeline calls. Runs the phases of a request over the enabled plugins.
 
-use crate::chain::{Body, Chain};
+use crate::chain::Chain;
 use crate::configured::ConfiguredPlugins;
 use crate::dynamic::{Admitted, Calls, Dynamic};
 use crate::metrics::AdmissionMetrics;
-use crate::plugin::{Phase, Plugin, Review};
+use crate::plugin::{Body, Phase, Plugin, Review};
 use crate::policy_lookup::PolicyLookup;
 use crate::registered::PluginSwitches;
 use crate::subject::Subject;
@@ -116,9 +116,9 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
         let rounds = RefCell::new(Reinvocation::new());
-        let review = self.review(admitted, old, &rounds);
-        self.mutate_in_rounds((&review, Body::Stored), new)?;
-        self.run(Phase::Complete, (&review, Body::Stored), |plugin| plugin.complete(&review, new))
+        let review = self.review(admitted, old, &rounds, Body::Stored);
+        self.mutate_in_rounds(&review, new)?;
+        self.run(Phase::Complete, &review, |plugin| plugin.complete(&review, new))
     }
 
     /// Runs all plugins, webhooks and policies on the final object. For a deletion `new` is absent, and
@@ -133,12 +133,12 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
         let rounds = RefCell::new(Reinvocation::new());
-        let reviewed = (&self.review(admitted, old, &rounds), Body::Stored);
+        let review = self.review(admitted, old, &rounds, Body::Stored);
         if new.is_none() {
             let mut none = Value::Null;
-            self.run(Phase::Mutate, reviewed, |plugin| plugin.mutate(reviewed.0, &mut none))?;
+            self.run(Phase::Mutate, &review, |plugin| plugin.mutate(&review, &mut none))?;
         }
-        self.run(Phase::Validate, reviewed, |plugin| plugin.validate(reviewed.0, new))
+        self.run(Phase::Validate, &review, |plugin| plugin.validate(&review, new))
     }
 
     /// Whether the plugins without stored configurations have nothing to say about such an update if it only
@@ -170,9 +170,9 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
         let rounds = RefCell::new(Reinvocation::new());
-        let reviewed = (&self.review(admitted, old, &rounds), Body::Unstored);
-        self.mutate_in_rounds(reviewed, new)?;
-        self.run(Phase::Validate, reviewed, |plugin| plugin.validate(reviewed.0, Some(new)))
+        let review = self.review(admitted, old, &rounds, Body::Unstored);
+        self.mutate_in_rounds(&review, new)?;
+        self.run(Phase::Validate, &review, |plugin| plugin.validate(&review, Some(new)))
     }
 
     fn review<'a>(
@@ -180,15 +180,16 @@ impl Admission {
         admitted: &'a Admitted<'a>,
         old: Option<&'a Value>,
         rounds: &'a RefCell<Reinvocation>,
+        body: Body,
     ) -> Review<'a> {
-        Review { cluster: &*self.cluster, subject: &admitted.subject, old, admitted, rounds }
+        Review { cluster: &*self.cluster, subject: &admitted.subject, old, admitted, rounds, body }
     }
 
     /// Applies the plugins to `new` until no webhook or policy asks for another round.
-    fn mutate_in_rounds(&self, reviewed: (&Review<'_>, Body), new: &mut Value) -> Result<(), Undecided> {
+    fn mutate_in_rounds(&self, review: &Review<'_>, new: &mut Value) -> Result<(), Undecided> {
         loop {
-            self.run(Phase::Mutate, reviewed, |plugin| plugin.mutate(reviewed.0, new))?;
-            if !reviewed.0.rounds.borrow_mut().start_second_round() {
+            self.run(Phase::Mutate, review, |plugin| plugin.mutate(review, new))?;
+            if !review.rounds.borrow_mut().start_second_round() {
                 return Ok(());
             }
         }
@@ -197,11 +198,11 @@ impl Admission {
     fn run(
         &self,
         phase: Phase,
-        reviewed: (&Review<'_>, Body),
+        review: &Review<'_>,
         ask: impl FnMut(&dyn Plugin) -> Result<(), Undecided>,
     ) -> Result<(), Undecided> {
         let _span = tracing::debug_span!("admission", phase = phase.name()).entered();
-        self.chain.run(phase, reviewed, &self.metrics, ask)
+        self.chain.run(phase, review, &self.metrics, ask)
     }
 }
 

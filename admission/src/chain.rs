@@ -3,7 +3,7 @@
 use crate::configured::ConfiguredPlugins;
 use crate::dynamic::ReviewingPlugins;
 use crate::metrics::AdmissionMetrics;
-use crate::plugin::{Phase, Plugin, Review, Row, Unstored};
+use crate::plugin::{Body, Phase, Plugin, Review, Row, Unstored};
 use crate::registered::PluginSwitches;
 use crate::subject::Subject;
 use kstore_api::admission::Operation;
@@ -18,13 +18,6 @@ use tokio::time::Instant;
 pub(super) struct RunningPlugin {
     pub(super) row: &'static Row,
     pub(super) plugin: Arc<dyn Plugin>,
-}
-
-/// Whether the body of a request is stored as sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
-    Stored,
-    Unstored,
 }
 
 /// The enabled plugins in the order in which they run.
@@ -105,13 +98,13 @@ impl Chain {
     pub(super) fn run(
         &self,
         phase: Phase,
-        (review, body): (&Review<'_>, Body),
+        review: &Review<'_>,
         metrics: &AdmissionMetrics,
         mut ask: impl FnMut(&dyn Plugin) -> Result<(), Undecided>,
     ) -> Result<(), Undecided> {
         let (mut measured, began) = (None, Instant::now());
         let reviewing = self.reviewing(phase, review.subject).filter(|running| {
-            let is_meant = body == Body::Stored || !matches!(running.row.unstored, Unstored::Ignored);
+            let is_meant = review.body == Body::Stored || !matches!(running.row.unstored, Unstored::Ignored);
             is_meant && (!running.row.may_wait || review.calls().is_reviewed())
         });
         let count = |plugin, verdict: &Result<(), Undecided>, took: Duration| match verdict {
@@ -135,7 +128,7 @@ impl Chain {
         }
         // As in `WithStepMetrics`, a decision without a plugin that reviews it counts as well.
         let is_step = matches!(phase, Phase::Mutate | Phase::Validate);
-        if is_step && (body == Body::Stored || measured.is_some()) {
+        if is_step && (review.body == Body::Stored || measured.is_some()) {
             count("", &verdict, measured.unwrap_or_else(Instant::now) - began);
         }
         verdict

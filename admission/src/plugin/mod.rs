@@ -183,6 +183,13 @@ impl Row {
     }
 }
 
+/// Whether the body of a request is stored as sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Stored,
+    Unstored,
+}
+
 /// A request under review, without its new object.
 #[derive(Clone, Copy)]
 pub(crate) struct Review<'a> {
@@ -196,6 +203,8 @@ pub(crate) struct Review<'a> {
     pub(crate) admitted: &'a Admitted<'a>,
     /// Which webhooks and policies have run, and the round of changes.
     pub(crate) rounds: &'a RefCell<Reinvocation>,
+    /// Whether the body of the request is stored as sent.
+    pub(crate) body: Body,
 }
 
 impl<'a> Review<'a> {

@@ -32,7 +32,7 @@ impl Rest {
         let id = audit_id.to_str().unwrap_or_default();
         let uri = request.uri().path_and_query().map_or("/", |uri| uri.as_str()).to_owned();
         let clock = self.pipeline.nondet().clock;
-        let trail = Trail::begin(audit, clock, id, uri, (request.headers(), request.extensions()));
+        let trail = Trail::begin(audit, clock, id, uri, request.headers(), request.extensions());
         // A request whose client leaves before the response is recorded as well.
         let end = trail.stream_end();
         let response = audit::scope(trail.clone(), Box::pin(self.handle(request))).await;

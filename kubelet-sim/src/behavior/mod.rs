@@ -206,11 +206,11 @@ pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> Script
 /// The errors in the annotations of a pod with these containers, at most `PROBLEMS_REPORTED`.
 pub fn check(annotations: &BTreeMap<String, String>, containers: &[&str]) -> Vec<BadAnnotation> {
     let known: BTreeSet<&str> = containers.iter().copied().collect();
-    let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, (&known, containers)));
+    let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, &known, containers));
     bad.take(PROBLEMS_REPORTED).collect()
 }
 
-fn wrong(key: &str, value: &str, (known, containers): (&BTreeSet<&str>, &[&str])) -> Option<BadAnnotation> {
+fn wrong(key: &str, value: &str, known: &BTreeSet<&str>, containers: &[&str]) -> Option<BadAnnotation> {
     let (container, name) = match key.rsplit_once('.') {
         Some((container, name)) => (Some(container), name),
         None => (None, key),

@@ -47,7 +47,7 @@ impl Pipeline {
         drop(span);
         // The warnings are known.
         let again = || decode(&mut Vec::new());
-        self.create_from((request, object), Some(&again), options, warnings).await
+        self.create_from(request, object, Some(&again), options, warnings).await
     }
 
     /// Creates a decoded object and collects warnings about it.
@@ -58,19 +58,20 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        self.create_from((request, object), None, options, warnings).await
+        self.create_from(request, object, None, options, warnings).await
     }
 
     async fn create_from(
         &self,
-        object: (&Request, Value),
+        request: &Request,
+        object: Value,
         again: Option<Again<'_>>,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let mut object_warnings = Vec::new();
-        let calls = self.admission.calls(&object.0.user);
-        let created = self.create_object(object, again, options, &calls, &mut object_warnings).await;
+        let calls = self.admission.calls(&request.user);
+        let created = self.create_object(request, object, again, options, &calls, &mut object_warnings).await;
         warnings.extend(calls.warnings());
         warnings.extend(object_warnings);
         created
@@ -79,7 +80,8 @@ impl Pipeline {
     /// Creates a decoded object; draws another name if a generated one is taken.
     async fn create_object(
         &self,
-        (request, mut object): (&Request, Value),
+        request: &Request,
+        mut object: Value,
         again: Option<Again<'_>>,
         options: &WriteOptions,
         calls: &Calls,

@@ -108,18 +108,11 @@ impl Pipeline {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current, &mut dropped)?;
             let again = || apply_patch(target, &patch, current, &mut Vec::new());
-            decode::patched(
-                (target, self.initializes()),
-                &patch,
-                &mut next,
-                again,
-                validation,
-                &mut dropped,
-            )?;
+            decode::patched(target, self.initializes(), &patch, &mut next, again, validation, &mut dropped)?;
             dropped.extend(warnings::duplicate_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
-        let renewed = |current: &Value| self.renewed((&request.user, target), &patch, options, current);
+        let renewed = |current: &Value| self.renewed(&request.user, target, &patch, options, current);
         let patched = self
             .change_or(
                 request,

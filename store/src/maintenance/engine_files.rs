@@ -208,7 +208,7 @@ impl FoundRecords {
         while offset < bytes.len() {
             if let Some((entry, len)) = history::read(&bytes[offset..]) {
                 let source = RecordSource::File(at.index, offset as u64, len as u32);
-                self.entry(entry, Some(source), (at.path, offset), problems);
+                self.entry(entry, Some(source), at.path, offset, problems);
                 offset += len;
             } else if let Some(entry) = history::correct(&bytes[offset..]) {
                 problems.add(at.path, Some(offset as u64), "a flipped bit, which can be corrected");
@@ -216,7 +216,7 @@ impl FoundRecords {
                     if let HistoryEntry::Record(_, key, _) = corrected {
                         self.corrected.insert(key);
                     }
-                    self.entry(corrected, None, (at.path, offset), problems);
+                    self.entry(corrected, None, at.path, offset, problems);
                     offset += len;
                 }
             } else {
@@ -230,7 +230,8 @@ impl FoundRecords {
         &mut self,
         entry: HistoryEntry<'_>,
         source: Option<RecordSource>,
-        (path, offset): (&Path, usize),
+        path: &Path,
+        offset: usize,
         problems: &mut Problems,
     ) {
         match entry {

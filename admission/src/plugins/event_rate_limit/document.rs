@@ -29,8 +29,16 @@ struct LimitEntry {
     cache_size: i32,
 }
 
-/// The limits of a configuration: type, rate, and largest number of keys.
-pub(super) fn limits(document: Value) -> Result<Vec<(LimitType, Rate, usize)>, String> {
+/// A limit of a configuration.
+pub(super) struct LimitConfig {
+    pub(super) kind: LimitType,
+    pub(super) rate: Rate,
+    /// The largest number of keys that have buckets of their own.
+    pub(super) keys: usize,
+}
+
+/// The limits of a configuration.
+pub(super) fn limits(document: Value) -> Result<Vec<LimitConfig>, String> {
     let Configuration { limits } = read_document(document, VERSIONS, "Configuration")?;
     if limits.is_empty() {
         return Err("limits: must not be empty".to_owned());
@@ -39,7 +47,7 @@ pub(super) fn limits(document: Value) -> Result<Vec<(LimitType, Rate, usize)>, S
     limits.map(|(index, entry)| limit(entry).map_err(|why| format!("limits[{index}].{why}"))).collect()
 }
 
-fn limit(entry: LimitEntry) -> Result<(LimitType, Rate, usize), String> {
+fn limit(entry: LimitEntry) -> Result<LimitConfig, String> {
     const TYPES: [LimitType; 4] =
         [LimitType::Server, LimitType::Namespace, LimitType::User, LimitType::SourceAndObject];
     let kind = TYPES.into_iter().find(|kind| kind.name() == entry.kind);
@@ -58,5 +66,6 @@ fn limit(entry: LimitEntry) -> Result<(LimitType, Rate, usize), String> {
         Ok(keys) => keys,
         Err(_) => return Err(format!("cacheSize: must not be negative, found {}", entry.cache_size)),
     };
-    Ok((kind, Rate { per_second: entry.qps.into(), burst: entry.burst.into() }, keys))
+    let rate = Rate { per_second: entry.qps.into(), burst: entry.burst.into() };
+    Ok(LimitConfig { kind, rate, keys })
 }

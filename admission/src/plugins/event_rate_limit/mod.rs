@@ -9,7 +9,8 @@ mod tests;
 
 use crate::plugin::{Configuration, ConfigurationContext, Plugin, Review, Row};
 use crate::subject::Subject;
-use buckets::{Buckets, Rate};
+use buckets::Buckets;
+use document::LimitConfig;
 use kstore_api::admission::Operation;
 use kstore_api::object::text;
 use kstore_api::status::Status;
@@ -93,9 +94,9 @@ impl EventRateLimit {
     }
 
     fn of(document: Value) -> Result<Self, String> {
-        let limit = |(kind, rate, keys): (LimitType, Rate, usize)| Limit {
-            kind,
-            buckets: Mutex::new(Buckets::new(rate, keys)),
+        let limit = |config: LimitConfig| Limit {
+            kind: config.kind,
+            buckets: Mutex::new(Buckets::new(config.rate, config.keys)),
         };
         Ok(Self { limits: document::limits(document)?.into_iter().map(limit).collect() })
     }

@@ -106,19 +106,15 @@ impl Plugin for PodSecurity {
         let Some(namespace) = cluster.get(namespaces(), "", subject.namespace) else { return Ok(()) };
         let (policy, errors) = Policy::of(&namespace, self.default);
         if is_pod {
-            review_pod(review, (policy, &errors), new)
+            review_pod(review, policy, &errors, new)
         } else {
-            review_template(review, (policy, &errors), new);
+            review_template(review, policy, &errors, new);
             Ok(())
         }
     }
 }
 
-fn review_pod(
-    review: &Review<'_>,
-    (policy, errors): (Policy, &ErrorList),
-    pod: &Value,
-) -> Result<(), Undecided> {
+fn review_pod(review: &Review<'_>, policy: Policy, errors: &ErrorList, pod: &Value) -> Result<(), Undecided> {
     if errors.is_empty() && policy.is_privileged() {
         review.annotate(|| (name_of("enforce-policy"), LevelVersion::PRIVILEGED.to_string()));
         return Ok(());
@@ -139,7 +135,7 @@ fn review_pod(
     review.subject.refuse(&format!("violates PodSecurity \"{}\": {violations}", policy.enforce))
 }
 
-fn review_template(review: &Review<'_>, (policy, errors): (Policy, &ErrorList), object: &Value) {
+fn review_template(review: &Review<'_>, policy: Policy, errors: &ErrorList, object: &Value) {
     let is_watched = policy.warn.level != Level::Privileged || policy.audit.level != Level::Privileged;
     let template = review.subject.resource.pod_template(object).unwrap_or(&Value::Null);
     if (errors.is_empty() && !is_watched) || template.is_null() {

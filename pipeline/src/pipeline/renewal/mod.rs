@@ -24,7 +24,8 @@ impl Pipeline {
     /// general path.
     pub(super) fn renewed(
         &self,
-        (user, target): (&UserInfo, &Target),
+        user: &UserInfo,
+        target: &Target,
         patch: &Patch,
         options: &WriteOptions,
         current: &Value,

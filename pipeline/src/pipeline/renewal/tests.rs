@@ -106,7 +106,8 @@ impl Api {
         };
         let renewed = |patch: &Value| {
             self.pipeline.renewed(
-                (&UserInfo::new("root", [MASTERS]), &target(name)),
+                &UserInfo::new("root", [MASTERS]),
+                &target(name),
                 &read(patch),
                 &options(manager, true),
                 &current,
