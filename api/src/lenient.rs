@@ -77,7 +77,7 @@ struct Decoding {
 
 impl Decoding {
     /// Remembers the member that an error calls missing, for the innermost struct.
-    fn note_missing(&self, error: &dyn fmt::Display, owner: &'static str, fields: &'static [&'static str]) {
+    fn record_missing(&self, error: &dyn fmt::Display, owner: &'static str, fields: &'static [&'static str]) {
         if self.missing.get().is_some() {
             return;
         }
@@ -238,7 +238,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Text<'_, D> {
         visitor: V,
     ) -> Result<V::Value, D::Error> {
         let decoding = self.decoding;
-        self.members(name, visitor).inspect_err(|error| decoding.note_missing(error, name, fields))
+        self.members(name, visitor).inspect_err(|error| decoding.record_missing(error, name, fields))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

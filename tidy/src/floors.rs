@@ -77,8 +77,19 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["authn"],
         ],
     },
-    // One module; its plugins are listed in `admission/src/admission/mod.rs`.
-    CrateFloors { folder: "admission", floors: &[&["admission"]] },
+    CrateFloors {
+        folder: "admission",
+        floors: &[
+            &["metrics", "request_effects", "subject"],
+            &["dynamic"],
+            &["plugin"],
+            &["plugins", "policy_lookup"],
+            &["registered"],
+            &["configured"],
+            &["chain"],
+            &["admission"],
+        ],
+    },
     CrateFloors { folder: "pipeline", floors: &[&["fairness"], &["pipeline"], &["bootstrap"], &["racing"]] },
     CrateFloors {
         folder: "apiserver",

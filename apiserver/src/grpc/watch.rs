@@ -47,8 +47,8 @@ pub(super) async fn serve(
         let target: Target = target(&caller.kinds, selector.r#ref)?;
         let checked = grpc.pipeline.check(&caller.user, "watch", &target, &target.name).await;
         checked.map_err(|status| to_grpc(&status))?;
-        let access = ("watch", &target, target.name.as_str());
-        let checked = grpc.pipeline.check_past(&caller.user, access, message.after_revision).await;
+        let (user, after) = (&caller.user, message.after_revision);
+        let checked = grpc.pipeline.check_past(user, "watch", &target, &target.name, after).await;
         checked.map_err(|status| to_grpc(&status))?;
         // A permission for `pods/log` does not include pods: only whole objects can be watched.
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {

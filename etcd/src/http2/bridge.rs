@@ -26,6 +26,24 @@ const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Mainten
 /// Channel for the parts of responses, each with its stream id.
 pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
 
+/// Sends the parts of one stream's response to its connection.
+pub(super) struct ResponseSender {
+    stream: u32,
+    parts: PartSender,
+}
+
+impl ResponseSender {
+    /// The sender for the stream with this number.
+    pub(super) fn new(stream: u32, parts: &PartSender) -> Self {
+        Self { stream, parts: parts.clone() }
+    }
+
+    /// Sends a part, and says whether the connection still exists.
+    pub(super) async fn send(&self, part: ResponsePart) -> bool {
+        self.parts.send((self.stream, part)).await.is_ok()
+    }
+}
+
 /// The connection's side of a request. Dropping it cancels the request.
 pub(super) struct Bridge {
     body: Option<mpsc::UnboundedSender<Bytes>>,
@@ -48,11 +66,11 @@ impl Bridge {
         service: &Service,
         request: Request<()>,
         complete: bool,
-        (id, parts): (u32, &PartSender),
+        response: ResponseSender,
         budget: StreamBudget,
     ) -> Self {
-        let (service, parts) = (service.clone(), parts.clone());
-        Self::begin(complete, |body| route(service, request.map(|()| body), (id, parts), budget))
+        let service = service.clone();
+        Self::begin(complete, |body| route(service, request.map(|()| body), response, budget))
     }
 
     /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
@@ -129,7 +147,7 @@ fn detached(piece: Bytes) -> Bytes {
 async fn route(
     service: Service,
     request: Request<RequestBody>,
-    (id, parts): (u32, PartSender),
+    response: ResponseSender,
     budget: StreamBudget,
 ) {
     let is_large = LARGE.contains(&request.uri().path());
@@ -137,14 +155,12 @@ async fn route(
     let reserve = async || if is_large { budget.acquire(CHUNK_BYTES).await } else { Vec::new() };
     let mut reserved = reserve().await;
     let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
-    // A closed channel means that the connection has ended.
     if body.is_end_stream() {
-        let _ = parts
-            .send((id, ResponsePart::ResponseEnd(ResponseEnd::HeadOnly(head.status, head.headers))))
-            .await;
+        let end = ResponseEnd::HeadOnly(head.status, head.headers);
+        response.send(ResponsePart::ResponseEnd(end)).await;
         return;
     }
-    if parts.send((id, ResponsePart::Head(head.status, head.headers))).await.is_err() {
+    if !response.send(ResponsePart::Head(head.status, head.headers)).await {
         return;
     }
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
@@ -159,7 +175,7 @@ async fn route(
                 };
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 permits.extend(room.clone().acquire_many_owned(cost).await.ok());
-                if parts.send((id, ResponsePart::Data(data, permits))).await.is_err() {
+                if !response.send(ResponsePart::Data(data, permits)).await {
                     return;
                 }
                 reserved = reserve().await;
@@ -168,7 +184,7 @@ async fn route(
         }
     }
     drop(reserved);
-    let _ = parts.send((id, ResponsePart::ResponseEnd(tail))).await;
+    response.send(ResponsePart::ResponseEnd(tail)).await;
 }
 
 /// The task's side of a request's body.

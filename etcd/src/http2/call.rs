@@ -38,11 +38,11 @@ impl Method {
 
     /// The method's index in the call counters.
     pub(super) fn index(self) -> MethodIndex {
-        static PLACES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
+        static INDEXES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
             [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
                 .map(|method| MethodIndex::of(method.path()).expect("the method is one of ours"))
         });
-        PLACES[self as usize]
+        INDEXES[self as usize]
     }
 
     /// The method's path.

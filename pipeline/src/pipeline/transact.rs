@@ -4,7 +4,7 @@
 
 use super::create::unstored_answer;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
-use kstore_admission::admission::Operation;
+use kstore_api::admission::Operation;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_registry::error;

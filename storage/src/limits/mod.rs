@@ -242,7 +242,7 @@ pub const REQUESTS_WAITING: usize = 4000;
 
 /// How long a request waits to be served before it is refused with 429. Kubernetes: a quarter of the request
 /// timeout.
-pub const PLACE_WAIT: Duration = Duration::from_secs(15);
+pub const IN_FLIGHT_WAIT: Duration = Duration::from_secs(15);
 
 /// How long an HTTP/2 client may be silent before it is pinged, so that the watches of vanished clients end.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@
 mod liveness;
 mod windows;
 
-use super::bridge::{BodyOverflow, Bridge, PartSender};
+use super::bridge::{BodyOverflow, Bridge, PartSender, ResponseSender};
 use super::call::{self, Method, RevisedResult, StartedCall};
 use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
@@ -355,7 +355,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             ParsedRequest::Watch => {
                 MethodIndex::of(watch::PATH).map(|index| self.service.calls.count_started(index));
                 let (node, budget) = (self.service.node.clone(), self.outbox.share.streamed());
-                Request::Other(watch::open(node, complete, (id, &self.parts.0), budget))
+                let response = ResponseSender::new(id, &self.parts.0);
+                Request::Other(watch::open(node, complete, response, budget))
             }
             ParsedRequest::Other(request) => {
                 if !complete
@@ -364,7 +365,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     self.incomplete.insert(id, Instant::now());
                 }
                 let budget = self.outbox.share.streamed();
-                Request::Other(Bridge::open(&self.service, *request, complete, (id, &self.parts.0), budget))
+                let response = ResponseSender::new(id, &self.parts.0);
+                Request::Other(Bridge::open(&self.service, *request, complete, response, budget))
             }
             ParsedRequest::Refused(method, status) => {
                 let started = self.service.calls.count_started(method.index());
