@@ -213,7 +213,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["budget", "connection_slots", "error", "node"],
             &["auth", "calls", "check", "cluster", "convert", "lease", "snapshot", "watch"],
             &["metrics", "range_stream", "service"],
-            &["kv", "pages"],
+            &["kv", "large_read", "pages"],
             &["http2", "maintenance"],
             &["connection"],
             &["serve"],

@@ -4,7 +4,7 @@
 
 use super::stream::{ResponseEnd, ResponsePart};
 use crate::budget::{BodyPermits, ConnectionBudget, StreamBudget};
-use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
+use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, LEASE_LIST_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
 use crate::service::Service;
 use bytes::Bytes;
 use http::Request;
@@ -20,8 +20,15 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Calls whose responses have large parts, for which budget is reserved before they are made.
-const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Maintenance/Snapshot"];
+/// The budget that is reserved for a part of a response before it is made, for calls whose responses may be large: those that tasks make
+/// in parts, and lists that are one message. None for others.
+fn reservation(path: &str) -> Option<usize> {
+    match path {
+        "/etcdserverpb.KV/RangeStream" | "/etcdserverpb.Maintenance/Snapshot" => Some(CHUNK_BYTES),
+        "/etcdserverpb.Lease/LeaseLeases" | "/etcdserverpb.Lease/LeaseTimeToLive" => Some(LEASE_LIST_BYTES),
+        _ => None,
+    }
+}
 
 /// Channel for the parts of responses, each with its stream id.
 pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
@@ -150,10 +157,14 @@ async fn route(
     response: ResponseSender,
     budget: StreamBudget,
 ) {
-    let is_large = LARGE.contains(&request.uri().path());
+    let part_bytes = reservation(request.uri().path());
+    let is_list = part_bytes == Some(LEASE_LIST_BYTES);
     // Budget for the next part, before it is made: many streams whose clients take nothing hold no part each.
-    let reserve = async || if is_large { budget.acquire(CHUNK_BYTES).await } else { Vec::new() };
-    let mut reserved = reserve().await;
+    let reserve = async |bytes: Option<usize>| match bytes {
+        Some(bytes) => budget.acquire(bytes).await,
+        None => Vec::new(),
+    };
+    let mut reserved = reserve(part_bytes).await;
     let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
     if body.is_end_stream() {
         let end = ResponseEnd::HeadOnly(head.status, head.headers);
@@ -169,16 +180,17 @@ async fn route(
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
-                let mut permits = match is_large {
-                    true => budget.fit(reserved, data.len()),
-                    false => budget.acquire(data.len()).await,
+                let mut permits = match part_bytes {
+                    Some(_) => budget.fit(reserved, data.len()),
+                    None => budget.acquire(data.len()).await,
                 };
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 permits.extend(room.clone().acquire_many_owned(cost).await.ok());
                 if !response.send(ResponsePart::Data(data, permits)).await {
                     return;
                 }
-                reserved = reserve().await;
+                // A list is complete.
+                reserved = reserve(part_bytes.filter(|_| !is_list)).await;
             }
             Err(frame) => tail = frame.into_trailers().map_or(ResponseEnd::Bare, ResponseEnd::Trailers),
         }

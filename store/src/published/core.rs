@@ -334,8 +334,7 @@ impl Core {
         let revision = visible.state.revision;
         let at = view::resolve(request, revision, visible.state.compacted)?;
         let mut selection = view::select(&visible.index, request, at);
-        let mut picks = std::mem::take(&mut selection.picks);
-        for pick in &mut picks {
+        for pick in &mut selection.picks {
             if let SelectedVersion::Stored(key) = pick
                 && let Some(event) = visible.window.event(*key)
             {
@@ -343,11 +342,8 @@ impl Core {
             }
         }
         drop(visible);
-        let kvs = picks.into_iter().map(|pick| match pick {
-            SelectedVersion::Ready(kv) => Ok(kv),
-            SelectedVersion::Stored(key) => self.read(key, at),
-        });
-        let kvs = kvs.collect::<Result<_, _>>()?;
+        let mut left = self.limits.read_bytes;
+        let kvs = view::read(request, &mut selection, &mut left, |key| self.read(key, at))?;
         Ok(view::finish(request, revision, &selection, kvs))
     }
 
