@@ -51,6 +51,7 @@ pub enum Credentials<'a> {
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
+    key_pem: String,
     tls: Arc<ServerConfig>,
 }
 
@@ -61,12 +62,13 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new authority with a new key.
+    /// A new authority with a new key. `names` are host names and addresses of the listeners, beside those of this machine.
     ///
     /// # Errors
-    /// The system has no randomness, or TLS refuses the certificates.
-    pub fn new() -> Result<Self, AuthorityError> {
+    /// The system has no randomness, TLS refuses the certificates, or a name cannot be in one.
+    pub fn new(names: &[String]) -> Result<Self, AuthorityError> {
         let key = KeyPair::generate()?;
+        let key_pem = key.serialize_pem();
         let mut params = CertificateParams::default();
         params.distinguished_name = subject("kstore-lab-ca", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -74,7 +76,9 @@ impl Authority {
         let certificate = params.self_signed(&key)?;
         let (pem, der) = (certificate.pem(), certificate.der().clone());
         let issuer = Issuer::new(params, key);
-        let mut serving = CertificateParams::new(SERVING_NAMES.map(str::to_owned))?;
+        let mut all_names: Vec<String> = SERVING_NAMES.map(str::to_owned).into();
+        all_names.extend(names.iter().filter(|name| !SERVING_NAMES.contains(&name.as_str())).cloned());
+        let mut serving = CertificateParams::new(all_names)?;
         serving.distinguished_name = subject("kube-apiserver", &[]);
         let (certificate, key) = leaf(&issuer, serving, ExtendedKeyUsagePurpose::ServerAuth)?;
         let mut roots = RootCertStore::empty();
@@ -90,7 +94,7 @@ impl Authority {
             .with_client_cert_verifier(clients)
             .with_single_cert(vec![certificate.der().clone()], key.into())?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { issuer, pem, tls: tls.into() })
+        Ok(Self { issuer, pem, key_pem, tls: tls.into() })
     }
 
     /// TLS of all ports. Client certificates are optional: clients may use tokens or be anonymous.
@@ -103,6 +107,22 @@ impl Authority {
         &self.pem
     }
 
+    /// The authority's key as PEM (PKCS#8), for signers of certificates.
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+
+    /// A new client certificate of a user in these groups, and its key, both as PEM.
+    ///
+    /// # Errors
+    /// The key or certificate cannot be created.
+    pub fn client(&self, user: &str, groups: &[String]) -> Result<(String, String), AuthorityError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = subject(user, groups);
+        let (certificate, key) = leaf(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
     /// A kubeconfig file (YAML) for the cluster at `url`.
     ///
     /// # Errors
@@ -111,11 +131,8 @@ impl Authority {
         let (name, user) = match credentials {
             Credentials::Token(name, token) => (*name, serde_json::json!({"token": token})),
             Credentials::Certificate(name, groups) => {
-                let mut params = CertificateParams::default();
-                params.distinguished_name = subject(name, groups);
-                let (certificate, key) = leaf(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth)?;
-                let pems = [certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
-                let [certificate, key] = pems;
+                let (certificate, key) = self.client(name, groups)?;
+                let [certificate, key] = [certificate, key].map(|pem| STANDARD.encode(pem));
                 (*name, serde_json::json!({"client-certificate-data": certificate, "client-key-data": key}))
             }
         };

@@ -24,9 +24,11 @@ mod idempotency;
 pub mod limits;
 pub mod log;
 pub mod objects;
+mod prepare;
 mod registry;
 pub mod request;
 pub mod settle;
+pub mod template;
 #[cfg(test)]
 mod tests;
 mod values;

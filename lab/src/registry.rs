@@ -4,15 +4,17 @@ use crate::authority::{Authority, AuthorityError, tokens};
 use crate::clock::Mode;
 use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
-use crate::host::{ComponentChoice, HostConfig, Origin};
+use crate::host::{ComponentChoice, HostConfig, Origin, Placement};
 use crate::idempotency::IdempotencyKeys;
 use crate::limits;
+use crate::template::{DefaultTemplate, Template};
 use jiff::Timestamp;
 use kstore_access::token::Tokens;
 use kstore_api::status::Status;
 use kstore_nondet::{Clock, Nondet};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// The identifier of the first cluster of a process.
@@ -21,8 +23,12 @@ pub const MAIN: &str = "main";
 /// How a lab is started.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
-    /// Port of the first cluster; 0: a free one.
-    pub port: u16,
+    /// Address of the first cluster's listener; port 0 is a free one. All others listen at this address with ports of their own.
+    pub listen: SocketAddr,
+    /// Certificate authority of all clusters; `None`: a new one.
+    pub authority: Option<Arc<Authority>>,
+    /// What the control planes are made of.
+    pub template: Arc<dyn Template>,
     /// Components of the first cluster.
     pub components: ComponentChoice,
     /// Mode of the first cluster's clock.
@@ -40,7 +46,9 @@ pub struct LabConfig {
 impl Default for LabConfig {
     fn default() -> Self {
         Self {
-            port: 0,
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            authority: None,
+            template: Arc::new(DefaultTemplate),
             components: ComponentChoice::ALL,
             mode: Mode::Real,
             start: None,
@@ -122,8 +130,9 @@ impl Lab {
         front: fn(&Arc<Self>) -> Front,
     ) -> Result<Arc<Self>, LabError> {
         let seed = config.seed.unwrap_or_else(|| Nondet::real().rng.next_u64());
+        let authority = config.authority.clone().map_or_else(|| Authority::new(&[]).map(Arc::new), Ok)?;
         let lab = Arc::new(Self {
-            authority: Arc::new(Authority::new()?),
+            authority,
             tokens: Arc::new(tokens().ok_or(LabError::Tokens)?),
             state: Mutex::default(),
             front,
@@ -139,6 +148,10 @@ impl Lab {
             mode: config.mode,
             start: config.start.unwrap_or_else(now),
             tokens: lab.tokens.clone(),
+            placement: if config.mode == Mode::Real { Placement::Process } else { Placement::Thread },
+            template: config.template.clone(),
+            address: config.listen,
+            is_main: true,
         };
         let cluster = ClusterConfig {
             id: MAIN.to_owned(),
@@ -149,7 +162,7 @@ impl Lab {
             log_bytes: config.log_bytes,
         };
         let started =
-            LabCluster::start(cluster, config.port, (lab.front)(&lab), lab.authority.clone()).await?;
+            LabCluster::start(cluster, config.listen, (lab.front)(&lab), lab.authority.clone()).await?;
         lab.state.lock().clusters.insert(MAIN.to_owned(), ClusterSlot::Running(started));
         Ok(lab)
     }
@@ -210,6 +223,10 @@ impl Lab {
             mode: options.mode.unwrap_or(image.mode),
             start: image.state.time(),
             tokens: self.tokens.clone(),
+            placement: Placement::Thread,
+            template: self.config.template.clone(),
+            address: self.config.listen,
+            is_main: false,
         };
         let config = ClusterConfig {
             name: options.name.unwrap_or_else(|| id.clone()),
@@ -219,7 +236,8 @@ impl Lab {
             host,
             log_bytes: self.config.log_bytes,
         };
-        let started = LabCluster::start(config, 0, (self.front)(self), self.authority.clone()).await;
+        let listen = SocketAddr::new(self.config.listen.ip(), 0);
+        let started = LabCluster::start(config, listen, (self.front)(self), self.authority.clone()).await;
         let started = started.map_err(Status::internal)?;
         guard.id = None;
         drop(guard);

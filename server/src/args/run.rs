@@ -253,6 +253,10 @@ impl RunArgs {
             return Err(UsageError::StdinTwice);
         }
         let api = self.server.into_here(&loops)?;
+        if api.lab.is_some() && self.setup.from.is_some() {
+            let reason = "a lab begins with an empty cluster; copy the objects with --manifest";
+            return Err(UsageError::LabRefuses("from", reason));
+        }
         // Not that of the folder of a copy.
         let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
         let api = Api::Here(Box::new(ApiHere { name, ..api }));
