@@ -296,6 +296,18 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         ],
     },
     CrateFloors {
+        folder: "explore",
+        floors: &[
+            &["limits", "oracle_id", "pattern_id", "progress", "yaml"],
+            &["record", "scenario"],
+            &["normalise", "plan"],
+            &["oracle", "order", "random"],
+            &["explain", "replay", "traced"],
+            &["prune", "shrink"],
+            &["pattern", "report"],
+        ],
+    },
+    CrateFloors {
         folder: "tidy",
         floors: &[
             &["floors", "offence", "text"],

@@ -5,12 +5,13 @@ use crate::text::quoted;
 use crate::tree::{File, Tree};
 use std::collections::BTreeSet;
 
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 6] = [
     "store/PROPERTIES.md",
     "informer/PROPERTIES.md",
     "apiserver/CONFORMANCE.md",
     "api/CONFORMANCE.md",
     "lab/PROPERTIES.md",
+    "explore/PROPERTIES.md",
 ];
 
 /// The documents of this tree, or an offence for one that is missing.

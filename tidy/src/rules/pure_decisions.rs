@@ -33,7 +33,8 @@ fn is_pure(file: &File) -> bool {
     let in_folder = |name: &str| {
         path.parent().is_some_and(|parent| parent.components().any(|part| part.as_os_str() == name))
     };
-    matches!(name, "plan.rs" | "decide.rs") || ["plugin", "plugins", "codec"].into_iter().any(in_folder)
+    matches!(name, "plan.rs" | "decide.rs" | "prune.rs" | "shrink.rs")
+        || ["plugin", "plugins", "codec", "normalise", "oracle", "pattern"].into_iter().any(in_folder)
 }
 
 #[cfg(test)]
