@@ -5,11 +5,11 @@ use std::fmt;
 
 /// Declares the oracles with their names, summaries and severities.
 macro_rules! oracles {
-    ($($(#[$doc:meta])* $id:ident $name:literal $severity:ident $summary:literal;)*) => {
+    ($($id:ident $name:literal $severity:ident $summary:literal;)*) => {
         /// An oracle.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum OracleId {
-            $($(#[$doc])* #[serde(rename = $name)] $id,)*
+            $(#[doc = concat!("Fails when ", $summary, ".")] #[serde(rename = $name)] $id,)*
         }
 
         impl OracleId {
@@ -35,37 +35,21 @@ macro_rules! oracles {
 }
 
 oracles! {
-    /// See [`OracleId::summary`].
     EndState "end-state" Bug "the normalised end state equals no reference's";
-    /// See [`OracleId::summary`].
     Stuck "stuck" Bug "a wait ran out, or the run ended busy";
-    /// See [`OracleId::summary`].
     HotLoop "hot-loop" Bug "after convergence one client goes on writing one object without input";
-    /// See [`OracleId::summary`].
     RequestStorm "request-storm" Bug "equal requests with equal answers follow each other without pause";
-    /// See [`OracleId::summary`].
     Invariant "invariant" Bug "an invariant of the scenario is false at a revision";
-    /// See [`OracleId::summary`].
     Expect "expect" Bug "an expectation of the scenario fails";
-    /// See [`OracleId::summary`].
     DestructiveSurplus "destructive-surplus" Bug "an object was deleted more often than in any reference";
-    /// See [`OracleId::summary`].
     Orphan "orphan" Bug "an object has an owner that does not exist, or is one that no reference has";
-    /// See [`OracleId::summary`].
     Undeleted "undeleted" Bug "an object that a step deleted still exists";
-    /// See [`OracleId::summary`].
     Exit "exit" Bug "a program ended by itself, in no reference";
-    /// See [`OracleId::summary`].
     Refused "refused" Bug "the server refused a program's request, in no reference";
-    /// See [`OracleId::summary`].
     Regress "regress" Suspicion "observedGeneration went down, exceeds generation, or a terminal phase changed";
-    /// See [`OracleId::summary`].
     LostUpdate "lost-update" Suspicion "a write put back a value that another had changed after the writer's view";
-    /// See [`OracleId::summary`].
     Overlap "overlap" Suspicion "two instances of a program wrote to one object in turns";
-    /// See [`OracleId::summary`].
     Late "late" Suspicion "the run converged only after several times the patience";
-    /// See [`OracleId::summary`].
     StaleWrite "stale-write" Note "a write that no reference makes, whose basis lacks a change of a related object";
 }
 

@@ -82,7 +82,9 @@ impl Shrinker {
         }
         match (&mut self.stage, fails) {
             // The actions after the dropped ones are now at the same position.
-            (Stage::Drop { .. } | Stage::Minimal { .. }, true) => {}
+            (Stage::Drop { .. }, true) => {}
+            // What was needed beside the dropped action may not be needed without it.
+            (Stage::Minimal { at }, true) => *at = 0,
             (Stage::Drop { chunk, at }, false) => *at += *chunk,
             (Stage::Minimal { at }, false) => *at += 1,
             (Stage::Simplify, true) => self.simpler = simpler(&self.best.plan).into(),
@@ -223,6 +225,27 @@ mod tests {
             let fails = |candidate: &Candidate| needed.iter().all(|n| numbers(&candidate.plan).contains(n));
             let shrinker = shrunk(actions, 1, fails);
             prop_assert_eq!(numbers(&shrinker.best().plan), needed);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn also_a_plan_whose_actions_depend_on_each_other_is_minimal(
+            actions in 2_usize..6,
+            failing in prop::collection::btree_set(1_u32..64, 1..20),
+        ) {
+            // Any set of actions may fail or pass; all of them together fail.
+            let whole = (1_u32 << actions) - 1;
+            let bits = |plan: &Plan| numbers(plan).into_iter().fold(0, |bits, n| bits | (1_u32 << n));
+            let fails = |bits: u32| bits == whole || failing.contains(&bits);
+            let shrinker = shrunk(actions, 1, |candidate| fails(bits(&candidate.plan)));
+            prop_assume!(shrinker.is_minimal());
+            let best = &shrinker.best().plan;
+            prop_assert!(fails(bits(best)));
+            for n in numbers(best) {
+                let without = bits(best) & !(1_u32 << n);
+                prop_assert!(without == 0 || !fails(without));
+            }
         }
     }
 

@@ -117,10 +117,10 @@ enum Open {
     Map(Position, Vec<(Key, Node)>, Option<Key>),
 }
 
-/// Reads the first document of a text.
+/// Reads a text, which is one document.
 ///
 /// # Errors
-/// The first mistake in the syntax, or the first anchor, alias, tag, repeated key or key that is no text.
+/// The first mistake in the syntax, or the first anchor, alias, tag, repeated key, key that is no text, or second document.
 pub fn parse(text: &str) -> Result<Node, Mistake> {
     let limits = options! {
         emit_comments: false,
@@ -129,11 +129,16 @@ pub fn parse(text: &str) -> Result<Node, Mistake> {
         block_nesting_limit: DEPTH,
     };
     let mut open: Vec<Open> = Vec::new();
+    let mut root = None;
     for event in Parser::new_from_str_with_options(text, limits) {
         let (event, span) = event.map_err(|error| syntax(&error))?;
         let position = begin(&span);
         let node = match event {
-            Event::DocumentEnd | Event::StreamEnd => break,
+            Event::StreamEnd => break,
+            Event::DocumentStart(..) if root.is_some() => {
+                let problem = "a second document begins here: write one file for each".to_owned();
+                return Err(Mistake { position, problem });
+            }
             Event::Alias(_) | Event::UnresolvedAlias(_) => return Err(unsupported(position, "aliases")),
             Event::Scalar(_, _, anchor, _)
             | Event::SequenceStart(_, anchor, _)
@@ -166,7 +171,7 @@ pub fn parse(text: &str) -> Result<Node, Mistake> {
             _ => continue,
         };
         match open.last_mut() {
-            None => return Ok(node),
+            None => root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map(_, entries, key)) => match key.take() {
                 Some(key) => entries.push((key, node)),
@@ -175,7 +180,7 @@ pub fn parse(text: &str) -> Result<Node, Mistake> {
         }
     }
     let position = Position { line: 1, column: 1 };
-    Err(Mistake { position, problem: "the text is empty".to_owned() })
+    root.ok_or(Mistake { position, problem: "the text is empty".to_owned() })
 }
 
 fn new_key(node: Node, entries: &[(Key, Node)]) -> Result<Key, Mistake> {
@@ -232,6 +237,8 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text:?}");
         }
+        assert_eq!(parse("a: 1\n---\nb: 2\n").unwrap_err().position.line, 2);
+        assert!(parse("a: 1\n]\n").is_err() && parse("{a: 1} b\n").is_err());
         assert!(parse("a: [1\nb: 2\n").unwrap_err().position.line >= 1);
     }
 }

@@ -7,6 +7,7 @@
 mod clean;
 mod compare;
 mod learn;
+mod pem;
 mod slots;
 #[cfg(test)]
 mod tests;

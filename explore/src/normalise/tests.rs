@@ -148,7 +148,7 @@ fn rules_drop_and_name_what_no_run_chooses() {
     assert_eq!(map["data"], json!({"y": {"a": 1, "b": 2}, "j": {"k": 1}, "t": {"hello": "x"}}));
     assert_eq!(
         normal.objects["secrets/default/s"]["data"],
-        json!({"a": {"pem": ["CERTIFICATE"]}, "b": {"text": "hi"}})
+        json!({"a": {"pem": [{"kind": "CERTIFICATE"}]}, "b": {"text": "hi"}})
     );
     assert!(normal.objects["nodes/node-0"].get("status").is_none());
 }

@@ -124,8 +124,8 @@ fn decode(resource: &str, object: &mut Value) {
 
 /// The value of a text that is JSON, YAML or PEM and no plain scalar.
 fn decoded(text: &str) -> Option<Value> {
-    if let Some(kinds) = pem_kinds(text) {
-        return Some(json!({ "pem": kinds }));
+    if let Some(blocks) = super::pem::blocks(text) {
+        return Some(json!({ "pem": blocks }));
     }
     let begin = text.trim_start();
     if begin.starts_with('{') || begin.starts_with('[') {
@@ -136,13 +136,6 @@ fn decoded(text: &str) -> Option<Value> {
     }
     let value = kstore_api::yaml::parse(text.as_bytes(), crate::limits::FILE_BYTES).ok()?.value;
     (value.is_object() || value.is_array()).then_some(value)
-}
-
-/// The kinds of the blocks of a PEM text: keys and certificates are made anew in each run.
-fn pem_kinds(text: &str) -> Option<Vec<&str>> {
-    let kinds: Vec<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----")).collect();
-    (!kinds.is_empty()).then_some(kinds)
 }
 
 struct Rewriter<'r> {

@@ -1,36 +1,43 @@
 //! `lost-update`: a write puts back a value that another client had changed after the writer's view.
 
-use super::{Evidence, OracleId, Verdict};
+use super::{Evidence, OracleId, Reference, Verdict};
 use crate::limits::DEPTH;
-use crate::record::{Effect, RecordedWrite};
+use crate::record::{Effect, RecordedWrite, RunRecord};
 use serde_json::Value;
 
 pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let of_reference = |reference: &Reference| lost(evidence, &reference.record);
+    let known: Vec<Verdict> = evidence.references.iter().flat_map(of_reference).collect();
     let mut verdicts: Vec<Verdict> = Vec::new();
-    for write in evidence.program_writes().filter(|write| write.effect == Effect::Updated) {
-        let Some(seen) = write.delivered(&write.key.resource) else { continue };
-        let Some((path, other)) = put_back(evidence, write, seen) else { continue };
-        let slot = evidence.slot(write);
-        let summary = format!(
-            "{} put back {path} of {} at revision {}, which {} had changed at revision {} and {} had not seen",
-            write.client, write.key, write.revision, other.client, other.revision, write.client
-        );
-        let verdict =
-            Verdict::new(OracleId::LostUpdate, format!("{slot} {path}"), summary).at(write.revision);
-        if !verdicts.iter().any(|known| known.fingerprint == verdict.fingerprint) {
+    for verdict in lost(evidence, evidence.run) {
+        if !known.iter().chain(&verdicts).any(|known| known.fingerprint == verdict.fingerprint) {
             verdicts.push(verdict);
         }
     }
     verdicts
 }
 
+/// The lost updates of a run.
+fn lost(evidence: &Evidence<'_>, run: &RunRecord) -> Vec<Verdict> {
+    let mut found = Vec::new();
+    for write in run.writes.iter().filter(|write| write.effect == Effect::Updated) {
+        let is_judged =
+            evidence.is_program(&write.client) && !evidence.scenario.ignores_client(&write.client);
+        let Some(seen) = write.delivered(&write.key.resource).filter(|_| is_judged) else { continue };
+        let Some((path, other)) = put_back(run, write, seen) else { continue };
+        let slot = evidence.slot(write);
+        let summary = format!(
+            "{} put back {path} of {} at revision {}, which {} had changed at revision {} and {} had not seen",
+            write.client, write.key, write.revision, other.client, other.revision, write.client
+        );
+        found.push(Verdict::new(OracleId::LostUpdate, format!("{slot} {path}"), summary).at(write.revision));
+    }
+    found
+}
+
 /// A path that a write restores to what it was before a change by another client that the writer had not seen, with that change.
-fn put_back<'e>(
-    evidence: &Evidence<'e>,
-    write: &RecordedWrite,
-    seen: i64,
-) -> Option<(String, &'e RecordedWrite)> {
-    let unseen = evidence.run.writes.iter().filter(|other| {
+fn put_back<'r>(run: &'r RunRecord, write: &RecordedWrite, seen: i64) -> Option<(String, &'r RecordedWrite)> {
+    let unseen = run.writes.iter().filter(|other| {
         other.key == write.key
             && other.uid() == write.uid()
             && other.effect == Effect::Updated
@@ -62,7 +69,7 @@ fn value_at(object: &Value, path: &str) -> Value {
 mod tests {
     use super::super::tests::{run, table, write};
     use super::*;
-    use crate::record::{RunRecord, ViewedRevision};
+    use crate::record::ViewedRevision;
     use serde_json::json;
 
     const A: &str = "things.example.com/default/a";
@@ -84,5 +91,7 @@ mod tests {
             ("its own change", case(4, "op", json!({"n": 1})), false),
         ];
         table(judge, &RunRecord::empty(), &rows);
+        let reference = case(4, "other", json!({"n": 1}));
+        table(judge, &reference, &[("as the reference", reference.clone(), false)]);
     }
 }

@@ -8,37 +8,56 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if !matches!(evidence.run.ended, RunEnd::Converged | RunEnd::Quiet) {
         return Vec::new();
     }
-    let uids: BTreeSet<&str> = evidence.run.end.iter().map(StoredObject::uid).collect();
     let known: BTreeSet<&String> =
         evidence.references.iter().flat_map(|reference| reference.end.objects.keys()).collect();
+    // Without a garbage collector references leave such objects, too.
+    let ownerless: BTreeSet<String> = evidence
+        .references
+        .iter()
+        .flat_map(|reference| without_owner(evidence, &reference.record.end))
+        .map(|(stored, _)| evidence.normaliser.slot_of(&stored.key(), &stored.object))
+        .collect();
+    let mut verdicts = Vec::new();
+    for (stored, owner) in without_owner(evidence, &evidence.run.end) {
+        let slot = evidence.normaliser.slot_of(&stored.key(), &stored.object);
+        if !ownerless.contains(&slot) {
+            let summary = format!("{} has the owner {owner}, which does not exist", stored.key());
+            verdicts.push(Verdict::new(OracleId::Orphan, format!("{slot} owner"), summary));
+        }
+    }
     let made: BTreeSet<String> = evidence
         .program_writes()
         .filter(|write| write.effect == Effect::Created)
         .map(|write| write.uid().to_owned())
         .collect();
-    let mut verdicts = Vec::new();
-    for stored in evidence.run.end.iter().filter(|stored| evidence.normaliser.keeps(stored)) {
-        let key = stored.key();
-        let owners = stored.object["metadata"]["ownerReferences"].as_array();
-        let missing = owners.into_iter().flatten().find(|owner| {
-            let uid = owner["uid"].as_str().unwrap_or_default();
-            !uid.is_empty() && !uids.contains(uid)
-        });
-        let slot = evidence.normaliser.slot_of(&key, &stored.object);
-        if let Some(owner) = missing {
-            let (kind, name) =
-                (owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default());
-            let summary = format!("{key} has the owner {kind} {name}, which does not exist");
-            verdicts.push(Verdict::new(OracleId::Orphan, format!("{slot} owner"), summary));
-            continue;
-        }
-        let is_known = known.iter().any(|known| known.starts_with(&slot));
-        if made.contains(stored.uid()) && !is_known {
-            let summary = format!("{key} was made by a tested program and is in no reference");
+    let surplus = evidence.run.end.iter().filter(|stored| made.contains(stored.uid()));
+    for stored in surplus.filter(|stored| evidence.normaliser.keeps(stored)) {
+        let slot = evidence.normaliser.slot_of(&stored.key(), &stored.object);
+        // Slots of generated names end with an ordinal.
+        let is_slot = |known: &&String| {
+            known.strip_prefix(slot.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+        };
+        if !known.iter().any(is_slot) {
+            let summary = format!("{} was made by a tested program and is in no reference", stored.key());
             verdicts.push(Verdict::new(OracleId::Orphan, format!("{slot} surplus"), summary));
         }
     }
     verdicts
+}
+
+/// Objects of an end state that have an owner which does not exist, with its kind and name.
+fn without_owner<'s>(evidence: &Evidence<'_>, end: &'s [StoredObject]) -> Vec<(&'s StoredObject, String)> {
+    let uids: BTreeSet<&str> = end.iter().map(StoredObject::uid).collect();
+    let owner = |stored: &'s StoredObject| {
+        let owners = stored.object["metadata"]["ownerReferences"].as_array();
+        let missing = owners.into_iter().flatten().find(|owner| {
+            let uid = owner["uid"].as_str().unwrap_or_default();
+            !uid.is_empty() && !uids.contains(uid)
+        })?;
+        let text = |name: &str| missing[name].as_str().unwrap_or_default();
+        Some((stored, format!("{} {}", text("kind"), text("name"))))
+    };
+    end.iter().filter(|stored| evidence.normaliser.keeps(stored)).filter_map(owner).collect()
 }
 
 #[cfg(test)]
@@ -69,5 +88,7 @@ mod tests {
             ("made by the user", by_user, false),
         ];
         table(judge, &reference, &rows);
+        let ownerless = with(vec![child("owner")]);
+        table(judge, &ownerless, &[("as a reference without a garbage collector", ownerless.clone(), false)]);
     }
 }

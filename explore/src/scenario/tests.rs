@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::oracle::{OracleId, Severity};
+use proptest::prelude::*;
 use std::fs;
 
 fn parse(text: &str) -> Result<Scenario, String> {
@@ -82,6 +83,43 @@ severity: {{hot-loop: suspicion}}
     let pod = serde_json::json!({"metadata": {"labels": {"app": "worker"}}});
     assert!(scenario.is_fungible("pods", &pod) && !scenario.is_fungible("jobs.batch", &pod));
 }
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic_and_every_refusal_has_a_position_in_the_text(
+        dropped in prop::collection::btree_set(0_usize..WHOLE.len(), 0..20),
+        added in prop::collection::vec((0_usize..WHOLE.len(), "[-:\\[\\]{}, a-z&*!|>'\"#\n]{1,3}"), 0..4),
+    ) {
+        let mut text: String =
+            WHOLE.char_indices().filter(|(at, _)| !dropped.contains(at)).map(|(_, character)| character).collect();
+        for (at, more) in added {
+            let at = at.min(text.len());
+            text.insert_str(at, &more);
+        }
+        if let Err(refused) = Scenario::parse(&text, Path::new("s.yaml")) {
+            prop_assert!(!refused.mistakes.is_empty());
+            for mistake in refused.mistakes {
+                prop_assert!(mistake.position.line >= 1 && mistake.position.line <= text.lines().count() + 1);
+            }
+        }
+    }
+}
+
+/// A scenario without files, in ASCII.
+const WHOLE: &str = "apiVersion: explore.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: a}
+cluster: {components: [controllers], nodes: 0}
+operators: [{name: a, command: [b], env: {A: b}, ready: {log: x}}]
+steps:
+- wait: {object: a.b/c/d, condition: Ready, within: 9s}
+- patch: {object: a/b, merge: {spec: {n: 1}}}
+- advance: 1h
+invariants: [{name: i, objects: {x: {resource: y}}, expression: 'x.size() < 2'}]
+expect: [{object: a/b, exists: true}]
+volatile: [{resource: a, path: b.c}]
+severity: {late: note}
+";
 
 #[test]
 fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
