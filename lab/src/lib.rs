@@ -24,6 +24,7 @@ mod idempotency;
 pub mod limits;
 pub mod log;
 pub mod objects;
+pub mod programs;
 mod registry;
 pub mod request;
 pub mod settle;

@@ -276,7 +276,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["authority", "client", "clock"],
             &["idempotency", "log"],
             &["host"],
-            &["advance", "bridge", "objects", "waits", "writes"],
+            &["advance", "bridge", "objects", "programs", "waits", "writes"],
             &["settle"],
             &["cluster"],
             &["registry"],
