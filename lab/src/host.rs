@@ -286,6 +286,33 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
     }
 }
 
+/// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then
+/// start as those from the original do, and draw the same random values.
+///
+/// # Errors
+/// The API server does not start.
+pub async fn remember(
+    image: ControlPlaneImage,
+    tokens: &Arc<Tokens>,
+) -> Result<ControlPlaneImage, HostError> {
+    let image = Arc::new(image);
+    let host = Host::start(HostConfig {
+        name: "file".to_owned(),
+        origin: Origin::Image(image.clone()),
+        components: ComponentChoice::NONE,
+        seed: Some(0),
+        mode: Mode::Manual,
+        start: image.time(),
+        tokens: tokens.clone(),
+    })
+    .await?;
+    let taking = host.running().clone();
+    let taken = host.running().call(async move { taking.plane.image() }).await;
+    host.end().await;
+    let taken = taken.ok().and_then(Result::ok).ok_or(HostError::Ended)?;
+    Ok(image.with_memory_of(taken))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -302,7 +329,7 @@ pub(crate) mod tests {
             seed: Some(7),
             mode,
             start: "2026-01-01T00:00:00Z".parse().unwrap(),
-            tokens: Arc::new(crate::authority::tokens().unwrap()),
+            tokens: crate::authority::ClusterKeys::new().unwrap().tokens,
         }
     }
 

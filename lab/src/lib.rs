@@ -28,11 +28,12 @@ pub mod programs;
 mod registry;
 pub mod request;
 pub mod settle;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 mod values;
 pub mod waits;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError};
+pub use authority::{Authority, AuthorityError, ClusterKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

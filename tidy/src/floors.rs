@@ -279,6 +279,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["advance", "bridge", "objects", "programs", "waits", "writes"],
             &["settle"],
             &["cluster"],
+            &["snapshot"],
             &["registry"],
             &["front"],
         ],
