@@ -34,8 +34,8 @@ impl From<rustls::Error> for AuthorityError {
     }
 }
 
-/// The keys of clusters: of their certificates and of their service account tokens. All clusters of a process share them, but for those from
-/// a snapshot file with keys.
+/// The keys of clusters: of their certificates and of their service account tokens. All clusters of a process share them, but for those
+/// from a snapshot file with keys.
 pub struct ClusterKeys {
     /// The certificate authority.
     pub authority: Authority,

@@ -328,8 +328,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Notes the process of a program that was started, and how often it was started before. Requests of its process belong to it, and others
-    /// of its user.
+    /// Notes the process of a program that was started, and how often it was started before. Requests of its process belong to it, and
+    /// others of its user.
     ///
     /// # Errors
     /// 429: too many clients are told apart.
@@ -379,8 +379,8 @@ impl Clients {
 }
 
 impl ClientsState {
-    /// The name of the client of a request: the program whose process it is, a definition that matches, else the agent (with the user if another user has the agent),
-    /// else [`OTHER`].
+    /// The name of the client of a request: the program whose process it is, a definition that matches, else the agent (with the user if
+    /// another user has the agent), else [`OTHER`].
     fn client_of(&self, arrival: &Arrival<'_>) -> String {
         if let Some(program) = arrival.program.filter(|program| self.clients.contains_key(*program)) {
             return program.to_owned();

@@ -80,8 +80,8 @@ pub fn sockets() -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
     fs::read_to_string("/proc/net/tcp").map(|table| parse_sockets(&table)).unwrap_or_default()
 }
 
-/// The leader of the process group, among `groups`, that has the other end of a connection to this machine: `peer` is its address, `ours` that
-/// of the server. `None` if none of them has it, or the process belongs to another user.
+/// The leader of the process group, among `groups`, that has the other end of a connection to this machine: `peer` is its address, `ours`
+/// that of the server. `None` if none of them has it, or the process belongs to another user.
 pub fn owner(peer: SocketAddrV4, ours: SocketAddrV4, groups: &[u32]) -> Option<u32> {
     let table = |name: &str| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
     let inode = inode_in(&table("tcp"), peer, ours).or_else(|| inode_in(&table("tcp6"), peer, ours))?;

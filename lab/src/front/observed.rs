@@ -123,6 +123,7 @@ impl Follower {
             let patience =
                 if followed.is_held_back { limits::FOLLOW_PATIENCE } else { limits::PATIENCE_MOST };
             tokio::select! {
+                biased;
                 () = added => {}
                 () = answered => {}
                 () = tokio::time::sleep(patience) => {}

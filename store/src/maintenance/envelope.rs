@@ -1,4 +1,4 @@
-//! The envelope: a file that has a snapshot inside, after a header of its writer's. The lab's snapshot files are such files. Each part has a
+//! The envelope: a file that has a snapshot inside, after a header of its writer's, as the lab's snapshot files are. Each part has a
 //! checksum of its own, so that damage is reported by its part.
 //!
 //! In order: [`MAGIC`]; a byte with the version; the header's length in four bytes, the most significant first; the header; the SHA-256 of
