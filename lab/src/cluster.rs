@@ -1,7 +1,7 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
 use crate::advance;
-use crate::authority::{Authority, Credentials};
+use crate::authority::{ClusterKeys, Credentials};
 use crate::bridge::Bridge;
 use crate::client::Clients;
 use crate::clock::Mode;
@@ -9,6 +9,7 @@ use crate::error;
 use crate::host::{Host, HostConfig, HostError, Origin, Placement, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::programs::Programs;
 use crate::waits::TimeWaits;
 use axum::body::Body;
 use futures::future::BoxFuture;
@@ -62,6 +63,10 @@ pub struct LabImage {
     pub components: crate::host::ComponentChoice,
     /// Mode of the cluster that it was taken of.
     pub mode: Mode,
+    /// Keys of the cluster that it was taken of.
+    pub keys: Arc<ClusterKeys>,
+    /// SHA-256 of the snapshot file that it comes from.
+    pub digest: Option<[u8; 32]>,
 }
 
 /// What a cluster is, beside what runs.
@@ -79,6 +84,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Bytes of its request log.
     pub log_bytes: usize,
+    /// Keys of its certificates and tokens.
+    pub keys: Arc<ClusterKeys>,
 }
 
 /// The running part of a cluster.
@@ -115,7 +122,7 @@ pub struct LabCluster {
     failed: CancellationToken,
     listener: TcpListener,
     front: Front,
-    authority: Arc<Authority>,
+    programs: Arc<Programs>,
 }
 
 impl std::fmt::Debug for LabCluster {
@@ -141,7 +148,6 @@ impl LabCluster {
         mut config: ClusterConfig,
         listen: SocketAddr,
         front: Front,
-        authority: Arc<Authority>,
     ) -> Result<Arc<Self>, ClusterError> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
@@ -158,7 +164,7 @@ impl LabCluster {
             failed: CancellationToken::new(),
             listener,
             front,
-            authority,
+            programs: Arc::default(),
         });
         cluster.serve(host)?;
         cluster.run_mover();
@@ -177,7 +183,10 @@ impl LabCluster {
                 failed.cancel();
             }
         });
-        let bridge = Bridge { running: running.clone(), clients, log };
+        // Programs outlive a reset: they are clients of the new generation, too.
+        self.programs.attach(&clients);
+        let programs = self.programs.clone();
+        let bridge = Bridge { running: running.clone(), clients, log, programs };
         let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
         let router = bridge.router(PREFIX, move |request| {
@@ -191,7 +200,7 @@ impl LabCluster {
         });
         // The port outlives a reset: each generation accepts from a copy of the socket.
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        tokio::spawn(running.api().clone().behind(router).serve(listener, self.authority.tls()));
+        tokio::spawn(running.api().clone().behind(router).serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())
     }
@@ -207,6 +216,11 @@ impl LabCluster {
     /// Cancelled when a component of the cluster has ended although it should not have.
     pub fn failed(&self) -> &CancellationToken {
         &self.failed
+    }
+
+    /// The programs that run as children of the server and belong to this cluster.
+    pub fn programs(&self) -> &Arc<Programs> {
+        &self.programs
     }
 
     /// Mode of the clock.
@@ -351,6 +365,8 @@ impl LabCluster {
             history,
             components,
             mode: self.mode(),
+            keys: self.config.keys.clone(),
+            digest: None,
         })
     }
 
@@ -379,6 +395,7 @@ impl LabCluster {
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
+        old.bridge.log.end();
         old.host.end().await;
         let started = Host::start(host).await;
         let host = started
@@ -391,8 +408,10 @@ impl LabCluster {
     /// Ends the cluster.
     pub async fn end(&self) {
         self.mover.lock().take();
+        self.programs.end_all().await;
         let current = self.current.lock().take();
         if let Some(current) = current {
+            current.bridge.log.end();
             current.host.end().await;
         }
     }
@@ -402,7 +421,7 @@ impl LabCluster {
     /// # Errors
     /// 500: the certificate cannot be made.
     pub fn kubeconfig(&self, credentials: &Credentials<'_>) -> Result<String, Status> {
-        self.authority.kubeconfig(&self.url, credentials).map_err(Status::internal)
+        self.config.keys.authority.kubeconfig(&self.url, credentials).map_err(Status::internal)
     }
 
     /// The cluster in answers of the lab.

@@ -1,6 +1,7 @@
 //! [`Host`]: a cluster on a thread of its own, whose one-threaded runtime has a clock that the lab moves. The edge (sockets, TLS, HTTP) is
 //! on the process's runtime, in real time; `bridge` connects both. A cluster that stays in real time may also be on the process's runtime.
 
+use crate::authority::ClusterKeys;
 use crate::clock::Mode;
 use crate::clock::driver::Driver;
 use crate::limits;
@@ -8,7 +9,6 @@ pub use crate::template::ComponentChoice;
 use crate::template::{ClusterStart, Configured, Template};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kstore_access::token::Tokens;
 use kstore_apiserver::ApiServer;
 use kstore_cluster::{ControlPlane, ControlPlaneImage, StartError};
 use kstore_nondet::{Clock, Nondet, Rng};
@@ -66,8 +66,8 @@ pub struct HostConfig {
     pub mode: Mode,
     /// Time of the cluster at the start, unless an image has one.
     pub start: Timestamp,
-    /// Keys of service account tokens, which all clusters of the process share.
-    pub tokens: Arc<Tokens>,
+    /// Keys of certificates and service account tokens.
+    pub keys: Arc<ClusterKeys>,
     /// Where it runs.
     pub placement: Placement,
     /// What its control plane is made of.
@@ -306,7 +306,7 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
         nondet: &nondet,
         address: config.address,
         components: config.components,
-        tokens: &config.tokens,
+        keys: &config.keys,
         is_main: config.is_main,
         is_new: matches!(config.origin, Origin::Empty),
     });
@@ -330,6 +330,38 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
     Ok(plane)
 }
 
+/// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then
+/// start as those from the original do, and draw the same random values.
+///
+/// # Errors
+/// The API server does not start.
+pub async fn remember(
+    image: ControlPlaneImage,
+    keys: &Arc<ClusterKeys>,
+    template: &Arc<dyn Template>,
+) -> Result<ControlPlaneImage, HostError> {
+    let image = Arc::new(image);
+    let host = Host::start(HostConfig {
+        name: "file".to_owned(),
+        origin: Origin::Image(image.clone()),
+        components: ComponentChoice::NONE,
+        seed: Some(0),
+        mode: Mode::Manual,
+        start: image.time(),
+        keys: keys.clone(),
+        placement: Placement::Thread,
+        template: template.clone(),
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        is_main: false,
+    })
+    .await?;
+    let taking = host.running().clone();
+    let taken = host.running().call(async move { taking.plane.image() }).await;
+    host.end().await;
+    let taken = taken.ok().and_then(Result::ok).ok_or(HostError::Ended)?;
+    Ok(image.with_memory_of(taken))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -346,7 +378,7 @@ pub(crate) mod tests {
             seed: Some(7),
             mode,
             start: "2026-01-01T00:00:00Z".parse().unwrap(),
-            tokens: Arc::new(crate::authority::tokens().unwrap()),
+            keys: Arc::new(ClusterKeys::new(&[]).unwrap()),
             placement: Placement::Thread,
             template: Arc::new(crate::template::DefaultTemplate),
             address: "127.0.0.1:1".parse().unwrap(),

@@ -25,9 +25,11 @@ pub mod limits;
 pub mod log;
 pub mod objects;
 mod prepare;
+pub mod programs;
 mod registry;
 pub mod request;
 pub mod settle;
+pub mod snapshot;
 pub mod template;
 #[cfg(test)]
 mod tests;
@@ -35,5 +37,5 @@ mod values;
 pub mod waits;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError};
+pub use authority::{Authority, AuthorityError, ClusterKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

@@ -1,6 +1,7 @@
 //! [`Template`]: what the control planes of a lab are made of, beside state, clock and seed. The program makes them by its flags; without a
 //! program they have their defaults.
 
+use crate::authority::ClusterKeys;
 use kstore_access::token::Tokens;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::AccessConfig;
@@ -62,8 +63,8 @@ pub struct ClusterStart<'a> {
     pub address: SocketAddr,
     /// Components beside the API server.
     pub components: ComponentChoice,
-    /// Keys of service account tokens, which all clusters of the process share.
-    pub tokens: &'a Arc<Tokens>,
+    /// Keys of certificates and service account tokens.
+    pub keys: &'a Arc<ClusterKeys>,
     /// Whether it is the first cluster of the process.
     pub is_main: bool,
     /// Whether it starts with an empty store, and not from an image.
@@ -105,9 +106,9 @@ pub struct DefaultTemplate;
 impl Template for DefaultTemplate {
     fn configure(&self, start: &ClusterStart<'_>) -> Result<Configured, String> {
         let server = server_without_listener(start.nondet);
-        let access = AccessConfig { tokens: Some(start.tokens.clone()), ..server.access };
+        let access = AccessConfig { tokens: Some(start.keys.tokens.clone()), ..server.access };
         let cluster = ClusterConfig {
-            components: start.components.configs(start.tokens),
+            components: start.components.configs(&start.keys.tokens),
             initial_objects: InitialObjects::Shared,
             ..ClusterConfig::default()
         };

@@ -14,7 +14,7 @@ use kstore_controllers::{Signing, SigningAuthority};
 use kstore_informer::metrics::Registry;
 use kstore_lab::cluster::{ClusterError, LabCluster, PREFIX};
 use kstore_lab::template::{ClusterStart, ComponentChoice, Configured, Template};
-use kstore_lab::{Authority, Lab, LabConfig, LabError, MAIN};
+use kstore_lab::{Lab, LabConfig, LabError, MAIN};
 use kstore_nondet::Clock;
 use kstore_registry::outbound::FrontProxy;
 use std::fmt;
@@ -29,7 +29,6 @@ const RESERVE: Duration = Duration::from_secs(60);
 pub(crate) struct RunningLab {
     lab: Arc<Lab>,
     main: Arc<LabCluster>,
-    authority: Arc<Authority>,
     flags: LabFlags,
 }
 
@@ -42,19 +41,17 @@ impl RunningLab {
     ) -> anyhow::Result<Self> {
         let now = Clock::real().now();
         let names = pki::serving_names(&api.listen.host, api.service_ranges.api_address());
-        let authority = Arc::new(Authority::new(&names)?);
         let (credential, front_proxy_ca) = Pki::in_memory(now)?.front_proxy()?;
         let template = FlagTemplate {
             api: api.clone(),
             loops: loops.clone(),
-            authority: authority.clone(),
             front_proxy: credential,
             front_proxy_ca,
             connections,
         };
         let config = LabConfig {
             listen: listen::resolve(&api.listen, "--listen").await?,
-            authority: Some(authority.clone()),
+            names,
             template: Arc::new(template),
             components: components(loops),
             mode: flags.mode,
@@ -62,6 +59,8 @@ impl RunningLab {
             seed: flags.seed,
             log_bytes: flags.log_bytes,
             clusters: flags.clusters,
+            programs: flags.programs,
+            image: flags.image.clone(),
         };
         let lab = match Lab::start(config).await {
             Err(LabError::Cluster(ClusterError::Bind(error))) => {
@@ -72,7 +71,7 @@ impl RunningLab {
         let main = lab.cluster(MAIN).map_err(|status| anyhow::anyhow!("{}", status.message))?;
         let (mode, seed) = (main.mode().name(), main.config.host.seed);
         tracing::info!(url = lab_url(&main), clock = mode, seed, "lab started");
-        Ok(Self { lab, main, authority, flags: flags.clone() })
+        Ok(Self { lab, main, flags: flags.clone() })
     }
 
     /// Address of the API of the first cluster.
@@ -94,8 +93,9 @@ impl RunningLab {
     /// The administrator's kubeconfig for the first cluster.
     pub(crate) fn admin_kubeconfig(&self, cluster: &str) -> anyhow::Result<String> {
         let groups: Vec<String> = pki::ADMIN.group.map(str::to_owned).into_iter().collect();
-        let (certificate_pem, key_pem) = self.authority.client(pki::ADMIN.user, &groups)?;
-        let ca_pem = Some(self.authority.pem().as_bytes());
+        let authority = &self.main.config.keys.authority;
+        let (certificate_pem, key_pem) = authority.client(pki::ADMIN.user, &groups)?;
+        let ca_pem = Some(authority.pem().as_bytes());
         let address = ServerAddress { url: &self.main.url, ca_pem, tls_server_name: None };
         kubeconfig::render(&address, cluster, pki::ADMIN.user, &Credential { certificate_pem, key_pem })
     }
@@ -147,7 +147,6 @@ fn components(loops: &LoopsConfig) -> ComponentChoice {
 struct FlagTemplate {
     api: ApiHere,
     loops: LoopsConfig,
-    authority: Arc<Authority>,
     /// Certificate with which the clusters' API servers reach aggregated ones.
     front_proxy: Credential,
     /// PEM of the authority of the front proxy's certificate.
@@ -175,6 +174,7 @@ impl FlagTemplate {
             true => server_config::by_flags(api, start.nondet)?,
             false => server_config::without_audit(api, start.nondet)?,
         };
+        let (ca_pem, tokens) = (start.keys.authority.pem(), &start.keys.tokens);
         let (phases, metrics) = (Phases::default(), Registry::new());
         if let Some(audit) = &config.audit {
             audit::flush_at_end(&phases.core, audit.clone());
@@ -190,16 +190,16 @@ impl FlagTemplate {
                 ..config.network
             },
             authorities: AuthoritiesConfig {
-                client_ca: Some(self.authority.pem().to_owned()),
+                client_ca: Some(ca_pem.to_owned()),
                 front_proxy_ca: Some(self.front_proxy_ca.clone()),
                 front_proxies: None,
             },
-            access: AccessConfig { tokens: Some(start.tokens.clone()), ..config.access },
+            access: AccessConfig { tokens: Some(tokens.clone()), ..config.access },
             ..config
         };
         let loops = self.loops_of(start.components);
-        let signer = Some(kstore_cluster::token_signer(start.tokens.clone()));
-        let controllers = assembly::controllers(&loops, self.authority.pem(), Some(self.signing()?), signer);
+        let signer = Some(kstore_cluster::token_signer(tokens.clone()));
+        let controllers = assembly::controllers(&loops, ca_pem, Some(signing(start)?), signer);
         let cluster = ClusterConfig {
             storage: kstore_cluster::Storage::Embedded(Box::new(assembly::store_in_memory(api.quota))),
             explains_no_space: no_space::explain,
@@ -233,12 +233,13 @@ impl FlagTemplate {
         let nodes = u32::try_from(choice.nodes).unwrap_or(u32::MAX);
         LoopsConfig { components: components.collect(), nodes, ..self.loops.clone() }
     }
+}
 
-    /// The authority as the signer of approved CertificateSigningRequests.
-    fn signing(&self) -> anyhow::Result<Signing> {
-        let authority = SigningAuthority::from_pem(self.authority.pem(), self.authority.key_pem());
-        Ok(Signing { authority: authority.context("cannot sign certificates")?, longest: Signing::LONGEST })
-    }
+/// The authority of a cluster as the signer of approved CertificateSigningRequests.
+fn signing(start: &ClusterStart<'_>) -> anyhow::Result<Signing> {
+    let authority = &start.keys.authority;
+    let authority = SigningAuthority::from_pem(authority.pem(), authority.key_pem());
+    Ok(Signing { authority: authority.context("cannot sign certificates")?, longest: Signing::LONGEST })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Requests of a cluster on the process's runtime: nothing has to be brought to another thread, so that the lab costs them as little as it
 //! can.
 
-use super::{BodyReader, Bridge, GuardedBytes, Stage};
+use super::{BodyReader, Bridge, GuardedBytes, Stage, address};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -13,8 +13,10 @@ impl Bridge {
     /// Answers a request on the current runtime.
     pub(super) async fn serve_here(self, request: Request<Body>) -> Response<Body> {
         let waiting = self.clients.unidentified();
+        let program = address(request.extensions())
+            .and_then(|address| self.programs.of_peer(address, self.clients.port()));
         let (parts, body) = request.into_parts();
-        let stage = self.arrive(&parts).await;
+        let stage = self.arrive(&parts, program.as_deref()).await;
         drop(waiting);
         let (response, reader) = stage.answer(Request::from_parts(parts, body)).await;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

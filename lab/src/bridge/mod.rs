@@ -9,6 +9,7 @@ use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::host::{Placement, Running};
 use crate::limits;
 use crate::log::{LoggedRequest, RequestLog};
+use crate::programs::Programs;
 use crate::request::{LabEvent, RequestTarget, Verb};
 use axum::Router;
 use axum::body::Body;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 use kstore_access::peer::Peer;
 use kstore_apiserver::rest::respond::refusal;
 use kstore_nondet::Clock;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -42,6 +44,8 @@ pub struct Bridge {
     pub clients: Arc<Clients>,
     /// Its request log.
     pub log: Arc<RequestLog>,
+    /// Its programs.
+    pub programs: Arc<Programs>,
 }
 
 /// The answer's body on the listener's side.
@@ -123,9 +127,11 @@ impl Bridge {
         let (send, answer) = oneshot::channel();
         let waiting = self.clients.unidentified();
         let running = self.running.clone();
+        let program = address(request.extensions())
+            .and_then(|address| self.programs.of_peer(address, self.clients.port()));
         let served = running.spawn(async move {
             let (parts, body) = request.into_parts();
-            let stage = self.arrive(&parts).await;
+            let stage = self.arrive(&parts, program.as_deref()).await;
             drop(waiting);
             stage.perform(Request::from_parts(parts, body), send).await;
         });
@@ -140,11 +146,10 @@ impl Bridge {
     }
 
     /// Finds the client, and notes the request.
-    async fn arrive(self, parts: &Parts) -> Stage {
-        let peer: Option<&Peer> = parts.extensions.get();
-        let (certificate, address) = match peer {
-            Some(Peer::Tls { certificate, address, .. }) => (certificate.as_ref(), Some(*address)),
-            _ => (None, None),
+    async fn arrive(self, parts: &Parts, program: Option<&str>) -> Stage {
+        let certificate = match parts.extensions.get() {
+            Some(Peer::Tls { certificate, .. }) => certificate.as_ref(),
+            _ => None,
         };
         let user = match certificate {
             Some(certificate) => certificate.user.username.clone(),
@@ -156,7 +161,8 @@ impl Bridge {
         let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let path = parts.uri.path();
         let is_long = target.as_ref().is_some_and(|target| target.is_long(&parts.uri));
-        let arrival = Arrival { user: &user, agent, peer: address, target: target.as_ref(), path, is_long };
+        let peer = address(&parts.extensions);
+        let arrival = Arrival { user: &user, agent, peer, target: target.as_ref(), path, is_long, program };
         let active = Arc::new(self.clients.arrive(&arrival));
         if active.is_counted() {
             self.running.driver.note_traffic();
@@ -167,8 +173,17 @@ impl Bridge {
             entry.basis = Some(self.clients.delivered(active.client()).into());
             entry.previous_write = self.log.last_write(active.client());
         }
+        entry.incarnation = active.incarnation();
         let number = self.log.append(entry);
         Stage { bridge: self, active, target, number, real }
+    }
+}
+
+/// The address of a client over the network.
+fn address(extensions: &http::Extensions) -> Option<SocketAddr> {
+    match extensions.get() {
+        Some(Peer::Tls { address, .. }) => Some(*address),
+        _ => None,
     }
 }
 
@@ -377,6 +392,7 @@ fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) 
         time,
         real,
         client: client.to_owned(),
+        incarnation: 0,
         user: arrival.user.to_owned(),
         agent: short_agent(arrival.agent).to_owned(),
         verb: target.map(|target| target.verb),

@@ -6,7 +6,7 @@ use crate::clock::driver::Signal;
 use crate::clock::{Ended, Mode, UP_TO};
 use crate::cluster::{Current, stays_real};
 use crate::error::{self, bad_request, impossible};
-use crate::objects::{self, Condition, ObjectName};
+use crate::objects::{self, Condition, Expression, ObjectName};
 use crate::settle::{self, Settle};
 use crate::{limits, values};
 use jiff::Timestamp;
@@ -92,9 +92,11 @@ impl ConditionBody {
             (Some(matches), None, None, None) => Condition::Matches(matches.clone()),
             (None, Some(kind), None, None) => Condition::Is(kind.clone()),
             (None, None, Some(true), None) => Condition::Deleted,
-            (None, None, None, Some(_)) => return Err(error::not_there_yet("waiting for a CEL expression")),
+            (None, None, None, Some(text)) => {
+                Condition::Holds(Expression::compile(text, &format!("{pointer}/cel"))?)
+            }
             _ => {
-                let text = "needs exactly one of matches, condition and deleted: true";
+                let text = "needs exactly one of matches, condition, cel and deleted: true";
                 return Err(bad_request(if pointer.is_empty() { "/" } else { pointer }, text));
             }
         };

@@ -68,6 +68,11 @@ impl TestClient {
         Self { host, agent: agent.to_owned(), ..self.clone() }
     }
 
+    /// Whether both clients trust the same authorities.
+    pub(super) fn trusts(&self, other: &Self) -> bool {
+        self.roots.roots == other.roots.roots
+    }
+
     /// Sends a request of the Kubernetes API.
     pub(super) async fn api(&self, method: Method, path: &str, body: Option<Value>) -> TestAnswer {
         self.send(method, path, body, None).await
@@ -98,6 +103,17 @@ impl TestClient {
         body: Option<Value>,
         key: Option<&str>,
     ) -> (u16, Incoming) {
+        let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
+        self.open_with(method, path, Bytes::from(body), key).await
+    }
+
+    /// Sends a call of the lab whose body or answer is no JSON.
+    pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
+        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await;
+        (code, body.collect().await.unwrap().to_bytes())
+    }
+
+    async fn open_with(&self, method: Method, path: &str, body: Bytes, key: Option<&str>) -> (u16, Incoming) {
         let socket = TcpStream::connect(&self.host).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let socket = TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap();
@@ -111,9 +127,7 @@ impl TestClient {
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
-        let response =
-            sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
+        let response = sender.send_request(request.body(Full::new(body)).unwrap()).await.unwrap();
         (response.status().as_u16(), response.into_body())
     }
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kstore_lab::clock::Mode;
 use kstore_lab::limits;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 type Flag = super::flag::Flag<ServerOptions>;
 
@@ -19,6 +20,8 @@ pub(super) struct LabOptions {
     seed: Option<u64>,
     log_bytes: Option<usize>,
     clusters: Option<usize>,
+    image: Option<PathBuf>,
+    has_programs: bool,
     is_anywhere: bool,
 }
 
@@ -42,6 +45,10 @@ pub struct LabFlags {
     pub log_bytes: usize,
     /// Most clusters of the process.
     pub clusters: usize,
+    /// Snapshot file from which the first cluster starts.
+    pub image: Option<PathBuf>,
+    /// Whether callers may start programs as children of this process.
+    pub programs: bool,
 }
 
 /// The flags of the lab, for the server and for `run`.
@@ -81,6 +88,17 @@ pub(super) const LAB: &[Flag] = &[
         "N",
         |o, text| put(&mut o.lab.clusters, clusters(text).map(Some)),
         "Largest number of clusters of the process, the first one included [default: 1024]",
+    ),
+    Flag::path(
+        "lab-image",
+        "FILE",
+        |o, path| o.lab.image = Some(path),
+        "Begin with the snapshot FILE of a lab, which has the time, unless --lab-clock is real, and the seed",
+    ),
+    Flag::switch(
+        "lab-programs",
+        |o| o.lab.has_programs = true,
+        "Let administrators start programs as children of this process, with the rights of its user; always so with `run`",
     ),
     Flag::switch(
         "lab-anywhere",
@@ -151,6 +169,9 @@ impl LabOptions {
         let mode = self.clock.unwrap_or_default();
         let start = match self.start {
             Some(LabStart::At(_)) if mode == Mode::Real => return Err(UsageError::LabStartInRealTime),
+            Some(LabStart::At(_)) if self.image.is_some() => {
+                return Err(UsageError::LabRefuses("lab-start", "the file of --lab-image has the time"));
+            }
             Some(LabStart::At(time)) => Some(time),
             Some(LabStart::Now) | None => None,
         };
@@ -160,6 +181,8 @@ impl LabOptions {
             seed: self.seed,
             log_bytes: self.log_bytes.unwrap_or(limits::LOG_BYTES),
             clusters: self.clusters.unwrap_or(limits::CLUSTERS),
+            image: self.image,
+            programs: self.has_programs,
         })))
     }
 }
@@ -190,16 +213,21 @@ mod tests {
             seed: None,
             log_bytes: limits::LOG_BYTES,
             clusters: limits::CLUSTERS,
+            image: None,
+            programs: false,
         };
         assert_eq!(lab("--in-memory"), Ok(None));
         assert_eq!(lab("--in-memory --lab").unwrap().unwrap(), defaults);
-        assert_eq!(lab("run --lab -- true").unwrap().unwrap(), defaults);
+        let of_run = LabFlags { programs: true, ..defaults };
+        assert_eq!(lab("run --lab -- true").unwrap().unwrap(), of_run);
         let flags = "--lab --lab-clock 60x --lab-start 2026-03-01T00:00:00.5Z --lab-seed 7 --lab-log 1MiB --lab-clusters 3";
         let given = lab(&format!("run {flags} -- true")).unwrap().unwrap();
         assert_eq!((given.mode, given.seed), (Mode::Scaled(60.0), Some(7)));
         assert_eq!((given.log_bytes, given.clusters), (1024 * 1024, 3));
         assert_eq!(given.start, Some("2026-03-01T00:00:00Z".parse().unwrap()), "whole seconds");
-        assert_eq!(lab("run --lab --lab-start now -- true").unwrap().unwrap(), defaults);
+        assert_eq!(lab("run --lab --lab-start now -- true").unwrap().unwrap(), of_run);
+        let file = lab("--in-memory --lab --lab-image f --lab-programs").unwrap().unwrap();
+        assert_eq!((file.image, file.programs), (Some("f".into()), true));
         let anywhere = "run --lab --lab-anywhere --listen 0.0.0.0:0 --history 5m -- true";
         assert!(lab(anywhere).unwrap().is_some());
     }
@@ -227,6 +255,10 @@ mod tests {
             ("--in-memory --lab-clock manual", "--lab-clock needs --lab"),
             ("run --lab-seed 7 -- true", "--lab-seed needs --lab"),
             ("run --lab --lab-start 2026-03-01T00:00:00Z -- true", "--lab-start needs a --lab-clock"),
+            (
+                "run --lab --lab-clock manual --lab-image f --lab-start 2026-03-01T00:00:00Z -- true",
+                "the file of --lab-image has the time",
+            ),
             ("run --lab --lab-start monday -- true", "expected now, or a time such as 2026-03-01T00:00:00Z"),
             ("run --lab --lab-clock fast -- true", "use real, manual, auto, or a factor such as 60x"),
             ("run --lab --lab-clusters 0 -- true", "expected a whole number from 1 to 4096"),
