@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn unbounded_reads_count_by_their_keys_before_a_transaction_is_executed() {
         let all = Budget::default();
-        let share = ConnectionBudget::of(all.clone());
+        let share = ConnectionBudget::of(all);
         let reads = |number: usize, keys_only: bool| {
             Txn::of(vec![Op::Range(Range { keys_only, ..Range::new(KeyRange::all()) }); number])
         };
