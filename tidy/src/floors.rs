@@ -194,6 +194,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &["environment", "key", "metrics", "priority", "slow_start", "task_group", "warnings"],
             &["limits", "object"],
+            &["any_object"],
             &["causes", "leader", "lister_watcher", "supervisor"],
             &["kube", "map", "queue", "recorder", "status"],
             &["reflector"],
