@@ -34,6 +34,7 @@ mod warnings;
 use crate::fairness::Fairness;
 pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, PipelineState, RegistryConfig};
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use heavy::Heavy;
 use in_flight::InFlight;
 pub use in_flight::TOO_MANY;
@@ -226,8 +227,12 @@ impl Pipeline {
     }
 
     /// Serves a request like [`Pipeline::serve`]. With `has_seat` it runs on seats of a priority level, and
-    /// needs no further permit.
-    pub async fn serve_with(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
+    /// needs no further permit. Boxed here, so that no crate above generates the code of all requests again.
+    pub fn serve_with(&self, request: Request, has_seat: bool) -> BoxFuture<'_, Result<Answered, Refused>> {
+        Box::pin(self.serve_measured(request, has_seat))
+    }
+
+    async fn serve_measured(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
         let span = tracing::debug_span!(
             "pipeline",
             verb = request.action.verb(),
