@@ -15,8 +15,9 @@ serve_store() {
 refused 'kstore-server --components store' 'etcd-listen'
 refused 'kstore-server --components store --etcd-listen 0.0.0.0:0 --in-memory' 'etcd-allow-anyone'
 
-# etcdctl gives up after two and five seconds by default.
-export ETCDCTL_DIAL_TIMEOUT=$WAIT ETCDCTL_COMMAND_TIMEOUT=$WAIT
+# etcdctl gives up after two and five seconds by default, and reads the variables for these limits too late.
+etcdctl() { command etcdctl --dial-timeout="$WAIT" --command-timeout="$WAIT" "$@"; }
+export -f etcdctl
 for engine in segments sled; do
     data=$WORK/store-$engine
     export data
@@ -52,4 +53,5 @@ for engine in segments sled; do
     step 'etcdctl get greeting' '^goodbye$'
     end TERM "$server"
 done
-unset ETCDCTL_ENDPOINTS ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT
+unset ETCDCTL_ENDPOINTS
+unset -f etcdctl
