@@ -44,8 +44,8 @@ fn add(process: u32, total: &mut ProcessSample) {
     }
 }
 
-/// Whether the thread of a `stat` file runs, waits for the processor, or is in an uninterruptible sleep: it reads a page of its program from
-/// a disk, or has made a child that has not begun its program.
+/// Whether the thread of a `stat` file runs, waits for the processor, or is in an uninterruptible sleep: it reads a page of its program
+/// from a disk, or has made a child that has not begun its program.
 fn goes_on(stat: &str) -> bool {
     matches!(field(stat, 0), Some("R" | "D"))
 }
