@@ -224,7 +224,8 @@ mod tests {
         let thread = std::thread::spawn(move || {
             make_calls_of_this_thread_on(runtime);
             let (backend, mut receiver) = new(Mode::Blocking, &Arc::new(AuditMetrics::default()));
-            let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let clock =
+                tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
             let writer = std::thread::spawn(move || {
                 while let Some(queued) = receiver.blocking_recv() {
                     queued.written.unwrap().send(true).unwrap();
