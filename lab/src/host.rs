@@ -260,7 +260,7 @@ async fn run(
 /// Starts the control plane on the cluster's runtime, whose clock stands.
 async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, StartError> {
     let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
-    let clock = Clock::simulated_from(config.start);
+    let clock = Clock::simulated_from(config.start).with_offset(driver.offset());
     let nondet = Nondet { clock, rng };
     let server = server_without_listener(&nondet);
     let access = AccessConfig { tokens: Some(config.tokens.clone()), ..server.access };
