@@ -24,11 +24,13 @@ mod idempotency;
 pub mod limits;
 pub mod log;
 pub mod objects;
+mod prepare;
 pub mod programs;
 mod registry;
 pub mod request;
 pub mod settle;
 pub mod snapshot;
+pub mod template;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -4,16 +4,18 @@ use crate::authority::{Authority, AuthorityError, ClusterKeys};
 use crate::clock::Mode;
 use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
-use crate::host::{ComponentChoice, HostConfig, Origin};
+use crate::host::{ComponentChoice, HostConfig, Origin, Placement};
 use crate::idempotency::IdempotencyKeys;
 use crate::limits;
 use crate::snapshot::{self, LoadError};
+use crate::template::{DefaultTemplate, Template};
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_nondet::{Clock, Nondet};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -24,8 +26,12 @@ pub const MAIN: &str = "main";
 /// How a lab is started.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
-    /// Port of the first cluster; 0: a free one.
-    pub port: u16,
+    /// Address of the first cluster's listener; port 0 is a free one. All others listen at this address with ports of their own.
+    pub listen: SocketAddr,
+    /// Host names and addresses in the certificate of the listeners, beside those of this machine.
+    pub names: Vec<String>,
+    /// What the control planes are made of.
+    pub template: Arc<dyn Template>,
     /// Components of the first cluster.
     pub components: ComponentChoice,
     /// Mode of the first cluster's clock.
@@ -47,7 +53,9 @@ pub struct LabConfig {
 impl Default for LabConfig {
     fn default() -> Self {
         Self {
-            port: 0,
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            names: Vec::new(),
+            template: Arc::new(DefaultTemplate),
             components: ComponentChoice::ALL,
             mode: Mode::Real,
             image: None,
@@ -134,9 +142,13 @@ fn now() -> Timestamp {
 }
 
 /// Reads the snapshot file from which the first cluster starts.
-async fn read_image(path: &Path, keys: &Arc<ClusterKeys>) -> Result<LabImage, LabError> {
+async fn read_image(
+    path: &Path,
+    keys: &Arc<ClusterKeys>,
+    template: &Arc<dyn Template>,
+) -> Result<LabImage, LabError> {
     let read = match File::open(path) {
-        Ok(file) => snapshot::load(file, path, "", keys).await,
+        Ok(file) => snapshot::load(file, path, "", (keys, template)).await,
         Err(error) => Err(error.into()),
     };
     read.map_err(|error| LabError::Image { path: path.to_owned(), error })
@@ -148,11 +160,11 @@ impl Lab {
         config: LabConfig,
         front: fn(&Arc<Self>) -> Front,
     ) -> Result<Arc<Self>, LabError> {
-        let mut keys = Arc::new(ClusterKeys::new()?);
+        let mut keys = Arc::new(ClusterKeys::new(&config.names)?);
         let image = match &config.image {
             None => None,
             Some(_) if config.start.is_some() => return Err(LabError::StartOfImage),
-            Some(path) => Some(Arc::new(read_image(path, &keys).await?)),
+            Some(path) => Some(Arc::new(read_image(path, &keys, &config.template).await?)),
         };
         if let Some(image) = &image {
             // Those of the file, if it has some.
@@ -178,7 +190,11 @@ impl Lab {
             seed: Some(seed),
             mode: config.mode,
             start: time.or(config.start).unwrap_or_else(now),
-            tokens: keys.tokens.clone(),
+            keys: keys.clone(),
+            placement: if config.mode == Mode::Real { Placement::Process } else { Placement::Thread },
+            template: config.template.clone(),
+            address: config.listen,
+            is_main: true,
         };
         let cluster = ClusterConfig {
             id: MAIN.to_owned(),
@@ -192,7 +208,7 @@ impl Lab {
             log_bytes: config.log_bytes,
             keys,
         };
-        let started = LabCluster::start(cluster, config.port, (lab.front)(&lab)).await?;
+        let started = LabCluster::start(cluster, config.listen, (lab.front)(&lab)).await?;
         lab.state.lock().clusters.insert(MAIN.to_owned(), ClusterSlot::Running(started));
         Ok(lab)
     }
@@ -205,6 +221,11 @@ impl Lab {
     /// The keys of all clusters, but for those from a snapshot file with keys.
     pub(crate) fn cluster_keys(&self) -> &Arc<ClusterKeys> {
         &self.keys_of_process
+    }
+
+    /// What the control planes are made of.
+    pub(crate) fn template(&self) -> &Arc<dyn Template> {
+        &self.config.template
     }
 
     /// Most clusters.
@@ -262,7 +283,11 @@ impl Lab {
             seed: options.seed.or(image.seed),
             mode: options.mode.unwrap_or(image.mode),
             start: image.state.time(),
-            tokens: image.keys.tokens.clone(),
+            keys: image.keys.clone(),
+            placement: Placement::Thread,
+            template: self.config.template.clone(),
+            address: self.config.listen,
+            is_main: false,
         };
         let config = ClusterConfig {
             name: options.name.unwrap_or_else(|| id.clone()),
@@ -273,7 +298,8 @@ impl Lab {
             log_bytes: self.config.log_bytes,
             keys: image.keys.clone(),
         };
-        let started = LabCluster::start(config, 0, (self.front)(self)).await;
+        let listen = SocketAddr::new(self.config.listen.ip(), 0);
+        let started = LabCluster::start(config, listen, (self.front)(self)).await;
         let started = started.map_err(Status::internal)?;
         guard.id = None;
         drop(guard);

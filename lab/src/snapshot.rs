@@ -6,6 +6,7 @@ use crate::clock::Mode;
 use crate::cluster::LabImage;
 use crate::host::{self, ComponentChoice, HostError};
 use crate::limits;
+use crate::template::Template;
 use bincode::config::{Configuration, Limit};
 use bincode::{Decode, Encode};
 use jiff::Timestamp;
@@ -222,14 +223,14 @@ pub async fn load(
     file: File,
     path: &Path,
     name: &str,
-    keys: &Arc<ClusterKeys>,
+    (keys, template): (&Arc<ClusterKeys>, &Arc<dyn Template>),
 ) -> Result<LabImage, LoadError> {
     let (path, keys) = (path.to_owned(), keys.clone());
     let reading = tokio::task::spawn_blocking(move || read(file, &path, keys));
     let (header, state, keys, digest) = reading.await.map_err(io::Error::other)??;
     let (history, components) = (state.store().compacted().0, header.components()?);
     let mode = header.mode.mode().ok_or_else(|| LoadError::Header("no clock has its mode".to_owned()))?;
-    let state = Arc::new(host::remember(state, &keys.tokens).await?);
+    let state = Arc::new(host::remember(state, &keys, template).await?);
     let (seed, objects) = (header.seed, header.objects);
     let digest = Some(digest);
     Ok(LabImage { name: name.to_owned(), objects, history, state, seed, components, mode, keys, digest })
@@ -255,7 +256,8 @@ fn read(mut file: File, path: &Path, keys: Arc<ClusterKeys>) -> Result<FileParts
             let [authority, authority_key] = [authority, authority_key].map(Clone::clone);
             let token_key = token_key.clone();
             let parts = KeyParts { authority, authority_key, token_key };
-            Arc::new(ClusterKeys::of(parts).map_err(|error| LoadError::Keys(error.to_string()))?)
+            let of = ClusterKeys::of(parts, keys.authority.names());
+            Arc::new(of.map_err(|error| LoadError::Keys(error.to_string()))?)
         }
     };
     let state = ControlPlaneImage::of_store(store, time, header.generation);

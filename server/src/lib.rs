@@ -19,6 +19,7 @@ mod files;
 mod flags;
 mod hostname;
 mod kubeconfig;
+mod lab;
 mod listen;
 mod load_report;
 mod memory_file;

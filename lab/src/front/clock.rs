@@ -4,7 +4,7 @@ use super::{Call, Reply, parse};
 use crate::advance::{self, Advance, Advanced};
 use crate::clock::driver::Signal;
 use crate::clock::{Ended, Mode, UP_TO};
-use crate::cluster::Current;
+use crate::cluster::{Current, stays_real};
 use crate::error::{self, bad_request, impossible};
 use crate::objects::{self, Condition, Expression, ObjectName};
 use crate::settle::{self, Settle};
@@ -140,6 +140,7 @@ fn limit(text: Option<&str>, default: Duration) -> Result<Duration, Status> {
 fn needs_manual(call: &Call, what: &str) -> Result<(), Status> {
     match call.cluster.mode() {
         Mode::Manual => Ok(()),
+        _ if call.cluster.stays_real() => Err(stays_real()),
         mode => Err(impossible(format!(
             "{what} needs a clock in mode manual, and this one is {}: change it with PUT /clock",
             mode.name()
@@ -253,6 +254,9 @@ pub(super) async fn leap(call: &Call) -> Result<Reply, Status> {
     }
     if by > limits::LEAP {
         return Err(bad_request("/by", "must be at most 10 years"));
+    }
+    if call.cluster.stays_real() {
+        return Err(stays_real());
     }
     let (from, running) = call.cluster.leap(by, is_back).await?;
     let (time, revision) = (running.time(), running.store().revision().0);

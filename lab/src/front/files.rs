@@ -103,7 +103,8 @@ pub(super) async fn load(call: &mut Call, name: &str) -> Result<Reply, Status> {
         return Err(bad_request("/", "the body is a snapshot file"));
     };
     let keys = call.lab.cluster_keys().clone();
-    let image = snapshot::load(file, Path::new("the snapshot file"), name, &keys).await;
+    let image =
+        snapshot::load(file, Path::new("the snapshot file"), name, (&keys, call.lab.template())).await;
     let image = image.map_err(|error| Status::bad_request(error.to_string()))?;
     drop(permit);
     let image = call.lab.keep_image(image)?;

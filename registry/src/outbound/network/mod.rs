@@ -1,6 +1,7 @@
 //! [`Network`]: the [`Outbound`] that uses the network. It has one pool of HTTP/1.1 connections for each
 //! server and set of trusted authorities.
 
+use super::call_runtime::in_real_time;
 use super::connect::Connector;
 use super::exchange::{self, cause};
 use super::front_proxy::FrontProxy;
@@ -193,7 +194,8 @@ impl Outbound for Network {
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
         let sent = self.forward_request(&*cluster, backend, request);
         async move {
-            let answered = sent.map_err(NoAnswer)?.await.map_err(|error| NoAnswer(cause(&error)))?;
+            let answered = in_real_time(Box::pin(sent.map_err(NoAnswer)?)).await;
+            let answered = answered.map_err(|error| NoAnswer(cause(&error)))?;
             Ok(answered.map(Body::new))
         }
         .boxed()

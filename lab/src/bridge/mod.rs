@@ -1,10 +1,12 @@
 //! The bridge between the listener of a cluster, in real time, and the cluster's own runtime: heads of requests and answers by a channel of
 //! one, bodies by channels of [`limits::BODY_FRAMES`] frames. It carries out the order of [`crate::request::STAGES`].
 
+mod here;
+
 use crate::client::identity::short_agent;
 use crate::client::view::{EventReader, revision_of};
 use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
-use crate::host::Running;
+use crate::host::{Placement, Running};
 use crate::limits;
 use crate::log::{LoggedRequest, RequestLog};
 use crate::programs::Programs;
@@ -119,6 +121,9 @@ impl Bridge {
 
     /// Brings a request to the cluster and its answer back. If the client leaves, the request is dropped there, too.
     async fn pass(self, request: Request<Body>) -> Response<Body> {
+        if self.running.placement == Placement::Process {
+            return self.serve_here(request).await;
+        }
         let (send, answer) = oneshot::channel();
         let waiting = self.clients.unidentified();
         let running = self.running.clone();
@@ -199,7 +204,20 @@ struct Stage {
 impl Stage {
     /// Performs the request, sends the head of the answer, and then its body as the listener takes it.
     async fn perform(self, request: Request<Body>, send: oneshot::Sender<(Response<SizeHint>, Pump)>) {
-        let running = self.bridge.running.clone();
+        let (response, reader) = self.answer(request).await;
+        let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        let (parts, body) = response.into_parts();
+        let (frames, pump) = mpsc::channel(limits::BODY_FRAMES);
+        let head = Response::from_parts(parts, body.size_hint());
+        if send.send((head, Pump { frames: pump })).is_err() || is_upgrade {
+            return;
+        }
+        self.pump(body, frames, reader).await;
+    }
+
+    /// Performs the request and notes the answer.
+    async fn answer(&self, request: Request<Body>) -> (Response<Body>, BodyReader) {
+        let running = &self.bridge.running;
         let mut response = running.api().answer(request).await;
         let code = response.status().as_u16();
         let (revision, now) = (running.store().revision().0, running.plane.nondet().clock.now());
@@ -211,16 +229,18 @@ impl Stage {
         self.active.answered(code);
         add_times(&mut response, now);
         let reader = BodyReader::of(&response, self.target.as_ref());
-        let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        let (parts, body) = response.into_parts();
-        let (frames, pump) = mpsc::channel(limits::BODY_FRAMES);
-        let head = Response::from_parts(parts, body.size_hint());
         self.note_traffic();
-        if send.send((head, Pump { frames: pump })).is_err() || is_upgrade {
-            return;
+        (response, reader)
+    }
+
+    /// Notes the end of the answer's body.
+    fn ended(&self, reader: BodyReader) {
+        if let Some(version) = reader.finish(&self.active) {
+            self.bridge.log.change(self.number, |entry| entry.object_version = Some(version));
         }
-        self.pump(body, frames, reader).await;
-        self.bridge.log.change(self.number, |entry| entry.ended = entry.ended.map(|_| true));
+        if self.active.is_long() {
+            self.bridge.log.change(self.number, |entry| entry.ended = entry.ended.map(|_| true));
+        }
         self.note_traffic();
     }
 
@@ -242,7 +262,7 @@ impl Stage {
                 Ok(frame) => frame,
                 Err(error) => {
                     let _ = frames.send(Err(error)).await;
-                    return;
+                    break;
                 }
             };
             let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.active)).unwrap_or_default();
@@ -250,12 +270,10 @@ impl Stage {
             let guard = self.active.frame(events);
             self.note_traffic();
             if frames.send(Ok(BridgedFrame { frame, guard })).await.is_err() {
-                return;
+                break;
             }
         }
-        if let Some(version) = reader.finish(&self.active) {
-            self.bridge.log.change(self.number, |entry| entry.object_version = Some(version));
-        }
+        self.ended(reader);
     }
 
     fn log_events(&self, events: &[LabEvent]) {
