@@ -77,8 +77,19 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["authn"],
         ],
     },
-    // One module; its plugins are listed in `admission/src/admission/mod.rs`.
-    CrateFloors { folder: "admission", floors: &[&["admission"]] },
+    CrateFloors {
+        folder: "admission",
+        floors: &[
+            &["metrics", "request_effects", "subject"],
+            &["dynamic"],
+            &["plugin"],
+            &["plugins", "policy_lookup"],
+            &["registered"],
+            &["configured"],
+            &["chain"],
+            &["admission"],
+        ],
+    },
     CrateFloors { folder: "pipeline", floors: &[&["fairness"], &["pipeline"], &["bootstrap"], &["racing"]] },
     CrateFloors {
         folder: "apiserver",
@@ -183,6 +194,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &["environment", "key", "metrics", "priority", "slow_start", "task_group", "warnings"],
             &["limits", "object"],
+            &["any_object"],
             &["causes", "leader", "lister_watcher", "supervisor"],
             &["kube", "map", "queue", "recorder", "status"],
             &["reflector"],
@@ -202,7 +214,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["budget", "connection_slots", "error", "node"],
             &["auth", "calls", "check", "cluster", "convert", "lease", "snapshot", "watch"],
             &["metrics", "range_stream", "service"],
-            &["kv", "pages"],
+            &["kv", "large_read", "pages"],
             &["http2", "maintenance"],
             &["connection"],
             &["serve"],
@@ -283,6 +295,18 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["snapshot"],
             &["prepare", "registry"],
             &["front"],
+        ],
+    },
+    CrateFloors {
+        folder: "explore",
+        floors: &[
+            &["limits", "oracle_id", "pattern_id", "progress", "yaml"],
+            &["record", "scenario"],
+            &["normalise", "plan"],
+            &["oracle", "order", "random"],
+            &["explain", "replay", "traced"],
+            &["prune", "shrink"],
+            &["pattern", "report"],
         ],
     },
     CrateFloors {

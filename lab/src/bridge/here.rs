@@ -26,7 +26,7 @@ impl Bridge {
     }
 }
 
-/// The body of an answer, of which the lab sees each frame as the connection takes it.
+/// The body of an answer. The lab sees each frame when the connection takes it.
 struct ObservedBody {
     body: Body,
     /// `None` after the end.

@@ -12,7 +12,7 @@ pub struct ProcessSample {
     pub run_time: u64,
     /// Number of times that a thread was given the processor.
     pub slices: u64,
-    /// Threads that run or could run.
+    /// Threads that run, could run, or go on by themselves once a disk or a child has answered.
     pub runnable: usize,
     /// Threads.
     pub threads: usize,
@@ -39,9 +39,15 @@ fn add(process: u32, total: &mut ProcessSample) {
         let mut numbers = schedule.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
         total.run_time += numbers.next().unwrap_or(0);
         total.slices += numbers.nth(1).unwrap_or(0);
-        total.runnable += usize::from(field(&stat, 0) == Some("R"));
+        total.runnable += usize::from(goes_on(&stat));
         total.threads += 1;
     }
+}
+
+/// Whether the thread of a `stat` file runs, waits for the processor, or is in an uninterruptible sleep: it reads a page of its program
+/// from a disk, or has made a child that has not begun its program.
+fn goes_on(stat: &str) -> bool {
+    matches!(field(stat, 0), Some("R" | "D"))
 }
 
 /// The process group of a process.
@@ -128,6 +134,12 @@ fn address(text: &str) -> Option<SocketAddrV4> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_waits_for_a_disk_goes_on_by_itself() {
+        let going = |state: &str| goes_on(&format!("7 (a (b) c) {state} 1 7 7 0 -1"));
+        assert_eq!(["R", "D", "S", "T", "Z"].map(going), [true, true, false, false, false]);
+    }
 
     #[test]
     fn queues_are_read_from_the_table_of_sockets() {

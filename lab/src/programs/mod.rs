@@ -308,7 +308,7 @@ fn cannot_start(command: &[String], error: &io::Error) -> Status {
 fn start(spec: ProgramSpec, user: String, kubeconfig: &str) -> io::Result<Program> {
     let folder = sentinel::folder(&spec.name)?;
     let path = folder.join("kubeconfig");
-    // A new file, which nobody else may read: it has a private key.
+    // The file has a private key: only the server's user may read it.
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(kubeconfig.as_bytes())?;
     let output_path = spec.output.clone().unwrap_or_else(|| folder.join("output"));

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -89,6 +89,7 @@ impl TestClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Value>, key: Option<&str>) -> TestAnswer {
+        let body = patient(path, body);
         let (code, body) = self.open(method, path, body, key).await;
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
@@ -143,4 +144,15 @@ fn tls(
         None => config.with_no_client_auth(),
         Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
     })
+}
+
+/// The body of a call that waits for clients, which does so until the busiest machine is done unless it says otherwise: the ten seconds of
+/// such calls are of real time.
+fn patient(path: &str, body: Option<Value>) -> Option<Value> {
+    if !["/settled", "/quiet", "/advance"].iter().any(|end| path.ends_with(end)) {
+        return body;
+    }
+    let mut body = body.unwrap_or_else(|| json!({}));
+    body.as_object_mut().map(|body| body.entry("patience").or_insert(json!("10m")));
+    Some(body)
 }

@@ -30,7 +30,7 @@ fn program(name: &str, map: &str) -> Value {
 
 /// Waits until a program has written a line.
 async fn said(admin: &TestClient, name: &str, line: &str) {
-    for _ in 0..2000 {
+    for _ in 0..30_000 {
         let report = admin.lab(Method::GET, &format!("/programs/{name}"), None).await.body;
         if report["tail"].as_str().is_some_and(|tail| tail.contains(line)) {
             return;
@@ -78,7 +78,7 @@ async fn a_program_is_a_client_of_its_own_that_is_known_by_its_process() {
         if again.code == 200 {
             break;
         }
-        assert!(again.code == 409 && attempt < 1000, "{again:?}");
+        assert!(again.code == 409 && attempt < 60_000, "{again:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     said(&admin, "first", "made 409").await;

@@ -1,5 +1,6 @@
 //! [`CallRuntime`]: where the calls of a thread are made whose runtime has no real time. A server in a cluster with a virtual clock calls
-//! webhooks, aggregated API servers and identity providers in real time: their timeouts would otherwise be those of the virtual clock.
+//! webhooks, aggregated API servers and identity providers in real time, and waits so for the thread that writes the audit log: their
+//! timeouts, and those of the requests that wait for them, would otherwise be those of the virtual clock.
 
 use futures::future::BoxFuture;
 use std::cell::RefCell;
@@ -22,8 +23,9 @@ pub fn make_calls_of_this_thread_on(runtime: Arc<dyn CallRuntime>) {
     RUNTIME.set(Some(runtime));
 }
 
-/// Makes a call in real time.
-pub(super) async fn in_real_time<T: Send + 'static>(call: BoxFuture<'static, T>) -> T {
+/// Makes a call in real time, or waits for another thread in it: a virtual clock stands meanwhile. `call` runs where it is awaited if the
+/// runtime of this thread has real time; otherwise it is dropped early if the caller is.
+pub async fn in_real_time<T: Send + 'static>(call: BoxFuture<'static, T>) -> T {
     let Some(runtime) = RUNTIME.with_borrow(Clone::clone) else { return call.await };
     let (mut send, answer) = oneshot::channel();
     runtime.spawn(Box::pin(async move {

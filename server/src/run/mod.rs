@@ -46,7 +46,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
         let contents = Contents { objects, wait: setup.wait, timeout: setup.timeout };
-        run_marked(&config, contents, &command, (&mark, copy.as_ref().map(SourceCopy::folder))).await
+        run_marked(&config, contents, &command, &mark, copy.as_ref().map(SourceCopy::folder)).await
     })
 }
 
@@ -63,7 +63,8 @@ async fn run_marked(
     config: &Config,
     Contents { objects, wait, timeout }: Contents,
     command: &[OsString],
-    (mark, folder): (&Mark, Option<&Path>),
+    mark: &Mark,
+    folder: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch()?;
     // On another thread: a thread that starts a process waits for its first instruction. If the cluster does not start, the watcher ends

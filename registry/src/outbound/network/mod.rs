@@ -95,7 +95,7 @@ impl Network {
                 (address, host.trim_matches(['[', ']']).to_owned())
             }
             Endpoint::Service { namespace, name, port, .. } => {
-                let address = service::resolve(cluster, &self.0.backends, (namespace, name, *port))?;
+                let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
                 (address, format!("{name}.{namespace}.svc"))
             }
         };
@@ -120,8 +120,8 @@ impl Network {
         backend: ApiBackend,
         mut request: Request<Body>,
     ) -> Result<hyper_util::client::legacy::ResponseFuture, String> {
-        let service = (&*backend.namespace, &*backend.name, backend.port);
-        let address = service::resolve(cluster, &self.0.backends, service)?;
+        let ApiBackend { namespace, name, port, .. } = &backend;
+        let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
         let server_name = backend.host();
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let uri = http::Uri::builder().scheme("https").authority(format!("{server_name}:{}", backend.port));
@@ -183,7 +183,7 @@ impl Outbound for Network {
     }
 
     fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable> {
-        self.0.backends.check(cluster, (&backend.namespace, &backend.name, backend.port))
+        self.0.backends.check(cluster, &backend.namespace, &backend.name, backend.port)
     }
 
     fn forward(
