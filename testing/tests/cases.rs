@@ -1,5 +1,5 @@
-//! The cases of the lab that the packages of all languages run (`lab/cases/cases.yaml` says what each step means), with the clusters of this
-//! library. Cases with steps that only the lab over the network has are left out by name; `tests/program/lab` and the packages run them.
+//! The cases of the lab that the packages of all languages run (`lab/cases/cases.yaml` says what each step means), with the clusters of
+//! this library. Cases with steps that only the lab over the network has are left out by name; the other languages' packages run them.
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -42,11 +42,11 @@ fn resource(word: &str) -> Gvr {
 
 async fn get(cluster: &Cluster, reference: &str) -> Option<Value> {
     let (word, name) = reference.split_once('/').expect("KIND/NAME");
-    cluster.client().dynamic::<Value>(resource(word)).get("default", name).await.ok()
+    cluster.client().dynamic(resource(word)).get("default", name).await.ok()
 }
 
 async fn list(cluster: &Cluster, word: &Value) -> Vec<Value> {
-    let listed = cluster.client().dynamic::<Value>(resource(word.as_str().expect("a text")));
+    let listed = cluster.client().dynamic(resource(word.as_str().expect("a text")));
     listed.list("default", &ListParams::default()).await.expect("the cluster serves the request").0
 }
 
@@ -81,7 +81,7 @@ async fn act(cluster: &Cluster, kind: &str, given: &Value) {
         }
         "delete" => {
             let (word, name) = text(given).split_once('/').expect("KIND/NAME");
-            let objects = cluster.client().dynamic::<Value>(resource(word));
+            let objects = cluster.client().dynamic(resource(word));
             objects.delete("default", name, &DeleteParams::default()).await.expect("it is deleted");
         }
         "settled" => cluster.settled().await.expect("the cluster settles"),
