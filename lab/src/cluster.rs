@@ -27,6 +27,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Path prefix of the lab's calls.
 pub const PREFIX: &str = "/kstore/lab/v1";
+/// Path prefix of the lab's calls over gRPC.
+pub const GRPC_PREFIX: &str = "/kstore.lab.v1.Lab";
 
 /// The user of kubeconfigs for administrators.
 pub const ADMIN: &str = "kubernetes-admin";
@@ -189,7 +191,7 @@ impl LabCluster {
         let bridge = Bridge { running: running.clone(), clients, log, programs };
         let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
-        let router = bridge.router(PREFIX, move |request| {
+        let router = bridge.router([PREFIX, GRPC_PREFIX], move |request| {
             let (front, cluster) = (front.clone(), cluster.upgrade());
             async move {
                 match cluster {

@@ -32,6 +32,8 @@ pub const LOG_ANSWER: usize = 10_000;
 pub const FOLLOWERS: usize = 64;
 /// Most requests in one piece of a followed log, so that a reader that lags holds little in memory.
 pub const FOLLOW_PIECE: usize = 256;
+/// Real time between two messages of an advance over gRPC that show the clock: short for a person.
+pub const PROGRESS: Duration = Duration::from_secs(1);
 /// Real time for which a request without an answer holds back those after it in a followed log.
 pub const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the longest expression that a wait evaluates.

@@ -103,7 +103,7 @@ impl http_body::Body for BridgedBody {
 
 impl Bridge {
     /// The service of a listener: all requests but the lab's own, which `front` answers.
-    pub fn router<F, A>(self, prefix: &'static str, front: F) -> Router
+    pub fn router<F, A>(self, prefixes: [&'static str; 2], front: F) -> Router
     where
         F: Fn(Request<Body>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Body>> + Send,
@@ -111,7 +111,8 @@ impl Bridge {
         Router::new().fallback(move |request: Request<Body>| {
             let (bridge, front) = (self.clone(), front.clone());
             async move {
-                match is_below(request.uri().path(), prefix) {
+                let path = request.uri().path();
+                match prefixes.iter().any(|prefix| is_below(path, prefix)) {
                     true => Box::pin(front(request)).await,
                     false => Box::pin(bridge.pass(request)).await,
                 }

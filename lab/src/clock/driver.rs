@@ -309,8 +309,8 @@ mod tests {
     use super::*;
     use std::thread::JoinHandle;
 
-    /// Runs a future on a runtime with a held clock.
-    fn held<F: Future<Output = ()> + Send + 'static>(
+    /// Runs a future on a runtime with a paused clock.
+    fn on_paused_runtime<F: Future<Output = ()> + Send + 'static>(
         test: impl FnOnce(Arc<Driver>) -> F + Send + 'static,
     ) -> JoinHandle<()> {
         std::thread::spawn(move || {
@@ -356,7 +356,7 @@ mod tests {
             );
             assert!(begin.elapsed() <= Duration::from_secs(11));
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
             driver.take_traffic();
             assert_eq!(driver.pass(to(target)).await, MoveEnd::There);
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 
     #[test]
@@ -405,6 +405,6 @@ mod tests {
             assert_eq!(driver.pass(Move { goal: Some(goal), ..to(target) }).await, MoveEnd::Goal);
             assert_eq!(begin.elapsed(), Duration::from_secs(3700));
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 }

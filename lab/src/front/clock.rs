@@ -221,9 +221,9 @@ pub(super) async fn advance(call: &Call) -> Result<Reply, Status> {
             let (name, condition) = condition.read("/condition")?;
             let goal = Arc::new(Signal::default());
             how.goal = Some(goal.clone());
-            let asked = running.clone();
+            let cluster = running.clone();
             Some(running.spawn(async move {
-                if objects::wait(&asked, &name, &condition).await.is_ok() {
+                if objects::wait(&cluster, &name, &condition).await.is_ok() {
                     goal.set();
                 }
             }))
@@ -337,9 +337,9 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
     let current = call.cluster.current()?;
     let (running, clients) = (current.running().clone(), &current.bridge.clients);
     let goal = Arc::new(Signal::default());
-    let (asked, reached, object, wanted) = (running.clone(), goal.clone(), name.clone(), condition.clone());
+    let (cluster, reached, object, wanted) = (running.clone(), goal.clone(), name.clone(), condition.clone());
     let _waiting = running.spawn(async move {
-        if objects::wait(&asked, &object, &wanted).await.is_ok() {
+        if objects::wait(&cluster, &object, &wanted).await.is_ok() {
             reached.set();
         }
     });
@@ -352,8 +352,8 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
         // In real time the patience is the limit; the answer says so if it ran out.
         let _ = tokio::time::timeout(patience, goal.wait()).await;
     }
-    let asked = running.clone();
-    let found = running.call(async move { objects::read(&asked, &name).await });
+    let cluster = running.clone();
+    let found = running.call(async move { objects::read(&cluster, &name).await });
     let found = found.await.map_err(|_| error::ended())??;
     match condition.holds(found.as_ref()) {
         true => Reply::ok(&found.unwrap_or(Value::Null)),

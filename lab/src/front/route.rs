@@ -102,6 +102,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "writes",
         "kubeconfigs",
         "nodes",
+        "grpc",
     ];
     if call.lab.allows_programs() {
         features.push("programs");

@@ -4,6 +4,7 @@ mod client;
 mod clocks;
 mod files;
 mod forks;
+mod grpc;
 mod programs;
 mod random;
 mod settling;

@@ -84,7 +84,9 @@ async fn without_its_flag_the_program_has_no_lab() {
         .unwrap();
     let answer = http2.oneshot(call).await.unwrap();
     let status = answer.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
-    assert!(status.is_none_or(|status| status == "12"), "no service answers: {:?}", answer.headers());
+    assert_eq!(status.as_deref(), Some("12"), "no service answers: {:?}", answer.headers());
+    assert_eq!(answer.status(), http::StatusCode::OK);
+    assert_eq!(answer.headers()["content-type"], "application/grpc");
     assert!(threads(&server).iter().all(|name| !name.starts_with("lab")), "{:?}", threads(&server));
 }
 
