@@ -66,3 +66,27 @@ pub const SCALED_TICK: Duration = Duration::from_millis(10);
 pub const EVENT_BYTES: usize = 2 * 1024 * 1024;
 /// Longest lifetime of a token that `/kubeconfigs` makes.
 pub const TOKEN: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Most seeded rules of a cluster: each costs a draw for each request that it selects.
+pub const RULES: usize = 256;
+/// Most routes of a cluster: each is compared with each request.
+pub const ROUTES: usize = 64;
+/// Most lagging caches of a cluster.
+pub const CACHES: usize = 8;
+/// Most plans of a cluster at a time: each observes every request.
+pub const PLANS: usize = 8;
+/// Most actions of a plan.
+pub const PLAN_ACTIONS: usize = 64;
+/// Most triggers within one, with those of `any` and `all`.
+pub const TRIGGERS: usize = 64;
+/// Deepest nesting of `any` and `all`.
+pub const TRIGGER_DEPTH: usize = 4;
+/// Most requests that plans hold; for one more, the oldest goes on and its plan fails.
+pub const HELD: usize = 64;
+/// Real time after which a held request goes on and its plan fails.
+pub const HELD_TIME: Duration = Duration::from_secs(3600);
+/// Longest real time by which a fault delays an answer: beyond the timeouts of all clients.
+pub const FAULT_DELAY: Duration = Duration::from_secs(600);
+/// Most seconds of `Retry-After` that a fault sends.
+pub const RETRY_AFTER: u32 = 3600;
+/// Most different clients, verbs and paths whose requests are counted for seeded rules; beyond it, counts start anew.
+pub const COUNTED_PATHS: usize = 100_000;

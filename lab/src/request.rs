@@ -2,7 +2,7 @@
 //! clients, log, faults, caches, plans and the checker of legality. Pure.
 
 use http::{Method, Uri};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A stage of a request's way from the listener to the API server and back. The order of [`STAGES`] is the contract: each stage sees what
@@ -43,20 +43,22 @@ pub const STAGES: [Stage; 9] = [
 ];
 
 /// The moment of a request at which it is observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Read and authenticated, not performed.
+    #[default]
     Arrived,
     /// Performed, answer not sent.
     Done,
 }
 
 /// The moment of a watch event at which it is observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventPhase {
     /// The server has the event for the client, and has not written it.
+    #[default]
     Due,
     /// The event was written to the client's connection.
     Delivered,
@@ -107,7 +109,7 @@ pub enum ReadState {
 }
 
 /// The API verb of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// GET of an object.
@@ -360,7 +362,7 @@ pub struct LabRequest {
 }
 
 /// The type of a watch event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
     /// The object is new, or newly selected.
