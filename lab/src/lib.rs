@@ -28,6 +28,7 @@ pub mod limits;
 pub mod log;
 pub mod objects;
 pub mod plan;
+pub mod programs;
 mod registry;
 pub mod request;
 pub mod select;

@@ -280,7 +280,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["plan"],
             &["idempotency", "log"],
             &["host"],
-            &["advance", "bridge", "objects", "waits", "writes"],
+            &["advance", "bridge", "objects", "programs", "waits", "writes"],
             &["settle"],
             &["cluster"],
             &["registry"],
