@@ -1,13 +1,17 @@
 //! The bridge between the listener of a cluster, in real time, and the cluster's own runtime: heads of requests and answers by a channel of
 //! one, bodies by channels of [`limits::BODY_FRAMES`] frames. It carries out the order of [`crate::request::STAGES`].
 
+mod perturbed;
+
 use crate::client::identity::short_agent;
 use crate::client::view::{EventReader, revision_of};
 use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::host::Running;
 use crate::limits;
 use crate::log::{LoggedRequest, RequestLog};
-use crate::request::{LabEvent, RequestTarget, Verb};
+use crate::perturb::Perturbations;
+use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
+use crate::watch::WatchControl;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
@@ -23,6 +27,7 @@ use kstore_nondet::Clock;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 /// The header with the cluster's time, to the millisecond.
@@ -40,6 +45,10 @@ pub struct Bridge {
     pub clients: Arc<Clients>,
     /// Its request log.
     pub log: Arc<RequestLog>,
+    /// What changes what its clients see.
+    pub perturbations: Arc<Perturbations>,
+    /// The listener's runtime, whose time is real.
+    pub real: Handle,
 }
 
 /// The answer's body on the listener's side.
@@ -163,7 +172,9 @@ impl Bridge {
             entry.previous_write = self.log.last_write(active.client());
         }
         let number = self.log.append(entry);
-        Stage { bridge: self, active, target, number, real }
+        self.perturbations.traffic.notify_waiters();
+        let (user, agent) = (user.clone(), agent.to_owned());
+        Stage { bridge: self, active, target, number, real, user, agent }
     }
 }
 
@@ -179,13 +190,19 @@ struct Stage {
     target: Option<RequestTarget>,
     number: u64,
     real: Timestamp,
+    user: String,
+    agent: String,
 }
 
 impl Stage {
     /// Performs the request, sends the head of the answer, and then its body as the listener takes it.
     async fn perform(self, request: Request<Body>, send: oneshot::Sender<(Response<SizeHint>, Pump)>) {
         let running = self.bridge.running.clone();
-        let mut response = running.api().answer(request).await;
+        // Boxed because few requests are perturbed: otherwise the future of every request would be larger.
+        let (mut response, control) = match self.needs_perturbation() {
+            true => Box::pin(self.perturbed(request)).await,
+            false => (running.api().answer(request).await, None),
+        };
         let code = response.status().as_u16();
         let (revision, now) = (running.store().revision().0, running.plane.nondet().clock.now());
         let took = Clock::real().now().duration_since(self.real).as_millis();
@@ -204,7 +221,7 @@ impl Stage {
         if send.send((head, Pump { frames: pump })).is_err() || is_upgrade {
             return;
         }
-        self.pump(body, frames, reader).await;
+        self.pump(body, frames, reader, control.as_deref()).await;
         self.bridge.log.change(self.number, |entry| entry.ended = entry.ended.map(|_| true));
         self.note_traffic();
     }
@@ -215,6 +232,7 @@ impl Stage {
         mut body: Body,
         frames: mpsc::Sender<Result<BridgedFrame, axum::Error>>,
         mut reader: BodyReader,
+        control: Option<&WatchControl>,
     ) {
         loop {
             let next = tokio::select! {
@@ -222,19 +240,25 @@ impl Stage {
                 () = frames.closed() => break,
                 next = body.frame() => next,
             };
-            let Some(frame) = next else { break };
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(error) => {
+            let cut = control.and_then(WatchControl::cut);
+            let frame = match perturbed::cut(next, cut) {
+                None => break,
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => {
                     let _ = frames.send(Err(error)).await;
                     return;
                 }
             };
             let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.active)).unwrap_or_default();
             self.log_events(&events);
+            self.bridge.perturbations.traffic.notify_waiters();
             let guard = self.active.frame(events);
             self.note_traffic();
             if frames.send(Ok(BridgedFrame { frame, guard })).await.is_err() {
+                return;
+            }
+            if cut == Some(CutForm::Frame) {
+                let _ = frames.send(Err(perturbed::broken())).await;
                 return;
             }
         }
@@ -377,6 +401,9 @@ fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) 
         object_version: None,
         basis: None,
         previous_write: 0,
+        cache: String::new(),
+        fault: String::new(),
+        plan: String::new(),
     }
 }
 

@@ -6,9 +6,12 @@ use crate::bridge::Bridge;
 use crate::client::Clients;
 use crate::clock::Mode;
 use crate::error;
+use crate::fault::RuleSet;
 use crate::host::{Host, HostConfig, HostError, Origin, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::perturb::Perturbations;
+use crate::plan::{execute, observe};
 use crate::waits::TimeWaits;
 use axum::body::Body;
 use futures::future::BoxFuture;
@@ -78,6 +81,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Bytes of its request log.
     pub log_bytes: usize,
+    /// Fault rules from the start.
+    pub faults: RuleSet,
 }
 
 /// The running part of a cluster.
@@ -89,6 +94,8 @@ pub struct Current {
     pub bridge: Bridge,
     /// Clients that wait for a time.
     pub waits: Arc<TimeWaits>,
+    /// Observes for plans, and carries out their operations.
+    _plans: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Current {
@@ -108,6 +115,8 @@ pub struct LabCluster {
     mode: Mutex<Mode>,
     /// Held by the call that moves the clock, and by a reset.
     moving: Arc<tokio::sync::Mutex<()>>,
+    /// Fault rules, which a reset and forks inherit.
+    faults: Mutex<RuleSet>,
     /// Moves a clock that moves by itself.
     mover: Mutex<Option<AbortOnDropHandle<()>>>,
     listener: TcpListener,
@@ -147,6 +156,7 @@ impl LabCluster {
         let cluster = Arc::new(Self {
             url: format!("https://{address}"),
             mode: Mutex::new(config.host.mode),
+            faults: Mutex::new(config.faults.clone()),
             config,
             current: Mutex::new(None),
             moving: Arc::default(),
@@ -166,8 +176,21 @@ impl LabCluster {
         clients.listen_on(self.listener.local_addr()?.port());
         let log = Arc::new(RequestLog::new(self.config.log_bytes));
         let running = host.running().clone();
-        let bridge = Bridge { running: running.clone(), clients, log };
-        let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
+        let (perturbations, jobs) = Perturbations::new();
+        perturbations.faults.set(self.faults.lock().clone());
+        let plans = execute::Executor { running: running.clone(), perturbations: perturbations.clone() };
+        let observing = observe::run(plans.clone(), clients.clone(), log.clone());
+        let planning = async move {
+            tokio::join!(execute::run(plans, jobs), observing);
+        };
+        let real = tokio::runtime::Handle::current();
+        let bridge = Bridge { running: running.clone(), clients, log, perturbations, real };
+        let current = Current {
+            host: Arc::new(host),
+            bridge: bridge.clone(),
+            waits: Arc::default(),
+            _plans: Arc::new(AbortOnDropHandle::new(tokio::spawn(planning))),
+        };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
         let router = bridge.router(PREFIX, move |request| {
             let (front, cluster) = (front.clone(), cluster.upgrade());
@@ -196,6 +219,21 @@ impl LabCluster {
     /// Mode of the clock.
     pub fn mode(&self) -> Mode {
         *self.mode.lock()
+    }
+
+    /// Fault rules in force.
+    pub fn faults(&self) -> RuleSet {
+        self.faults.lock().clone()
+    }
+
+    /// Replaces the fault rules. Their counts begin at 0.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn set_faults(&self, rules: RuleSet) -> Result<(), Status> {
+        self.current()?.bridge.perturbations.faults.set(rules.clone());
+        *self.faults.lock() = rules;
+        Ok(())
     }
 
     /// Takes the right to move the clock.
@@ -342,6 +380,9 @@ impl LabCluster {
             Mode::Real | Mode::Manual => self.begin_moving()?,
         };
         let old = self.current()?;
+        if old.bridge.perturbations.plans.is_running() {
+            return Err(error::conflict("a plan runs on this cluster: delete it first"));
+        }
         let above = old.running().store().revision().0;
         let image = to.or(self.config.image.as_ref());
         let origin = match image {

@@ -90,3 +90,17 @@ pub const FAULT_DELAY: Duration = Duration::from_secs(600);
 pub const RETRY_AFTER: u32 = 3600;
 /// Most different clients, verbs and paths whose requests are counted for seeded rules; beyond it, counts start anew.
 pub const COUNTED_PATHS: usize = 100_000;
+/// Real time for which a read waits for a lagging cache, as kube-apiserver's watch cache does.
+pub const CACHE_WAIT: Duration = Duration::from_secs(3);
+/// Bytes of the longest condition of a trigger.
+pub const CONDITION_BYTES: usize = 10_000;
+/// Cost of evaluating a condition once, in units of CEL: as Kubernetes bounds an expression of an admission policy.
+pub const CONDITION_COST: u64 = 10_000_000;
+/// Most events of a plan that are kept: several for each action.
+pub const PLAN_EVENTS: usize = 1024;
+/// Bytes of the body of a request that a plan reads: as the API server bounds bodies.
+pub const PLAN_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Most requests in a row that an action of a plan gives a fault.
+pub const FAULT_TIMES: u64 = 1000;
+/// Most blocked kinds of clients: each is a `skip` of a plan that has not ended.
+pub const BLOCKED: usize = PLANS * PLAN_ACTIONS;

@@ -4,6 +4,7 @@ use crate::authority::{Authority, AuthorityError, tokens};
 use crate::clock::Mode;
 use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
+use crate::fault::RuleSet;
 use crate::host::{ComponentChoice, HostConfig, Origin};
 use crate::idempotency::IdempotencyKeys;
 use crate::limits;
@@ -76,6 +77,8 @@ pub struct StartOptions {
     pub mode: Option<Mode>,
     /// Components; `None`: those of the image.
     pub components: Option<ComponentChoice>,
+    /// Fault rules.
+    pub faults: RuleSet,
 }
 
 /// All clusters and images of a process.
@@ -147,6 +150,7 @@ impl Lab {
             image: None,
             host,
             log_bytes: config.log_bytes,
+            faults: RuleSet::default(),
         };
         let started =
             LabCluster::start(cluster, config.port, (lab.front)(&lab), lab.authority.clone()).await?;
@@ -218,6 +222,7 @@ impl Lab {
             image: Some(image.clone()),
             host,
             log_bytes: self.config.log_bytes,
+            faults: options.faults,
         };
         let started = LabCluster::start(config, 0, (self.front)(self), self.authority.clone()).await;
         let started = started.map_err(Status::internal)?;

@@ -1,7 +1,11 @@
 //! Lagging caches (§5.2): forms of the calls. A cache holds, per kind, a revision at which it stands, or follows the newest state; requests
-//! are sent to it by routes. Pure.
+//! are sent to it by routes. `answer` is the pure rule for each form of read, `caches` holds the state.
+
+pub mod answer;
+pub mod caches;
 
 use crate::select::{ClientSelector, RequestSelector};
+pub use caches::Caches;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,19 @@
-//! Faults of single requests and watches (§5.3), and the seeded rules that inject them (§5.5). Forms and bounds are here; `decide` draws.
-//! Pure.
+//! Faults of single requests and watches (§5.3), and the seeded rules that inject them (§5.5). Forms and bounds are here; `decide` draws,
+//! `answer` says what each does, and `rules` holds those in force.
 //!
 //! Every fault but [`Fault::Conflict`] is something that a correct cluster of several kube-apiservers on one etcd can show.
 
+pub mod answer;
+pub mod decide;
+mod rules;
+
+use crate::error::{bad_request, too_many};
 use crate::form;
 use crate::limits;
+pub use crate::request::CutForm;
 use crate::select::{ClientSelector, RequestSelector};
+use kstore_api::status::Status;
+pub use rules::{FaultRules, RuleCount};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
@@ -120,19 +128,6 @@ pub enum Loss {
     /// Nothing until the client gives up.
     #[serde(rename = "silence")]
     Silence,
-}
-
-/// How a watch ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CutForm {
-    /// The body ends, as after its timeout.
-    #[default]
-    End,
-    /// The connection is reset between two events.
-    Reset,
-    /// The connection is reset within an event.
-    Frame,
 }
 
 fn one_second() -> u32 {
@@ -306,4 +301,51 @@ pub struct RuleSet {
     /// Rules in order: the first that hits decides the refusal, delays add.
     #[serde(default)]
     pub rules: Vec<Rule>,
+}
+
+impl RuleSet {
+    /// Checks bounds, parameters and legality.
+    ///
+    /// # Errors
+    /// 400: a member is wrong. 403: a fault that no real server shows without `illegal`. 429: there are too many rules.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        if self.rules.len() > limits::RULES {
+            return Err(too_many("rules", limits::RULES, "too many fault rules"));
+        }
+        for (place, rule) in self.rules.iter().enumerate() {
+            let at = |member: &str| format!("/rules/{place}/{member}");
+            if !(0.0..=1.0).contains(&rule.probability) {
+                return Err(bad_request(&at("probability"), "must be from 0 to 1"));
+            }
+            if let Some((member, problem)) = rule.fault.problem() {
+                return Err(bad_request(&at(member), problem));
+            }
+            if matches!(rule.fault, Fault::ForbiddenYet {} | Fault::NotFoundYet {} | Fault::SilentEnd {}) {
+                let text = format!("{} is a fault of plans, and of no rule", rule.fault.name());
+                return Err(bad_request(&at("fault"), text));
+            }
+            check_legality(&rule.fault, rule.illegal, &format!("/rules/{place}"))?;
+        }
+        let names = self.names();
+        let is_twice = |place: &usize| names[..*place].contains(&names[*place]);
+        match (0..names.len()).find(is_twice) {
+            Some(place) => Err(bad_request(&format!("/rules/{place}/name"), "another rule has this name")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses a fault that no real server shows, unless it is said to be illegal.
+///
+/// # Errors
+/// 403.
+pub(crate) fn check_legality(fault: &Fault, is_illegal: bool, pointer: &str) -> Result<(), Status> {
+    if fault.is_legal() || is_illegal {
+        return Ok(());
+    }
+    let text = format!(
+        "{pointer}/fault: no real server does {}: a program may break that is right. Use touch, or say illegal: true",
+        fault.name()
+    );
+    Err(Status::foreign(403, "Forbidden".to_owned(), text))
 }

@@ -1,6 +1,6 @@
 //! Which handler serves a call, by method and path.
 
-use super::{Call, Reply, clock, clusters, observed, parse};
+use super::{Call, Reply, clock, clusters, observed, parse, perturb};
 use crate::cluster::PREFIX;
 use crate::error::not_there_yet;
 use crate::limits;
@@ -9,13 +9,7 @@ use kstore_api::status::Status;
 use serde_json::json;
 
 /// Parts of the API that this version has not, by their first segment.
-const MISSING: [(&str, &str); 5] = [
-    ("faults", "fault injection"),
-    ("caches", "lagging caches"),
-    ("routes", "routes to lagging caches"),
-    ("plans", "plans"),
-    ("programs", "programs as children of the server"),
-];
+const MISSING: [(&str, &str); 1] = [("programs", "programs as children of the server")];
 
 /// Serves a call.
 ///
@@ -62,6 +56,7 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::DELETE, ["requests"]) => observed::clear(&call),
         (&Method::GET, ["writes"]) => observed::writes(&call).await,
         (&Method::GET, ["writes", revision]) => observed::write(&call, revision).await,
+        (_, ["faults" | "caches" | "routes" | "plans", ..]) => perturb::dispatch(&call, &path).await,
         (_, [first, ..]) if MISSING.iter().any(|(name, _)| name == first) => {
             let what = MISSING.iter().find(|(name, _)| name == first).map_or("this", |(_, what)| what);
             Err(not_there_yet(what))
@@ -71,7 +66,7 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
 }
 
 /// The refusal of a path or method that no row has.
-fn unknown(method: &Method, path: &[&str]) -> Status {
+pub(super) fn unknown(method: &Method, path: &[&str]) -> Status {
     let text = format!("the lab has no call {method} {PREFIX}/{}", path.join("/"));
     Status::foreign(404, "NotFound".to_owned(), text)
 }
@@ -95,6 +90,10 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "writes",
         "kubeconfigs",
         "nodes",
+        "faults",
+        "caches",
+        "routes",
+        "plans",
     ];
     let missing: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
     Reply::ok(&json!({
@@ -111,6 +110,11 @@ fn info(call: &Call) -> Result<Reply, Status> {
             "bodyBytes": limits::BODY_BYTES,
             "count": limits::COUNT,
             "timeWaits": limits::TIME_WAITS,
+            "rules": limits::RULES,
+            "routes": limits::ROUTES,
+            "caches": limits::CACHES,
+            "plans": limits::PLANS,
+            "actions": limits::PLAN_ACTIONS,
             "logBytes": call.cluster.config.log_bytes,
         },
     }))

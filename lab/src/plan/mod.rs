@@ -1,6 +1,11 @@
-//! Plans (§5.4): ordered lists of actions, each with a trigger. Forms and reports of the calls are here, triggers in `trigger`, the machine
-//! in `step`. Pure.
+//! Plans (§5.4): ordered lists of actions, each with a trigger. Forms and reports of the calls are here, triggers in `trigger`, the pure
+//! machine in `matching` and `step`, its use in `run`, and operations in `execute`.
 
+pub mod execute;
+pub mod matching;
+pub mod observe;
+pub mod run;
+pub mod step;
 pub mod trigger;
 
 use crate::cache::Route;

@@ -98,6 +98,17 @@ impl TestClient {
         body: Option<Value>,
         key: Option<&str>,
     ) -> (u16, Incoming) {
+        self.try_open(method, path, body, key).await.unwrap()
+    }
+
+    /// Begins a request like [`TestClient::open`]; an error if no answer comes.
+    pub(super) async fn try_open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        key: Option<&str>,
+    ) -> Result<(u16, Incoming), hyper::Error> {
         let socket = TcpStream::connect(&self.host).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let socket = TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap();
@@ -112,9 +123,8 @@ impl TestClient {
             request = request.header("idempotency-key", key);
         }
         let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
-        let response =
-            sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
-        (response.status().as_u16(), response.into_body())
+        let response = sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await?;
+        Ok((response.status().as_u16(), response.into_body()))
     }
 }
 
