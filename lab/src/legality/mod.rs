@@ -482,7 +482,8 @@ fn check_error(state: &States<'_>, watch: &WatchLog, event: &Delivered, found: &
 }
 
 fn check_write(state: &States<'_>, write: &WriteLog, found: &mut Vec<Illegality>) {
-    let of_object = || state.changes(&write.resource).iter().filter(|change| change.object == write.object);
+    let of_object =
+        || state.changes(&write.resource).iter().filter(move |change| change.object == write.object);
     match write.code {
         409 if write.sent > 0 => {
             let is_newer = |change: &&&Change| change.revision > write.sent && change.revision <= write.ended;
