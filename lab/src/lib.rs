@@ -30,11 +30,14 @@ pub mod log;
 pub mod objects;
 pub mod perturb;
 pub mod plan;
+mod prepare;
 pub mod programs;
 mod registry;
 pub mod request;
 pub mod select;
 pub mod settle;
+pub mod snapshot;
+pub mod template;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -42,5 +45,5 @@ pub mod waits;
 pub mod watch;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError};
+pub use authority::{Authority, AuthorityError, ClusterKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

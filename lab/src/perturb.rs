@@ -7,9 +7,11 @@ use crate::limits;
 use crate::plan::run::{Job, Plans};
 use crate::plan::step::Cause;
 use crate::programs::ProgramControl;
+use crate::request::{RequestTarget, Verb};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 /// What changes what the clients of a cluster see.
@@ -28,6 +30,8 @@ pub struct Perturbations {
     /// Open watches by their position in the request log: client and kind.
     watches: Mutex<BTreeMap<u64, (String, String)>>,
     blocks: Mutex<Vec<Block>>,
+    /// Whether there are blocks, so that requests and watches have to look for them.
+    is_blocking: AtomicBool,
 }
 
 impl std::fmt::Debug for Perturbations {
@@ -66,8 +70,26 @@ impl Perturbations {
             programs: Mutex::default(),
             watches: Mutex::default(),
             blocks: Mutex::default(),
+            is_blocking: AtomicBool::new(false),
         };
         (Arc::new(perturbations), jobs)
+    }
+
+    /// Whether anything may change a request. Watches are controlled from their beginning, since a plan may begin while they are open.
+    pub fn concerns(&self, target: Option<&RequestTarget>) -> bool {
+        let Some(target) = target else { return false };
+        target.verb == Verb::Watch
+            || self.faults.is_set()
+            || self.caches.is_routed()
+            || self.plans.is_running()
+            || self.is_blocking.load(Ordering::Acquire)
+    }
+
+    /// A request has arrived, or an event was delivered: running plans may wait for clients to become quiet.
+    pub fn note_traffic(&self) {
+        if self.plans.is_running() {
+            self.traffic.notify_waiters();
+        }
     }
 
     /// Sets the programs that plans may kill and start.
@@ -105,6 +127,7 @@ impl Perturbations {
         let plan = plan.to_owned();
         let revision = cause.revision + 1;
         blocks.push(Block { plan, action, client, resource, watch, revision, is_over: false });
+        self.is_blocking.store(true, Ordering::Release);
         drop(blocks);
         self.changed.notify_waiters();
         Ok(())
@@ -122,7 +145,7 @@ impl Perturbations {
 
     /// Whether an open watch is cut because its kind is hidden.
     pub fn is_cut(&self, watch: u64) -> bool {
-        self.blocks.lock().iter().any(|block| block.watch == watch)
+        self.is_blocking.load(Ordering::Acquire) && self.blocks.lock().iter().any(|block| block.watch == watch)
     }
 
     /// Waits while a kind is hidden from a client. `from` is the revision from which a watch begins. Returns whether the watch is expired:
@@ -138,6 +161,7 @@ impl Perturbations {
                 if blocks[place].is_over {
                     // A list shows the newest state, which leaves nothing to hide.
                     let revision = blocks.remove(place).revision;
+                    self.is_blocking.store(!blocks.is_empty(), Ordering::Release);
                     return from.is_some_and(|from| from < revision);
                 }
             }

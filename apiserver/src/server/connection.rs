@@ -139,7 +139,7 @@ where
             if is_bridged && response.extensions().get::<ResetAnswer>().is_some() {
                 return Err(RequestReset);
             }
-            Ok(observe_end((response, &caller), record, in_flight, (&activity, &unsent)))
+            Ok(observe_end(response, &caller, record, in_flight, &activity, &unsent))
         }
     });
     let mut http = auto::Builder::new(StreamExecutor);
@@ -251,10 +251,12 @@ fn host_problem(parts: &http::request::Parts) -> Option<Response<Body>> {
 /// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
 /// access log.
 fn observe_end(
-    (mut response, caller): (Response<Body>, &RequestCaller),
+    mut response: Response<Body>,
+    caller: &RequestCaller,
     record: Option<AccessRecord>,
     in_flight: InFlight,
-    (activity, unsent): (&Activity, &MemoryBudget),
+    activity: &Activity,
+    unsent: &MemoryBudget,
 ) -> Response<AnswerBody> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         activity.upgraded();

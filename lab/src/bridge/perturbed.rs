@@ -66,13 +66,6 @@ pub(super) fn broken() -> axum::Error {
 }
 
 impl Stage {
-    /// Whether anything may change this request. Watches are controlled from their beginning, since a plan may begin while they are open.
-    pub(super) fn needs_perturbation(&self) -> bool {
-        let Some(target) = &self.target else { return false };
-        let hub = &self.bridge.perturbations;
-        target.verb == Verb::Watch || hub.faults.is_set() || hub.caches.is_routed() || hub.plans.is_running()
-    }
-
     fn hub(&self) -> &Arc<Perturbations> {
         &self.bridge.perturbations
     }

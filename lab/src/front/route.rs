@@ -1,15 +1,11 @@
 //! Which handler serves a call, by method and path.
 
-use super::{Call, Reply, clock, clusters, observed, parse, perturb};
+use super::{Call, Reply, clock, clusters, files, observed, parse, perturb, programs};
 use crate::cluster::PREFIX;
-use crate::error::not_there_yet;
 use crate::limits;
 use http::Method;
 use kstore_api::status::Status;
 use serde_json::json;
-
-/// Parts of the API that this version has not, by their first segment.
-const MISSING: [(&str, &str); 1] = [("programs", "programs as children of the server")];
 
 /// Serves a call.
 ///
@@ -43,7 +39,8 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::GET, ["images"]) => clusters::images(&call),
         (&Method::POST, ["images"]) => clusters::take_image(&call).await,
         (&Method::DELETE, ["images", name]) => clusters::delete_image(&call, name),
-        (_, ["images", _, "file"]) => Err(not_there_yet("reading and writing of snapshot files")),
+        (&Method::GET, ["images", name, "file"]) => files::save(&call, name).await,
+        (&Method::PUT, ["images", name, "file"]) => files::load(&mut call, name).await,
         (&Method::POST, ["kubeconfigs"]) => clusters::kubeconfig(&call).await,
         (&Method::POST, ["nodes", name, action @ ("stop" | "start")]) => {
             clusters::node(&call, name, *action == "stop").await
@@ -57,10 +54,12 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::GET, ["writes"]) => observed::writes(&call).await,
         (&Method::GET, ["writes", revision]) => observed::write(&call, revision).await,
         (_, ["faults" | "caches" | "routes" | "plans", ..]) => perturb::dispatch(&call, &path).await,
-        (_, [first, ..]) if MISSING.iter().any(|(name, _)| name == first) => {
-            let what = MISSING.iter().find(|(name, _)| name == first).map_or("this", |(_, what)| what);
-            Err(not_there_yet(what))
-        }
+        (&Method::GET, ["programs"]) => programs::list(&call),
+        (&Method::POST, ["programs"]) => programs::start(&call).await,
+        (&Method::GET, ["programs", name]) => programs::get(&call, name),
+        (&Method::DELETE, ["programs", name]) => programs::end(&call, name).await,
+        (&Method::POST, ["programs", name, "signal"]) => programs::signal(&call, name),
+        (&Method::POST, ["programs", name, "start"]) => programs::start_again(&call, name).await,
         (method, path) => Err(unknown(method, path)),
     }
 }
@@ -74,7 +73,7 @@ pub(super) fn unknown(method: &Method, path: &[&str]) -> Status {
 /// `GET /`: what this lab is.
 fn info(call: &Call) -> Result<Reply, Status> {
     parse::only(&call.query, &[])?;
-    let features = [
+    let mut features = vec![
         "clock",
         "advance",
         "leap",
@@ -83,6 +82,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "quiet",
         "clusters",
         "images",
+        "files",
         "reset",
         "clients",
         "views",
@@ -95,12 +95,13 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "routes",
         "plans",
     ];
-    let missing: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
+    if call.lab.allows_programs() {
+        features.push("programs");
+    }
     Reply::ok(&json!({
         "version": "v1",
         "kstore": env!("CARGO_PKG_VERSION"),
         "features": features,
-        "missing": missing,
         "cluster": call.cluster.config.id,
         "clock": call.cluster.clock()?,
         "bounds": {
@@ -108,6 +109,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
             "images": limits::IMAGES,
             "clients": limits::CLIENTS,
             "bodyBytes": limits::BODY_BYTES,
+            "fileBytes": limits::FILE_BYTES,
             "count": limits::COUNT,
             "timeWaits": limits::TIME_WAITS,
             "rules": limits::RULES,
@@ -115,6 +117,8 @@ fn info(call: &Call) -> Result<Reply, Status> {
             "caches": limits::CACHES,
             "plans": limits::PLANS,
             "actions": limits::PLAN_ACTIONS,
+            "heldRequests": limits::HELD,
+            "programs": limits::PROGRAMS,
             "logBytes": call.cluster.config.log_bytes,
         },
     }))

@@ -71,7 +71,7 @@ pub enum Operation {
         /// Kinds, as `plural.group`; empty: every kind.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         resources: Vec<String>,
-        /// Revision; `None`: the newest one before the event or write of the trigger, else the newest one.
+        /// Revision; `None`: that of the write of the trigger, the one before its event, else the newest one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<i64>,
     },

@@ -60,7 +60,8 @@ async fn time(executor: &Executor) {
         let mut changed = std::pin::pin!(plans.changed.notified());
         changed.as_mut().enable();
         let now = clock.now();
-        match plans.next_time() {
+        // A plan that failed observes no longer, and its deadlines must not keep this loop busy.
+        match plans.next_time().filter(|_| plans.is_running()) {
             Some(next) if next <= now => {
                 plans.observe(&Observation::Time(now), now);
             }
@@ -84,7 +85,7 @@ async fn writes(executor: &Executor, log: &RequestLog) {
     let from = Revision(plans.observed() + 1);
     let Ok(mut watcher) = store.watch(WatchRequest::new(KeyRange::prefix(ROOT)).from(from).with_prev_kv())
     else {
-        return;
+        return plans.observed_writes(i64::MAX);
     };
     while let Some(Ok(batch)) = watcher.next().await {
         for event in &batch.events {

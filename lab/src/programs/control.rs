@@ -75,8 +75,8 @@ pub trait ProgramControl: Send + Sync {
     /// 404: there is no such program. 409: it runs. 422: it cannot be started.
     fn start<'p>(&'p self, program: &'p str) -> BoxFuture<'p, Result<u32, Status>>;
 
-    /// Starts another program with the command of this one, as a second replica would: with a name, a client and a kubeconfig of its own, of
-    /// the same user.
+    /// Starts another program with the command of this one, as a second replica would: with a name, a client and a kubeconfig of its own,
+    /// of the same user.
     ///
     /// # Errors
     /// 404: there is no such program. 409: the name is taken. 422: it cannot be started. 429: too many programs.

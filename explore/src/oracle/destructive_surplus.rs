@@ -1,0 +1,133 @@
+//! `destructive-surplus`: between two steps a tested program deleted, or caused the deletion of, an object of a slot more often than in any
+//! reference.
+
+use super::{Evidence, OracleId, Severity, Verdict};
+use crate::record::{Effect, RecordedWrite, RunRecord};
+use std::collections::BTreeMap;
+
+/// Kinds that are made again from others without a loss; a surplus deletion of them is a suspicion only.
+const REPLACEABLE: [&str; 8] = [
+    "pods",
+    "configmaps",
+    "services",
+    "events",
+    "jobs.batch",
+    "replicasets.apps",
+    "deployments.apps",
+    "poddisruptionbudgets.policy",
+];
+
+pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let counted: Vec<BTreeMap<(usize, String), usize>> =
+        evidence.references.iter().map(|reference| counts(evidence, &reference.record)).collect();
+    let mut verdicts = Vec::new();
+    for ((step, slot), count) in counts(evidence, evidence.run) {
+        let most = counted.iter().map(|reference| reference.get(&(step, slot.clone())).copied().unwrap_or(0));
+        let most = most.max().unwrap_or(0);
+        if count <= most {
+            continue;
+        }
+        let deletions = deletions(evidence, evidence.run);
+        let Some((write, by)) = deletions
+            .into_iter()
+            .find(|(write, _)| evidence.run.step_of(write.revision) == step && evidence.slot(write) == slot)
+        else {
+            continue;
+        };
+        let step_name = match step.checked_sub(1).and_then(|step| evidence.run.steps.get(step)) {
+            Some(step) => format!("during {} and after it", step.name),
+            None => "before the first step".to_owned(),
+        };
+        let summary = format!(
+            "{by} deleted {} at revision {} (uid {}): {count} times {step_name}, and {most} times in a reference",
+            write.key,
+            write.revision,
+            write.uid()
+        );
+        let verdict = Verdict::new(OracleId::DestructiveSurplus, slot, summary).at(write.revision);
+        let is_replaceable = REPLACEABLE.contains(&write.key.resource.as_str());
+        verdicts.push(if is_replaceable { verdict.with_severity(Severity::Suspicion) } else { verdict });
+    }
+    verdicts
+}
+
+/// Deletions that a tested program did or caused, with the program.
+fn deletions<'r>(evidence: &Evidence<'_>, run: &'r RunRecord) -> Vec<(&'r RecordedWrite, String)> {
+    let programs: Vec<&str> = evidence.programs.iter().map(String::as_str).collect();
+    let deleted = run.writes.iter().filter(|write| {
+        write.effect == Effect::Deleted
+            && !evidence.scenario.ignores_resource(&write.key.resource)
+            && !evidence.scenario.ignores_client(&write.client)
+            && !evidence.scenario.is_fungible(&write.key.resource, write.object())
+    });
+    let caused = |write: &'r RecordedWrite| {
+        if evidence.is_program(&write.client) {
+            return Some((write, write.client.clone()));
+        }
+        let cause = run.caused_by(write, &programs)?;
+        Some((write, format!("{}, through {},", cause.client, write.client)))
+    };
+    deleted.filter_map(caused).collect()
+}
+
+fn counts(evidence: &Evidence<'_>, run: &RunRecord) -> BTreeMap<(usize, String), usize> {
+    let mut counts = BTreeMap::new();
+    for (write, _) in deletions(evidence, run) {
+        *counts.entry((run.step_of(write.revision), evidence.slot(write))).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{judged, run, scenario, table, write};
+    use super::*;
+    use crate::record::RecordedStep;
+    use serde_json::json;
+
+    const CLAIM: &str = "persistentvolumeclaims/default/data";
+
+    fn deletion(revision: i64, client: &str, text: &str) -> RecordedWrite {
+        write(revision, client, text, json!({}), json!(null))
+    }
+
+    fn with_step(mut record: RunRecord) -> RunRecord {
+        record.steps = vec![RecordedStep { name: "apply-1".to_owned(), begin: 5, end: 6 }];
+        record
+    }
+
+    #[test]
+    fn a_deletion_that_no_reference_has_is_a_surplus() {
+        let mut caused = deletion(8, "kube-controller-manager", CLAIM);
+        caused.causes = vec![7];
+        let by_operator = write(7, "op", "things.example.com/default/a", json!({}), json!({"n": 1}));
+        let rows = [
+            ("none", run(vec![]), false),
+            ("by the operator", run(vec![deletion(7, "op", CLAIM)]), true),
+            ("by another client", run(vec![deletion(7, "other", CLAIM)]), false),
+            ("caused by the operator", run(vec![by_operator, caused]), true),
+        ];
+        table(judge, &RunRecord::empty(), &rows);
+        let once = with_step(run(vec![deletion(7, "op", CLAIM)]));
+        let twice = with_step(run(vec![deletion(7, "op", CLAIM), deletion(9, "op", CLAIM)]));
+        let before = with_step(run(vec![deletion(3, "op", CLAIM)]));
+        table(
+            judge,
+            &once,
+            &[("as often", once.clone(), false), ("twice", twice, true), ("in another step", before, true)],
+        );
+    }
+
+    #[test]
+    fn a_surplus_deletion_of_what_is_made_again_is_a_suspicion() {
+        let found = |text: &str, more: &str| {
+            let run = run(vec![deletion(7, "op", text)]);
+            judged(&scenario(more), &[RunRecord::empty()], &run, judge)
+                .first()
+                .map(|verdict| verdict.severity)
+        };
+        assert_eq!(found(CLAIM, ""), Some(Severity::Bug));
+        assert_eq!(found("pods/default/a", ""), Some(Severity::Suspicion));
+        assert_eq!(found("pods/default/a", "fungible: [{resource: pods}]\n"), None);
+    }
+}

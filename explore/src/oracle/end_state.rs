@@ -1,0 +1,49 @@
+//! `end-state`: the normalised end state equals no reference's.
+
+use super::{Evidence, OracleId, Verdict};
+use crate::normalise::{Difference, differences};
+use crate::record::RunEnd;
+
+pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    // A run that was cut off has no end state.
+    if !matches!(evidence.run.ended, RunEnd::Converged | RunEnd::Quiet) {
+        return Vec::new();
+    }
+    let compared = evidence.references.iter().map(|reference| differences(&reference.end, evidence.end));
+    // The nearest reference explains most.
+    let Some(found) = compared.min_by_key(Vec::len).filter(|found| !found.is_empty()) else {
+        return Vec::new();
+    };
+    let fingerprint: Vec<String> = found.iter().map(Difference::fingerprint).collect();
+    let more =
+        if found.len() > 1 { format!(", and {} more differences", found.len() - 1) } else { String::new() };
+    let summary = format!("the end state is another: {}{more}", found[0]);
+    vec![Verdict { differences: found, ..Verdict::new(OracleId::EndState, fingerprint.join("; "), summary) }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{stored, table};
+    use super::*;
+    use crate::record::RunRecord;
+    use serde_json::json;
+
+    #[test]
+    fn the_end_state_is_that_of_a_reference_or_another() {
+        let with = |value: i64| RunRecord {
+            end: vec![stored("configmaps/default/a", &format!("u{value}"), json!({ "n": value }))],
+            ..RunRecord::empty()
+        };
+        let cut = RunRecord { ended: RunEnd::Busy(vec!["x".to_owned()]), ..with(2) };
+        let mut touched = with(1);
+        touched.end[0].object["metadata"]["annotations"] = json!({"lab.kstore.io/touch": "1"});
+        let rows = [
+            ("the same with another UID", with(1), false),
+            ("an annotation of the lab", touched, false),
+            ("another value", with(2), true),
+            ("nothing", RunRecord::empty(), true),
+            ("no end", cut, false),
+        ];
+        table(judge, &with(1), &rows);
+    }
+}

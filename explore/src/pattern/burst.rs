@@ -1,0 +1,24 @@
+//! `burst`: as `freeze`, but what was held comes in portions of 2 and 5 changes.
+
+use super::{PatternId, Traced, freeze, plan};
+use crate::plan::{Operation, Plan, PlannedAction, Trigger};
+use crate::record::RecordedWrite;
+
+/// Changes of a portion.
+const PORTIONS: [u64; 2] = [2, 5];
+
+pub(super) fn plans(traced: &Traced<'_>, writes: &[&RecordedWrite]) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for write in writes {
+        let Some(begin) = freeze::begin(traced, write) else { continue };
+        for portion in PORTIONS {
+            let thaw = |step| {
+                let thaw = Operation::Thaw { cache: freeze::CACHE.to_owned(), step };
+                PlannedAction::at(Trigger::quiet(), thaw)
+            };
+            let actions = begin.iter().cloned().chain([thaw(Some(portion)), thaw(None)]).collect();
+            plans.push(plan(PatternId::Burst, Traced::subject(write), actions));
+        }
+    }
+    plans
+}

@@ -1,0 +1,24 @@
+//! `down`: the program dies before it is shown a change, and starts only after the next change of the same object.
+
+use super::{PatternId, Traced, plan};
+use crate::plan::{Operation, Plan, PlannedAction, Restart, Subject};
+
+pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for program in traced.programs {
+        for change in traced.shown(&program.name).filter(|change| change.client != program.name) {
+            let Some(next) = traced.next_change(change).filter(|next| next.client != program.name) else {
+                continue;
+            };
+            if !traced.has_reaction(&program.name, change) {
+                continue;
+            }
+            let start = Restart::When(Box::new(traced.at_change(next, change.revision)));
+            let kill = Operation::Kill { program: program.name.clone(), start, cache: None };
+            let subject = Subject { resource: change.key.resource.clone(), verb: "event".to_owned() };
+            let trigger = traced.at_event(&program.name, change);
+            plans.push(plan(PatternId::Down, subject, vec![PlannedAction::at(trigger, kill)]));
+        }
+    }
+    plans
+}

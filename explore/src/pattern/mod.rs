@@ -1,0 +1,68 @@
+//! Patterns: each makes plans of what a reference run did. One file a pattern. Pure.
+
+mod burst;
+mod crash;
+mod down;
+mod errors;
+mod flip;
+mod freeze;
+mod leader;
+mod leap;
+mod lost_answer;
+mod node;
+mod recreate;
+mod skip;
+mod stale;
+#[cfg(test)]
+mod tests;
+mod touch;
+mod watches;
+
+pub use crate::pattern_id::PatternId;
+pub use crate::traced::{Traced, TracedProgram};
+
+use crate::limits;
+use crate::plan::{Plan, PlannedAction, Subject};
+use crate::prune::{self, PrunedCounts};
+use crate::record::{Effect, RecordedWrite};
+
+/// Whether a write deletes something.
+fn is_loss(write: &RecordedWrite) -> bool {
+    write.effect == Effect::Deleted
+}
+
+/// A plan of actions.
+fn plan(pattern: PatternId, subject: Subject, actions: Vec<PlannedAction>) -> Plan {
+    Plan { pattern, subject, actions }
+}
+
+/// The plans of these patterns, pruned, in the order of the search.
+pub fn plans(traced: &Traced<'_>, patterns: &[PatternId]) -> (Vec<Plan>, PrunedCounts) {
+    let mut counts = PrunedCounts::default();
+    let writes = prune::distinct_writes(traced, &mut counts);
+    let mut all = Vec::new();
+    for pattern in patterns {
+        all.extend(match pattern {
+            PatternId::Crash => crash::plans(traced, &writes),
+            PatternId::Freeze => freeze::plans(traced, &writes),
+            PatternId::Skip => skip::plans(traced),
+            PatternId::LostAnswer => lost_answer::plans(traced, &writes),
+            PatternId::Touch => touch::plans(traced, &writes),
+            PatternId::Errors => errors::plans(traced, &writes),
+            PatternId::Expire => watches::expired(traced),
+            PatternId::Cut => watches::cut(traced),
+            PatternId::Down => down::plans(traced),
+            PatternId::Stale => stale::plans(traced),
+            PatternId::Burst => burst::plans(traced, &writes),
+            PatternId::Recreate => recreate::plans(traced, &writes),
+            PatternId::Flip => flip::plans(traced, &writes),
+            PatternId::Leader => leader::plans(traced, &writes),
+            PatternId::Leap => leap::plans(traced, &writes),
+            PatternId::Node => node::plans(traced),
+        });
+    }
+    let mut plans = prune::without_equals(all, &mut counts);
+    plans = crate::order::round_robin(plans);
+    plans.truncate(limits::PLANS);
+    (plans, counts)
+}

@@ -1,0 +1,603 @@
+//! Plans: ordered lists of actions, each with a trigger that is a request, an event, a write or a quiet moment, and never a wall time.
+//! Their JSON is that of the lab's call `/plans`. Pure.
+
+use crate::pattern_id::PatternId;
+use crate::record::ObjectKey;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// A plan of the search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Pattern that made it.
+    pub pattern: PatternId,
+    /// Kind of perturbed thing, by which plans take turns: the resource and the verb.
+    pub subject: Subject,
+    /// The actions.
+    pub actions: Vec<PlannedAction>,
+}
+
+/// What a plan perturbs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Subject {
+    /// `plural.group`.
+    pub resource: String,
+    /// Verb of the request, or `event`.
+    pub verb: String,
+}
+
+/// An action with its trigger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedAction {
+    /// What happens.
+    #[serde(flatten)]
+    pub operation: Operation,
+    /// When; `None`: at once when the action is armed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    /// How many matching requests in a row get the fault.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub times: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn is_one(times: &u64) -> bool {
+    *times == 1
+}
+
+/// What an action does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Operation {
+    /// SIGKILL to the program's process group; it is started again.
+    Kill {
+        /// Name of the program.
+        program: String,
+        /// When it is started again.
+        #[serde(default, skip_serializing_if = "Restart::is_now")]
+        start: Restart,
+        /// Cache from which the new instance reads.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<String>,
+    },
+    /// SIGTERM to the program; it is started again after its end. The control of a kill.
+    Term {
+        /// Name of the program.
+        program: String,
+    },
+    /// A cache stands still.
+    Freeze {
+        /// Name of the cache.
+        cache: String,
+        /// Kinds, as `plural.group`.
+        resources: Vec<String>,
+    },
+    /// A cache delivers what it held.
+    Thaw {
+        /// Name of the cache.
+        cache: String,
+        /// Changes by which it moves; `None`: it follows the newest state again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u64>,
+    },
+    /// The program reads from a cache.
+    Route {
+        /// The routes.
+        routes: Vec<Route>,
+    },
+    /// The program never sees what lies between the event of the trigger and another.
+    Skip {
+        /// When it may read again.
+        until: Box<Trigger>,
+    },
+    /// Another writer is faster: the server's own 409 follows.
+    Touch {},
+    /// 500, as during an election of etcd's leader; nothing is performed.
+    Error {},
+    /// 429; nothing is performed.
+    TooMany {},
+    /// The connection is reset; nothing is performed.
+    Unavailable {
+        /// `reset` or `503`.
+        how: String,
+    },
+    /// 504; nothing is performed.
+    Timeout {},
+    /// The request is performed; the answer is lost.
+    LostAnswer {
+        /// `reset` or `504`.
+        how: String,
+    },
+    /// A watch ends.
+    Cut {
+        /// `end`, `reset` or `frame`.
+        how: String,
+    },
+    /// A watch gets 410.
+    Expire {},
+    /// A watch of Events answers 200 and ends without an event.
+    SilentEnd {},
+    /// The user deletes an object and creates it again.
+    Recreate {
+        /// `plural.group/namespace/name`.
+        object: String,
+    },
+    /// The user changes an object, and changes it back.
+    Flip {
+        /// `plural.group/namespace/name`.
+        object: String,
+        /// JSON merge patch.
+        merge: Value,
+    },
+    /// The program's Lease gets another holder.
+    TakeLease {
+        /// `namespace/name`.
+        lease: String,
+        /// When it is given back.
+        until: Box<Trigger>,
+    },
+    /// The program stands still (SIGSTOP).
+    Pause {
+        /// Name of the program.
+        program: String,
+        /// When it goes on.
+        until: Box<Trigger>,
+    },
+    /// A second instance of the program runs beside the first.
+    Second {
+        /// Name of the program.
+        program: String,
+        /// When the second instance is killed.
+        until: Box<Trigger>,
+    },
+    /// The cluster's clock jumps.
+    Leap {
+        /// A Go duration.
+        by: String,
+    },
+    /// A simulated node loses its power.
+    NodeStop {
+        /// Name of the node.
+        node: String,
+        /// When it has power again.
+        until: Box<Trigger>,
+    },
+}
+
+/// When a killed program is started again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// At once.
+    #[default]
+    Now,
+    /// At a trigger.
+    When(Box<Trigger>),
+}
+
+impl Restart {
+    fn is_now(&self) -> bool {
+        *self == Self::Now
+    }
+}
+
+/// Requests that a cache answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The client.
+    pub client: RoutedClient,
+    /// Name of the cache.
+    pub cache: String,
+}
+
+/// The client of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutedClient {
+    /// Name of the program.
+    pub program: String,
+}
+
+/// When an action happens. Members that are `None` match everything; texts are globs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    /// At a request.
+    Request(RequestTrigger),
+    /// At a watch event.
+    Event(EventTrigger),
+    /// At a revision, by any writer or one.
+    Write(WriteTrigger),
+    /// When a client, or all, became quiet.
+    Quiet(QuietTrigger),
+    /// At a time of the cluster's clock.
+    Time(TimeTrigger),
+    /// At the first of these.
+    Any(Vec<Self>),
+}
+
+/// A request, which is held while the action happens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestTrigger {
+    /// Client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Verb.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verb: Option<String>,
+    /// `plural.group`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Subresource; an empty text is the object itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    /// Namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which matching request; 1 is the first.
+    pub nth: u64,
+    /// Before the request is performed, or when it was performed and not answered.
+    #[serde(default)]
+    pub phase: RequestPhase,
+}
+
+/// The moment of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestPhase {
+    /// Not performed.
+    #[default]
+    Arrived,
+    /// Performed, not answered.
+    Done,
+}
+
+/// A watch event that the server has for a client and has not written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventTrigger {
+    /// Client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// `plural.group`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which matching event; 1 is the first.
+    pub nth: u64,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteTrigger {
+    /// Writing client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// `plural.group`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which matching change; 1 is the first.
+    pub nth: u64,
+}
+
+/// A client became quiet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuietTrigger {
+    /// Client; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Which time since the action was armed; 1 is the first.
+    pub nth: u64,
+}
+
+/// A time of the cluster's clock after the action was armed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeTrigger {
+    /// A Go duration.
+    pub after: String,
+}
+
+impl PlannedAction {
+    /// An action at a trigger.
+    pub fn at(trigger: Trigger, operation: Operation) -> Self {
+        Self { operation, trigger: Some(trigger), times: 1 }
+    }
+
+    /// An action at once when it is armed.
+    pub fn at_once(operation: Operation) -> Self {
+        Self { operation, trigger: None, times: 1 }
+    }
+
+    /// The action in a line of a report: what it does, and when.
+    pub fn line(&self) -> String {
+        let when =
+            self.trigger.as_ref().map_or_else(|| "at once".to_owned(), |trigger| format!("when {trigger}"));
+        let times = if self.times > 1 { format!(", {} times", self.times) } else { String::new() };
+        format!("{}{times}  {when}", self.operation)
+    }
+}
+
+impl Trigger {
+    /// A quiet moment of all clients.
+    pub fn quiet() -> Self {
+        Self::Quiet(QuietTrigger { client: None, nth: 1 })
+    }
+
+    /// A time of the cluster after the action was armed.
+    pub fn after(duration: &str) -> Self {
+        Self::Time(TimeTrigger { after: duration.to_owned() })
+    }
+
+    /// The number of the match, if the trigger counts.
+    pub fn nth(&self) -> Option<u64> {
+        match self {
+            Self::Request(RequestTrigger { nth, .. })
+            | Self::Event(EventTrigger { nth, .. })
+            | Self::Write(WriteTrigger { nth, .. })
+            | Self::Quiet(QuietTrigger { nth, .. }) => Some(*nth),
+            Self::Time(_) | Self::Any(_) => None,
+        }
+    }
+
+    /// The trigger with another number of the match.
+    #[must_use]
+    pub fn with_nth(mut self, to: u64) -> Self {
+        match &mut self {
+            Self::Request(RequestTrigger { nth, .. })
+            | Self::Event(EventTrigger { nth, .. })
+            | Self::Write(WriteTrigger { nth, .. })
+            | Self::Quiet(QuietTrigger { nth, .. }) => *nth = to,
+            Self::Time(_) | Self::Any(_) => {}
+        }
+        self
+    }
+}
+
+impl Plan {
+    /// The plan with each action replaced by one that is harmless and happens at the same moment: what fails with it fails without a fault.
+    /// `None`: nothing is left, so that the references are the control.
+    pub fn control(&self) -> Option<Self> {
+        let mut actions = Vec::new();
+        for action in &self.actions {
+            let neutral = match &action.operation {
+                Operation::Kill { program, .. } => {
+                    // An orderly restart at the next quiet moment after the trigger.
+                    PlannedAction {
+                        operation: Operation::Term { program: program.clone() },
+                        trigger: Some(Trigger::quiet()),
+                        times: 1,
+                    }
+                }
+                Operation::Recreate { object } => PlannedAction {
+                    operation: Operation::Recreate { object: object.clone() },
+                    trigger: Some(Trigger::quiet()),
+                    times: 1,
+                },
+                Operation::Flip { object, merge } => PlannedAction {
+                    operation: Operation::Flip { object: object.clone(), merge: merge.clone() },
+                    trigger: Some(Trigger::quiet()),
+                    times: 1,
+                },
+                Operation::Term { .. } => action.clone(),
+                _ => continue,
+            };
+            actions.push(neutral);
+        }
+        (!actions.is_empty()).then(|| Self { actions, ..self.clone() })
+    }
+
+    /// A key by which equal plans are found.
+    pub fn key(&self) -> String {
+        serde_json::to_string(&self.actions).unwrap_or_default()
+    }
+
+    /// Programs that the plan ends.
+    pub fn ends_programs(&self) -> bool {
+        let ends = |action: &PlannedAction| {
+            matches!(action.operation, Operation::Kill { .. } | Operation::Term { .. })
+        };
+        self.actions.iter().any(ends)
+    }
+
+    /// The plan in a line: its pattern and its first trigger.
+    pub fn title(&self) -> String {
+        let trigger = self.actions.iter().find_map(|action| action.trigger.as_ref());
+        trigger.map_or_else(|| self.pattern.to_string(), |trigger| format!("{} when {trigger}", self.pattern))
+    }
+}
+
+/// The nth of something in words: the first goes without saying.
+fn ordinal(nth: u64) -> String {
+    match nth {
+        0 | 1 => String::new(),
+        2 => ", second time".to_owned(),
+        3 => ", third time".to_owned(),
+        nth => format!(", {nth}th time"),
+    }
+}
+
+fn place(resource: Option<&String>, namespace: Option<&String>, name: Option<&String>) -> String {
+    let parts = [resource, namespace, name];
+    let parts: Vec<&str> =
+        parts.into_iter().flatten().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "anything".to_owned() } else { parts.join("/") }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(RequestTrigger {
+                client,
+                verb,
+                resource,
+                subresource,
+                namespace,
+                name,
+                nth,
+                phase,
+            }) => {
+                let client = client.as_deref().unwrap_or("a client");
+                let verb = verb.as_deref().unwrap_or("request");
+                let sub = subresource.as_deref().filter(|sub| !sub.is_empty());
+                let sub = sub.map(|sub| format!("/{sub}")).unwrap_or_default();
+                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let moment = match phase {
+                    RequestPhase::Arrived => "before",
+                    RequestPhase::Done => "after",
+                };
+                write!(f, "{client} does {verb} {place}{sub}{}, {moment} it is done", ordinal(*nth))
+            }
+            Self::Event(EventTrigger { client, resource, namespace, name, nth }) => {
+                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let client = client.as_deref().unwrap_or("a client");
+                write!(f, "an event of {place} is due to {client}{}", ordinal(*nth))
+            }
+            Self::Write(WriteTrigger { by, resource, namespace, name, nth }) => {
+                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+                write!(f, "{place} is written{by}{}", ordinal(*nth))
+            }
+            Self::Quiet(QuietTrigger { client, nth }) => match client {
+                Some(client) => write!(f, "{client} is quiet{}", ordinal(*nth)),
+                None => write!(f, "all clients are quiet{}", ordinal(*nth)),
+            },
+            Self::Time(TimeTrigger { after }) => write!(f, "{after} of the cluster's time have passed"),
+            Self::Any(any) => {
+                let any: Vec<String> = any.iter().map(Self::to_string).collect();
+                f.write_str(&any.join(", or "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill { program, start, cache } => {
+                write!(f, "kill {program}")?;
+                match cache {
+                    Some(cache) => write!(f, ", start it on cache {cache:?}")?,
+                    None => f.write_str(", start it")?,
+                }
+                match start {
+                    Restart::Now => Ok(()),
+                    Restart::When(trigger) => write!(f, " when {trigger}"),
+                }
+            }
+            Self::Term { program } => write!(f, "restart {program} in order"),
+            Self::Freeze { cache, resources } => {
+                write!(f, "freeze cache {cache:?} for {}", resources.join(", "))
+            }
+            Self::Thaw { cache, step: None } => write!(f, "thaw cache {cache:?}"),
+            Self::Thaw { cache, step: Some(step) } => write!(f, "thaw {step} changes of cache {cache:?}"),
+            Self::Route { routes } => {
+                let routes: Vec<String> = routes
+                    .iter()
+                    .map(|route| format!("{} on cache {:?}", route.client.program, route.cache))
+                    .collect();
+                write!(f, "route {}", routes.join(", "))
+            }
+            Self::Skip { until } => write!(f, "show no event from here until {until}"),
+            Self::Touch {} => f.write_str("another writer is faster"),
+            Self::Error {} => f.write_str("answer 500, nothing is done"),
+            Self::TooMany {} => f.write_str("answer 429, nothing is done"),
+            Self::Unavailable { how } => write!(f, "server unavailable ({how}), nothing is done"),
+            Self::Timeout {} => f.write_str("answer 504, nothing is done"),
+            Self::LostAnswer { how } => write!(f, "lose the answer ({how})"),
+            Self::Cut { how } => write!(f, "end the watch ({how})"),
+            Self::Expire {} => f.write_str("expire the watch (410)"),
+            Self::SilentEnd {} => f.write_str("end the watch without an event"),
+            Self::Recreate { object } => write!(f, "the user deletes and creates {object}"),
+            Self::Flip { object, merge } => write!(f, "the user changes {object} to {merge} and back"),
+            Self::TakeLease { lease, until } => write!(f, "give the Lease {lease} away until {until}"),
+            Self::Pause { program, until } => write!(f, "stop {program} until {until}"),
+            Self::Second { program, until } => write!(f, "run {program} twice until {until}"),
+            Self::Leap { by } => write!(f, "move the clock by {by}"),
+            Self::NodeStop { node, until } => write!(f, "power {node} off until {until}"),
+        }
+    }
+}
+
+/// A trigger at the nth request for an object.
+pub fn at_request(
+    (client, verb, subresource): (&str, &str, &str),
+    key: &ObjectKey,
+    nth: u64,
+    phase: RequestPhase,
+) -> Trigger {
+    let some = |text: &str| Some(text.to_owned());
+    Trigger::Request(RequestTrigger {
+        client: some(client),
+        verb: some(verb),
+        resource: some(&key.resource),
+        subresource: some(subresource),
+        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+        // The name of what is created is in the body.
+        name: (verb != "create" && !key.name.is_empty()).then(|| key.name.clone()),
+        nth,
+        phase,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key() -> ObjectKey {
+        ObjectKey { resource: "configmaps".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() }
+    }
+
+    fn kill() -> PlannedAction {
+        let kill = Operation::Kill { program: "op".to_owned(), start: Restart::Now, cache: None };
+        PlannedAction::at(at_request(("op", "update", ""), &key(), 2, RequestPhase::Done), kill)
+    }
+
+    #[test]
+    fn a_plan_has_the_json_of_the_lab_and_comes_back() {
+        let action = kill();
+        let written = serde_json::to_value(&action).unwrap();
+        let expected = json!({"action": "kill", "program": "op", "trigger": {"request": {"client": "op",
+            "verb": "update", "resource": "configmaps", "subresource": "", "namespace": "default", "name": "a",
+            "nth": 2, "phase": "done"}}});
+        assert_eq!(written, expected);
+        assert_eq!(serde_json::from_value::<PlannedAction>(written).unwrap(), action);
+    }
+
+    #[test]
+    fn the_control_of_a_kill_is_an_orderly_restart_and_that_of_a_fault_is_nothing() {
+        let subject = Subject { resource: "configmaps".to_owned(), verb: "update".to_owned() };
+        let plan = |actions| Plan { pattern: PatternId::Crash, subject: subject.clone(), actions };
+        let control = plan(vec![kill()]).control().unwrap();
+        assert_eq!(control.actions[0].operation, Operation::Term { program: "op".to_owned() });
+        let trigger = at_request(("op", "update", ""), &key(), 1, RequestPhase::Arrived);
+        assert_eq!(plan(vec![PlannedAction::at(trigger, Operation::Touch {})]).control(), None);
+    }
+
+    #[test]
+    fn actions_are_lines_that_a_person_can_follow() {
+        let line = kill().line();
+        assert_eq!(
+            line,
+            "kill op, start it  when op does update configmaps/default/a, second time, after it is done"
+        );
+        let thaw = PlannedAction::at(Trigger::quiet(), Operation::Thaw { cache: "b".to_owned(), step: None });
+        assert_eq!(thaw.line(), "thaw cache \"b\"  when all clients are quiet");
+    }
+}

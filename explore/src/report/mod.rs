@@ -1,0 +1,193 @@
+//! Reports of a search, as text, JSON, JUnit and SARIF. Pure.
+
+mod json;
+mod junit;
+mod sarif;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::normalise::Difference;
+use crate::oracle::{OracleId, Severity};
+use crate::pattern_id::PatternId;
+use crate::plan::Plan;
+use crate::prune::PrunedCounts;
+use crate::record::digest;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What a search did and found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Path of its file.
+    pub path: String,
+    /// The program and its command that searched, for the line that runs a finding again.
+    pub program: String,
+    /// Version of kstore.
+    pub version: String,
+    /// First seed.
+    pub seed: u64,
+    /// Command of the operator.
+    pub command: Vec<String>,
+    /// Milliseconds that each reference took.
+    pub references: Vec<u64>,
+    /// Requests and writes of programs in a reference.
+    pub traffic: (usize, usize),
+    /// Volatile values that the references taught.
+    pub volatile: usize,
+    /// Plans.
+    pub plans: PlanCounts,
+    /// Findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    /// Failures that did not fail again each time.
+    pub unsteady: Vec<Finding>,
+    /// What may be a bug.
+    pub suspicions: Vec<Finding>,
+    /// Each plan that ran, with what came of it.
+    pub cases: Vec<PlanCase>,
+    /// Milliseconds of real time.
+    pub took: u64,
+}
+
+/// Numbers of plans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanCounts {
+    /// Plans that were made, by pattern.
+    pub made: BTreeMap<PatternId, usize>,
+    /// What was pruned, by rule.
+    pub pruned: PrunedCounts,
+    /// Plans that ran.
+    pub run: usize,
+    /// Plans with an action that never fired: they give no verdict.
+    pub not_reached: usize,
+}
+
+/// A plan that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanCase {
+    /// Pattern.
+    pub pattern: PatternId,
+    /// The plan in a line.
+    pub title: String,
+    /// What came of it.
+    pub outcome: CaseOutcome,
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaseOutcome {
+    /// The run ended as the references.
+    Passed,
+    /// An action never fired.
+    NotReached,
+    /// The run failed: identifier of the finding.
+    Failed(String),
+}
+
+/// A finding.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Identifier, which is also the name of its files: `s-3`.
+    pub id: String,
+    /// Pattern; `None`: without a fault.
+    pub pattern: Option<PatternId>,
+    /// Oracle.
+    pub oracle: OracleId,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What is wrong.
+    pub summary: String,
+    /// What of it is the same in each run that fails likewise.
+    pub fingerprint: String,
+    /// The shrunk plan.
+    pub plan: Option<Plan>,
+    /// How many of the confirming runs failed likewise.
+    pub fails: (usize, usize),
+    /// Whether the run passes with each action neutralised; `None`: there was no such run.
+    pub control: Option<bool>,
+    /// The differences of the end state.
+    pub differences: Vec<Difference>,
+    /// The stale read that explains it, or the intermediate state of a crash.
+    pub explanation: Vec<String>,
+    /// Replay file.
+    pub replay: Option<String>,
+    /// Log of the run.
+    pub log: Option<String>,
+    /// Milliseconds after the begin of the search.
+    pub found_after: u64,
+}
+
+/// A form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportForm {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// For CI.
+    Junit,
+    /// For code scanners.
+    Sarif,
+}
+
+impl ReportForm {
+    /// The form of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "text" => Self::Text,
+            "json" => Self::Json,
+            "junit" => Self::Junit,
+            "sarif" => Self::Sarif,
+            _ => return None,
+        })
+    }
+}
+
+impl Report {
+    /// The report in a form.
+    pub fn render(&self, form: ReportForm) -> String {
+        match form {
+            ReportForm::Text => text::render(self),
+            ReportForm::Json => json::render(self),
+            ReportForm::Junit => junit::render(self),
+            ReportForm::Sarif => sarif::render(self),
+        }
+    }
+
+    /// Whether the search failed: bugs, or with `is_strict` suspicions.
+    pub fn has_failed(&self, is_strict: bool) -> bool {
+        !self.findings.is_empty() || (is_strict && !self.suspicions.is_empty())
+    }
+}
+
+/// A difference with values of Secrets as length and digest.
+pub fn without_secrets(difference: &Difference) -> Difference {
+    let is_secret = difference.slot.starts_with("secrets/");
+    let is_data = difference.path.first().is_none_or(|first| first == "data" || first == "stringData");
+    if !is_secret || !is_data {
+        return difference.clone();
+    }
+    let hidden = |value: &Value| {
+        let text = value.to_string();
+        json!({"bytes": text.len(), "digest": digest(value)})
+    };
+    Difference {
+        reference: difference.reference.as_ref().map(hidden),
+        run: difference.run.as_ref().map(hidden),
+        ..difference.clone()
+    }
+}
+
+/// Milliseconds as seconds, `1.4 s`.
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
+}
+
+/// What a finding's pattern is called.
+fn pattern_name(pattern: Option<PatternId>) -> &'static str {
+    pattern.map_or("without a fault", PatternId::name)
+}
