@@ -215,7 +215,7 @@ async fn a_plan_holds_freezes_and_injects_at_what_it_observes() {
     let report = admin.lab(Method::GET, &format!("/plans/{plan}"), None).await.body;
     assert_eq!(
         (&report["actions"][0]["state"], &report["actions"][0]["why"]),
-        (&json!("skipped"), &json!("the lab runs no programs"))
+        (&json!("skipped"), &json!("the lab has no program \"none\""))
     );
     let events = admin.lab(Method::GET, &format!("/plans/{plan}/events"), None).await.body;
     assert_eq!(events["events"].as_array().unwrap().len(), 3, "armed, held, skipped: {events}");
