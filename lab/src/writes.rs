@@ -160,7 +160,7 @@ pub(crate) async fn revisions_of(
 ) -> Result<Vec<i64>, Status> {
     let batches = history(store, from, to).await?;
     let is_of_kind = |event: &Event| change(event).is_some_and(|change| change.resource == resource);
-    let changed = batches.iter().filter(|batch| batch.events.iter().any(is_of_kind));
+    let changed = batches.iter().filter(|batch| batch.events.iter().any(|event| is_of_kind(event)));
     Ok(changed.map(|batch| batch.revision.0).collect())
 }
 

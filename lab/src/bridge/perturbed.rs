@@ -9,7 +9,7 @@ use crate::fault::decide::RequestIdentity;
 use crate::limits;
 use crate::objects;
 use crate::perturb::Perturbations;
-use crate::plan::matching::{Observation, ObservedRequest};
+use crate::plan::matching::{Observation, ObservedRequest, ReadObject};
 use crate::plan::run::Verdicts;
 use crate::request::{CutForm, Intervention, Phase, Refusal, RequestTarget, Verb, Version, parameter};
 use crate::select::ClientIdentity;
@@ -213,7 +213,7 @@ impl Stage {
         target: &RequestTarget,
         seen: &Seen,
         phase: Phase,
-        (old, new, request): (&dyn Fn() -> Value, &dyn Fn() -> Value, &dyn Fn() -> Value),
+        (old, new, request): (ReadObject<'_>, ReadObject<'_>, ReadObject<'_>),
     ) -> Verdicts {
         let observed = ObservedRequest {
             number: self.number,
@@ -383,7 +383,7 @@ impl Stage {
             agent: self.agent.clone(),
             target: target.clone(),
         };
-        let clock = self.bridge.running.plane.nondet().clock.clone();
+        let clock = self.bridge.running.plane.nondet().clock;
         Arc::new(WatchControl::new(self.hub().clone(), identity, begin, clock))
     }
 

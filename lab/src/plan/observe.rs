@@ -88,7 +88,7 @@ async fn writes(executor: &Executor, log: &RequestLog) {
         return plans.observed_writes(i64::MAX);
     };
     while let Some(Ok(batch)) = watcher.next().await {
-        for event in &batch.events {
+        for event in batch.events.iter() {
             observe(&executor.running, plans, log, event);
         }
         plans.observed_writes(batch.revision.0);
