@@ -90,6 +90,8 @@ pub const RULES: usize = 256;
 pub const ROUTES: usize = 64;
 /// Most lagging caches of a cluster.
 pub const CACHES: usize = 8;
+/// Most kinds that a lagging cache knows by name: as many as in the view of a client.
+pub const CACHE_KINDS: usize = 512;
 /// Most plans of a cluster at a time: each observes every request.
 pub const PLANS: usize = 8;
 /// Most actions of a plan.
@@ -108,6 +110,8 @@ pub const FAULT_DELAY: Duration = Duration::from_secs(600);
 pub const RETRY_AFTER: u32 = 3600;
 /// Most different clients, verbs and paths whose requests are counted for seeded rules; beyond it, counts start anew.
 pub const COUNTED_PATHS: usize = 100_000;
+/// Bytes of these clients, verbs and paths, which clients choose; beyond it, counts start anew.
+pub const COUNTED_PATH_BYTES: usize = 16 * 1024 * 1024;
 /// Real time for which a read waits for a lagging cache, as kube-apiserver's watch cache does.
 pub const CACHE_WAIT: Duration = Duration::from_secs(3);
 /// Bytes of the longest condition of a trigger.

@@ -121,8 +121,7 @@ impl TestClient {
 
     /// Sends a call of the lab whose body or answer is no JSON.
     pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
-        let (code, body) =
-            self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
+        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
         (code, body.collect().await.unwrap().to_bytes())
     }
 

@@ -1,5 +1,7 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
+mod report;
+
 use crate::advance;
 use crate::authority::{ClusterKeys, Credentials};
 use crate::bridge::Bridge;
@@ -21,7 +23,7 @@ use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
-use serde::Serialize;
+pub use report::{ClockReport, ClusterReport, NextDeadline};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -420,6 +422,15 @@ impl LabCluster {
     /// # Errors
     /// 409: the clock is being moved. 410: the cluster has ended.
     pub async fn reset(self: &Arc<Self>, to: Option<&Arc<LabImage>>) -> Result<(), Status> {
+        if self.current()?.bridge.perturbations.plans.is_running() {
+            return Err(error::conflict("a plan runs on this cluster: delete it first"));
+        }
+        let Some(image) = to.or(self.config.image.as_ref()) else {
+            return Err(error::impossible(
+                "a cluster that was started empty has no image: take one, and name it in `to`",
+            ));
+        };
+        // From here on nothing is refused but for a manual clock that another call moves: a clock that moves by itself has lost its task.
         let mover = self.mover.lock().take();
         drop(mover);
         let _moving = match self.mode() {
@@ -427,19 +438,8 @@ impl LabCluster {
             Mode::Real | Mode::Manual => self.begin_moving()?,
         };
         let old = self.current()?;
-        if old.bridge.perturbations.plans.is_running() {
-            return Err(error::conflict("a plan runs on this cluster: delete it first"));
-        }
         let above = old.running().store().revision().0;
-        let image = to.or(self.config.image.as_ref());
-        let origin = match image {
-            Some(image) => Origin::Above(image.state.clone(), above),
-            None => {
-                return Err(error::impossible(
-                    "a cluster that was started empty has no image: take one, and name it in `to`",
-                ));
-            }
-        };
+        let origin = Origin::Above(image.state.clone(), above);
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
@@ -535,68 +535,4 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
         }
     }
     address
-}
-
-/// A cluster in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterReport {
-    /// Identifier in paths.
-    pub id: String,
-    /// Name.
-    pub name: String,
-    /// What it was started from.
-    pub from: String,
-    /// `https://127.0.0.1:PORT`.
-    pub url: String,
-    /// Kubeconfig (YAML) of its administrator.
-    pub kubeconfig: String,
-    /// Seed of its random values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Clock.
-    pub clock: ClockReport,
-    /// Revision of the store.
-    pub revision: i64,
-    /// Objects.
-    pub objects: u64,
-    /// Bytes of the store's history.
-    pub bytes: u64,
-    /// Components.
-    pub components: Vec<&'static str>,
-    /// Image that it was started from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-}
-
-/// A clock in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClockReport {
-    /// Mode.
-    pub mode: &'static str,
-    /// Factor of `scaled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub factor: Option<f64>,
-    /// `upTo` of `auto`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub up_to: Option<String>,
-    /// Time of the cluster.
-    pub time: Timestamp,
-    /// The earliest deadline that the lab knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<NextDeadline>,
-    /// Time of the cluster minus real time.
-    pub skew: String,
-    /// Times to which the clock moved.
-    pub stops: u64,
-}
-
-/// A deadline at which the clock stops.
-#[derive(Clone, Debug, Serialize)]
-pub struct NextDeadline {
-    /// When.
-    pub time: Timestamp,
-    /// Whose.
-    pub owner: &'static str,
 }
