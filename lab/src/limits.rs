@@ -92,6 +92,8 @@ pub const ROUTES: usize = 64;
 pub const CACHES: usize = 8;
 /// Most kinds that a lagging cache knows by name: as many as in the view of a client.
 pub const CACHE_KINDS: usize = 512;
+/// Newest requests of the log among which the client of a write is looked for: more than are under way at a time.
+pub const WRITER_ENTRIES: usize = 4096;
 /// Most plans of a cluster at a time: each observes every request.
 pub const PLANS: usize = 8;
 /// Most actions of a plan.
