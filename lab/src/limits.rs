@@ -44,6 +44,8 @@ pub const ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const STOPS: u64 = 10_000_000;
 /// Longest jump of the clock forward.
 pub const LEAP: Duration = ADVANCE;
+/// Longest jump of the clock backward, as that of a clock that is set from local time by mistake.
+pub const LEAP_BACK: Duration = Duration::from_secs(3600);
 /// Most clients that wait for a time of one cluster.
 pub const TIME_WAITS: usize = 1024;
 /// How long an idempotency key is known.

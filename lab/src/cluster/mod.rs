@@ -318,6 +318,42 @@ impl LabCluster {
         Ok(())
     }
 
+    /// Lets the wall time jump. Forward, what was due meanwhile fires late; backward, timers keep their remaining time. Returns the time
+    /// before, and the running cluster.
+    ///
+    /// # Errors
+    /// 409: another call moves the clock. 410: the cluster has ended.
+    pub async fn leap(
+        self: &Arc<Self>,
+        by: Duration,
+        is_back: bool,
+    ) -> Result<(Timestamp, Arc<Running>), Status> {
+        if !self.current()?.running().plane.nondet().clock.is_simulated() {
+            return Err(error::impossible("this cluster follows the system's clock, which does not leap"));
+        }
+        // A clock that moves by itself has its next time already: it begins anew afterwards.
+        let moves_itself = self.mover.lock().take().is_some();
+        let moving = match moves_itself {
+            true => self.wait_to_move().await,
+            false => self.begin_moving()?,
+        };
+        let running = self.current()?.running().clone();
+        let (from, leaping) = (running.time(), running.clone());
+        let leaping = running.call(async move {
+            match is_back {
+                true => leaping.driver.leap_back(by),
+                false => leaping.driver.leap(by).await,
+            }
+            leaping.driver.until_idle().await;
+        });
+        let leapt = leaping.await.map_err(|_| error::ended());
+        drop(moving);
+        if moves_itself {
+            self.run_mover();
+        }
+        leapt.map(|()| (from, running))
+    }
+
     /// Starts the task of a clock that moves by itself.
     fn run_mover(self: &Arc<Self>) {
         let cluster = Arc::downgrade(self);

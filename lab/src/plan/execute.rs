@@ -200,12 +200,16 @@ impl Executor {
     }
 
     async fn leap(&self, by: SignedDuration) -> Result<(), String> {
-        let by = Duration::try_from(by).map_err(|_| "a leap backward is not there yet")?;
         if self.running.placement == Placement::Process {
             return Err("this cluster follows the system's clock for its whole life".to_owned());
         }
         let driver = self.running.driver.clone();
-        let leaping = self.running.call(async move { driver.leap(by).await });
+        let leaping = self.running.call(async move {
+            match by.is_negative() {
+                true => driver.leap_back(by.unsigned_abs()),
+                false => driver.leap(by.unsigned_abs()).await,
+            }
+        });
         leaping.await.map_err(|ended| ended.to_string())
     }
 

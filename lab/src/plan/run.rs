@@ -359,11 +359,11 @@ fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
         super::Action::Perform(Operation::WebhookDown { .. }) => {
             Err(crate::error::not_there_yet("failing calls of webhooks"))
         }
-        super::Action::Perform(Operation::Leap { by }) if by.is_negative() => {
-            Err(crate::error::not_there_yet("a leap backward"))
-        }
-        super::Action::Perform(Operation::Leap { by }) if by.unsigned_abs() > limits::LEAP => {
-            Err(bad_request(&format!("{pointer}/by"), "must be at most 10 years"))
+        super::Action::Perform(Operation::Leap { by })
+            if by.unsigned_abs() > if by.is_negative() { limits::LEAP_BACK } else { limits::LEAP } =>
+        {
+            let text = "must be at most 10 years forward or an hour backward";
+            Err(bad_request(&format!("{pointer}/by"), text))
         }
         super::Action::Perform(_) if planned.times != 1 => {
             Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))
