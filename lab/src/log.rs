@@ -393,7 +393,8 @@ mod tests {
     fn the_writer_of_an_object_is_known_while_its_request_is_under_way() {
         let log = RequestLog::new(1 << 20);
         let write = |client: &str, code: u16| {
-            let entry = LoggedRequest { client: client.to_owned(), verb: Some(Verb::Update), ..request("a", code) };
+            let entry =
+                LoggedRequest { client: client.to_owned(), verb: Some(Verb::Update), ..request("a", code) };
             log.append(entry)
         };
         let by = |revision, user| {

@@ -98,7 +98,11 @@ async fn plans_act_at_events_and_writes(server: &Server, https: &Https) {
     assert!(watch.has("\"name\":\"c\"").await);
     assert_eq!(create(https, "d").await.0, 201);
     assert!(!watch.has("never there").await, "it ends");
-    assert!(watch.text.contains("{\"type\":\"ADDED\"") && !watch.text.ends_with("\r\n0\r\n\r\n"), "{}", watch.text);
+    assert!(
+        watch.text.contains("{\"type\":\"ADDED\"") && !watch.text.ends_with("\r\n0\r\n\r\n"),
+        "{}",
+        watch.text
+    );
     let (_, plan) = lab(https, "GET", "/plans/cut", &Value::Null).await;
     assert_eq!((&plan["state"], &plan["actions"][0]["state"]), (&json!("done"), &json!("done")), "{plan}");
 
