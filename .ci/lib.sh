@@ -62,10 +62,21 @@ step() { _judge 0 "$@"; }
 # refused COMMAND PATTERN…: like step, but the command must fail.
 refused() { _judge 1 "$@"; }
 
+# run_step COMMAND: runs it within the time of a step, and sets $output to what it printed. A file and not a pipe: a process that the
+# command leaves behind would keep a pipe open, and nobody would end the wait for its end.
+run_step() {
+    local code=0 file
+    file=$(mktemp)
+    timeout -k 5 "${STEP_SECONDS:-60}" bash -o pipefail -c "$1" >"$file" 2>&1 </dev/null || code=$?
+    output=$(<"$file")
+    rm -f "$file"
+    return "$code"
+}
+
 _judge() {
     local refuse=$1 command=$2 output code=0 why= pattern
     shift 2
-    output=$(timeout -k 5 "${STEP_SECONDS:-60}" bash -o pipefail -c "$command" 2>&1 </dev/null) || code=$?
+    run_step "$command" || code=$?
     if [ "$refuse" = 0 ] && [ "$code" != 0 ]; then
         why="exit code $code"
     elif [ "$refuse" = 1 ] && { [ "$code" = 0 ] || [ "$code" -ge 124 ]; }; then

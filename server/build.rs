@@ -13,8 +13,8 @@ fn main() {
     println!("cargo::rustc-env=KSTORE_COMMIT_SUFFIX={suffix}");
     // Cargo forgets `strip` of the profile for a package with a level of optimisation of its own. Builds for profilers ask for debug
     // information, and keep their symbols.
-    let asked = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
-    if is_release && asked("DEBUG", "false") && asked("CARGO_CFG_TARGET_OS", "linux") {
+    let is_set_to = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
+    if is_release && is_set_to("DEBUG", "false") && is_set_to("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
         layout().iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
     }

@@ -15,8 +15,9 @@ serve_store() {
 refused 'kstore-server --components store' 'etcd-listen'
 refused 'kstore-server --components store --etcd-listen 0.0.0.0:0 --in-memory' 'etcd-allow-anyone'
 
-# etcdctl gives up after two and five seconds by default.
-export ETCDCTL_DIAL_TIMEOUT=$WAIT ETCDCTL_COMMAND_TIMEOUT=$WAIT
+# etcdctl gives up after two and five seconds by default, and reads the variables for these limits too late.
+etcdctl() { command etcdctl --dial-timeout="$WAIT" --command-timeout="$WAIT" "$@"; }
+export -f etcdctl
 for engine in segments sled; do
     data=$WORK/store-$engine
     export data
@@ -26,7 +27,8 @@ for engine in segments sled; do
     step 'etcdctl put greeting goodbye && etcdctl get greeting --rev=2' '^hello$'
     step 'printf "mod(\"greeting\") = \"3\"\n\nput seen yes\n\nput seen no\n\n" | etcdctl txn' '^SUCCESS$'
     rm -f "$WORK/watch"
-    step 'etcdctl watch greeting --rev=2 >"$WORK/watch" & until grep -qs goodbye "$WORK/watch"; do sleep 0.1; done; kill $! && cat "$WORK/watch"' '^hello$' '^goodbye$'
+    # A process of its own instead of the function, which the signal would not reach.
+    step 'env etcdctl watch greeting --rev=2 >"$WORK/watch" & until grep -qs goodbye "$WORK/watch"; do sleep 0.1; done; kill $! && cat "$WORK/watch"' '^hello$' '^goodbye$'
     step 'id=$(etcdctl lease grant 60 | cut -d" " -f2) && etcdctl put --lease=$id leased x && etcdctl lease revoke $id && etcdctl get leased --count-only -w fields' '"Count" : 0'
     step 'etcdctl endpoint health' 'is healthy'
     step 'etcdctl endpoint status -w table' 'true'
@@ -52,4 +54,5 @@ for engine in segments sled; do
     step 'etcdctl get greeting' '^goodbye$'
     end TERM "$server"
 done
-unset ETCDCTL_ENDPOINTS ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT
+unset ETCDCTL_ENDPOINTS
+unset -f etcdctl

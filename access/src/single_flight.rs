@@ -54,12 +54,12 @@ mod tests {
 
     const CALL: Duration = Duration::from_secs(10);
 
-    struct Asked {
+    struct CountedCalls {
         flights: SingleFlight<&'static str, usize>,
         calls: AtomicUsize,
     }
 
-    impl Asked {
+    impl CountedCalls {
         fn new() -> Arc<Self> {
             Arc::new(Self { flights: SingleFlight::new(), calls: AtomicUsize::new(0) })
         }
@@ -77,35 +77,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_callers_share_a_call_and_later_ones_make_another() {
-        let asked = Asked::new();
-        let all = futures::future::join4(asked.ask("a"), asked.ask("a"), asked.ask("a"), asked.ask("b"));
+        let counted = CountedCalls::new();
+        let all =
+            futures::future::join4(counted.ask("a"), counted.ask("a"), counted.ask("a"), counted.ask("b"));
         assert_eq!(all.await, (0, 0, 0, 1));
-        assert!(asked.flights.0.lock().is_empty(), "nothing is kept");
-        assert_eq!(asked.ask("a").await, 2);
+        assert!(counted.flights.0.lock().is_empty(), "nothing is kept");
+        assert_eq!(counted.ask("a").await, 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn another_caller_takes_over_when_the_first_goes_away() {
-        let asked = Asked::new();
+        let counted = CountedCalls::new();
         let first = tokio::spawn({
-            let asked = asked.clone();
-            async move { timeout(CALL / 2, asked.ask("a")).await.ok() }
+            let counted = counted.clone();
+            async move { timeout(CALL / 2, counted.ask("a")).await.ok() }
         });
         let second = tokio::spawn({
-            let asked = asked.clone();
-            async move { asked.ask("a").await }
+            let counted = counted.clone();
+            async move { counted.ask("a").await }
         });
         assert_eq!(first.await.unwrap(), None, "its own deadline ended it");
         assert_eq!(second.await.unwrap(), 1, "the second made its own call");
-        assert!(asked.flights.0.lock().is_empty());
+        assert!(counted.flights.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_waiting_caller_that_gives_up_does_not_end_the_call() {
-        let asked = Asked::new();
-        let (first, second) = tokio::join!(asked.ask("a"), timeout(CALL / 2, asked.ask("a")));
+        let counted = CountedCalls::new();
+        let (first, second) = tokio::join!(counted.ask("a"), timeout(CALL / 2, counted.ask("a")));
         assert_eq!((first, second.ok()), (0, None));
-        assert!(timeout(CALL / 2, asked.ask("c")).await.is_err());
-        assert!(asked.flights.0.lock().is_empty(), "abandoned calls leave nothing");
+        assert!(timeout(CALL / 2, counted.ask("c")).await.is_err());
+        assert!(counted.flights.0.lock().is_empty(), "abandoned calls leave nothing");
     }
 }

@@ -16,7 +16,7 @@ const REPLACEMENT_ESCAPE: &[u8] = b"\\ufffd";
 /// Parses a JSON text that a client sent. Returns the value, and the text as it was read: see `repaired`.
 ///
 /// # Errors
-/// The text is not JSON, or nests deeper than 128 levels.
+/// The text is not JSON, or nests 128 levels or deeper.
 pub fn parse(json: &[u8]) -> std::result::Result<(Value, Cow<'_, [u8]>), serde_json::Error> {
     let error = match serde_json::from_slice(json) {
         Ok(value) => return Ok((value, Cow::Borrowed(json))),
@@ -262,6 +262,16 @@ mod tests {
         }
         for malformed in [&b"\"\\"[..], b"\"\\u12", b"\"\\ud8", b"\"\\ud83d\\u"] {
             assert!(parse(malformed).is_err(), "{malformed:?}");
+        }
+    }
+
+    #[test]
+    fn text_nested_128_levels_or_deeper_is_refused() {
+        let nested = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
+        assert!(parse(nested(127).as_bytes()).is_ok());
+        for levels in [128, 10_000, 1_000_000] {
+            let error = parse(nested(levels).as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("recursion limit exceeded"), "{error}");
         }
     }
 

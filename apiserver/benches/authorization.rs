@@ -96,8 +96,8 @@ fn pod(number: usize, node: &str, phase: &str) -> Value {
 fn allows(authorizer: &Authorizer, user: &UserInfo, verb: &str, of: (&str, &str, &str)) -> bool {
     let (resource, namespace, name) = of;
     let target = Target::Resource { group: "", resource, subresource: "", namespace, name };
-    let asked = Attributes { user, verb, target, more: More::default() };
-    matches!(authorizer.decide_now(&asked), Decision::Allow(_))
+    let attributes = Attributes { user, verb, target, more: More::default() };
+    matches!(authorizer.decide_now(&attributes), Decision::Allow(_))
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

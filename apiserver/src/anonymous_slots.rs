@@ -36,7 +36,7 @@ impl AnonymousSlots {
         match extensions.get() {
             Some(Self(slots)) if user.is_anonymous() => {
                 let slot = slots.clone().try_acquire_owned();
-                slot.map(|held| Some(AnonymousSlot { _held: held }))
+                slot.map(|permit| Some(AnonymousSlot { _permit: permit }))
                     .map_err(|_| Status::too_many_requests(TOO_MANY, 1))
             }
             _ => Ok(None),
@@ -47,7 +47,7 @@ impl AnonymousSlots {
 /// The slot of one request without credentials.
 #[derive(Debug)]
 pub(crate) struct AnonymousSlot {
-    _held: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl AnonymousSlot {
@@ -126,11 +126,11 @@ mod tests {
             let response = Response::builder().header(CONTENT_TYPE, media).body(body).unwrap();
             enter().unwrap().unwrap().until_sent(response).into_body()
         };
-        let mut held: Vec<_> =
+        let mut streams: Vec<_> =
             (0..limits::ANONYMOUS_IN_FLIGHT).map(|_| watch("application/grpc+proto")).collect();
         assert_eq!(enter().unwrap_err().code, 429);
         let began = Instant::now();
-        let last = held.remove(0).collect().await.unwrap();
+        let last = streams.remove(0).collect().await.unwrap();
         assert_eq!(began.elapsed(), limits::ANONYMOUS_ANSWER);
         assert_eq!(last.trailers().unwrap()["grpc-status"], "4");
         assert!(enter().unwrap().is_some());
@@ -143,12 +143,12 @@ mod tests {
         let mut extensions = Extensions::new();
         extensions.insert(AnonymousSlots::of(&peer).unwrap());
         let (anonymous, ann) = (UserInfo::anonymous(), UserInfo::new("ann", [""; 0]));
-        let held: Vec<_> = (0..limits::ANONYMOUS_IN_FLIGHT)
+        let slots: Vec<_> = (0..limits::ANONYMOUS_IN_FLIGHT)
             .map(|_| AnonymousSlots::enter(&extensions, &anonymous).unwrap())
             .collect();
         assert_eq!(AnonymousSlots::enter(&extensions, &anonymous).unwrap_err().code, 429);
         assert!(AnonymousSlots::enter(&extensions, &ann).unwrap().is_none());
-        drop(held);
+        drop(slots);
         assert!(AnonymousSlots::enter(&extensions, &anonymous).unwrap().is_some());
     }
 }

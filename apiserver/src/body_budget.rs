@@ -255,7 +255,7 @@ mod tests {
     async fn a_user_that_fills_its_share_delays_its_own_bodies_and_not_those_of_others() {
         let budget = budget(4, 2);
         let full = || Body::from(vec![b'x'; 2 * RESERVATION_STEP]);
-        let held = (budget.read("eve", full()).await.unwrap(), budget.read("mal", full()).await.unwrap());
+        let bodies = (budget.read("eve", full()).await.unwrap(), budget.read("mal", full()).await.unwrap());
         assert_eq!(budget.0.free(), 0);
         let ann = budget.read("ann", full()).now_or_never().expect("no wait").unwrap();
         assert_eq!(ann.len(), 2 * RESERVATION_STEP);
@@ -268,7 +268,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(second);
         assert_eq!(third.await.unwrap(), "{}");
-        drop(held);
+        drop(bodies);
         assert_eq!(budget.0.free(), 4 * RESERVATION_STEP);
     }
 

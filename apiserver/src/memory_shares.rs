@@ -165,39 +165,39 @@ mod tests {
     fn a_user_that_fills_its_share_leaves_the_shares_of_others() {
         let budget = MemoryBudget::new(100, 40, 0);
         let (ann, bob) = (budget.share("ann"), budget.share("bob"));
-        let held = ann.try_reserve(40).unwrap();
+        let reserved = ann.try_reserve(40).unwrap();
         assert!(ann.try_reserve(1).is_none() && budget.share("ann").try_reserve(1).is_none());
         let others = bob.try_reserve(40).unwrap();
         // The whole budget bounds all users together.
         assert!(budget.share("eve").try_reserve(21).is_none());
-        drop((held, others));
+        drop((reserved, others));
         assert_eq!((budget.free(), ann.try_reserve(40).is_some()), (100, true));
     }
 
     #[test]
     fn a_share_is_remembered_while_bytes_are_reserved_and_forgotten_later() {
         let budget = MemoryBudget::new(1000, 10, 0);
-        let held = budget.share("ann").try_reserve(10).unwrap();
+        let reserved = budget.share("ann").try_reserve(10).unwrap();
         for number in 0..1000 {
             budget.share(&format!("user-{number}"));
         }
         assert!(budget.share("ann").try_reserve(1).is_none());
         assert!(budget.0.users.lock().shares.len() <= USERS_BEFORE_CLEANUP + 1);
-        drop(held);
+        drop(reserved);
     }
 
     #[tokio::test]
     async fn one_request_of_each_user_goes_on_with_spare_bytes() {
         let budget = MemoryBudget::new(10, 10, 20);
         let (ann, bob) = (budget.share("ann"), budget.share("bob"));
-        let mut held = ann.try_reserve(10).unwrap();
+        let mut reserved = ann.try_reserve(10).unwrap();
         let spare_lock = ann.spare_lock().await;
         assert!(ann.spare_lock().now_or_never().is_none(), "the second request of a user waits");
-        held.merge(ann.spare(20, &spare_lock).await);
-        assert_eq!(held.bytes(), 30);
+        reserved.merge(ann.spare(20, &spare_lock).await);
+        assert_eq!(reserved.bytes(), 30);
         let other = bob.spare_lock().await;
         assert!(bob.spare(1, &other).now_or_never().is_none());
-        drop(held);
+        drop(reserved);
         assert!(bob.spare(1, &other).now_or_never().is_some());
     }
 }

@@ -173,7 +173,8 @@ impl Calls {
         ns: &str,
         which: &ListParams,
         params: &DeleteParams,
-        (limit, next): (u32, &str),
+        limit: u32,
+        next: &str,
     ) -> Result<String, ApiError> {
         let message = pb::DeleteCollectionRequest {
             r#ref: Some(self.gvr.reference(ns, "", "")),

@@ -5,36 +5,29 @@ use crate::calls::{Calls, revision, wire};
 use crate::{ApiError, Gvr, ListParams, WatchParams};
 use futures::StreamExt;
 use kstore_informer::{
-    Capabilities, Capability, Continue, Domain, Frame, Frames, Key, ListRequest, ListerWatcher, Object, Page,
-    ReadAt, Revision, Revisions, SourceError, Start, Undecodable,
+    Capabilities, Capability, Continue, Domain, DynListerWatcher, Frame, Frames, Key, ListRequest,
+    ListerWatcher, Object, Page, ReadAt, Revision, Revisions, SharedObject, SourceError, Start, Undecodable,
+    typed_frames,
 };
 use kstore_proto::ProgressDemand;
 use kstore_proto::kstore::v1 as pb;
 use pb::watch_event::Type;
 use serde::Deserialize;
+use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
+type Decode = Arc<dyn Fn(&[u8]) -> Result<SharedObject, ApiError> + Send + Sync>;
 
 /// The objects of one or several resources for an informer.
 pub struct Source<T> {
-    calls: Calls,
-    more: Vec<Gvr>,
-    params: WatchParams,
-    decode: Decode<T>,
-    demand: ProgressDemand,
+    pub(crate) any: AnySource,
+    object: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Source<T> {
     fn clone(&self) -> Self {
-        Self {
-            calls: self.calls.clone(),
-            more: self.more.clone(),
-            params: self.params.clone(),
-            decode: self.decode.clone(),
-            demand: self.demand.clone(),
-        }
+        Self { any: self.any.clone(), object: PhantomData }
     }
 }
 
@@ -44,8 +37,9 @@ impl<T: Object> Source<T> {
         params: WatchParams,
         decode: impl Fn(&[u8]) -> Result<T, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        let demand = ProgressDemand::default();
-        Self { calls, more: Vec::new(), params, decode: Arc::new(decode), demand }
+        let decode: Decode = Arc::new(move |json| Ok(Arc::new(decode(json)?)));
+        let any = AnySource { calls, more: Vec::new(), params, decode, demand: ProgressDemand::default() };
+        Self { any, object: PhantomData }
     }
 
     /// Adds the objects of these resources, all on one stream in revision order. The server bounds the number of
@@ -53,10 +47,46 @@ impl<T: Object> Source<T> {
     /// an informer holds one object per key.
     #[must_use]
     pub fn and(mut self, resources: impl IntoIterator<Item = Gvr>) -> Self {
-        self.more.extend(resources);
+        self.any.more.extend(resources);
         self
     }
+}
 
+impl<T: Object> ListerWatcher for Source<T> {
+    type Obj = T;
+
+    fn capabilities(&self) -> Capabilities {
+        self.any.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        self.any.list(request).await.map(Page::typed)
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        self.any.watch(start).await.map(typed_frames)
+    }
+
+    fn demand(&self, revision: Revision) {
+        self.any.demand(revision);
+    }
+
+    fn erased(self) -> DynListerWatcher<SharedObject> {
+        DynListerWatcher::new(self.any)
+    }
+}
+
+/// A [`Source`] without the type of its objects: its code exists once for all of them.
+#[derive(Clone)]
+pub(crate) struct AnySource {
+    calls: Calls,
+    more: Vec<Gvr>,
+    params: WatchParams,
+    decode: Decode,
+    demand: ProgressDemand,
+}
+
+impl AnySource {
     fn resources(&self) -> impl Iterator<Item = &Gvr> {
         std::iter::once(&self.calls.gvr).chain(&self.more)
     }
@@ -90,7 +120,7 @@ impl<T: Object> Source<T> {
         &self,
         batch: pb::WatchBatch,
         least: Revision,
-    ) -> Result<Vec<Frame<T>>, SourceError> {
+    ) -> Result<Vec<Frame<SharedObject>>, SourceError> {
         match batch.initial_done && revision(batch.revision) < least {
             true => Err(SourceError::Ahead { retry_after: None }),
             false => Ok(frames(batch, &self.decode)),
@@ -107,7 +137,7 @@ impl<T: Object> Source<T> {
         ListParams { labels: self.params.labels.clone(), fields, at, uninitialized }
     }
 
-    fn take(&self, json: &[u8], page: &mut Page<T>) {
+    fn take(&self, json: &[u8], page: &mut Page<SharedObject>) {
         match (self.decode)(json) {
             Ok(object) => page.items.push(object),
             Err(error) => page.undecodable.extend(undecodable(json, page.revision, &error)),
@@ -115,8 +145,8 @@ impl<T: Object> Source<T> {
     }
 }
 
-impl<T: Object> ListerWatcher for Source<T> {
-    type Obj = T;
+impl ListerWatcher for AnySource {
+    type Obj = SharedObject;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -129,7 +159,7 @@ impl<T: Object> ListerWatcher for Source<T> {
         }
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+    async fn list(&self, request: ListRequest) -> Result<Page<SharedObject>, SourceError> {
         let limit = request.limit.map_or(0, NonZeroU32::get);
         let mut position = match &request.next {
             Some(next) => ListPosition::from_token(next)?,
@@ -158,7 +188,7 @@ impl<T: Object> ListerWatcher for Source<T> {
         }
     }
 
-    async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+    async fn watch(&self, start: Start) -> Result<Frames<SharedObject>, SourceError> {
         let least = least(start)?;
         let stream = self.calls.client.open_watch(self.request(start), &self.demand).await?;
         let source = self.clone();
@@ -221,7 +251,7 @@ impl ListPosition {
 }
 
 /// The frames of a batch: its events, then its revision.
-fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>> {
+fn frames(batch: pb::WatchBatch, decode: &Decode) -> Vec<Frame<SharedObject>> {
     let _span =
         tracing::debug_span!("grpc", revision = batch.revision, events = batch.events.len()).entered();
     let mut frames = Vec::with_capacity(batch.events.len() + 1);
@@ -231,7 +261,7 @@ fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>>
 }
 
 /// The frame of an event; `None` if even the name of its object cannot be decoded.
-fn frame<T: Object>(event: &pb::WatchEvent, decode: &Decode<T>) -> Option<Frame<T>> {
+fn frame(event: &pb::WatchEvent, decode: &Decode) -> Option<Frame<SharedObject>> {
     let at = revision(event.revision);
     match (event.r#type(), decode(&event.json)) {
         (Type::Put, Ok(object)) => Some(Frame::Put(object)),

@@ -109,26 +109,25 @@ impl Transaction {
     pub fn update<K: Kind>(self, object: &K, subresource: &str) -> Self {
         let ObjectMeta { namespace, name, .. } = object.metadata();
         let (ns, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
-        self.update_json(&Gvr::of::<K>(), (ns, name, subresource), object)
+        self.update_json(&Gvr::of::<K>(), ns, name, subresource, object)
     }
 
     /// Replaces an object of a resource that is known only at run time, like [`Transaction::update`].
     pub fn update_value(self, gvr: &Gvr, object: &Value, subresource: &str) -> Self {
-        self.update_json(gvr, (text(object, "namespace"), text(object, "name"), subresource), object)
+        self.update_json(gvr, text(object, "namespace"), text(object, "name"), subresource, object)
     }
 
     /// Patches an object, or only a subresource of it (`status`, `scale`; else empty).
     pub fn patch<K: Resource>(self, ns: &str, name: &str, subresource: &str, patch: &Patch) -> Self {
-        self.patch_value(&Gvr::of::<K>(), (ns, name, subresource), patch)
+        self.patch_value(&Gvr::of::<K>(), ns, name, subresource, patch)
     }
 
-    /// Patches the object at `target` (namespace, name, subresource), of a resource that is known only at run
-    /// time.
-    pub fn patch_value(self, gvr: &Gvr, target: (&str, &str, &str), patch: &Patch) -> Self {
+    /// Patches an object of a resource that is known only at run time, like [`Transaction::patch`].
+    pub fn patch_value(self, gvr: &Gvr, ns: &str, name: &str, subresource: &str, patch: &Patch) -> Self {
         let (kind, document, force) = patch.parts();
         self.push(document, |json| {
             Operation::Patch(pb::PatchRequest {
-                r#ref: Some(gvr.reference(target.0, target.1, target.2)),
+                r#ref: Some(gvr.reference(ns, name, subresource)),
                 r#type: kind.into(),
                 patch: json,
                 force,
@@ -207,8 +206,15 @@ impl Transaction {
         })
     }
 
-    fn update_json(self, gvr: &Gvr, target: (&str, &str, &str), object: &impl Serialize) -> Self {
-        let reference = Some(gvr.reference(target.0, target.1, target.2));
+    fn update_json(
+        self,
+        gvr: &Gvr,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        object: &impl Serialize,
+    ) -> Self {
+        let reference = Some(gvr.reference(ns, name, subresource));
         self.push(object, |json| {
             Operation::Update(pb::UpdateRequest { r#ref: reference, json, ..Default::default() })
         })

@@ -196,7 +196,7 @@ impl<K: ApiType> Api<K> {
     ) -> Result<(), ApiError> {
         let mut next = String::new();
         loop {
-            next = self.calls.delete_page(ns, which, params, (DELETE_PAGE, &next)).await?;
+            next = self.calls.delete_page(ns, which, params, DELETE_PAGE, &next).await?;
             if next.is_empty() {
                 return Ok(());
             }

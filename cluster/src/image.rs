@@ -27,7 +27,8 @@ pub enum ImageError {
 pub struct ControlPlaneImage {
     /// The original's time.
     time: Timestamp,
-    server: ServerImage,
+    /// The memory of the original's API server; `None`: the store comes from a file.
+    server: Option<ServerImage>,
     store: StoreImage,
     generation: u64,
 }
@@ -39,6 +40,30 @@ impl fmt::Debug for ControlPlaneImage {
 }
 
 impl ControlPlaneImage {
+    /// An image of a store that comes from elsewhere, such as a file: API servers that start from it read all objects. `generation` is the
+    /// number of images between the store's control plane and an original one.
+    pub fn of_store(store: StoreImage, time: Timestamp, generation: u64) -> Self {
+        Self { time, server: None, store, generation }
+    }
+
+    /// This image with the memory of the API server in another one, which was taken of a control plane from this image: so control planes
+    /// start from it like from an image that was never in a file. The memory is left out if that control plane has written.
+    #[must_use]
+    pub fn with_memory_of(&self, other: Self) -> Self {
+        let server = other.server.filter(|_| other.store.revision() == self.store.revision());
+        Self { time: self.time, server, store: self.store.clone(), generation: self.generation }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &StoreImage {
+        &self.store
+    }
+
+    /// Number of images between the original and a control plane that started from none.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The newest revision in the image.
     pub fn revision(&self) -> Revision {
         self.store.revision()
@@ -51,7 +76,8 @@ impl ControlPlaneImage {
 
     /// Starts a control plane from the image on the current tokio runtime. Revisions and history continue, so a client may resume a watch
     /// of the original; leases of the store have the remaining time that they had in the image. The cost does not depend on the number of
-    /// objects, except that components afterwards read the objects that they act on.
+    /// objects, except that components afterwards read the objects that they act on, and that an API server reads all objects of an image
+    /// that was made by [`Self::of_store`].
     ///
     /// The configuration of the API server should equal the original's, token keys included, except in these members: the clock of
     /// `nondet` is replaced by one that continues from [`Self::time`] if it is simulated, and its random generator is forked by the number
@@ -121,7 +147,7 @@ impl ControlPlaneImage {
         config: ClusterConfig,
     ) -> Result<ControlPlane, StartError> {
         let config = ClusterConfig { storage: Storage::Opened(store), ..config };
-        ControlPlane::assemble(Origin { image: Some(&self.server), generation }, server, config).await
+        ControlPlane::assemble(Origin { image: self.server.as_ref(), generation }, server, config).await
     }
 }
 
@@ -137,7 +163,7 @@ impl ControlPlane {
         let server = self.api().image();
         Ok(ControlPlaneImage {
             time: self.nondet().clock.now(),
-            server,
+            server: Some(server),
             store: store.image()?,
             generation: self.generation(),
         })

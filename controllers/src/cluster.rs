@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn retry_after_of_the_server_is_respected() {
-        let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
-        assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
+        let failure = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
+        assert!(matches!(failure, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
         assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
         assert!(matches!(ReconcileError::from(CutError::Late).into_failure(), Failure::Retry(_)));
     }

@@ -287,12 +287,12 @@ fn checked(meta: &ParseNestedMeta<'_>, check: fn(&str) -> check::CheckResult) ->
 }
 
 fn once(
-    place: &mut Option<LitStr>,
+    attribute: &mut Option<LitStr>,
     meta: &ParseNestedMeta<'_>,
     check: fn(&str) -> check::CheckResult,
 ) -> Result<()> {
-    refuse_second(place.is_some(), meta)?;
-    *place = Some(checked(meta, check)?);
+    refuse_second(attribute.is_some(), meta)?;
+    *attribute = Some(checked(meta, check)?);
     Ok(())
 }
 

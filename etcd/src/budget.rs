@@ -2,10 +2,11 @@
 //! written, and bytes of incomplete requests. Each connection has a share of the server's budgets. No I/O.
 
 use crate::limits::{
-    BODY_BYTES, BODY_BYTES_OF_ALL, SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, SMALL_PART_BYTES, UNTAKEN_BYTES,
+    BARE_KEY_BYTES, BODY_BYTES, BODY_BYTES_OF_ALL, KEY_BYTES, LARGE_READS, OUTBOX_BYTES, SCAN_BYTES,
+    SCAN_BYTES_LEAST, SCAN_BYTES_PER_CONNECTION, SCAN_KEYS, SMALL_PART_BYTES, UNTAKEN_BYTES,
     UNTAKEN_BYTES_PER_CONNECTION,
 };
-use kstore_store::{End, Op, Range, Txn};
+use kstore_store::{End, KeyRange, Op, Range, Txn};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -18,13 +19,15 @@ pub(crate) struct Budget {
     untaken: Arc<Semaphore>,
     scans: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    large_reads: Arc<Semaphore>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        let [untaken, scans, bodies] =
-            [UNTAKEN_BYTES, SCANS, BODY_BYTES_OF_ALL].map(|permits| Arc::new(Semaphore::new(permits)));
-        Self { untaken, scans, bodies }
+        let [untaken, scans, bodies, large_reads] =
+            [UNTAKEN_BYTES, SCAN_BYTES, BODY_BYTES_OF_ALL, LARGE_READS]
+                .map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { untaken, scans, bodies, large_reads }
     }
 }
 
@@ -35,6 +38,7 @@ pub(crate) struct ConnectionBudget {
     untaken: Arc<Semaphore>,
     scans: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    large_reads: Arc<Semaphore>,
 }
 
 /// The budget of a connection for responses that tasks make piece by piece. Cheap to clone.
@@ -45,18 +49,39 @@ pub(crate) struct StreamBudget {
 }
 
 impl StreamBudget {
-    /// Waits for budget for a part of a response. A part counts as the connection's whole share at most, and a small one waits
-    /// for its own connection only. Cancel safe.
+    /// Waits for budget for a response or a part of one. It counts as the connection's, and as the server's, whole budget at most. A
+    /// small one waits for its own connection only. Cancel safe.
     pub(crate) async fn acquire(&self, bytes: usize) -> BudgetPermits {
-        let count = u32::try_from(bytes.min(UNTAKEN_BYTES_PER_CONNECTION)).unwrap_or(u32::MAX);
+        let count = |most: usize| u32::try_from(bytes.min(most)).unwrap_or(u32::MAX);
         let mut permits = Vec::with_capacity(2);
         // The semaphores are never closed.
-        permits.extend(self.own.clone().acquire_many_owned(count).await.ok());
+        permits.extend(self.own.clone().acquire_many_owned(count(UNTAKEN_BYTES_PER_CONNECTION)).await.ok());
         permits.extend(match bytes <= SMALL_PART_BYTES {
             true => take_permits(&self.all, bytes.min(self.all.available_permits())),
-            false => self.all.clone().acquire_many_owned(count).await.ok(),
+            false => self.all.clone().acquire_many_owned(count(UNTAKEN_BYTES)).await.ok(),
         });
         permits
+    }
+
+    /// Waits for budget for the response to a write. One that fits into an outbox waits for its own connection only. Cancel safe.
+    pub(crate) async fn acquire_response(&self, bytes: usize) -> BudgetPermits {
+        if bytes > OUTBOX_BYTES {
+            return self.acquire(bytes).await;
+        }
+        let own = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // The semaphores are never closed.
+        let own = self.own.clone().acquire_many_owned(own).await.ok();
+        own.into_iter().chain(take_permits(&self.all, bytes.min(self.all.available_permits()))).collect()
+    }
+
+    /// Adds budget for `more` bytes to that of a response of `bytes` bytes, without waiting; false if there is not enough. A response
+    /// counts as the connection's, and as the server's, whole budget at most.
+    pub(crate) fn extend(&self, permits: &mut BudgetPermits, bytes: usize, more: usize) -> bool {
+        let further = |most: usize| (bytes + more).min(most) - bytes.min(most);
+        let own = (&self.own, further(UNTAKEN_BYTES_PER_CONNECTION));
+        let Some(more) = take_both([own, (&self.all, further(UNTAKEN_BYTES))]) else { return false };
+        merge(permits, more);
+        true
     }
 
     /// Fits a reservation to the size of the part that was made: gives back the rest, or takes what is left.
@@ -80,11 +105,7 @@ pub(crate) struct BodyPermits(BudgetPermits);
 impl BodyPermits {
     /// Adds budget for further bytes.
     fn merge(&mut self, more: BudgetPermits) {
-        if self.0.is_empty() {
-            self.0 = more;
-        } else {
-            self.0.iter_mut().zip(more).for_each(|(permits, more)| permits.merge(more));
-        }
+        merge(&mut self.0, more);
     }
 
     /// The bytes for which there is budget.
@@ -98,8 +119,9 @@ impl ConnectionBudget {
         Self {
             all,
             untaken: Arc::new(Semaphore::new(UNTAKEN_BYTES_PER_CONNECTION)),
-            scans: Arc::new(Semaphore::new(SCANS_PER_CONNECTION)),
+            scans: Arc::new(Semaphore::new(SCAN_BYTES_PER_CONNECTION)),
             bodies: Arc::new(Semaphore::new(BODY_BYTES)),
+            large_reads: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -152,12 +174,35 @@ impl ConnectionBudget {
         self.untaken.available_permits() < UNTAKEN_BYTES_PER_CONNECTION
     }
 
-    /// Acquires a permit for each large range read of a transaction; `None` if there are not enough.
-    pub(crate) fn acquire_scans(&self, txn: &Txn) -> Option<BudgetPermits> {
-        match scans(txn) {
-            0 => Some(Vec::new()),
-            scans => take_both([(&self.scans, scans), (&self.all.scans, scans)]),
+    /// The permits for ranges of many keys: the connection's only one, and those that all connections share. They are acquired in this
+    /// order, so that no connection waits for the many reads of another one.
+    pub(crate) fn large_reads(&self) -> [Arc<Semaphore>; 2] {
+        [self.large_reads.clone(), self.all.large_reads.clone()]
+    }
+
+    /// Acquires budget for the unbounded range reads of a transaction; `None` if there is not enough. `count` returns the number of keys
+    /// in a range.
+    pub(crate) fn acquire_scans(
+        &self,
+        txn: &Txn,
+        count: &dyn Fn(&KeyRange) -> usize,
+    ) -> Option<BudgetPermits> {
+        match scans(txn, count) {
+            Scans { number: 0, .. } => Some(Vec::new()),
+            Scans { number: 1, bytes } => take_both([
+                (&self.scans, bytes.min(SCAN_BYTES_PER_CONNECTION)),
+                (&self.all.scans, bytes.min(SCAN_BYTES)),
+            ]),
+            Scans { bytes, .. } => take_both([(&self.scans, bytes), (&self.all.scans, bytes)]),
         }
+    }
+}
+
+fn merge(permits: &mut BudgetPermits, more: BudgetPermits) {
+    if permits.is_empty() {
+        *permits = more;
+    } else {
+        permits.iter_mut().zip(more).for_each(|(permits, more)| permits.merge(more));
     }
 }
 
@@ -171,27 +216,52 @@ fn take_permits(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemap
     semaphore.clone().try_acquire_many_owned(u32::try_from(permits).ok()?).ok()
 }
 
-/// Number of range operations on one branch of a transaction whose results are unbounded.
-fn scans(txn: &Txn) -> usize {
+/// Range operations whose results are unbounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Scans {
+    number: usize,
+    /// The estimated size of the results.
+    bytes: usize,
+}
+
+impl Scans {
+    fn of(keys: usize, key_bytes: usize) -> Self {
+        Self { number: 1, bytes: keys.saturating_mul(key_bytes).max(SCAN_BYTES_LEAST) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { number: self.number + other.number, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+}
+
+/// The range operations on the larger branch of a transaction whose results are unbounded. Transactions nest a few levels, as their
+/// decoder bounds it.
+fn scans(txn: &Txn, count: &dyn Fn(&KeyRange) -> usize) -> Scans {
     let is_long = |range: &Range| {
         range.keys.end != End::Single && !range.count_only && !(1..=SCAN_KEYS).contains(&range.limit)
     };
     let of = |op: &Op| match op {
-        Op::Range(range) => usize::from(is_long(range)),
-        Op::Delete(delete) => usize::from(delete.keys.end != End::Single && delete.prev_kv),
-        Op::Put(_) => 0,
-        Op::Txn(inner) => scans(inner),
+        Op::Range(range) if is_long(range) => {
+            Scans::of(count(&range.keys), if range.keys_only { BARE_KEY_BYTES } else { KEY_BYTES })
+        }
+        Op::Delete(delete) if delete.keys.end != End::Single && delete.prev_kv => {
+            Scans::of(count(&delete.keys), KEY_BYTES)
+        }
+        Op::Range(_) | Op::Delete(_) | Op::Put(_) => Scans::default(),
+        Op::Txn(inner) => scans(inner, count),
     };
     // Only one branch is executed.
-    let branch = |ops: &[Op]| ops.iter().map(of).sum::<usize>();
-    branch(&txn.success).max(branch(&txn.failure))
+    let branch = |ops: &[Op]| ops.iter().map(of).fold(Scans::default(), Scans::and);
+    let (success, failure) = (branch(&txn.success), branch(&txn.failure));
+    if success.bytes >= failure.bytes { success } else { failure }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::TXN_OPS;
     use futures::FutureExt;
-    use kstore_store::{Delete, KeyRange};
+    use kstore_store::Delete;
 
     #[test]
     fn only_unbounded_reads_count_as_scans() {
@@ -204,10 +274,53 @@ mod tests {
             Op::Delete(Delete { keys: KeyRange::all(), prev_kv: false }),
             Op::put("k", "v"),
         ];
+        let scans = |txn: &Txn| scans(txn, &|_| 1).number;
         assert_eq!(scans(&Txn::of(short.to_vec())), 0);
         let deletion = Op::Delete(Delete { keys: KeyRange::all(), prev_kv: true });
         let inner = Txn { failure: vec![all(), all()], ..Txn::of(vec![all()]) };
         assert_eq!(scans(&Txn::of(vec![all(), deletion, Op::Txn(inner)])), 4);
+    }
+
+    #[test]
+    fn unbounded_reads_count_by_their_keys_before_a_transaction_is_executed() {
+        let all = Budget::default();
+        let share = ConnectionBudget::of(all);
+        let reads = |number: usize, keys_only: bool| {
+            Txn::of(vec![Op::Range(Range { keys_only, ..Range::new(KeyRange::all()) }); number])
+        };
+        let acquire = |txn: &Txn, keys: usize| {
+            share.acquire_scans(txn, &|_| keys).map(|permits| permits[0].num_permits())
+        };
+        assert_eq!(
+            acquire(&reads(TXN_OPS, false), 10),
+            Some(SCAN_BYTES_PER_CONNECTION),
+            "as many as a transaction may have"
+        );
+        assert_eq!(acquire(&reads(2, false), 500_000), Some(2 * 500_000 * KEY_BYTES));
+        assert_eq!(acquire(&reads(2, true), 500_000), None, "too many keys");
+        assert_eq!(acquire(&reads(3, false), 1_000_000), None);
+        assert_eq!(
+            acquire(&reads(1, false), usize::MAX),
+            Some(SCAN_BYTES_PER_CONNECTION),
+            "one may be larger"
+        );
+    }
+
+    #[test]
+    fn a_response_in_parts_counts_as_the_whole_budget_at_most() {
+        let all = Budget::default();
+        let (share, other) = (ConnectionBudget::of(all.clone()), ConnectionBudget::of(all));
+        let (budget, mut permits) = (share.streamed(), Vec::new());
+        let step = UNTAKEN_BYTES_PER_CONNECTION / 2;
+        for part in 0..6 {
+            assert!(budget.extend(&mut permits, part * step, step), "{part}");
+        }
+        let used = UNTAKEN_BYTES - other.streamed().all.available_permits();
+        assert_eq!((share.is_exhausted(), used), (true, 6 * step));
+        assert!(!budget.extend(&mut Vec::new(), 0, 1), "another response of the connection");
+        assert!(other.acquire(UNTAKEN_BYTES - used + 1).is_none());
+        drop(permits);
+        assert!(!share.is_used());
     }
 
     #[test]

@@ -124,11 +124,11 @@ async fn serve_http1<T>(
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Service { router, calls, activity, .. } = service;
+    let Service { pages, calls, activity, .. } = service;
     // hyper closes the connection if no request arrives, so it is idle for a short time only.
     activity.has_streams(1);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        calls.clone().route(router.clone(), request).map(Ok::<_, Infallible>)
+        calls.clone().route(pages.clone(), request).map(Ok::<_, Infallible>)
     });
     let serving =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service);

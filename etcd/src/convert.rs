@@ -38,6 +38,7 @@ pub(crate) fn range(request: pb::RangeRequest) -> Result<Range, EtcdError> {
         keys,
         revision: Revision(request.revision),
         limit: request.limit,
+        max_bytes: 0,
         sort_target,
         sort_order,
         keys_only: request.keys_only,

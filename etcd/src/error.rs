@@ -37,6 +37,11 @@ const FUTURE: EtcdError = error(Code::OutOfRange, "etcdserver: mvcc: required re
 const TTL_TOO_LARGE: EtcdError = error(Code::OutOfRange, "etcdserver: too large lease TTL");
 pub(crate) const TOO_MANY_REQUESTS: EtcdError =
     error(Code::ResourceExhausted, "etcdserver: too many requests");
+/// etcd has no bound of this kind.
+const READ_TOO_LARGE: EtcdError = error(
+    Code::ResourceExhausted,
+    "kstore: the read takes too many bytes of old versions: read in key order with a limit",
+);
 const LEASE_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: requested lease not found");
 const LEASE_EXISTS: EtcdError = error(Code::FailedPrecondition, "etcdserver: lease already exists");
 pub(crate) const MEMBER_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: member not found");
@@ -92,6 +97,7 @@ impl From<RangeError> for EtcdError {
             RangeError::Compacted { .. } => COMPACTED,
             RangeError::Future { .. } => FUTURE,
             RangeError::Damaged { .. } => CORRUPT,
+            RangeError::TooLarge => READ_TOO_LARGE,
             RangeError::Stopped(_) => STOPPED,
         }
     }

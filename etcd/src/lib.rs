@@ -23,6 +23,7 @@ mod convert;
 mod error;
 mod http2;
 mod kv;
+mod large_read;
 mod lease;
 mod limits;
 mod listener;

@@ -51,7 +51,7 @@ pub(crate) const BODY_BYTES: usize = 128 << 20;
 /// Bytes of the incomplete requests of all connections, since they share one server's memory.
 pub(crate) const BODY_BYTES_OF_ALL: usize = 4 * BODY_BYTES;
 
-/// Keys that a connection reads before other tasks run: about a millisecond. A single read may be larger.
+/// Keys that a connection reads before other tasks run: about a millisecond. A range of more keys is read on a thread of its own.
 pub(crate) const KEYS_AT_ONCE: usize = 10_000;
 
 /// Bytes of responses that the client of one connection has not taken. Further reads without budget are refused, and
@@ -65,13 +65,29 @@ pub(crate) const UNTAKEN_BYTES: usize = 1 << 30;
 /// Bytes up to which a part of a streamed response does not wait because of what other connections have not taken.
 pub(crate) const SMALL_PART_BYTES: usize = 16 << 10;
 
-/// Unbounded range reads in the transactions of one connection that are in progress or whose results wait to be
-/// written. One transaction may have as many. Each result may refer to every key of the store. Transactions beyond it
-/// are refused before they are executed.
-pub(crate) const SCANS_PER_CONNECTION: usize = TXN_OPS;
+/// Bytes of the results of unbounded range reads in the transactions of one connection that are in progress or whose results wait to be
+/// written. The results are estimated by the number of keys, and refer to the store's versions. Transactions beyond it are refused
+/// before they are executed; one read may be larger.
+pub(crate) const SCAN_BYTES_PER_CONNECTION: usize = 64 << 20;
 
-/// Unbounded range reads in the transactions of all connections.
-pub(crate) const SCANS: usize = 2 * SCANS_PER_CONNECTION;
+/// Bytes of the results of unbounded range reads in the transactions of all connections.
+pub(crate) const SCAN_BYTES: usize = 2 * SCAN_BYTES_PER_CONNECTION;
+
+/// Bytes that an unbounded range read counts at least: a transaction may have one as each of its operations.
+pub(crate) const SCAN_BYTES_LEAST: usize = SCAN_BYTES_PER_CONNECTION / TXN_OPS;
+
+/// Bytes that a key of a result takes: a reference to the stored version, before and after it is resolved.
+pub(crate) const KEY_BYTES: usize = 32;
+
+/// The same without its value, which is a version of its own.
+pub(crate) const BARE_KEY_BYTES: usize = 128;
+
+/// Ranges of many keys, of all connections, that are evaluated and encoded concurrently; further ones wait. Beside the encoded result,
+/// for which budget is reserved, each holds references to all its keys.
+pub(crate) const LARGE_READS: usize = 2;
+
+/// Bytes that are reserved for the list of all leases, or of the keys of a lease, before it is made: a million leases fit.
+pub(crate) const LEASE_LIST_BYTES: usize = 64 << 20;
 
 /// A range read with at most this limit counts as bounded.
 pub(crate) const SCAN_KEYS: i64 = 64;
@@ -147,7 +163,7 @@ pub(crate) const HISTORY_BYTES: usize = MESSAGE_BYTES;
 /// Keys in the first part of a streamed range: few, so that the first response is fast. The size of later parts adapts.
 pub(crate) const CHUNK_KEYS: i64 = 10;
 
-/// Approximate bytes of a part of a streamed range.
+/// Bytes of a part of a streamed range, and of old versions that are read on the connection's task. A single version may be larger.
 pub(crate) const CHUNK_BYTES: usize = 3 << 19;
 
 /// Bytes of a snapshot per message; etcd's value.

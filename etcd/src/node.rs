@@ -2,7 +2,7 @@
 
 use crate::limits;
 use kstore_proto::etcd::etcdserverpb::ResponseHeader;
-use kstore_store::{Revision, Store};
+use kstore_store::{KeyRange, Range, RangeError, Revision, Store};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -86,5 +86,11 @@ impl Node {
     /// The header of a response at the current revision.
     pub(crate) fn header_now(&self) -> Option<ResponseHeader> {
         self.header(self.store.revision())
+    }
+
+    /// Number of keys in a range now.
+    pub(crate) fn count(&self, keys: &KeyRange) -> Result<usize, RangeError> {
+        let count = self.store.range(&Range { count_only: true, ..Range::new(keys.clone()) })?.count;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 }

@@ -9,15 +9,15 @@ use futures::stream::{self, Stream};
 use kstore_proto::etcd::etcdserverpb::{
     RangeRequest, RangeResponse, RangeStreamResponse, ResponseHeader, range_request,
 };
-use kstore_store::{End, KeyRange, Range, RangeResult, Revision};
+use kstore_store::{End, KeyRange, Range, Revision};
 use std::pin::Pin;
 use tonic::{Request, Response, Status};
 
 pub(crate) type RangeStream =
     Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send + 'static>>;
 
-/// The remaining part of a streamed range.
-struct RangeStreamState {
+/// The remaining parts of a range in key order. All are of one revision.
+pub(crate) struct RangeParts {
     node: Node,
     range: Range,
     /// Header and count of the first part, which also fixes the revision if the request has none.
@@ -43,8 +43,7 @@ pub(crate) fn range_stream(
     let request = request.into_inner();
     refuse(&request)?;
     let range = convert::range(request)?;
-    let limit = range.limit.max(0);
-    let rest = RangeStreamState { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
+    let rest = RangeParts::of(node.clone(), range);
     let parts = stream::unfold(Some(rest), |rest| async {
         let mut rest = rest?;
         match rest.next() {
@@ -89,28 +88,18 @@ fn refuse(request: &RangeRequest) -> Result<(), Status> {
     Ok(())
 }
 
-/// Leaves out the last keys of a part that would be larger than [`CHUNK_BYTES`], before any of it is copied: budget for so many bytes
-/// is reserved for each part, and a few keys may have large values. A part has one key at least. Returns whether keys were left out.
-fn cut(result: &mut RangeResult) -> bool {
-    let mut bytes = 0;
-    let fitting = result.kvs.iter().take_while(|kv| {
-        bytes += kv.encoded().len();
-        bytes <= CHUNK_BYTES
-    });
-    let kept = fitting.count().max(1);
-    let is_cut = kept < result.kvs.len();
-    if is_cut {
-        result.kvs.truncate(kept);
-        result.more = true;
+impl RangeParts {
+    /// The parts of a range without filters. Each has at most [`CHUNK_BYTES`], or one key: budget for so many bytes is reserved for it,
+    /// and a few keys may have large values.
+    pub(crate) fn of(node: Node, range: Range) -> Self {
+        let limit = range.limit.max(0);
+        Self { node, range: range.max_bytes(CHUNK_BYTES), pinned: None, limit, keys: CHUNK_KEYS }
     }
-    is_cut
-}
 
-impl RangeStreamState {
     /// Reads the next part. Also returns whether it is the last, which alone has header and count.
-    fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
+    pub(crate) fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
         self.range.limit = if self.limit > 0 { self.keys.min(self.limit) } else { self.keys };
-        let mut result = self.node.store.range(&self.range)?;
+        let result = self.node.store.range(&self.range)?;
         let pinned = *self.pinned.get_or_insert_with(|| FirstPart {
             header: self.node.header(result.revision),
             count: result.count,
@@ -118,8 +107,8 @@ impl RangeStreamState {
         if self.range.revision <= Revision::CURRENT {
             self.range.revision = result.revision;
         }
-        let is_cut = cut(&mut result);
         let sent = result.kvs.len() as i64;
+        let is_cut = result.more && sent < self.range.limit;
         let wanted = self.limit > 0 && sent == self.limit;
         let last = self.range.count_only || !result.more || wanted;
         if let (false, Some(kv)) = (last, result.kvs.last()) {

@@ -106,11 +106,14 @@ fn service(
 ) -> Service {
     let node = Node::new(store, member, stop.clone());
     let calls = Calls::default();
-    let router = router(&node, &calls, extra_metrics);
-    Service { node, router, calls, budget: Budget::default(), activity: Arc::default() }
+    let pages = pages::pages(PageState { node: node.clone(), calls: calls.clone(), extra_metrics });
+    let router = router(&node).merge(pages.clone()).fallback(calls::unknown);
+    let pages = pages.fallback(calls::unknown);
+    Service { node, router, pages, calls, budget: Budget::default(), activity: Arc::default() }
 }
 
-fn router(node: &Node, calls: &Calls, extra_metrics: ExtraMetrics) -> Router {
+/// The gRPC services that are not answered on a connection's task.
+fn router(node: &Node) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
     // A new reporter says SERVING for the whole server, which is true while connections are accepted.
     drop(reporter);
@@ -121,6 +124,4 @@ fn router(node: &Node, calls: &Calls, extra_metrics: ExtraMetrics) -> Router {
         .add_service(AuthServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(health)
         .into_axum_router()
-        .merge(pages::pages(PageState { node: node.clone(), calls: calls.clone(), extra_metrics }))
-        .fallback(calls::unknown)
 }

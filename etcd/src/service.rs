@@ -12,8 +12,10 @@ use std::sync::Arc;
 pub(crate) struct Service {
     /// Answers reads and writes of keys.
     pub(crate) node: Node,
-    /// Answers all other requests, and those of `node` over HTTP/1.1.
+    /// Answers all other requests.
     pub(crate) router: Router,
+    /// Answers requests over HTTP/1.1, which has no calls.
+    pub(crate) pages: Router,
     /// Counters of calls.
     pub(crate) calls: Calls,
     /// Memory budget of all connections.

@@ -15,7 +15,7 @@ pub struct PrunedCounts {
     pub unchanged: usize,
     /// Writes of ignored objects, Leases and Events.
     pub ignored: usize,
-    /// Writes of a shape of which there are enough.
+    /// Writes left out because enough writes have the same shape.
     pub repeated: usize,
     /// Writes that not every reference has.
     pub unsteady: usize,

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use kstore_nondet::Rng;
 use std::collections::BTreeSet;
 
-/// Most plans of which one is put together.
+/// Largest number of plans whose actions one random plan combines.
 const PARTS: u64 = 3;
 
 /// Up to `count` plans, made of the enumerated ones; equal seeds make equal plans.

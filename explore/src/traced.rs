@@ -7,7 +7,7 @@ use crate::record::{ObjectKey, RecordedRequest, RecordedWrite, RunRecord};
 use crate::scenario::Scenario;
 use std::collections::BTreeSet;
 
-/// Kinds that programs write all the time, and of which nothing depends.
+/// Kinds that programs write all the time, and that nothing depends on.
 const UNWATCHED: [&str; 3] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io"];
 
 /// Whether plans are made for changes of an object.
@@ -43,7 +43,7 @@ pub struct Traced<'t> {
 }
 
 impl<'t> Traced<'t> {
-    /// The reference of which plans are made.
+    /// The reference run that plans perturb.
     pub fn run(&self) -> &'t RunRecord {
         &self.references[0].record
     }

@@ -5,16 +5,17 @@ use crate::driver::Driver;
 use crate::informer::metrics;
 use crate::metrics::Registry;
 use crate::shared::Shared;
-use crate::{Index, Informer, ListerWatcher, Map, Object, Randomness};
+use crate::{DynListerWatcher, Index, Informer, ListerWatcher, Map, Object, Randomness, SharedObject};
+use futures::future::BoxFuture;
 use kstore_nondet::Rng;
 use std::future::Future;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Configures and builds an [`Informer`].
 pub struct Builder<S: ListerWatcher> {
     source: S,
-    cache: Indexer<S::Obj>,
+    cache: Indexer,
     name: String,
     rng: Rng,
     metrics: Option<Registry>,
@@ -24,7 +25,7 @@ impl<S: ListerWatcher> Builder<S> {
     /// A builder for an informer over `source`, without indexes.
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
-        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0), metrics: None }
+        Self { source, cache: Indexer::of::<S::Obj>(), name, rng: Rng::seeded(0), metrics: None }
     }
 
     /// Transforms every object before the informer caches it, for example to drop unneeded fields. `make`
@@ -52,7 +53,7 @@ impl<S: ListerWatcher> Builder<S> {
     ) -> Builder<Map<S, U>> {
         assert!(!self.cache.has_indexes(), "objects are made over before they are indexed");
         let Self { source, cache: _, name, rng, metrics } = self;
-        Builder { source: Map::new(source, make), cache: Indexer::default(), name, rng, metrics }
+        Builder { source: Map::new(source, make), cache: Indexer::of::<U>(), name, rng, metrics }
     }
 
     /// Declares an index, which readers then use with [`Informer::by`].
@@ -91,27 +92,9 @@ impl<S: ListerWatcher> Builder<S> {
         self,
         stop: &CancellationToken,
     ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
-        let mut cache = self.cache;
-        // A seeded hash: clients that choose object names cannot provoke collisions.
-        cache.seed(self.rng.fork("keys").next_u64());
-        let capabilities = self.source.capabilities();
-        let source = Arc::new(self.source);
-        // The driver alone owns the source, which ends with it.
-        let demanding = Arc::downgrade(&source);
-        let demand = move |revision| {
-            if let Some(source) = demanding.upgrade() {
-                source.demand(revision);
-            }
-        };
-        let shared =
-            Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone(), Box::new(demand)));
-        if let Some(registry) = &self.metrics {
-            metrics::show(&shared, registry);
-        }
-        let stop = stop.child_token();
-        let driver = Driver::new(source, capabilities, self.rng, shared.clone());
-        let informer = Informer::new(shared, stop.clone().drop_guard());
-        (informer, driver.run(stop))
+        let Self { source, cache, name, rng, metrics } = self;
+        let (shared, driver, guard) = assemble(source.erased(), cache, name, rng, metrics, stop);
+        (Informer::new(shared, guard), driver)
     }
 
     /// Builds the informer and spawns its driver on the current runtime.
@@ -120,4 +103,26 @@ impl<S: ListerWatcher> Builder<S> {
         tokio::spawn(driver);
         informer
     }
+}
+
+/// The state of a new informer, its driver, and the guard that ends the driver.
+fn assemble(
+    source: DynListerWatcher<SharedObject>,
+    mut cache: Indexer,
+    name: String,
+    rng: Rng,
+    registry: Option<Registry>,
+    stop: &CancellationToken,
+) -> (Arc<Shared>, BoxFuture<'static, ()>, DropGuard) {
+    // A seeded hash: clients that choose object names cannot provoke collisions.
+    cache.seed(rng.fork("keys").next_u64());
+    let capabilities = source.capabilities();
+    // The driver alone owns the source, which ends with it.
+    let shared = Arc::new(Shared::new(name, cache, capabilities.revisions.clone(), source.demand_if_alive()));
+    if let Some(registry) = &registry {
+        metrics::show(&shared, registry);
+    }
+    let stop = stop.child_token();
+    let driver = Driver::new(source, capabilities, rng, shared.clone());
+    (shared, driver.run(stop.clone()), stop.drop_guard())
 }

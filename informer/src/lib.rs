@@ -8,6 +8,7 @@
 //! The crate is no client: it writes no objects and knows neither Kubernetes types nor a transport. Time is
 //! tokio's, so a paused runtime makes all of it virtual; randomness is an argument.
 
+mod any_object;
 mod builder;
 mod cache;
 mod causes;
@@ -45,6 +46,7 @@ pub mod wait;
 #[cfg(test)]
 mod warnings;
 
+pub use any_object::{AnyObject, SharedObject};
 pub use builder::Builder;
 pub use cache::history::ViewError;
 pub use cache::index::Index;
@@ -62,6 +64,7 @@ pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
     Watchdog,
 };
+pub use lister_watcher::erased::typed_frames;
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, DynListerWatcher, Frame, Frames, ListRequest, ListerWatcher,
     Page, ReadAt, Revisions, SourceError, Start, Undecodable,

@@ -34,7 +34,7 @@ pub trait Object: Send + Sync + 'static {
     }
 }
 
-impl<T: Object> Object for Arc<T> {
+impl<T: Object + ?Sized> Object for Arc<T> {
     fn key(&self) -> Key {
         T::key(self)
     }

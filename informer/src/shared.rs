@@ -4,15 +4,17 @@
 //! Lock order: `waiters`, then `cache`, then `hub`. Wakers are called and old objects are dropped only
 //! without a lock.
 
+use crate::any_object::SharedObject;
 use crate::cache::history::Cache;
 use crate::cache::indexer::Indexer;
 use crate::hub::waiters::Waiters;
 use crate::hub::{BacklogSize, PendingChanges, SubscriberHandle, Subscribers};
 use crate::reflector::CacheUpdate;
 use crate::status::ReflectorActivity;
-use crate::{Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError};
+use crate::{Delivery, Key, Revision, Revisions, Status, Stopped, ViewError};
 use parking_lot::{Mutex, RwLock};
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -28,14 +30,14 @@ pub(crate) struct SourceCounters {
 /// Passes a demanded revision to the source, if the source still exists.
 pub(crate) type Demand = Box<dyn Fn(Revision) + Send + Sync>;
 
-pub(crate) struct Shared<T> {
+pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
     /// Counters of the driver's requests to the source.
     pub(crate) requests: SourceCounters,
-    cache: RwLock<Cache<T>>,
+    cache: RwLock<Cache>,
     /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
-    hub: Mutex<Subscribers<T>>,
+    hub: Mutex<Subscribers>,
     waiters: Mutex<Waiters>,
     /// Tells the source which revision a waiter needs: [`crate::ListerWatcher::demand`]. Called without a lock.
     demand: Demand,
@@ -47,16 +49,16 @@ pub(crate) struct Shared<T> {
 }
 
 /// Changes that a subscriber takes, and the state of the informer at that moment.
-pub(crate) struct SubscriberRead<T> {
-    pub taken: PendingChanges<T>,
+pub(crate) struct SubscriberRead {
+    pub taken: PendingChanges,
     /// The whole cache, for subscribers whose resync is due.
-    pub view: Option<View<T>>,
+    pub view: Option<Arc<Indexer>>,
     pub synced: bool,
     pub closed: bool,
 }
 
-impl<T: Object> Shared<T> {
-    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions, demand: Demand) -> Self {
+impl Shared {
+    pub(crate) fn new(name: String, cache: Indexer, revisions: Revisions, demand: Demand) -> Self {
         Self {
             name,
             revisions,
@@ -72,7 +74,7 @@ impl<T: Object> Shared<T> {
     }
 
     /// Updates the cache, then notifies subscribers and waiters.
-    pub(crate) fn apply(&self, apply: CacheUpdate<T>) {
+    pub(crate) fn apply(&self, apply: CacheUpdate) {
         let complete = matches!(apply, CacheUpdate::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
         let batch = {
@@ -100,25 +102,35 @@ impl<T: Object> Shared<T> {
     }
 
     /// The current state. Costs two reference counts.
-    pub(crate) fn view(&self) -> View<T> {
-        View(self.cache.read().now().clone())
+    pub(crate) fn view(&self) -> Arc<Indexer> {
+        self.cache.read().now().clone()
     }
 
     /// Reads the current state. The function must be short: it blocks the driver.
-    pub(crate) fn look<R>(&self, at: impl FnOnce(&Indexer<T>) -> R) -> R {
+    pub(crate) fn look<R>(&self, at: impl FnOnce(&Indexer) -> R) -> R {
         at(self.cache.read().now())
     }
 
+    /// The cached object of this key.
+    pub(crate) fn get(&self, key: &Key) -> Option<SharedObject> {
+        self.look(|cache| cache.get(key))
+    }
+
+    /// The cached object of this key, and the revision of the cache.
+    pub(crate) fn get_with_revision(&self, key: &Key) -> (Option<SharedObject>, Revision) {
+        self.look(|cache| (cache.get(key), cache.revision()))
+    }
+
     /// The state at a revision.
-    pub(crate) fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
+    pub(crate) fn view_at(&self, revision: Revision) -> Result<Arc<Indexer>, ViewError> {
         let past = self.cache.read().at(revision)?;
-        Ok(View(past.make()))
+        Ok(past.make())
     }
 
     /// Adds a subscriber, with all cached objects pending.
     pub(crate) fn join(&self, delivery: Delivery) -> SubscriberHandle {
         let cache = self.cache.read();
-        self.hub.lock().join(delivery, || View(cache.now().clone()))
+        self.hub.lock().join(delivery, || cache.now().clone())
     }
 
     pub(crate) fn leave(&self, handle: SubscriberHandle) {
@@ -127,10 +139,10 @@ impl<T: Object> Shared<T> {
     }
 
     /// The changes that a subscriber has not seen, and the whole cache at that moment if `all`.
-    pub(crate) fn take(&self, handle: &mut SubscriberHandle, all: bool) -> SubscriberRead<T> {
+    pub(crate) fn take(&self, handle: &mut SubscriberHandle, all: bool) -> SubscriberRead {
         // A merging subscriber does not need the cache and so need not wait for the driver.
         let cache = (all || !matches!(handle, SubscriberHandle::Merging(_))).then(|| self.cache.read());
-        let view = || View(cache.as_ref().expect("the cache was locked above").now().clone());
+        let view = || cache.as_ref().expect("the cache was locked above").now().clone();
         let taking = {
             let mut hub = self.hub.lock();
             let taken = hub.take(handle, view);
@@ -243,7 +255,7 @@ impl<T: Object> Shared<T> {
     }
 
     #[cfg(test)]
-    pub(crate) fn hub(&self) -> parking_lot::MutexGuard<'_, Subscribers<T>> {
+    pub(crate) fn hub(&self) -> parking_lot::MutexGuard<'_, Subscribers> {
         self.hub.lock()
     }
 

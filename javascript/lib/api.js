@@ -67,8 +67,8 @@ class Api {
   }
 
   /** The decoded answer; rejects with ApiError for one that is no success. */
-  async request(method, path, body, contentType = 'application/json', accept = 'application/json') {
-    const answer = await this.#send(method, path, body, contentType, accept, AbortSignal.timeout(REQUEST_MILLISECONDS));
+  async request(method, path, body, contentType = 'application/json', accept = 'application/json', { timeout = REQUEST_MILLISECONDS, headers } = {}) {
+    const answer = await this.#send(method, path, body, contentType, accept, AbortSignal.timeout(timeout), headers);
     const text = await textOf(answer);
     return (answer.headers['content-type'] ?? '').includes('json') ? JSON.parse(text) : text;
   }
@@ -141,8 +141,8 @@ class Api {
     throw new UsageError(`the cluster has no kind ${shown}; apply its CustomResourceDefinition first${meant}`);
   }
 
-  async #send(method, path, body, contentType, accept, signal) {
-    const headers = { Accept: accept, 'User-Agent': MANAGER };
+  async #send(method, path, body, contentType, accept, signal, further = {}) {
+    const headers = { Accept: accept, 'User-Agent': MANAGER, ...further };
     const text = body === undefined ? undefined : JSON.stringify(body);
     if (text !== undefined) Object.assign(headers, { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(text) });
     const answer = await new Promise((resolve, reject) => {

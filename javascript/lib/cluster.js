@@ -41,6 +41,9 @@ class Cluster {
   #process;
   #api;
   #parent;
+  // Where its files are.
+  #folder;
+  #isFork = false;
   #views = new Set();
   #operators = [];
 
@@ -52,6 +55,7 @@ class Cluster {
     cluster.namespace = namespace;
     cluster.#process = await ServerProcess.start(server ?? findServer(), all, options.startTimeout ?? START_MILLISECONDS);
     try {
+      cluster.#folder = cluster.#process.directory;
       cluster.kubeconfig = cluster.#process.kubeconfig;
       cluster.#api = new Api(cluster.kubeconfig);
       await cluster.apply(crds);
@@ -63,6 +67,20 @@ class Cluster {
     }
   }
 
+  /** The cluster of a fork in the lab of `first`, whose process it shares. */
+  static ofFork(first, id, kubeconfig) {
+    const fork = new Cluster();
+    fork.namespace = first.namespace;
+    fork.#process = first.#process;
+    fork.#isFork = true;
+    fork.#folder = path.join(first.#folder, `lab-${id}`);
+    fs.mkdirSync(fork.#folder, { mode: 0o700, recursive: true });
+    fork.kubeconfig = path.join(fork.#folder, 'kubeconfig');
+    fs.writeFileSync(fork.kubeconfig, kubeconfig, { mode: 0o600 });
+    fork.#api = new Api(fork.kubeconfig);
+    return fork;
+  }
+
   async stop() {
     try {
       await this.#stopOperators();
@@ -70,7 +88,7 @@ class Cluster {
       this.#parent?.#views.delete(this);
       if (this.#parent === undefined) {
         this.#api?.close();
-        await this.#process.stop();
+        if (!this.#isFork) await this.#process.stop();
       }
     }
   }
@@ -107,9 +125,10 @@ class Cluster {
     view.#process = this.#process;
     view.#api = this.#api;
     view.#parent = this;
+    view.#folder = this.#folder;
     this.#views.add(view);
-    view.kubeconfig = path.join(this.#process.directory, `kubeconfig-${name}`);
-    const text = fs.readFileSync(this.#process.kubeconfig, 'utf8');
+    view.kubeconfig = path.join(this.#folder, `kubeconfig-${name}`);
+    const text = fs.readFileSync((this.#parent ?? this).kubeconfig, 'utf8');
     const named = text.replace(/\n    cluster: \S+\n/, (line) => `${line}    namespace: ${name}\n`);
     fs.writeFileSync(view.kubeconfig, named, { mode: 0o600 });
     return view;
@@ -133,7 +152,7 @@ class Cluster {
 
   async kubeconfigOf(serviceAccount, { namespace = this.namespace, clusterRole = null } = {}) {
     const token = await this.token({ serviceAccount, namespace, clusterRole });
-    const file = path.join(this.#process.directory, `kubeconfig-of-${namespace}-${serviceAccount}`);
+    const file = path.join(this.#folder, `kubeconfig-of-${namespace}-${serviceAccount}`);
     const cluster = { server: this.url, 'certificate-authority-data': Buffer.from(this.ca).toString('base64') };
     const config = {
       apiVersion: 'v1',
@@ -186,6 +205,11 @@ class Cluster {
 
   async request(method, place, body, contentType) {
     return this.#running().request(method, place, body, contentType);
+  }
+
+  /** A request with a time limit and headers of its own, for the lab. */
+  async labRequest(method, place, body, options) {
+    return this.#running().request(method, place, body, undefined, undefined, options);
   }
 
   async apply(manifest, { namespace } = {}) {

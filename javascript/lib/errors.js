@@ -32,6 +32,14 @@ class OperatorDied extends KstoreError {
   }
 }
 
+/** A call of the lab ran out of its limit; `busy` has a line for each thing that is busy. */
+class LabBusy extends KstoreError {
+  constructor(message, busy) {
+    super(message);
+    this.busy = busy;
+  }
+}
+
 /** The API refused a request: `code` is the HTTP status, `status` the Kubernetes Status, `reason` its reason. */
 class ApiError extends KstoreError {
   constructor(code, status, request) {
@@ -42,4 +50,4 @@ class ApiError extends KstoreError {
   }
 }
 
-module.exports = { KstoreError, UsageError, StartError, WaitTimeout, OperatorDied, ApiError };
+module.exports = { KstoreError, LabBusy, UsageError, StartError, WaitTimeout, OperatorDied, ApiError };

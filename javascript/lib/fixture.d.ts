@@ -1,4 +1,4 @@
-import type { Cluster } from './index';
+import type { Cluster, Lab } from './index';
 
 /** One cluster for the tests of a file or a describe block. */
 export interface Fixture {
@@ -9,4 +9,11 @@ export interface Fixture {
    * the writes that led to the state of the cluster.
    */
   inNamespace(body: (cluster: Cluster) => void | Promise<void>): () => Promise<void>;
+  /** The lab, with the option `lab`; throws UsageError without it. */
+  readonly lab: Lab;
+  /**
+   * The body of a test, run with a fork of its own, which ends afterwards. If it fails, the error's message also has the writes that led to
+   * the state of the cluster, the clock, and the clients for which time waits.
+   */
+  inFork(body: (own: { cluster: Cluster; lab: Lab }) => void | Promise<void>): () => Promise<void>;
 }

@@ -4,26 +4,42 @@
 const { randomBytes } = require('node:crypto');
 const { Cluster } = require('./cluster');
 const { OperatorDied, UsageError, WaitTimeout } = require('./errors');
+const { Lab } = require('./lab');
 
 /** Has a cluster started by the runner's hook before the tests and stopped by the one after them. */
 function useClusterWith(beforeAll, afterAll, options) {
   let cluster;
+  let lab;
+  const { lab: wanted, ...rest } = options ?? {};
   const running = () => {
     if (cluster === undefined) throw new UsageError('the cluster of useCluster runs only while tests run: use it inside of them');
     return cluster;
   };
   beforeAll(async () => {
-    cluster = await Cluster.start(options);
+    if (wanted) {
+      lab = await Lab.start({ ...rest, ...(wanted === true ? {} : wanted) });
+      cluster = lab.cluster;
+    } else {
+      cluster = await Cluster.start(rest);
+    }
   });
   afterAll(async () => {
-    await cluster?.stop();
-    cluster = undefined;
+    await (lab ?? cluster)?.stop();
+    cluster = lab = undefined;
   });
   return {
     get cluster() {
       return running();
     },
+    get lab() {
+      running();
+      if (lab === undefined) throw new UsageError('useCluster has a lab with the option `lab`, as in useCluster({ lab: true })');
+      return lab;
+    },
     inNamespace: (body) => () => inOwnNamespace(running(), body),
+    inFork(body) {
+      return () => inOwnFork(this.lab, body);
+    },
   };
 }
 
@@ -47,7 +63,23 @@ async function inOwnNamespace(cluster, body) {
   }
 }
 
-async function explained(error, cluster, since) {
+/** Runs the body with a fork of its own, and adds the last writes and the lab to the error that it fails with. */
+async function inOwnFork(first, body) {
+  const lab = await first.fork();
+  const { cluster } = lab;
+  const since = await cluster.revision();
+  try {
+    return await body({ lab, cluster });
+  } catch (error) {
+    const text = await lab.report().catch((reason) => `it cannot be asked: ${reason.message}`);
+    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n`);
+    throw error;
+  } finally {
+    await lab.stop();
+  }
+}
+
+async function explained(error, cluster, since, more = '') {
   const told = error instanceof OperatorDied || error instanceof WaitTimeout;
   let output = '';
   for (const operator of cluster.operators) {
@@ -58,7 +90,7 @@ async function explained(error, cluster, since) {
   if (!(error instanceof Error) && typeof error?.message !== 'string') return;
   const text = await cluster.lastWrites(since).catch((reason) => `the cluster cannot be asked: ${reason.message}`);
   const before = error.message;
-  const after = `${before}\n\nkstore: last writes in this test\n${text}\n${output}`;
+  const after = `${before}\n\nkstore: last writes in this test\n${text}\n${output}${more}`;
   const stack = error.stack;
   error.message = after;
   // Runners print one or the other.

@@ -35,6 +35,114 @@ export interface ClusterOptions {
   startTimeout?: number;
 }
 
+/** Options of `useCluster`: those of a cluster, and of a lab if there is to be one. */
+export interface FixtureOptions extends ClusterOptions {
+  lab?: boolean | LabOptions;
+}
+
+/** How time passes: only when a call lets it, to the next deadline by itself, as in reality, or times a factor such as `60x`. */
+export type LabClock = 'manual' | 'auto' | 'real' | `${number}x`;
+
+/** Milliseconds, or a text: `1h30m`, `3d`. */
+export type Duration = number | string;
+
+export interface LabOptions extends ClusterOptions {
+  /** `manual` if not given. */
+  clock?: LabClock;
+  /** Time at which the clock begins; now if not given. */
+  start?: Date | string;
+  /** Seed of all random values of the cluster's own components. */
+  seed?: number;
+  /** Memory of the request log, such as `64MiB`. */
+  log?: string;
+  /** Largest number of clusters. */
+  clusters?: number;
+}
+
+export interface ForkOptions {
+  name?: string;
+  seed?: number;
+  clock?: LabClock | { mode: string; factor?: number; upTo?: string };
+  components?: readonly Component[];
+  nodes?: number;
+}
+
+/** What happened while time passed. */
+export interface Advanced {
+  from: string;
+  time: string;
+  stops: number;
+  barriers: number;
+  ended: string;
+  revision: number;
+}
+
+/** A state from which clusters start. */
+export interface LabImage {
+  readonly name: string;
+  readonly revision: number;
+  fork(options?: ForkOptions): Promise<Lab>;
+  /** Forgets it; clusters from it live on. */
+  delete(): Promise<void>;
+}
+
+/** A cluster whose clock the test moves. Calls that run out of their limit reject with LabBusy, which names what is busy. */
+export class Lab {
+  private constructor();
+
+  /** Starts a server with a lab. */
+  static start(options?: LabOptions): Promise<Lab>;
+  /** Ends a fork, or the first cluster with its forks and the server. */
+  stop(): Promise<void>;
+  /** The cluster, for what any cluster has; its `wait` waits in real time. */
+  readonly cluster: Cluster;
+  /** Identifier in the lab. */
+  readonly id: string;
+  /** A call of the lab's API below `/kstore/lab/v1`: the decoded answer. */
+  call(method: string, path: string, body?: unknown): Promise<any>;
+  /** Mode, time and skew of the clock. */
+  clock(): Promise<Record<string, any>>;
+  /** The cluster's time. */
+  now(): Promise<Date>;
+  setClock(mode: 'manual' | 'auto' | 'scaled' | 'real', options?: { factor?: number; upTo?: Duration }): Promise<Record<string, any>>;
+  /** Lets time pass, stop by stop: each timer of the cluster fires at its time, and clients react before time goes on. */
+  advance(by?: Duration, options?: { to?: Date | string; next?: boolean; patience?: Duration; granule?: Duration }): Promise<Advanced>;
+  /** One jump forward, as of a machine that was suspended. */
+  leap(by: Duration): Promise<Advanced>;
+  /** Resolves when this time of the cluster has passed, for which another call has to let it pass. */
+  sleep(time: Duration): Promise<Record<string, any>>;
+  /** Waits until controllers, scheduler and nodes have nothing to do and all clients are quiet; a manual clock passes meanwhile. */
+  settled(options?: { limit?: Duration; patience?: Duration }): Promise<Record<string, any>>;
+  /** Waits until all clients are quiet; no time passes. */
+  quiet(options?: { patience?: Duration }): Promise<Record<string, any>>;
+  /** A branch: the same objects up to now, then a future and a clock of its own. */
+  fork(options?: ForkOptions): Promise<Lab>;
+  /** Several from one moment. */
+  forks(count: number): Promise<Lab[]>;
+  image(name: string, options?: { settled?: boolean }): Promise<LabImage>;
+  /** Goes back to the image that this fork came from, or to another one, on the same port. */
+  reset(to?: string): Promise<void>;
+  /** Names a client by agent or user, and says of it what is given. */
+  client(
+    name: string,
+    options?: { agent?: string; user?: string; process?: number; counted?: boolean; window?: Duration; busy?: boolean },
+  ): Promise<Record<string, any>>;
+  clients(): Promise<Record<string, any>[]>;
+  /** What a client has been shown of each kind that it reads. */
+  view(client: string): Promise<Record<string, any>>;
+  /** The request log: by client, user, agent, verb, resource, namespace, name, code. */
+  requests(filters?: Record<string, string | number>): Promise<Record<string, any>[]>;
+  /** Who wrote what: by client, resource, namespace, name. */
+  writes(filters?: Record<string, string | number>): Promise<Record<string, any>[]>;
+  /** Starts a program for which time waits: a client of this name, known by its user and its process. It ends as one of `Cluster.operator`. */
+  program(
+    command: readonly string[],
+    options: { name: string; serviceAccount?: string; env?: Record<string, string>; cwd?: string },
+  ): Promise<Operator>;
+  /** For people: the clock, and the clients for which time waits. */
+  report(): Promise<string>;
+}
+
 /** What to wait for; one of the first four. With none of them the object must exist. */
 export interface WaitOptions {
   /** The type of a condition that is True, or `Type=Status`. */
@@ -235,6 +343,11 @@ export class WaitTimeout extends KstoreError {
 export class OperatorDied extends KstoreError {
   readonly exitCode?: number;
   readonly signal?: string;
+}
+/** A call of the lab ran out of its limit. */
+export class LabBusy extends KstoreError {
+  /** A line for each thing that is busy. */
+  readonly busy: readonly string[];
 }
 /** The API refused a request. */
 export class ApiError extends KstoreError {

@@ -3,6 +3,7 @@
 
 const { Cluster } = require('./cluster');
 const { findServer } = require('./binary');
-const { ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout } = require('./errors');
+const { ApiError, KstoreError, LabBusy, OperatorDied, StartError, UsageError, WaitTimeout } = require('./errors');
+const { Lab } = require('./lab');
 
-module.exports = { Cluster, findServer, ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout };
+module.exports = { Cluster, Lab, findServer, ApiError, KstoreError, LabBusy, OperatorDied, StartError, UsageError, WaitTimeout };

@@ -1,5 +1,5 @@
 import type { Fixture } from './fixture';
-import type { ClusterOptions } from './index';
+import type { FixtureOptions } from './index';
 
 /** Starts a cluster before the tests of this file or describe block of node:test, and stops it after them. */
-export function useCluster(options?: ClusterOptions): Fixture;
+export function useCluster(options?: FixtureOptions): Fixture;

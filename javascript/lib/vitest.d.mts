@@ -1,5 +1,5 @@
 import type { Fixture } from './fixture.js';
-import type { ClusterOptions } from './index.js';
+import type { FixtureOptions } from './index.js';
 
 /** Starts a cluster before the tests of this file or describe block of Vitest, and stops it after them. */
-export function useCluster(options?: ClusterOptions): Fixture;
+export function useCluster(options?: FixtureOptions): Fixture;

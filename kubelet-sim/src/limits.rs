@@ -73,7 +73,7 @@ pub(crate) const IMAGES_REPORTED: usize = 50;
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Invalid annotations of one pod that are reported, each in an event; further ones are only ignored.
-pub(crate) const PROBLEMS_TOLD: usize = 16;
+pub(crate) const PROBLEMS_REPORTED: usize = 16;
 
 /// Containers that are compared with an unknown name to find the most similar one: comparing takes time, and
 /// pods have few.

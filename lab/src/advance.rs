@@ -71,7 +71,9 @@ pub async fn advance(
         idle(running).await?;
         let made = running.driver.stops() - first_stop;
         let facts = StepFacts {
-            has_traffic: running.driver.has_traffic() || clients.has_in_flight(),
+            has_traffic: running.driver.has_traffic()
+                || running.driver.calls() > 0
+                || clients.has_in_flight(),
             has_goal: how.goal.as_ref().is_some_and(|goal| goal.is_set()),
             is_there: running.time() >= how.target,
             is_exhausted: has_ended == Some(MoveEnd::Stopped) || made >= how.stops,
@@ -136,7 +138,8 @@ pub async fn until_quiet(
         running.driver.take_traffic();
         idle(running).await?;
         let looks = look(clients, before.as_ref());
-        let busy = clients.busy(&looks);
+        let mut busy = clients.busy(&looks);
+        busy.extend(outside(running.driver.calls()));
         if busy.is_empty() && !running.driver.has_traffic() {
             return Ok(Ok(()));
         }
@@ -147,6 +150,16 @@ pub async fn until_quiet(
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(longest);
     }
+}
+
+/// The reason if the cluster waits for answers of other servers.
+fn outside(calls: usize) -> Option<Busy> {
+    let what = match calls {
+        0 => return None,
+        1 => "1 call waits for an answer".to_owned(),
+        calls => format!("{calls} calls wait for an answer"),
+    };
+    Some(Busy { part: "webhooks and other servers".to_owned(), what, client: String::new() })
 }
 
 /// Looks at the processes of counted clients and at all connections.

@@ -8,6 +8,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::sync::Arc;
@@ -32,10 +34,65 @@ impl From<rustls::Error> for AuthorityError {
     }
 }
 
-/// A new key for service account tokens; `None` if there is no randomness.
-pub(crate) fn tokens() -> Option<Tokens> {
-    let key = KeyPair::generate().ok()?;
-    Tokens::new(&key.serialize_der()).ok()
+/// The keys of clusters: of their certificates and of their service account tokens. All clusters of a process share them, but for those
+/// from a snapshot file with keys.
+pub struct ClusterKeys {
+    /// The certificate authority.
+    pub authority: Authority,
+    /// Signs and checks tokens.
+    pub tokens: Arc<Tokens>,
+    token_key: Vec<u8>,
+}
+
+/// Keys in the forms in which files have them.
+pub(crate) struct KeyParts {
+    /// The authority's certificate as PEM.
+    pub(crate) authority: String,
+    /// The authority's private key as PEM.
+    pub(crate) authority_key: String,
+    /// The private key of tokens (PKCS #8).
+    pub(crate) token_key: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClusterKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterKeys").finish_non_exhaustive()
+    }
+}
+
+impl ClusterKeys {
+    /// New keys. `names` are those of [`Authority::new`].
+    ///
+    /// # Errors
+    /// The system has no randomness, or TLS refuses the certificates.
+    pub fn new(names: &[String]) -> Result<Self, AuthorityError> {
+        let token_key = KeyPair::generate()?.serialize_der();
+        Self::with(Authority::new(names)?, token_key)
+    }
+
+    /// Keys from a file. `names` are those of [`Authority::new`].
+    ///
+    /// # Errors
+    /// They are malformed.
+    pub(crate) fn of(parts: KeyParts, names: &[String]) -> Result<Self, AuthorityError> {
+        let KeyParts { authority, authority_key, token_key } = parts;
+        Self::with(Authority::of(&authority, &authority_key, names)?, token_key)
+    }
+
+    fn with(authority: Authority, token_key: Vec<u8>) -> Result<Self, AuthorityError> {
+        let tokens = Tokens::new(&token_key);
+        let tokens = tokens.map_err(|_| AuthorityError("the key of tokens is malformed".to_owned()))?;
+        Ok(Self { authority, tokens: Arc::new(tokens), token_key })
+    }
+
+    /// The keys in the forms of a file.
+    pub(crate) fn parts(&self) -> KeyParts {
+        KeyParts {
+            authority: self.authority.pem.clone(),
+            authority_key: self.authority.issuer.key().serialize_pem(),
+            token_key: self.token_key.clone(),
+        }
+    }
 }
 
 /// The credentials in a kubeconfig.
@@ -51,6 +108,8 @@ pub enum Credentials<'a> {
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
+    key_pem: String,
+    names: Vec<String>,
     tls: Arc<ServerConfig>,
 }
 
@@ -61,20 +120,37 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new authority with a new key.
+    /// A new authority with a new key. `names` are host names and addresses of the listeners, beside those of this machine.
     ///
     /// # Errors
-    /// The system has no randomness, or TLS refuses the certificates.
-    pub fn new() -> Result<Self, AuthorityError> {
+    /// The system has no randomness, TLS refuses the certificates, or a name cannot be in one.
+    pub fn new(names: &[String]) -> Result<Self, AuthorityError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name = subject("kstore-lab-ca", &[]);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let certificate = params.self_signed(&key)?;
-        let (pem, der) = (certificate.pem(), certificate.der().clone());
-        let issuer = Issuer::new(params, key);
-        let mut serving = CertificateParams::new(SERVING_NAMES.map(str::to_owned))?;
+        let certificate = params().self_signed(&key)?;
+        Self::with(certificate.pem(), certificate.der().clone(), key, names)
+    }
+
+    /// An authority with this certificate and key, as PEM.
+    ///
+    /// # Errors
+    /// They are malformed, or TLS refuses them.
+    fn of(pem: &str, key: &str, names: &[String]) -> Result<Self, AuthorityError> {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes());
+        let der = der.map_err(|error| AuthorityError(error.to_string()))?.into_owned();
+        Self::with(pem.to_owned(), der, KeyPair::from_pem(key)?, names)
+    }
+
+    fn with(
+        pem: String,
+        der: CertificateDer<'static>,
+        key: KeyPair,
+        names: &[String],
+    ) -> Result<Self, AuthorityError> {
+        let key_pem = key.serialize_pem();
+        let issuer = Issuer::new(params(), key);
+        let mut all_names: Vec<String> = SERVING_NAMES.map(str::to_owned).into();
+        all_names.extend(names.iter().filter(|name| !SERVING_NAMES.contains(&name.as_str())).cloned());
+        let mut serving = CertificateParams::new(all_names)?;
         serving.distinguished_name = subject("kube-apiserver", &[]);
         let (certificate, key) = leaf(&issuer, serving, ExtendedKeyUsagePurpose::ServerAuth)?;
         let mut roots = RootCertStore::empty();
@@ -90,7 +166,7 @@ impl Authority {
             .with_client_cert_verifier(clients)
             .with_single_cert(vec![certificate.der().clone()], key.into())?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { issuer, pem, tls: tls.into() })
+        Ok(Self { issuer, pem, key_pem, names: names.to_owned(), tls: tls.into() })
     }
 
     /// TLS of all ports. Client certificates are optional: clients may use tokens or be anonymous.
@@ -103,6 +179,27 @@ impl Authority {
         &self.pem
     }
 
+    /// The further names of its listeners.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The authority's key as PEM (PKCS#8), for signers of certificates.
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+
+    /// A new client certificate of a user in these groups, and its key, both as PEM.
+    ///
+    /// # Errors
+    /// The key or certificate cannot be created.
+    pub fn client(&self, user: &str, groups: &[String]) -> Result<(String, String), AuthorityError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = subject(user, groups);
+        let (certificate, key) = leaf(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
     /// A kubeconfig file (YAML) for the cluster at `url`.
     ///
     /// # Errors
@@ -111,11 +208,8 @@ impl Authority {
         let (name, user) = match credentials {
             Credentials::Token(name, token) => (*name, serde_json::json!({"token": token})),
             Credentials::Certificate(name, groups) => {
-                let mut params = CertificateParams::default();
-                params.distinguished_name = subject(name, groups);
-                let (certificate, key) = leaf(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth)?;
-                let pems = [certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
-                let [certificate, key] = pems;
+                let (certificate, key) = self.client(name, groups)?;
+                let [certificate, key] = [certificate, key].map(|pem| STANDARD.encode(pem));
                 (*name, serde_json::json!({"client-certificate-data": certificate, "client-key-data": key}))
             }
         };
@@ -132,6 +226,15 @@ impl Authority {
         });
         serde_yaml_ng::to_string(&config).map_err(|error| AuthorityError(error.to_string()))
     }
+}
+
+/// The authority's certificate, but for its key.
+fn params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = subject("kstore-lab-ca", &[]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
 }
 
 fn leaf(

@@ -1,14 +1,15 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
 use crate::advance;
-use crate::authority::{Authority, Credentials};
+use crate::authority::{ClusterKeys, Credentials};
 use crate::bridge::Bridge;
 use crate::client::Clients;
 use crate::clock::Mode;
 use crate::error;
-use crate::host::{Host, HostConfig, HostError, Origin, Running};
+use crate::host::{Host, HostConfig, HostError, Origin, Placement, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::programs::Programs;
 use crate::waits::TimeWaits;
 use axum::body::Body;
 use futures::future::BoxFuture;
@@ -18,9 +19,10 @@ use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Path prefix of the lab's calls.
@@ -35,7 +37,7 @@ pub enum ClusterError {
     /// The control plane, its thread or its runtime.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// No port of the loopback interface is free.
+    /// The address of the listener cannot be used, or no port is free.
     #[error("no port for the cluster: {0}")]
     Bind(#[from] std::io::Error),
 }
@@ -61,6 +63,10 @@ pub struct LabImage {
     pub components: crate::host::ComponentChoice,
     /// Mode of the cluster that it was taken of.
     pub mode: Mode,
+    /// Keys of the cluster that it was taken of.
+    pub keys: Arc<ClusterKeys>,
+    /// SHA-256 of the snapshot file that it comes from.
+    pub digest: Option<[u8; 32]>,
 }
 
 /// What a cluster is, beside what runs.
@@ -78,6 +84,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Bytes of its request log.
     pub log_bytes: usize,
+    /// Keys of its certificates and tokens.
+    pub keys: Arc<ClusterKeys>,
 }
 
 /// The running part of a cluster.
@@ -110,9 +118,11 @@ pub struct LabCluster {
     moving: Arc<tokio::sync::Mutex<()>>,
     /// Moves a clock that moves by itself.
     mover: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// Cancelled when a component has ended although it should not have.
+    failed: CancellationToken,
     listener: TcpListener,
     front: Front,
-    authority: Arc<Authority>,
+    programs: Arc<Programs>,
 }
 
 impl std::fmt::Debug for LabCluster {
@@ -130,19 +140,19 @@ pub struct Moving {
 }
 
 impl LabCluster {
-    /// Starts a cluster and listens on a free port, or on `port`.
+    /// Starts a cluster that listens at an address; port 0 is a free one.
     ///
     /// # Errors
     /// See [`ClusterError`].
     pub async fn start(
-        config: ClusterConfig,
-        port: u16,
+        mut config: ClusterConfig,
+        listen: SocketAddr,
         front: Front,
-        authority: Arc<Authority>,
     ) -> Result<Arc<Self>, ClusterError> {
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let address = reachable(listener.local_addr()?);
+        config.host.address = address;
         let host = Host::start(config.host.clone()).await?;
         let cluster = Arc::new(Self {
             url: format!("https://{address}"),
@@ -151,9 +161,10 @@ impl LabCluster {
             current: Mutex::new(None),
             moving: Arc::default(),
             mover: Mutex::new(None),
+            failed: CancellationToken::new(),
             listener,
             front,
-            authority,
+            programs: Arc::default(),
         });
         cluster.serve(host)?;
         cluster.run_mover();
@@ -166,7 +177,16 @@ impl LabCluster {
         clients.listen_on(self.listener.local_addr()?.port());
         let log = Arc::new(RequestLog::new(self.config.log_bytes));
         let running = host.running().clone();
-        let bridge = Bridge { running: running.clone(), clients, log };
+        let (failure, failed) = (host.failure(), self.failed.clone());
+        tokio::spawn(async move {
+            if failure.await {
+                failed.cancel();
+            }
+        });
+        // Programs outlive a reset: they are clients of the new generation, too.
+        self.programs.attach(&clients);
+        let programs = self.programs.clone();
+        let bridge = Bridge { running: running.clone(), clients, log, programs };
         let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
         let router = bridge.router(PREFIX, move |request| {
@@ -180,7 +200,7 @@ impl LabCluster {
         });
         // The port outlives a reset: each generation accepts from a copy of the socket.
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        tokio::spawn(running.api().clone().behind(router).serve(listener, self.authority.tls()));
+        tokio::spawn(running.api().clone().behind(router).serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())
     }
@@ -193,9 +213,24 @@ impl LabCluster {
         self.current.lock().clone().ok_or_else(error::ended)
     }
 
+    /// Cancelled when a component of the cluster has ended although it should not have.
+    pub fn failed(&self) -> &CancellationToken {
+        &self.failed
+    }
+
+    /// The programs that run as children of the server and belong to this cluster.
+    pub fn programs(&self) -> &Arc<Programs> {
+        &self.programs
+    }
+
     /// Mode of the clock.
     pub fn mode(&self) -> Mode {
         *self.mode.lock()
+    }
+
+    /// Whether the cluster follows the system's clock for its whole life.
+    pub fn stays_real(&self) -> bool {
+        self.config.host.placement == Placement::Process
     }
 
     /// Takes the right to move the clock.
@@ -209,15 +244,18 @@ impl LabCluster {
     }
 
     /// Waits for the right to move the clock.
-    async fn wait_to_move(&self) -> Moving {
+    pub(crate) async fn wait_to_move(&self) -> Moving {
         Moving { _held: self.moving.clone().lock_owned().await }
     }
 
     /// Changes the mode of the clock, which keeps its time.
     ///
     /// # Errors
-    /// 410: the cluster has ended.
+    /// 422: the cluster runs in real time for its whole life. 410: it has ended.
     pub async fn set_mode(self: &Arc<Self>, mode: Mode) -> Result<(), Status> {
+        if self.stays_real() {
+            return if mode == Mode::Real { Ok(()) } else { Err(stays_real()) };
+        }
         self.mover.lock().take();
         let moving = self.wait_to_move().await;
         let running = self.current()?.running().clone();
@@ -327,6 +365,8 @@ impl LabCluster {
             history,
             components,
             mode: self.mode(),
+            keys: self.config.keys.clone(),
+            digest: None,
         })
     }
 
@@ -355,6 +395,7 @@ impl LabCluster {
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
+        old.bridge.log.end();
         old.host.end().await;
         let started = Host::start(host).await;
         let host = started
@@ -367,8 +408,10 @@ impl LabCluster {
     /// Ends the cluster.
     pub async fn end(&self) {
         self.mover.lock().take();
+        self.programs.end_all().await;
         let current = self.current.lock().take();
         if let Some(current) = current {
+            current.bridge.log.end();
             current.host.end().await;
         }
     }
@@ -378,7 +421,7 @@ impl LabCluster {
     /// # Errors
     /// 500: the certificate cannot be made.
     pub fn kubeconfig(&self, credentials: &Credentials<'_>) -> Result<String, Status> {
-        self.authority.kubeconfig(&self.url, credentials).map_err(Status::internal)
+        self.config.keys.authority.kubeconfig(&self.url, credentials).map_err(Status::internal)
     }
 
     /// The cluster in answers of the lab.
@@ -425,6 +468,25 @@ impl LabCluster {
             stops: current.running().driver.stops(),
         })
     }
+}
+
+/// The refusal of another clock than the system's.
+pub(crate) fn stays_real() -> Status {
+    error::impossible(
+        "this cluster was started in mode real and follows the system's clock for its whole life: start the program with --lab-clock \
+         manual, auto or a factor, or start a fork with a clock of its own: POST /clusters with {\"clock\":{\"mode\":\"manual\"}}",
+    )
+}
+
+/// The address by which clients on this machine reach a listener: loopback in place of a wildcard.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        match address {
+            SocketAddr::V4(_) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            SocketAddr::V6(_) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        }
+    }
+    address
 }
 
 /// A cluster in answers of the lab.

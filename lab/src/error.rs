@@ -13,6 +13,11 @@ pub(crate) fn forbidden(user: &str) -> Status {
     Status::foreign(403, "Forbidden".to_owned(), text)
 }
 
+/// 403: the start of the server does not allow this part of the API.
+pub(crate) fn not_allowed(text: impl Into<String>) -> Status {
+    Status::foreign(403, "Forbidden".to_owned(), text)
+}
+
 /// 404: there is no such cluster, image or client.
 pub(crate) fn not_found(kind: &str, name: &str) -> Status {
     Status::foreign(404, "NotFound".to_owned(), format!("the lab has no {kind} {name:?}"))

@@ -1,20 +1,21 @@
 //! [`Host`]: a cluster on a thread of its own, whose one-threaded runtime has a clock that the lab moves. The edge (sockets, TLS, HTTP) is
-//! on the process's runtime, in real time; `bridge` connects both.
+//! on the process's runtime, in real time; `bridge` connects both. A cluster that stays in real time may also be on the process's runtime.
 
+use crate::authority::ClusterKeys;
 use crate::clock::Mode;
 use crate::clock::driver::Driver;
 use crate::limits;
+pub use crate::template::ComponentChoice;
+use crate::template::{ClusterStart, Configured, Template};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kstore_access::token::Tokens;
-use kstore_apiserver::config::AccessConfig;
-use kstore_apiserver::{ApiServer, ServerConfig};
-use kstore_cluster::{
-    ClusterConfig, Components, ControlPlane, ControlPlaneImage, InitialObjects, StartError,
-    server_without_listener, token_signer,
-};
+use kstore_apiserver::ApiServer;
+use kstore_cluster::{ControlPlane, ControlPlaneImage, StartError};
 use kstore_nondet::{Clock, Nondet, Rng};
+use kstore_registry::outbound::{CallRuntime, make_calls_of_this_thread_on};
 use kstore_store::{Revision, Store};
 use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,47 +28,8 @@ use tokio_util::task::AbortOnDropHandle;
 const STACK: usize = 8 * 1024 * 1024;
 /// How long the tasks of a cluster may take to end, by the cluster's clock, which passes at once.
 const END: Duration = Duration::from_secs(10);
-
-/// The components of a cluster beside its API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComponentChoice {
-    /// Whether controllers run.
-    pub controllers: bool,
-    /// Whether the scheduler runs.
-    pub scheduler: bool,
-    /// Number of simulated nodes.
-    pub nodes: usize,
-}
-
-impl ComponentChoice {
-    /// The API server alone.
-    pub const NONE: Self = Self { controllers: false, scheduler: false, nodes: 0 };
-    /// Everything, with one node.
-    pub const ALL: Self = Self { controllers: true, scheduler: true, nodes: 1 };
-
-    /// Names as `--components` has them.
-    pub fn names(&self) -> Vec<&'static str> {
-        let all = [
-            (true, "apiserver"),
-            (self.controllers, "controllers"),
-            (self.scheduler, "scheduler"),
-            (self.nodes > 0, "kubelet-sim"),
-        ];
-        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
-    }
-
-    fn configs(&self, tokens: &Arc<Tokens>) -> Components {
-        let mut all = Components::all(self.nodes);
-        if let Some(controllers) = &mut all.controllers {
-            controllers.token_signer = Some(token_signer(tokens.clone()));
-        }
-        Components {
-            controllers: all.controllers.filter(|_| self.controllers),
-            scheduler: all.scheduler.filter(|_| self.scheduler),
-            nodes: all.nodes.filter(|_| self.nodes > 0),
-        }
-    }
-}
+/// The same for a cluster on the process's runtime, in real time.
+const END_REAL: Duration = Duration::from_secs(2);
 
 /// The state from which a cluster starts.
 #[derive(Clone, Debug)]
@@ -78,6 +40,15 @@ pub enum Origin {
     Image(Arc<ControlPlaneImage>),
     /// The objects of an image at a revision above this one, without its history: for clients that have seen revisions up to it.
     Above(Arc<ControlPlaneImage>, i64),
+}
+
+/// Where a cluster runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On a thread of its own, whose clock the lab moves.
+    Thread,
+    /// On the runtime that starts it, in real time for its whole life. Its requests use all threads of that runtime.
+    Process,
 }
 
 /// What a cluster is started with.
@@ -95,8 +66,16 @@ pub struct HostConfig {
     pub mode: Mode,
     /// Time of the cluster at the start, unless an image has one.
     pub start: Timestamp,
-    /// Keys of service account tokens, which all clusters of the process share.
-    pub tokens: Arc<Tokens>,
+    /// Keys of certificates and service account tokens.
+    pub keys: Arc<ClusterKeys>,
+    /// Where it runs.
+    pub placement: Placement,
+    /// What its control plane is made of.
+    pub template: Arc<dyn Template>,
+    /// Address of its listener.
+    pub address: SocketAddr,
+    /// Whether it is the first cluster of the process.
+    pub is_main: bool,
 }
 
 /// A cluster did not start.
@@ -105,6 +84,9 @@ pub enum HostError {
     /// The control plane did not start.
     #[error("the cluster does not start: {0}")]
     Start(#[from] StartError),
+    /// The control plane cannot be configured.
+    #[error("{0}")]
+    Configuration(String),
     /// The system gives no thread, or no descriptors for a runtime.
     #[error("the thread of a cluster does not start: {0}")]
     Thread(#[from] std::io::Error),
@@ -136,6 +118,8 @@ pub struct Running {
     pub driver: Arc<Driver>,
     /// Components that run.
     pub components: ComponentChoice,
+    /// Where it runs.
+    pub placement: Placement,
 }
 
 impl Running {
@@ -180,17 +164,26 @@ impl Running {
 }
 
 impl Host {
-    /// Starts a cluster on a new thread. On return its API answers requests and its clock stands, unless its mode is `real`.
+    /// Starts a cluster. On return its API answers requests and its clock stands, unless its mode is `real`.
     ///
     /// # Errors
     /// See [`HostError`]. Everything that had started ends.
     pub async fn start(config: HostConfig) -> Result<Self, HostError> {
+        match config.placement {
+            Placement::Thread => Self::on_thread(config).await,
+            Placement::Process => Self::on_process(config).await,
+        }
+    }
+
+    async fn on_thread(config: HostConfig) -> Result<Self, HostError> {
         let (driver, stop) = (Driver::new(), CancellationToken::new());
         let (park, unpark) = (driver.clone(), driver.clone());
         let (report, started) = oneshot::channel();
         let (name, stopped) = (format!("lab-{}", config.name), stop.clone());
+        let calls = ProcessCalls { runtime: Handle::current(), driver: driver.clone() };
         let unfinished = stop.clone().drop_guard();
         let thread = std::thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
+            make_calls_of_this_thread_on(Arc::new(calls));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .start_paused(true)
@@ -207,14 +200,38 @@ impl Host {
         Ok(Self { running, stop, thread: Mutex::new(Some(thread)) })
     }
 
+    async fn on_process(config: HostConfig) -> Result<Self, HostError> {
+        let driver = Driver::in_real_time();
+        let plane = Box::pin(start(&config, &driver)).await?;
+        let (runtime, placement) = (Handle::current(), Placement::Process);
+        let running = Running { runtime, plane, driver, components: config.components, placement };
+        Ok(Self { running: Arc::new(running), stop: CancellationToken::new(), thread: Mutex::new(None) })
+    }
+
     /// The running cluster.
     pub fn running(&self) -> &Arc<Running> {
         &self.running
     }
 
+    /// Waits until a component of the cluster has ended although it should not have, or until the cluster ends.
+    pub fn failure(&self) -> impl Future<Output = bool> + Send + use<> {
+        let (failed, stop) = (self.running.plane.phases().failed().clone(), self.stop.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => false,
+                () = failed.cancelled() => true,
+            }
+        }
+    }
+
     /// Ends the cluster and its thread.
     pub async fn end(&self) {
         self.stop.cancel();
+        if self.running.placement == Placement::Process {
+            let end = tokio::time::Instant::now() + END_REAL;
+            return self.running.plane.end(Some(end)).await;
+        }
         let Some(thread) = self.thread.lock().take() else { return };
         // A panic of the cluster's thread was printed when it happened.
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -224,6 +241,25 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.stop.cancel();
+        if self.running.placement == Placement::Process {
+            self.running.plane.phases().cancel();
+        }
+    }
+}
+
+/// Calls of a cluster to other servers, such as webhooks: in real time on the process's runtime. The cluster's clock stands meanwhile.
+struct ProcessCalls {
+    runtime: Handle,
+    driver: Arc<Driver>,
+}
+
+impl CallRuntime for ProcessCalls {
+    fn spawn(&self, call: BoxFuture<'static, ()>) {
+        let guard = self.driver.begin_call();
+        drop(self.runtime.spawn(async move {
+            call.await;
+            drop(guard);
+        }));
     }
 }
 
@@ -238,7 +274,7 @@ async fn run(
     let plane = match stop.run_until_cancelled(start(&config, &driver)).await {
         Some(Ok(plane)) => plane,
         Some(Err(error)) => {
-            let _ = report.send(Err(error.into()));
+            let _ = report.send(Err(error));
             return driver.end();
         }
         None => return driver.end(),
@@ -246,8 +282,9 @@ async fn run(
     if matches!(config.mode, Mode::Real) {
         driver.set_paused(false);
     }
+    let (runtime, placement) = (Handle::current(), Placement::Thread);
     let running =
-        Running { runtime: Handle::current(), plane, driver: driver.clone(), components: config.components };
+        Running { runtime, plane, driver: driver.clone(), components: config.components, placement };
     let running = Arc::new(running);
     let _ = report.send(Ok(running.clone()));
     stop.cancelled().await;
@@ -257,24 +294,28 @@ async fn run(
     running.plane.end(Some(end)).await;
 }
 
-/// Starts the control plane on the cluster's runtime, whose clock stands.
-async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, StartError> {
+/// Starts the control plane on the current runtime, whose clock stands unless the cluster runs on the process's.
+async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, HostError> {
     let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
-    let clock = Clock::simulated_from(config.start);
-    let nondet = Nondet { clock, rng };
-    let server = server_without_listener(&nondet);
-    let access = AccessConfig { tokens: Some(config.tokens.clone()), ..server.access };
-    let server = ServerConfig { access, ..server };
-    let cluster = ClusterConfig {
-        components: config.components.configs(&config.tokens),
-        initial_objects: InitialObjects::Shared,
-        ..ClusterConfig::default()
+    let clock = match config.placement {
+        Placement::Thread => Clock::simulated_from(config.start),
+        Placement::Process => Clock::real(),
     };
-    match &config.origin {
+    let nondet = Nondet { clock, rng };
+    let configured = config.template.configure(&ClusterStart {
+        nondet: &nondet,
+        address: config.address,
+        components: config.components,
+        keys: &config.keys,
+        is_main: config.is_main,
+        is_new: matches!(config.origin, Origin::Empty),
+    });
+    let Configured { server, cluster, started } = configured.map_err(HostError::Configuration)?;
+    let plane = match &config.origin {
         Origin::Empty => ControlPlane::start(server, cluster).await,
         Origin::Image(image) => {
             let starting = image.start(server, cluster);
-            if matches!(config.mode, Mode::Real) {
+            if matches!((config.mode, config.placement), (Mode::Real, Placement::Thread)) {
                 // The clock of the fork has begun at the image's time: it goes on with the system's.
                 let behind = Clock::real().now().duration_since(image.time());
                 let behind = Duration::try_from(behind).unwrap_or_default().min(limits::LEAP);
@@ -283,7 +324,42 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
             starting.await
         }
         Origin::Above(image, revision) => image.start_above(Revision(*revision), server, cluster).await,
-    }
+    };
+    let plane = plane?;
+    started(&plane);
+    Ok(plane)
+}
+
+/// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then
+/// start as those from the original do, and draw the same random values.
+///
+/// # Errors
+/// The API server does not start.
+pub async fn remember(
+    image: ControlPlaneImage,
+    keys: &Arc<ClusterKeys>,
+    template: &Arc<dyn Template>,
+) -> Result<ControlPlaneImage, HostError> {
+    let image = Arc::new(image);
+    let host = Host::start(HostConfig {
+        name: "file".to_owned(),
+        origin: Origin::Image(image.clone()),
+        components: ComponentChoice::NONE,
+        seed: Some(0),
+        mode: Mode::Manual,
+        start: image.time(),
+        keys: keys.clone(),
+        placement: Placement::Thread,
+        template: template.clone(),
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        is_main: false,
+    })
+    .await?;
+    let taking = host.running().clone();
+    let taken = host.running().call(async move { taking.plane.image() }).await;
+    host.end().await;
+    let taken = taken.ok().and_then(Result::ok).ok_or(HostError::Ended)?;
+    Ok(image.with_memory_of(taken))
 }
 
 #[cfg(test)]
@@ -302,7 +378,11 @@ pub(crate) mod tests {
             seed: Some(7),
             mode,
             start: "2026-01-01T00:00:00Z".parse().unwrap(),
-            tokens: Arc::new(crate::authority::tokens().unwrap()),
+            keys: Arc::new(ClusterKeys::new(&[]).unwrap()),
+            placement: Placement::Thread,
+            template: Arc::new(crate::template::DefaultTemplate),
+            address: "127.0.0.1:1".parse().unwrap(),
+            is_main: true,
         }
     }
 
@@ -333,11 +413,14 @@ pub(crate) mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_cluster_in_real_time_follows_the_system() {
-        let host = Host::start(config(Mode::Real, ComponentChoice::NONE)).await.unwrap();
-        let before = host.running().time();
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let passed = host.running().time().duration_since(before);
-        assert!(passed.as_millis() >= 15, "{passed}");
-        host.end().await;
+        for placement in [Placement::Thread, Placement::Process] {
+            let config = HostConfig { placement, ..config(Mode::Real, ComponentChoice::NONE) };
+            let host = Host::start(config).await.unwrap();
+            let before = host.running().time();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let passed = host.running().time().duration_since(before);
+            assert!(passed.as_millis() >= 15, "{passed}");
+            host.end().await;
+        }
     }
 }

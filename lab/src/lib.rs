@@ -24,14 +24,18 @@ mod idempotency;
 pub mod limits;
 pub mod log;
 pub mod objects;
+mod prepare;
+pub mod programs;
 mod registry;
 pub mod request;
 pub mod settle;
+pub mod snapshot;
+pub mod template;
 #[cfg(test)]
 mod tests;
 mod values;
 pub mod waits;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError};
+pub use authority::{Authority, AuthorityError, ClusterKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

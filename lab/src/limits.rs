@@ -10,6 +10,14 @@ pub const CLUSTERS_MOST: usize = 4096;
 pub const IMAGES: usize = 256;
 /// Most bytes of the body of a call.
 pub const BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of the largest snapshot file that a call may send.
+pub const FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// Snapshot files that are written and read at a time: each is a temporary file, and a read one is in memory, too.
+pub const FILES: usize = 4;
+/// Pieces of a snapshot file that wait for the disk.
+pub const FILE_PIECES: usize = 16;
+/// Bytes of a piece of a snapshot file on its way to the client.
+pub const FILE_PIECE: usize = 256 * 1024;
 /// Most clusters of one start.
 pub const COUNT: usize = 256;
 /// Most clients that a cluster tells apart; requests of further ones belong to [`crate::client::OTHER`], which counts.
@@ -20,6 +28,16 @@ pub const VIEW_KINDS: usize = 512;
 pub const LOG_BYTES: usize = 8 * 1024 * 1024;
 /// Most entries of the request log in one answer, and the number without `limit`.
 pub const LOG_ANSWER: usize = 10_000;
+/// Most followers of the request log of a cluster.
+pub const FOLLOWERS: usize = 64;
+/// Most requests in one piece of a followed log, so that a reader that lags holds little in memory.
+pub const FOLLOW_PIECE: usize = 256;
+/// Real time for which a request without an answer holds back those after it in a followed log.
+pub const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of the longest expression that a wait evaluates.
+pub const EXPRESSION_BYTES: usize = 16 * 1024;
+/// Cost of one evaluation of an expression, as the API server bounds rules of custom resources.
+pub const EXPRESSION_COST: u64 = 10_000_000;
 /// Longest advance of one call.
 pub const ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// Most stops of one advance: hours of computation, so that a cluster whose timers repeat without pause ends.
@@ -66,3 +84,17 @@ pub const SCALED_TICK: Duration = Duration::from_millis(10);
 pub const EVENT_BYTES: usize = 2 * 1024 * 1024;
 /// Longest lifetime of a token that `/kubeconfigs` makes.
 pub const TOKEN: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Most programs of a cluster: each has a process group, a pipe and a task.
+pub const PROGRAMS: usize = 64;
+/// Bytes of a program's output that its file keeps: a program in a hot loop must not fill the disk.
+pub const PROGRAM_OUTPUT: u64 = 64 * 1024 * 1024;
+/// Bytes at the end of a program's output that answers show.
+pub const PROGRAM_TAIL: usize = 16 * 1024;
+/// Real time between SIGTERM and SIGKILL when a program is ended, unless the call says otherwise.
+pub const PROGRAM_GRACE: Duration = Duration::from_secs(5);
+/// Longest real time between SIGTERM and SIGKILL.
+pub const PROGRAM_GRACE_MOST: Duration = Duration::from_secs(600);
+/// Real time for which the owner of a connection stays known: shorter than a port takes to belong to another process.
+pub const PEER_LIFE: Duration = Duration::from_secs(1);
+/// Most connections whose owner is known; they are all forgotten for a further one.
+pub const PEERS: usize = 4096;

@@ -2,13 +2,14 @@
 
 use crate::basis::ViewAt;
 use crate::client::identity::glob;
+use crate::limits;
 use crate::request::{Verb, Version};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// A request in the log. It is complete when its answer has begun; of a watch the counts go on until it ends.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +23,9 @@ pub struct LoggedRequest {
     pub real: Timestamp,
     /// Client.
     pub client: String,
+    /// Number of times that the client's program was started again before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub incarnation: u32,
     /// User; empty if the request was refused before it was known.
     pub user: String,
     /// User agent up to the first slash.
@@ -68,6 +72,10 @@ pub struct LoggedRequest {
     /// Of a write: revision of the client's write before; 0: none is known.
     #[serde(skip)]
     pub previous_write: i64,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl LoggedRequest {
@@ -119,6 +127,17 @@ impl LogFilter {
     }
 }
 
+/// The next requests for a follower of the log.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Matching requests, the oldest first.
+    pub entries: Vec<LoggedRequest>,
+    /// Number of the last request that was looked at: the position to go on from.
+    pub next: u64,
+    /// Whether a request without an answer holds back those after it.
+    pub is_held_back: bool,
+}
+
 /// The wanted requests are no longer in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
@@ -132,6 +151,10 @@ pub struct RequestLog {
     state: Mutex<LogState>,
     /// Signals each new entry.
     pub(crate) added: Notify,
+    /// Signals each answer, and the end of the log.
+    pub(crate) answered: Notify,
+    /// Permits for followers.
+    pub(crate) followers: Arc<Semaphore>,
     most: usize,
 }
 
@@ -141,12 +164,15 @@ struct LogState {
     bytes: usize,
     /// Number of the newest entry.
     newest: u64,
+    /// Whether the cluster has ended, so that no further entries come.
+    has_ended: bool,
 }
 
 impl RequestLog {
     /// A log that keeps up to this many bytes.
     pub fn new(most: usize) -> Self {
-        Self { state: Mutex::default(), added: Notify::new(), most }
+        let followers = Arc::new(Semaphore::new(limits::FOLLOWERS));
+        Self { state: Mutex::default(), added: Notify::new(), answered: Notify::new(), followers, most }
     }
 
     /// Appends a request and returns its number. The oldest go if there is no room.
@@ -171,9 +197,58 @@ impl RequestLog {
         let mut state = self.state.lock();
         let Some(first) = state.entries.front().map(|entry| entry.n) else { return };
         let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
-        if let Some(entry) = at.and_then(|at| state.entries.get_mut(at)) {
-            change(entry);
+        let Some(entry) = at.and_then(|at| state.entries.get_mut(at)) else { return };
+        let before = entry.code;
+        change(entry);
+        let is_answered = before == 0 && entry.code != 0;
+        drop(state);
+        if is_answered {
+            self.answered.notify_waiters();
         }
+    }
+
+    /// The next matching requests after number `since`, in order, each when its answer has begun. A request that has none holds back those
+    /// after it for [`limits::FOLLOW_PATIENCE`] of real time. `None`: the log has ended, and all of it was read.
+    ///
+    /// # Errors
+    /// Requests after `since` were dropped for newer ones.
+    pub fn follow(
+        &self,
+        filter: &LogFilter,
+        since: u64,
+        now: Timestamp,
+    ) -> Result<Option<Followed>, Forgotten> {
+        let state = self.state.lock();
+        let oldest = state.entries.front().map_or(state.newest + 1, |entry| entry.n);
+        if since + 1 < oldest {
+            return Err(Forgotten { oldest });
+        }
+        let mut followed = Followed { next: since, ..Followed::default() };
+        for entry in state.entries.iter().skip_while(|entry| entry.n <= since) {
+            let waits = now.duration_since(entry.real).unsigned_abs() < limits::FOLLOW_PATIENCE;
+            followed.is_held_back = entry.code == 0 && waits && !state.has_ended;
+            if followed.is_held_back || followed.entries.len() >= limits::FOLLOW_PIECE {
+                break;
+            }
+            followed.next = entry.n;
+            if filter.matches(entry) {
+                followed.entries.push(entry.clone());
+            }
+        }
+        let is_over = state.has_ended && followed.next == state.newest && followed.entries.is_empty();
+        Ok((!is_over).then_some(followed))
+    }
+
+    /// The number before the oldest entry: the position from which a follower reads all that is there.
+    pub fn begin(&self) -> u64 {
+        let state = self.state.lock();
+        state.entries.front().map_or(state.newest, |entry| entry.n - 1)
+    }
+
+    /// Ends the log: followers read what is there, and end.
+    pub fn end(&self) {
+        self.state.lock().has_ended = true;
+        self.answered.notify_waiters();
     }
 
     /// Up to `limit` matching requests after number `since`, the oldest first, and the number to go on from.
@@ -245,6 +320,7 @@ mod tests {
             time: Timestamp::UNIX_EPOCH,
             real: Timestamp::UNIX_EPOCH,
             client: "op".to_owned(),
+            incarnation: 0,
             user: "u".to_owned(),
             agent: "op".to_owned(),
             verb: Some(Verb::Get),
@@ -286,6 +362,38 @@ mod tests {
         assert_eq!(log.read(&named, None, 1).unwrap().1, 1, "where a full answer goes on");
         log.clear();
         assert_eq!(log.append(request("c", 200)), 4);
+    }
+
+    #[test]
+    fn followers_get_each_request_once_in_order_when_it_is_answered() {
+        let log = RequestLog::new(4 * request("0", 200).size());
+        let (all, begin) = (LogFilter::default(), Timestamp::UNIX_EPOCH);
+        let follow = |since: u64, now: Timestamp| {
+            let followed = log.follow(&all, since, now).unwrap();
+            followed.map(|read| {
+                let names: Vec<_> = read.entries.iter().map(|entry| entry.name.clone()).collect();
+                (names.join(" "), read.next, read.is_held_back)
+            })
+        };
+        assert_eq!(follow(log.begin(), begin), Some((String::new(), 0, false)));
+        for (name, code) in [("a", 200), ("b", 0), ("c", 200)] {
+            log.append(request(name, code));
+        }
+        assert_eq!(follow(0, begin), Some(("a".to_owned(), 1, true)), "b has no answer yet");
+        log.change(2, |entry| entry.code = 404);
+        assert_eq!(follow(1, begin), Some(("b c".to_owned(), 3, false)));
+        log.append(request("d", 0));
+        log.append(request("e", 200));
+        let later = begin + limits::FOLLOW_PATIENCE;
+        assert_eq!(follow(3, later), Some(("d e".to_owned(), 5, false)), "nothing waits for ever");
+        assert_eq!(log.follow(&all, 0, later).unwrap_err(), Forgotten { oldest: 2 });
+        log.append(request("f", 0));
+        log.end();
+        assert_eq!(follow(5, begin), Some(("f".to_owned(), 6, false)), "the rest at the end");
+        assert_eq!(follow(6, begin), None);
+        let some = LogFilter { name: Some("c".to_owned()), ..LogFilter::default() };
+        assert_eq!(log.follow(&some, 2, begin).unwrap().unwrap().entries.len(), 1);
+        assert!(log.follow(&some, 3, begin).unwrap().is_none(), "nothing else matches");
     }
 
     #[test]

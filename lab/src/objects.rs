@@ -2,7 +2,9 @@
 
 use crate::error::{bad_request, ended};
 use crate::host::Running;
+use crate::limits;
 use kstore_api::status::Status;
+use kstore_cel::{Env, Library, Program, Shape, Type, Val};
 use kstore_client::{Client, Gvr};
 use kstore_registry::user::UserInfo;
 use kstore_storage::storage_key::KeyPlace;
@@ -93,8 +95,51 @@ pub enum Condition {
     Matches(Value),
     /// Its status has this condition with status `True`.
     Is(String),
+    /// It exists, and a CEL expression about `object` is true.
+    Holds(Expression),
     /// It does not exist.
     Deleted,
+}
+
+/// A compiled CEL expression about an object.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    text: String,
+    program: Arc<Program>,
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Expression {
+    /// Compiles an expression whose variable is `object`.
+    ///
+    /// # Errors
+    /// 400: it is too long, has errors, or is neither true nor false.
+    pub fn compile(text: &str, pointer: &str) -> Result<Self, Status> {
+        if text.len() > limits::EXPRESSION_BYTES {
+            return Err(bad_request(pointer, format!("has at most {} bytes", limits::EXPRESSION_BYTES)));
+        }
+        let libraries = [Library::Optional, Library::Strings, Library::Lists, Library::Sets];
+        let env = libraries.into_iter().fold(Env::builder(), |env, library| env.library(library));
+        let env = env.variable("object", Type::Dyn).build();
+        let checked = env.compile(text).map_err(|errors| bad_request(pointer, errors))?;
+        if !matches!(checked.result_type(), Type::Bool | Type::Dyn) {
+            return Err(bad_request(pointer, "must be true or false"));
+        }
+        let program = checked.program().map_err(|error| bad_request(pointer, error))?;
+        Ok(Self { text: text.to_owned(), program: Arc::new(program) })
+    }
+
+    /// Whether the expression is true of an object. One that fails, for example at a member that is not there, is not.
+    fn holds(&self, object: &Value) -> bool {
+        let Ok(object) = Shape::Dyn.value(object) else { return false };
+        let (result, _) = self.program.eval(&[("object", object)], limits::EXPRESSION_COST);
+        matches!(result, Ok(Val::Bool(true)))
+    }
 }
 
 impl Condition {
@@ -104,6 +149,7 @@ impl Condition {
             (Self::Deleted, object) => object.is_none(),
             (_, None) => false,
             (Self::Matches(wanted), Some(object)) => includes(object, wanted, 64),
+            (Self::Holds(expression), Some(object)) => expression.holds(object),
             (Self::Is(kind), Some(object)) => {
                 let conditions = object["status"]["conditions"].as_array();
                 conditions.is_some_and(|all| {
@@ -199,6 +245,20 @@ mod tests {
         assert!(holds(Condition::Matches(json!({"spec": {"list": [{"a": 1}], "none": null}}))));
         assert!(!holds(Condition::Matches(json!({"spec": {"list": []}}))));
         assert!(holds(Condition::Is("Ready".to_owned())) && !holds(Condition::Is("Old".to_owned())));
+        let cel = |text: &str| Condition::Holds(Expression::compile(text, "/cel").unwrap());
+        assert!(holds(cel("object.spec.replicas == 3 && object.spec.list.exists(one, one.a == 1)")));
+        assert!(!holds(cel("object.spec.replicas > 3")) && !holds(cel("object.spec.missing == 1")));
+        assert!(!cel("true").holds(None), "an object that does not exist");
+        for (wrong, part) in
+            [("object.", "/cel: ERROR"), ("'text'", "/cel: must be true or false"), ("other", "undeclared")]
+        {
+            let refused = Expression::compile(wrong, "/cel").unwrap_err();
+            assert!(refused.code == 400 && refused.message.contains(part), "{wrong}: {}", refused.message);
+        }
+        assert_eq!(
+            Expression::compile(&" ".repeat(limits::EXPRESSION_BYTES + 1), "/cel").unwrap_err().code,
+            400
+        );
         assert!(!holds(Condition::Deleted) && Condition::Deleted.holds(None));
         assert!(!Condition::Matches(json!({})).holds(None));
     }

@@ -1,19 +1,24 @@
 //! [`Lab`]: all clusters and images of a process.
 
-use crate::authority::{Authority, AuthorityError, tokens};
+use crate::authority::{Authority, AuthorityError, ClusterKeys};
 use crate::clock::Mode;
 use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
-use crate::host::{ComponentChoice, HostConfig, Origin};
+use crate::host::{ComponentChoice, HostConfig, Origin, Placement};
 use crate::idempotency::IdempotencyKeys;
 use crate::limits;
+use crate::snapshot::{self, LoadError};
+use crate::template::{DefaultTemplate, Template};
 use jiff::Timestamp;
-use kstore_access::token::Tokens;
 use kstore_api::status::Status;
 use kstore_nondet::{Clock, Nondet};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The identifier of the first cluster of a process.
 pub const MAIN: &str = "main";
@@ -21,32 +26,44 @@ pub const MAIN: &str = "main";
 /// How a lab is started.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
-    /// Port of the first cluster; 0: a free one.
-    pub port: u16,
+    /// Address of the first cluster's listener; port 0 is a free one. All others listen at this address with ports of their own.
+    pub listen: SocketAddr,
+    /// Host names and addresses in the certificate of the listeners, beside those of this machine.
+    pub names: Vec<String>,
+    /// What the control planes are made of.
+    pub template: Arc<dyn Template>,
     /// Components of the first cluster.
     pub components: ComponentChoice,
     /// Mode of the first cluster's clock.
     pub mode: Mode,
-    /// Time at which the first cluster starts; `None`: now.
+    /// Snapshot file from which the first cluster starts; `None`: it is new.
+    pub image: Option<PathBuf>,
+    /// Time at which the first cluster starts; `None`: that of the snapshot file, or now. It must be `None` with a snapshot file.
     pub start: Option<Timestamp>,
-    /// Seed of the first cluster; `None`: a random one.
+    /// Seed of the first cluster; `None`: that of the snapshot file, or a random one.
     pub seed: Option<u64>,
     /// Bytes of the request log of each cluster.
     pub log_bytes: usize,
     /// Most clusters.
     pub clusters: usize,
+    /// Whether callers may start programs as children of this process, with its user's rights.
+    pub programs: bool,
 }
 
 impl Default for LabConfig {
     fn default() -> Self {
         Self {
-            port: 0,
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            names: Vec::new(),
+            template: Arc::new(DefaultTemplate),
             components: ComponentChoice::ALL,
             mode: Mode::Real,
+            image: None,
             start: None,
             seed: None,
             log_bytes: limits::LOG_BYTES,
             clusters: limits::CLUSTERS,
+            programs: false,
         }
     }
 }
@@ -57,9 +74,17 @@ pub enum LabError {
     /// Keys or certificates.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// The key of service account tokens.
-    #[error("no key for service account tokens can be made")]
-    Tokens,
+    /// The snapshot file.
+    #[error("{}: {error}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: LoadError,
+    },
+    /// A start time for a cluster from a snapshot file, which has its own.
+    #[error("a cluster from a snapshot file begins at the file's time: give no other start time")]
+    StartOfImage,
     /// The first cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -81,13 +106,14 @@ pub struct StartOptions {
 /// All clusters and images of a process.
 pub struct Lab {
     config: LabConfig,
-    authority: Arc<Authority>,
-    tokens: Arc<Tokens>,
+    keys_of_process: Arc<ClusterKeys>,
     state: Mutex<LabState>,
     /// Makes the front end of each cluster.
     front: fn(&Arc<Self>) -> Front,
     /// Answers to calls with idempotency keys.
     pub(crate) keys: IdempotencyKeys,
+    /// Permits for snapshot files.
+    pub(crate) files: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -115,53 +141,101 @@ fn now() -> Timestamp {
     Clock::real().now_seconds()
 }
 
+/// Reads the snapshot file from which the first cluster starts.
+async fn read_image(
+    path: &Path,
+    keys: &Arc<ClusterKeys>,
+    template: &Arc<dyn Template>,
+) -> Result<LabImage, LabError> {
+    let read = match File::open(path) {
+        Ok(file) => snapshot::load(file, path, "", (keys, template)).await,
+        Err(error) => Err(error.into()),
+    };
+    read.map_err(|error| LabError::Image { path: path.to_owned(), error })
+}
+
 impl Lab {
     /// Starts a lab with its first cluster. `front` makes the front end of each cluster.
     pub(crate) async fn start_behind(
         config: LabConfig,
         front: fn(&Arc<Self>) -> Front,
     ) -> Result<Arc<Self>, LabError> {
-        let seed = config.seed.unwrap_or_else(|| Nondet::real().rng.next_u64());
+        let mut keys = Arc::new(ClusterKeys::new(&config.names)?);
+        let image = match &config.image {
+            None => None,
+            Some(_) if config.start.is_some() => return Err(LabError::StartOfImage),
+            Some(path) => Some(Arc::new(read_image(path, &keys, &config.template).await?)),
+        };
+        if let Some(image) = &image {
+            // Those of the file, if it has some.
+            keys = image.keys.clone();
+        }
+        let seed = config.seed.or_else(|| image.as_ref().and_then(|image| image.seed));
+        let seed = seed.unwrap_or_else(|| Nondet::real().rng.next_u64());
         let lab = Arc::new(Self {
-            authority: Arc::new(Authority::new()?),
-            tokens: Arc::new(tokens().ok_or(LabError::Tokens)?),
+            keys_of_process: keys.clone(),
             state: Mutex::default(),
             front,
             keys: IdempotencyKeys::default(),
+            files: Arc::new(Semaphore::new(limits::FILES)),
             config: LabConfig { seed: Some(seed), ..config },
         });
         let config = &lab.config;
+        let origin = image.as_ref().map_or(Origin::Empty, |image| Origin::Image(image.state.clone()));
+        let time = image.as_ref().map(|image| image.state.time());
         let host = HostConfig {
             name: MAIN.to_owned(),
-            origin: Origin::Empty,
+            origin,
             components: config.components,
             seed: Some(seed),
             mode: config.mode,
-            start: config.start.unwrap_or_else(now),
-            tokens: lab.tokens.clone(),
+            start: time.or(config.start).unwrap_or_else(now),
+            keys: keys.clone(),
+            placement: if config.mode == Mode::Real { Placement::Process } else { Placement::Thread },
+            template: config.template.clone(),
+            address: config.listen,
+            is_main: true,
         };
         let cluster = ClusterConfig {
             id: MAIN.to_owned(),
             name: MAIN.to_owned(),
-            from: "empty".to_owned(),
-            image: None,
+            from: config
+                .image
+                .as_ref()
+                .map_or_else(|| "empty".to_owned(), |path| format!("snapshot file {}", path.display())),
+            image,
             host,
             log_bytes: config.log_bytes,
+            keys,
         };
-        let started =
-            LabCluster::start(cluster, config.port, (lab.front)(&lab), lab.authority.clone()).await?;
+        let started = LabCluster::start(cluster, config.listen, (lab.front)(&lab)).await?;
         lab.state.lock().clusters.insert(MAIN.to_owned(), ClusterSlot::Running(started));
         Ok(lab)
     }
 
-    /// The certificate authority of all clusters.
+    /// The certificate authority of all clusters, but for those from a snapshot file with keys.
     pub fn authority(&self) -> &Authority {
-        &self.authority
+        &self.keys_of_process.authority
+    }
+
+    /// The keys of all clusters, but for those from a snapshot file with keys.
+    pub(crate) fn cluster_keys(&self) -> &Arc<ClusterKeys> {
+        &self.keys_of_process
+    }
+
+    /// What the control planes are made of.
+    pub(crate) fn template(&self) -> &Arc<dyn Template> {
+        &self.config.template
     }
 
     /// Most clusters.
     pub fn most_clusters(&self) -> usize {
         self.config.clusters
+    }
+
+    /// Whether callers may start programs.
+    pub fn allows_programs(&self) -> bool {
+        self.config.programs
     }
 
     /// A cluster by its identifier or name.
@@ -209,7 +283,11 @@ impl Lab {
             seed: options.seed.or(image.seed),
             mode: options.mode.unwrap_or(image.mode),
             start: image.state.time(),
-            tokens: self.tokens.clone(),
+            keys: image.keys.clone(),
+            placement: Placement::Thread,
+            template: self.config.template.clone(),
+            address: self.config.listen,
+            is_main: false,
         };
         let config = ClusterConfig {
             name: options.name.unwrap_or_else(|| id.clone()),
@@ -218,8 +296,10 @@ impl Lab {
             image: Some(image.clone()),
             host,
             log_bytes: self.config.log_bytes,
+            keys: image.keys.clone(),
         };
-        let started = LabCluster::start(config, 0, (self.front)(self), self.authority.clone()).await;
+        let listen = SocketAddr::new(self.config.listen.ip(), 0);
+        let started = LabCluster::start(config, listen, (self.front)(self)).await;
         let started = started.map_err(Status::internal)?;
         guard.id = None;
         drop(guard);
@@ -258,13 +338,16 @@ impl Lab {
         Ok(())
     }
 
-    /// Keeps an image under its name.
+    /// Keeps an image under its name. An image of the same snapshot file stays.
     ///
     /// # Errors
     /// 409: the name is taken. 429: too many images.
     pub fn keep_image(&self, image: LabImage) -> Result<Arc<LabImage>, Status> {
         let mut state = self.state.lock();
-        if state.images.contains_key(&image.name) {
+        if let Some(known) = state.images.get(&image.name) {
+            if image.digest.is_some() && known.digest == image.digest {
+                return Ok(known.clone());
+            }
             return Err(error::conflict(format!("an image has the name {:?}", image.name)));
         }
         if state.images.len() >= limits::IMAGES {

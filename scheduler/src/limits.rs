@@ -2,10 +2,10 @@
 
 use jiff::SignedDuration;
 
-/// The number of decisions in one turn, before the loop reads events and finished writes again. At full speed
+/// The number of decisions in one batch, before the loop reads events and finished writes again. At full speed
 /// a batch takes a few milliseconds, so that the scheduler notices the failure of a node soon and the cost
 /// per decision stays small.
-pub const DECISIONS_PER_TURN: usize = 64;
+pub const DECISIONS_PER_BATCH: usize = 64;
 
 /// The number of API writes (binds, conditions) in flight. At the limit the scheduler stops deciding but
 /// still reads events. More unconfirmed decisions would gain nothing, and the limit protects the apiserver.

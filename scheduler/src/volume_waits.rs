@@ -83,7 +83,8 @@ impl VolumeWaits {
     /// Evaluates the waits that a change of storage concerns.
     pub(crate) fn on_storage_event<'a>(
         &mut self,
-        (event, revision): (&StorageEvent, Revision),
+        event: &StorageEvent,
+        revision: Revision,
         storage: &Storage,
         node: impl Fn(&str) -> Option<&'a NodeInfo>,
     ) {

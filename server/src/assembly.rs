@@ -22,7 +22,7 @@ use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
-use kstore_registry::outbound::{FrontProxy, Network, ServiceBackends};
+use kstore_registry::outbound::{FrontProxy, Network, Outbound, ServiceBackends};
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -74,15 +74,14 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         ..
     } = parts;
     let (nondet, metrics) = (config.nondet.clone(), Registry::new());
-    let backends = &flags.service_backends;
-    let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends);
+    let (outbound, metrics_server) = outbound(front_proxy, flags);
     let encryption = encryption::open(flags, &phases.core, &nondet).await?;
     if let Some(audit) = &config.audit {
         audit::flush_at_end(&phases.core, audit.clone());
     }
     let token_signer = config.access.tokens.clone().map(kstore_cluster::token_signer);
     let server = ServerConfig {
-        network: NetworkConfig { outbound: Arc::new(outbound.clone()), ..config.network },
+        network: NetworkConfig { outbound, ..config.network },
         storage: StorageConfig { encryption, ..config.storage },
         ..config
     };
@@ -116,7 +115,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     if let (Some(listener), Some(store)) = (parts.etcd_listener, plane.store()) {
         open_etcd(listeners, store, listener, &metrics);
     }
-    outbound.begin(|| clients::client(&plane, pki::METRICS_SERVER));
+    metrics_server.begin(|| clients::client(&plane, pki::METRICS_SERVER));
     info!(address = %listener.local_addr()?, "apiserver listening");
     if let Some(followed) = followed {
         publish_authorities(listeners, plane.api(), followed, &metrics);
@@ -124,6 +123,16 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     serve_api(listeners, plane.api(), listener, tls, &metrics)?;
     plane.run_components();
     Ok(plane)
+}
+
+/// The way of outbound calls, and the same value to begin the metrics server with, once there is an apiserver.
+pub(crate) fn outbound(
+    front_proxy: Option<FrontProxy>,
+    flags: &ApiHere,
+) -> (Arc<dyn Outbound>, WithMetricsServer) {
+    let backends = &flags.service_backends;
+    let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends);
+    (Arc::new(outbound.clone()), outbound)
 }
 
 /// The network of outbound calls, which shows the front proxy certificate to aggregated API servers.
@@ -266,7 +275,7 @@ fn open_etcd(listeners: &Phase, store: &Store, bound: BoundEtcdListener, metrics
 }
 
 /// The history that the store keeps.
-fn retention(history: args::History) -> Retention {
+pub(crate) fn retention(history: args::History) -> Retention {
     Retention::of(match history {
         args::History::For(kept) => History::For(kept),
         args::History::Revisions(kept) => History::Revisions(kept),
@@ -275,7 +284,7 @@ fn retention(history: args::History) -> Retention {
 }
 
 /// The components that run beside the API server.
-fn components(loops: &LoopsConfig, controllers: kstore_controllers::Config) -> Components {
+pub(crate) fn components(loops: &LoopsConfig, controllers: kstore_controllers::Config) -> Components {
     let runs = |component| loops.components.contains(&component);
     Components {
         controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
@@ -285,7 +294,7 @@ fn components(loops: &LoopsConfig, controllers: kstore_controllers::Config) -> C
 }
 
 /// The controllers' configuration, without accounts. `ca_pem` is the authority by which pods verify the apiserver.
-fn controllers(
+pub(crate) fn controllers(
     loops: &LoopsConfig,
     ca_pem: &str,
     signing: Option<Signing>,
@@ -389,10 +398,21 @@ fn store_config(storage: &Storage, quota: Quota, data_dir: Option<&Path>) -> kst
             kstore_store::Config::memory()
         }
     };
+    limit_bytes(&mut config, quota);
+    config
+}
+
+/// The configuration of a store in memory.
+pub(crate) fn store_in_memory(quota: Quota) -> kstore_store::Config {
+    let mut config = kstore_store::Config::memory();
+    limit_bytes(&mut config, quota);
+    config
+}
+
+fn limit_bytes(config: &mut kstore_store::Config, quota: Quota) {
     match quota {
         Quota::Default => {}
         Quota::Bytes(bytes) => config.limits.quota_bytes = Some(bytes),
         Quota::None => config.limits.quota_bytes = None,
     }
-    config
 }

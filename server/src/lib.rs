@@ -19,6 +19,7 @@ mod files;
 mod flags;
 mod hostname;
 mod kubeconfig;
+mod lab;
 mod listen;
 mod load_report;
 mod memory_file;
@@ -63,8 +64,8 @@ pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode>
 
 /// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {
-    if let Some(Command::As(asked)) = cli.command {
-        return dropin::run_as(asked.program, asked.flags);
+    if let Some(Command::As(replaced)) = cli.command {
+        return dropin::run_as(replaced.program, replaced.flags);
     }
     if let Some(Command::ExecGuarded(exec)) = &cli.command {
         // Before logging starts: the process that `run` replaces by the command writes no log.

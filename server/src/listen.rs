@@ -11,9 +11,27 @@ use tokio::net::TcpListener;
 
 /// Binds the address given by `flag`. Errors suggest a fix.
 pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<TcpListener> {
-    let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
+    let bound = TcpListener::bind((host(address), address.port)).await;
+    bound.map_err(|error| bind_error(error, address, flag))
+}
+
+/// The first address that the one given by `flag` stands for.
+pub(crate) async fn resolve(address: &ListenAddress, flag: &str) -> anyhow::Result<SocketAddr> {
+    let found = tokio::net::lookup_host((host(address), address.port)).await;
+    let mut found = found.map_err(|error| bind_error(error, address, flag))?;
+    found.next().ok_or_else(|| anyhow!("{} has no address; see {flag}", address.host))
+}
+
+/// Every interface, if the address names none.
+fn host(address: &ListenAddress) -> &str {
+    if address.host.is_empty() { "0.0.0.0" } else { &address.host }
+}
+
+/// Why the address given by `flag` cannot be bound, with a fix.
+pub(crate) fn bind_error(error: std::io::Error, address: &ListenAddress, flag: &str) -> anyhow::Error {
+    let host = host(address);
     let shown = format!("{}:{}", address.host, address.port);
-    TcpListener::bind((host, address.port)).await.map_err(|error| match error.kind() {
+    match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
             "port {} of {host} is in use by another process; choose another with {flag} {host}:PORT (0 picks a free one)",
             address.port
@@ -23,7 +41,7 @@ pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<
         }
         ErrorKind::AddrNotAvailable => anyhow!("{host} is not an address of this machine; see {flag}"),
         _ => anyhow!(error).context(format!("cannot listen on {shown}; see {flag}")),
-    })
+    }
 }
 
 /// The address for a client on this machine: loopback in place of a wildcard.

@@ -15,6 +15,8 @@ pub(crate) struct ReadyMessage {
     pub api: Option<(SocketAddr, PathBuf)>,
     /// URL of the etcd API, if it is served.
     pub etcd: Option<String>,
+    /// The lab, if it is served: URL, clock and seed.
+    pub lab: Option<String>,
     /// Whether all data is lost when the process ends.
     pub in_memory: bool,
 }
@@ -35,7 +37,8 @@ impl fmt::Display for ReadyMessage {
                 write!(
                     f,
                     "\n  kubeconfig  {kubeconfig}\n  try         kubectl --kubeconfig {kubeconfig} get nodes"
-                )
+                )?;
+                self.lab.as_ref().map_or(Ok(()), |lab| write!(f, "\n  lab         {lab}"))
             }
             (None, Some(etcd)) => {
                 write!(f, "\n  try         etcdctl --endpoints {etcd} endpoint status -w table")

@@ -16,12 +16,23 @@ pub(crate) fn by_flags(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerC
         tracing::warn!("{warning}");
     }
     let audit = api.audit.as_ref().map(|audit| audit::open(audit, nondet)).transpose()?;
-    let authenticators = access::authenticators(&flags.authentication, nondet)?;
-    if let Some(warning) = &flags.authentication.anonymous_warning
-        && authenticators.anonymous.is_none()
-    {
+    let (config, has_anonymous) = configured(api, nondet)?;
+    if let Some(warning) = flags.authentication.anonymous_warning.as_ref().filter(|_| !has_anonymous) {
         tracing::warn!("{warning}");
     }
+    Ok(ServerConfig { audit, ..config })
+}
+
+/// The same without an audit log and without warnings, for further servers of a process.
+pub(crate) fn without_audit(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerConfig> {
+    configured(api, nondet).map(|(config, _)| config)
+}
+
+/// The configuration, and whether a file says what requests without credentials may do.
+fn configured(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<(ServerConfig, bool)> {
+    let flags = &api.access;
+    let authenticators = access::authenticators(&flags.authentication, nondet)?;
+    let has_anonymous = authenticators.anonymous.is_some();
     let mut config = ServerConfig {
         nondet: nondet.clone(),
         access: AccessConfig {
@@ -37,11 +48,10 @@ pub(crate) fn by_flags(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerC
         registry: RegistryConfig { service_ranges: api.service_ranges, ..RegistryConfig::default() },
         requests: flags.request_limits,
         opt_in: flags.apis.opt_in.clone(),
-        audit,
         ..ServerConfig::default()
     };
     for value in &flags.server {
         value.apply(&mut config).map_err(Error::msg)?;
     }
-    Ok(config)
+    Ok((config, has_anonymous))
 }

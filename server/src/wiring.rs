@@ -1,12 +1,13 @@
 //! The start and end of a process: a control plane, a store alone, or components of a control plane elsewhere, with the files around them.
 //! `assembly` makes the control plane.
 
-use crate::args::{Api, ApiHere, Config, LoopsConfig, MetricsServer, Storage, StoreAlone};
+use crate::args::{Api, ApiHere, Config, LabFlags, LoopsConfig, MetricsServer, Storage, StoreAlone};
 use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
 use crate::kubeconfig::ServerAddress;
+use crate::lab::RunningLab;
 use crate::memory_file::MemoryFile;
 use crate::pki::{self, Identity, Pki};
 use crate::ready::{FAREWELL, ReadyMessage};
@@ -84,6 +85,8 @@ pub(crate) struct Cluster {
     admin_kubeconfig: String,
     /// The control plane, if its apiserver runs in this process.
     plane: Option<ControlPlane>,
+    /// The lab, which then has the control plane.
+    lab: Option<Arc<RunningLab>>,
     ready: Option<ReadyMessage>,
     /// The Unix socket of the etcd API, if there is one.
     etcd_socket: Option<Arc<SocketFile>>,
@@ -112,6 +115,9 @@ async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<(
         }
         Api::Store(store) => cluster.start_store(store, &nondet).await?,
         Api::Here(api) => {
+            if let Some(flags) = &api.lab {
+                return cluster.start_lab((api, &config.loops), flags).await;
+            }
             let mut etcd = match &api.etcd {
                 Some(listen) => {
                     let bound = etcd_listener::open(listen).await?;
@@ -155,6 +161,7 @@ impl Cluster {
             phases: Phases::default(),
             admin_kubeconfig: String::new(),
             plane: None,
+            lab: None,
             ready: None,
             etcd_socket: None,
             _data_dir: None,
@@ -192,7 +199,8 @@ impl Cluster {
         let url = bound.options.advertised.clone();
         let data_path = data_dir.as_ref().map(DataDir::path);
         assembly::store_only(store, data_path, bound, nondet, &self.phases).await?;
-        self.ready = Some(ReadyMessage { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
+        self.ready =
+            Some(ReadyMessage { api: None, etcd: Some(url), lab: None, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
     }
@@ -262,12 +270,51 @@ impl Cluster {
             Some(path) => path,
             None => self.keep_kubeconfig_in_memory()?,
         };
-        self.ready =
-            Some(ReadyMessage { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
+        let (api_at, in_memory) = (Some((address, path)), data_dir.is_none());
+        self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, in_memory });
         self._data_dir = data_dir;
         // In the background, so that the start does not wait for it.
         self.keep_metrics_server(api.metrics);
         Ok(())
+    }
+
+    /// Starts the lab with its first cluster, in memory.
+    async fn start_lab(
+        &mut self,
+        (api, loops): (&ApiHere, &LoopsConfig),
+        flags: &LabFlags,
+    ) -> anyhow::Result<()> {
+        let starting = Box::pin(RunningLab::start((api, loops), flags, open_files::raise()));
+        let lab = Arc::new(starting.await?);
+        // Kept first, so that a failure below ends it.
+        self.lab = Some(lab.clone());
+        check_family(&api.service_ranges, lab.address())?;
+        let name = kubeconfig::cluster_name(api.name.as_deref(), None);
+        self.admin_kubeconfig = lab.admin_kubeconfig(&name)?;
+        if let Some(copy) = &api.write_kubeconfig {
+            write_kubeconfig(copy, &self.admin_kubeconfig)?;
+        }
+        let path = match &api.write_kubeconfig {
+            Some(copy) => copy.clone(),
+            None => self.keep_kubeconfig_in_memory()?,
+        };
+        let (address, line) = (lab.address(), lab.line());
+        let api = Some((address, path));
+        self.ready = Some(ReadyMessage { api, etcd: None, lab: Some(line), in_memory: true });
+        // A component that ends makes this task end, and that the process.
+        self.run_loop("lab", |stop| async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = lab.failed() => {}
+            }
+        });
+        Ok(())
+    }
+
+    /// The lab, if it is served.
+    pub(crate) fn lab(&self) -> Option<&Arc<RunningLab>> {
+        self.lab.as_ref()
     }
 
     /// Creates or deletes the objects of the metrics server in the background.
@@ -297,6 +344,10 @@ impl Cluster {
     /// closes the store.
     pub(crate) async fn stop(&self) {
         let (deadline, phases) = (Some(Instant::now() + GRACE), &self.phases);
+        if let Some(lab) = &self.lab {
+            // The clusters that do not end in time end with the process.
+            let _ = tokio::time::timeout(GRACE, lab.end()).await;
+        }
         phases.listeners.end(deadline).await;
         if let Some(socket) = &self.etcd_socket {
             socket.remove();

@@ -16,7 +16,7 @@ const OBJECTS: usize = 10_000;
 /// Number of samples for each measured time.
 const SAMPLES: usize = 50;
 /// Number of clusters or forks that exist at once while their memory is measured.
-const HELD: usize = 20;
+const CONCURRENT: usize = 20;
 
 fn kib(bytes: usize) -> usize {
     bytes / 1024
@@ -68,15 +68,15 @@ async fn starts(name: &str, builder: Builder) {
     }
     println!("start, {name}: {}", summary(times));
     let before = HEAP.current_usage();
-    let mut held = Vec::new();
-    for _ in 0..HELD {
-        held.push(builder.clone().start().await);
+    let mut clusters = Vec::new();
+    for _ in 0..CONCURRENT {
+        clusters.push(builder.clone().start().await);
     }
-    for cluster in &held {
+    for cluster in &clusters {
         cluster.settled().await.expect("the cluster settles");
     }
-    println!("memory of one cluster, {name}: {} KiB", kib((HEAP.current_usage() - before) / HELD));
-    for cluster in held {
+    println!("memory of one cluster, {name}: {} KiB", kib((HEAP.current_usage() - before) / CONCURRENT));
+    for cluster in clusters {
         cluster.stop().await;
     }
 }
@@ -87,21 +87,21 @@ async fn forks(name: &str, builder: Builder) {
         create(cluster.client(), &format!("map-{nth:05}")).await;
     }
     cluster.settled().await.expect("the cluster settles");
-    let (mut times, mut held, before) = (Vec::new(), Vec::new(), HEAP.current_usage());
-    for _ in 0..HELD {
+    let (mut times, mut forks, before) = (Vec::new(), Vec::new(), HEAP.current_usage());
+    for _ in 0..CONCURRENT {
         let begin = Instant::now();
         let fork = cluster.fork().await;
         times.push(begin.elapsed());
         // Without this, the controllers of all forks would fill their caches at once on one thread, and requests would time out.
         fork.settled().await.expect("the fork settles");
-        held.push(fork);
+        forks.push(fork);
     }
     println!("fork of {OBJECTS} objects, {name}: {}", summary(times));
-    println!("memory of one fork, {name}: {} KiB", kib((HEAP.current_usage() - before) / HELD));
-    for fork in &held {
+    println!("memory of one fork, {name}: {} KiB", kib((HEAP.current_usage() - before) / CONCURRENT));
+    for fork in &forks {
         create(fork.client(), "own").await;
     }
-    println!("after a write to each: {} KiB", kib((HEAP.current_usage() - before) / HELD));
+    println!("after a write to each: {} KiB", kib((HEAP.current_usage() - before) / CONCURRENT));
 }
 
 async fn many_clusters(count: usize) {

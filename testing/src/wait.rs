@@ -147,7 +147,7 @@ impl Cluster {
             (ExpectedState::Gone, LastSeen::Deleted | LastSeen::Nothing) => true,
             (ExpectedState::Subset(_), _) | (ExpectedState::Gone, LastSeen::Object(_)) => false,
         };
-        let waiting = self.watch_until(&gvr, (namespace, name), &mut last, holds);
+        let waiting = self.watch_until(&gvr, namespace, name, &mut last, holds);
         let failure = match tokio::time::timeout(limit, waiting).await {
             Ok(Ok(())) => {
                 return Ok(match last {
@@ -187,7 +187,8 @@ impl Cluster {
     async fn watch_until(
         &self,
         gvr: &Gvr,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         last: &mut LastSeen,
         holds: impl Fn(&LastSeen) -> bool,
     ) -> Result<(), String> {

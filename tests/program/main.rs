@@ -39,6 +39,8 @@ mod grpc;
 mod hostile;
 /// kubectl, where it is installed.
 mod kubectl;
+/// The lab of the program, over HTTP and with kubectl.
+mod lab;
 /// APIs that are off by default.
 mod optional_apis;
 /// Every component in its own process.

@@ -51,14 +51,9 @@ const WALK: &[Hop] = &[
     ),
     hop(3, "authz", "pipeline/src/pipeline/mod.rs", &["resource=\"deployments\""]),
     hop(3, "decode", "pipeline/src/pipeline/create.rs", &["resource=\"deployments\""]),
-    hop(3, "admission", "admission/src/admission/mod.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
+    hop(3, "admission", "admission/src/admission.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
     hop(3, "validation", "pipeline/src/pipeline/create.rs", &["resource=\"deployments\""]),
-    hop(
-        3,
-        "admission",
-        "admission/src/admission/mod.rs",
-        &["resource=\"deployments\"", "phase=\"validate\""],
-    ),
+    hop(3, "admission", "admission/src/admission.rs", &["resource=\"deployments\"", "phase=\"validate\""]),
     hop(
         4,
         "registry",

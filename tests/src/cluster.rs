@@ -9,7 +9,7 @@ use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
 use kstore_access::token::Tokens;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_api::kind;
 use kstore_apiserver::config::{
     AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,

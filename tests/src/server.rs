@@ -185,6 +185,11 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Pid {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id")
     }

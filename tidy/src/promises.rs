@@ -29,15 +29,15 @@ pub(crate) fn tests(text: &str) -> impl Iterator<Item = &str> {
 
 /// The test names in a text, each with the file that precedes it as `….rs:`, if any.
 pub(crate) fn tests_by_file(text: &str) -> Vec<(&str, &str)> {
-    let mut place = "";
+    let mut file = "";
     let mut found = Vec::new();
     for word in text.split_whitespace() {
         if let Some(path) = word.strip_suffix(':').filter(|path| path.ends_with(".rs")) {
-            place = path;
+            file = path;
         } else if word == "|" {
-            place = "";
-        } else if !place.is_empty() {
-            found.extend(tests(word).map(|name| (place, name)));
+            file = "";
+        } else if !file.is_empty() {
+            found.extend(tests(word).map(|name| (file, name)));
         }
     }
     found
@@ -46,12 +46,12 @@ pub(crate) fn tests_by_file(text: &str) -> Vec<(&str, &str)> {
 /// Named cases of tables in a text, with their file: `….yaml:` and then each case in quotes, up to the next
 /// `;` or cell.
 pub(crate) fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let places = text.split(['|', ';']).filter_map(|part| {
+    let parts = text.split(['|', ';']).filter_map(|part| {
         let part = part.trim();
         let end = part.find(".yaml:")? + ".yaml".len();
         Some((&part[..end], &part[end..]))
     });
-    places.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
+    parts.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
 }
 
 /// Every function of the Rust files: path of the file, name.

@@ -2,6 +2,7 @@
 //! says whether requests wait for the queue.
 
 use super::metrics::{AuditMetrics, Plugin};
+use kstore_registry::outbound::in_real_time;
 use kstore_storage::limits;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -91,10 +92,15 @@ impl Backend {
             self.offer(line);
             return true;
         }
-        let (written, outcome) = oneshot::channel();
-        let share = self.bytes.clone().acquire_many_owned(share(&line)).await.ok();
-        let queued = QueuedEvent { line, written: Some(written), _share: share };
-        let is_written = self.queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false);
+        let (bytes, queue) = (self.bytes.clone(), self.queue.clone());
+        // The writer's thread has no part in a virtual clock.
+        let writing = in_real_time(Box::pin(async move {
+            let (written, outcome) = oneshot::channel();
+            let share = bytes.acquire_many_owned(share(&line)).await.ok();
+            let queued = QueuedEvent { line, written: Some(written), _share: share };
+            queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false)
+        }));
+        let is_written = writing.await;
         if !is_written {
             self.metrics.failed(self.plugin);
         }
@@ -144,6 +150,9 @@ fn share(line: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::future::BoxFuture;
+    use kstore_registry::outbound::{CallRuntime, make_calls_of_this_thread_on};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn failures(metrics: &AuditMetrics) -> u64 {
         let mut page = String::new();
@@ -196,6 +205,38 @@ mod tests {
             drop(receiver);
             assert_eq!(backend.record(vec![1]).await, !strict, "the writer is gone");
         }
+    }
+
+    /// Runs calls on a thread with real time, and counts them.
+    struct CountedCalls(tokio::runtime::Handle, AtomicUsize);
+
+    impl CallRuntime for CountedCalls {
+        fn spawn(&self, call: BoxFuture<'static, ()>) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            drop(self.0.spawn(call));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn requests_of_a_virtual_clock_wait_in_real_time_for_the_writer() {
+        let calls = Arc::new(CountedCalls(tokio::runtime::Handle::current(), AtomicUsize::new(0)));
+        let runtime = calls.clone();
+        let thread = std::thread::spawn(move || {
+            make_calls_of_this_thread_on(runtime);
+            let (backend, mut receiver) = new(Mode::Blocking, &Arc::new(AuditMetrics::default()));
+            let clock =
+                tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let writer = std::thread::spawn(move || {
+                while let Some(queued) = receiver.blocking_recv() {
+                    queued.written.unwrap().send(true).unwrap();
+                }
+            });
+            assert!(clock.unwrap().block_on(backend.record(vec![1])));
+            drop(backend);
+            writer.join().unwrap();
+        });
+        tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+        assert_eq!(calls.1.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -4,8 +4,7 @@
 
 use super::AnonymousAccess;
 use super::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source, UserRule};
-use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
-use kstore_api::yaml;
+use crate::access_file::{self, Result, check, invalid};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -121,7 +120,7 @@ impl AuthenticationFile {
     /// # Errors
     /// The first problem, with the field that has it.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        let file = read(text)?;
+        let file = access_file::read(text, KIND, |file: &ConfigFile| (&file.api_version, &file.kind))?;
         check(file.jwt.len() <= MAX_ISSUERS, "jwt", || format!("must have at most {MAX_ISSUERS} items"))?;
         let anonymous = file.anonymous.map(anonymous_access).transpose()?;
         let mut urls = BTreeSet::new();
@@ -135,21 +134,6 @@ impl AuthenticationFile {
         }
         Ok(Self { issuers, anonymous })
     }
-}
-
-/// Decodes a document of the right type.
-fn read(text: &[u8]) -> Result<ConfigFile> {
-    let decoding = AccessFileError::Decoding;
-    let yaml::Document { value, repeated } = yaml::parse(text, MAX_BYTES).map_err(decoding)?;
-    if let Some(key) = repeated.first() {
-        return Err(decoding(format!("strict decoding error: {key}")));
-    }
-    let file: ConfigFile = serde_json::from_value(value).map_err(|error| decoding(error.to_string()))?;
-    if !VERSIONS.contains(&file.api_version.as_str()) || file.kind != KIND {
-        let found = format!("{} {}", file.api_version, file.kind);
-        return Err(decoding(format!("expected {} {KIND}, found {found}", VERSIONS[0])));
-    }
-    Ok(file)
 }
 
 fn anonymous_access(written: Anonymous) -> Result<AnonymousAccess> {

@@ -3,8 +3,8 @@
 //!
 //! A rule grants the product of its verbs, groups, resources and names: 250 of each are four billion grants
 //! in a few kilobytes. The product is not enumerated. Instead, each value of a rule is mapped to the set of
-//! held rules that match it; values with the same set form one class. The search over classes stops where one
-//! held rule matches everything that is left. The work is counted and bounded. Maps are ordered, so that no
+//! owner rules that match it; values with the same set form one class. The search over classes stops where one
+//! owner rule matches everything that is left. The work is counted and bounded. Maps are ordered, so that no
 //! choice of names makes them slow.
 
 use super::rule::{Rule, url_matches};
@@ -18,22 +18,22 @@ use std::collections::{BTreeMap, BTreeSet};
 )]
 pub struct TooLarge;
 
-/// The rules that a caller holds, with the remaining steps for comparisons with them.
+/// The rules that a caller holds (`ownerRules` of `Covers`), with the remaining steps for comparisons with them.
 pub struct Coverage<'r> {
-    held: Vec<&'r Rule>,
+    owner_rules: Vec<&'r Rule>,
     steps: usize,
 }
 
-/// A set of held rules as a bit set, by position.
+/// A set of owner rules as a bit set, by position.
 type RuleSet = Vec<u64>;
 
 impl<'r> Coverage<'r> {
-    /// Starts comparisons with `held`, which share one bound.
-    pub fn of(held: impl Iterator<Item = &'r Rule>) -> Self {
-        Self { held: held.collect(), steps: ESCALATION_STEPS }
+    /// Starts comparisons with `owner_rules`, which share one bound.
+    pub fn of(owner_rules: impl Iterator<Item = &'r Rule>) -> Self {
+        Self { owner_rules: owner_rules.collect(), steps: ESCALATION_STEPS }
     }
 
-    /// Whether the held rules grant everything that `wanted` grants.
+    /// Whether the owner rules grant everything that `wanted` grants.
     ///
     /// # Errors
     /// If this comparison and those before it take too many steps.
@@ -42,23 +42,25 @@ impl<'r> Coverage<'r> {
     }
 
     fn covers_paths(&mut self, wanted: &Rule) -> Result<bool, TooLarge> {
-        let held: Vec<&Rule> = self.held.iter().filter(|rule| !rule.urls.is_empty()).copied().collect();
-        let verbs = self.matches(&wanted.verbs, &held, |rule| &rule.verbs, Wildcards::All)?;
-        let urls = self.path_matches(&wanted.urls, &held)?;
-        self.covers_product(&[verbs, urls], held.len())
+        let owner_rules: Vec<&Rule> =
+            self.owner_rules.iter().filter(|rule| !rule.urls.is_empty()).copied().collect();
+        let verbs = self.matches(&wanted.verbs, &owner_rules, |rule| &rule.verbs, Wildcards::All)?;
+        let urls = self.path_matches(&wanted.urls, &owner_rules)?;
+        self.covers_product(&[verbs, urls], owner_rules.len())
     }
 
     fn covers_resources(&mut self, wanted: &Rule) -> Result<bool, TooLarge> {
-        let held: Vec<&Rule> = self.held.iter().filter(|rule| !rule.resources.is_empty()).copied().collect();
-        let verbs = self.matches(&wanted.verbs, &held, |rule| &rule.verbs, Wildcards::All)?;
-        let groups = self.matches(&wanted.groups, &held, |rule| &rule.groups, Wildcards::All)?;
+        let owner_rules: Vec<&Rule> =
+            self.owner_rules.iter().filter(|rule| !rule.resources.is_empty()).copied().collect();
+        let verbs = self.matches(&wanted.verbs, &owner_rules, |rule| &rule.verbs, Wildcards::All)?;
+        let groups = self.matches(&wanted.groups, &owner_rules, |rule| &rule.groups, Wildcards::All)?;
         let resources =
-            self.matches(&wanted.resources, &held, |rule| &rule.resources, Wildcards::Resource)?;
+            self.matches(&wanted.resources, &owner_rules, |rule| &rule.resources, Wildcards::Resource)?;
         // A rule without names grants all names, and only a rule without names covers it.
         let every = [String::new()];
         let names = if wanted.names.is_empty() { &every[..] } else { &wanted.names };
-        let names = self.matches(names, &held, |rule| &rule.names, Wildcards::Empty)?;
-        self.covers_product(&[verbs, groups, resources, names], held.len())
+        let names = self.matches(names, &owner_rules, |rule| &rule.names, Wildcards::Empty)?;
+        self.covers_product(&[verbs, groups, resources, names], owner_rules.len())
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), TooLarge> {
@@ -66,19 +68,19 @@ impl<'r> Coverage<'r> {
         Ok(())
     }
 
-    /// The distinct sets of held rules that match one of the values of a dimension.
+    /// The distinct sets of owner rules that match one of the values of a dimension.
     fn matches<'v>(
         &mut self,
         values: &'v [String],
-        held: &[&Rule],
+        owner_rules: &[&Rule],
         of: impl Fn(&Rule) -> &Vec<String>,
         wildcards: Wildcards,
     ) -> Result<BTreeSet<RuleSet>, TooLarge> {
         let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
-        self.spend(values.len() + distinct.len() * words(held.len()))?;
-        let mut always = vec![0; words(held.len())];
+        self.spend(values.len() + distinct.len() * words(owner_rules.len()))?;
+        let mut always = vec![0; words(owner_rules.len())];
         let mut sets: BTreeMap<&str, RuleSet> =
-            distinct.into_iter().map(|value| (value, vec![0; words(held.len())])).collect();
+            distinct.into_iter().map(|value| (value, vec![0; words(owner_rules.len())])).collect();
         let mut by_subresource: BTreeMap<&'v str, Vec<&'v str>> = BTreeMap::new();
         if wildcards == Wildcards::Resource {
             for value in sets.keys().copied() {
@@ -87,7 +89,7 @@ impl<'r> Coverage<'r> {
                 }
             }
         }
-        for (at, rule) in held.iter().enumerate() {
+        for (at, rule) in owner_rules.iter().enumerate() {
             let items = of(rule);
             self.spend(items.len() + 1)?;
             if wildcards.all(items) {
@@ -109,13 +111,17 @@ impl<'r> Coverage<'r> {
     }
 
     /// Like [`Self::matches`] for URL paths: a path that ends with `*` matches every path with that prefix.
-    fn path_matches(&mut self, values: &[String], held: &[&Rule]) -> Result<BTreeSet<RuleSet>, TooLarge> {
+    fn path_matches(
+        &mut self,
+        values: &[String],
+        owner_rules: &[&Rule],
+    ) -> Result<BTreeSet<RuleSet>, TooLarge> {
         let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
-        let urls: usize = held.iter().map(|rule| rule.urls.len()).sum();
-        self.spend(values.len() + distinct.len().saturating_mul(urls + words(held.len())))?;
+        let urls: usize = owner_rules.iter().map(|rule| rule.urls.len()).sum();
+        self.spend(values.len() + distinct.len().saturating_mul(urls + words(owner_rules.len())))?;
         let set = |value: &str| {
-            let mut set = vec![0; words(held.len())];
-            for (at, rule) in held.iter().enumerate() {
+            let mut set = vec![0; words(owner_rules.len())];
+            for (at, rule) in owner_rules.iter().enumerate() {
                 if rule.urls.iter().any(|url| url_matches(url, value)) {
                     insert(&mut set, at);
                 }
@@ -125,16 +131,16 @@ impl<'r> Coverage<'r> {
         Ok(distinct.into_iter().map(set).collect())
     }
 
-    /// Whether for each combination of one value per dimension some held rule matches all of them.
-    fn covers_product(&mut self, dimensions: &[BTreeSet<RuleSet>], held: usize) -> Result<bool, TooLarge> {
+    /// Whether for each combination of one value per dimension some owner rule matches all of them.
+    fn covers_product(&mut self, dimensions: &[BTreeSet<RuleSet>], rules: usize) -> Result<bool, TooLarge> {
         if dimensions.iter().any(BTreeSet::is_empty) {
             return Ok(true);
         }
-        let every = vec![u64::MAX; words(held)];
+        let every = vec![u64::MAX; words(rules)];
         // Held rules that match every value of a dimension and of all later dimensions.
         let mut rest = vec![every.clone()];
         for dimension in dimensions.iter().rev() {
-            self.spend(dimension.len() * words(held))?;
+            self.spend(dimension.len() * words(rules))?;
             let after = rest.last().expect("begins with one").clone();
             rest.push(dimension.iter().fold(after, |set, other| intersection(&set, other)));
         }
@@ -142,7 +148,7 @@ impl<'r> Coverage<'r> {
         self.covers_rest(dimensions, &rest, &every)
     }
 
-    /// The search of [`Self::covers_product`] in the remaining dimensions. `matched` are the held rules that
+    /// The search of [`Self::covers_product`] in the remaining dimensions. `matched` are the owner rules that
     /// match the values chosen so far.
     fn covers_rest(
         &mut self,
@@ -215,8 +221,8 @@ mod tests {
         (0..count).map(|n| format!("{prefix}{n}")).collect()
     }
 
-    fn covers(held: &[Rule], wanted: &Rule) -> Result<bool, TooLarge> {
-        Coverage::of(held.iter()).covers(wanted)
+    fn covers(owner_rules: &[Rule], wanted: &Rule) -> Result<bool, TooLarge> {
+        Coverage::of(owner_rules.iter()).covers(wanted)
     }
 
     #[test]
@@ -228,16 +234,16 @@ mod tests {
             names: values("n", 1000),
             urls: vec![],
         };
-        let held = [part(values("v", 500)), part((500..1000).map(|n| format!("v{n}")).collect())];
-        assert_eq!(covers(&held, &part(values("v", 1000))), Ok(true));
-        assert_eq!(covers(&held, &part(values("v", 1001))), Ok(false));
+        let owner_rules = [part(values("v", 500)), part((500..1000).map(|n| format!("v{n}")).collect())];
+        assert_eq!(covers(&owner_rules, &part(values("v", 1000))), Ok(true));
+        assert_eq!(covers(&owner_rules, &part(values("v", 1001))), Ok(false));
         assert_eq!(covers(&[], &part(values("v", 1000))), Ok(false));
     }
 
     #[test]
     fn comparisons_beyond_the_bound_are_refused() {
-        // No held rule matches more than one verb and all but one group: there are as many classes as values.
-        let held: Vec<Rule> = (0..300)
+        // No owner rule matches more than one verb and all but one group: there are as many classes as values.
+        let owner_rules: Vec<Rule> = (0..300)
             .flat_map(|n| {
                 let but = |prefix: &str| {
                     values(prefix, 300).into_iter().filter(|v| *v != format!("{prefix}{n}")).collect()
@@ -252,7 +258,7 @@ mod tests {
             resources: values("r", 300),
             ..Rule::default()
         };
-        assert_eq!(covers(&held, &wanted), Err(TooLarge));
+        assert_eq!(covers(&owner_rules, &wanted), Err(TooLarge));
     }
 
     fn any_rule() -> impl Strategy<Value = Rule> {
@@ -280,10 +286,10 @@ mod tests {
     proptest! {
         #[test]
         fn coverage_equals_the_coverage_of_every_single_grant(
-            held in prop::collection::vec(any_rule(), 0..6), wanted in any_rule(),
+            owner_rules in prop::collection::vec(any_rule(), 0..6), wanted in any_rule(),
         ) {
-            let each = wanted.atoms().all(|atom| held.iter().any(|rule| rule.covers(&atom)));
-            assert_eq!(covers(&held, &wanted), Ok(each));
+            let each = wanted.atoms().all(|atom| owner_rules.iter().any(|rule| rule.covers(&atom)));
+            assert_eq!(covers(&owner_rules, &wanted), Ok(each));
         }
     }
 }

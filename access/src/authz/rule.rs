@@ -118,15 +118,15 @@ impl Rule {
 
     /// Whether this rule grants everything that `atom` (see [`Rule::atoms`]) grants.
     pub fn covers(&self, atom: &Rule) -> bool {
-        let all = |wanted: &[String], held: &[String]| wanted.iter().all(|w| has(held, w));
+        let all = |wanted: &[String], granted: &[String]| wanted.iter().all(|w| has(granted, w));
         let resource = |wanted: &String| {
-            self.resources.iter().any(|held| {
-                held == ANY
-                    || held == wanted
-                    || wanted.split_once('/').is_some_and(|(_, sub)| held.strip_prefix("*/") == Some(sub))
+            self.resources.iter().any(|granted| {
+                granted == ANY
+                    || granted == wanted
+                    || wanted.split_once('/').is_some_and(|(_, sub)| granted.strip_prefix("*/") == Some(sub))
             })
         };
-        let url = |wanted: &String| self.urls.iter().any(|held| url_matches(held, wanted));
+        let url = |wanted: &String| self.urls.iter().any(|granted| url_matches(granted, wanted));
         all(&atom.verbs, &self.verbs)
             && all(&atom.groups, &self.groups)
             && atom.resources.iter().all(resource)
@@ -136,8 +136,8 @@ impl Rule {
     }
 }
 
-fn has(held: &[String], wanted: &str) -> bool {
-    held.iter().any(|h| h == ANY || h == wanted)
+fn has(granted: &[String], wanted: &str) -> bool {
+    granted.iter().any(|h| h == ANY || h == wanted)
 }
 
 fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
@@ -227,8 +227,8 @@ mod tests {
 
     #[test]
     fn rules_cover_exactly_their_permissions() {
-        let held = rule(&["get", "list"], &[""], &["pods", "*/status"], &[]);
-        let covered = |wanted: &Rule| wanted.atoms().all(|atom| held.covers(&atom));
+        let granted = rule(&["get", "list"], &[""], &["pods", "*/status"], &[]);
+        let covered = |wanted: &Rule| wanted.atoms().all(|atom| granted.covers(&atom));
         assert!(covered(&rule(&["get"], &[""], &["pods", "nodes/status"], &["x"])));
         assert!(!covered(&rule(&["*"], &[""], &["pods"], &[])));
         assert!(!covered(&rule(&["get"], &[""], &["*"], &[])));

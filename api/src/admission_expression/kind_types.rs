@@ -127,14 +127,14 @@ impl NamedKind {
                     (shape, elem) => KindPart::BuiltIn(shape, elem),
                 }
             }
-            (KindPart::Custom(place), KindSchema::Custom(tree)) => {
+            (KindPart::Custom(node), KindSchema::Custom(tree)) => {
                 match name {
                     // Every object has these fields, even if its schema does not declare them.
-                    "apiVersion" | "kind" if is_whole(tree, place) => {
+                    "apiVersion" | "kind" if is_whole(tree, node) => {
                         KindPart::BuiltIn(Shape::One, Elem::String)
                     }
-                    "metadata" if is_whole(tree, place) => KindPart::Struct(schema::object_meta()),
-                    _ => KindPart::Custom(custom::visible_field(tree, place, name)?),
+                    "metadata" if is_whole(tree, node) => KindPart::Struct(schema::object_meta()),
+                    _ => KindPart::Custom(custom::visible_field(tree, node, name)?),
                 }
             }
             _ => return None,
@@ -144,8 +144,8 @@ impl NamedKind {
 }
 
 /// Whether a part of a custom object is a whole object: the root or an embedded resource.
-fn is_whole(tree: &Tree, place: CelNode) -> bool {
-    match place {
+fn is_whole(tree: &Tree, node: CelNode) -> bool {
+    match node {
         CelNode::Schema(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
         CelNode::Text | CelNode::Metadata => false,
     }
@@ -188,7 +188,7 @@ impl KindPart {
             (Self::BuiltIn(Shape::One, elem), _) => return of_elem(elem),
             (Self::BuiltIn(Shape::List, elem), _) => ExpressionView::List(Self::one(elem)),
             (Self::BuiltIn(Shape::Map, elem), _) => ExpressionView::Map(Self::one(elem)),
-            (Self::Custom(place), KindSchema::Custom(tree)) => of_place(tree, place)?,
+            (Self::Custom(node), KindSchema::Custom(tree)) => of_node(tree, node)?,
             (Self::Custom(_), KindSchema::BuiltIn(_)) => return None,
         };
         match &seen {
@@ -215,8 +215,8 @@ fn of_elem(elem: Elem) -> Option<ExpressionView> {
     }))
 }
 
-fn of_place(tree: &Tree, place: CelNode) -> Option<ExpressionView> {
-    Some(ExpressionView::Scalar(match custom::kind(tree, place)? {
+fn of_node(tree: &Tree, node: CelNode) -> Option<ExpressionView> {
+    Some(ExpressionView::Scalar(match custom::kind(tree, node)? {
         custom::CelKind::Dyn => Type::Dyn,
         custom::CelKind::Bool => Type::Bool,
         custom::CelKind::Int => Type::Int,

@@ -4,9 +4,9 @@
 //!
 //! # Adding an optional kind
 //!
-//! 1. A row in `table/opt_in.rs`, with the feature gate that it needs, or an empty text.
-//! 2. Its rules, schema, client type and so on, like those of a kind that is always served.
-//! 3. A group or version that no other row has: its priority in `PRIORITIES` of `pipeline/src/bootstrap/objects.rs`.
+//! 1. A row in `table/opt_in.rs`, with the feature gate that it needs, or an empty text: flags take the gate from there.
+//! 2. Its fields, rules and so on, like those of a kind that is always served. The priorities of a new group or version
+//!    are in the head of its table in `api/schema`.
 //!
 //! [`super::lookup`] and [`super::RESOURCES`] never have the row. Code that serves requests asks the [`super::Kinds`]
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].
@@ -120,6 +120,12 @@ pub fn is_on(row: &Resource, switches: &ApiSwitches<'_>) -> bool {
     let stage = if row.version.contains("alpha") { "api/alpha" } else { "api/beta" };
     let names = [&resource, &version, stage, ALL];
     names.into_iter().find_map(|name| switches.get(name).copied()).unwrap_or(false)
+}
+
+/// Whether a server has a kind or feature only with this feature gate.
+#[must_use]
+pub fn is_gate(name: &str) -> bool {
+    name == TRUST_BUNDLE_PROJECTION || OPT_IN.iter().any(|kind| !kind.gate.is_empty() && kind.gate == name)
 }
 
 /// Whether a `group/version`, a `version` of the core group, or a `group/version/resource` has kinds, optional

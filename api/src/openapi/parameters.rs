@@ -8,7 +8,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    place: ParameterLocation,
+    location: ParameterLocation,
     description: Cow<'static, str>,
     /// JSON type.
     ty: &'static str,
@@ -38,7 +38,7 @@ impl Parameter {
     }
 
     fn common(&self) -> Value {
-        match self.place {
+        match self.location {
             ParameterLocation::Path => {
                 json!({"name": self.name, "in": "path", "required": true, "description": self.description})
             }
@@ -107,7 +107,7 @@ pub(super) fn of_stream(subresource: &str) -> Vec<Parameter> {
 pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
     let in_path = |name: &'static str, description: Cow<'static, str>| Parameter {
         name,
-        place: ParameterLocation::Path,
+        location: ParameterLocation::Path,
         description,
         ty: "string",
     };
@@ -189,5 +189,5 @@ fn boolean(name: &'static str, description: &'static str) -> Parameter {
 }
 
 fn in_query(name: &'static str, description: &'static str, ty: &'static str) -> Parameter {
-    Parameter { name, place: ParameterLocation::Query, description: Cow::Borrowed(description), ty }
+    Parameter { name, location: ParameterLocation::Query, description: Cow::Borrowed(description), ty }
 }

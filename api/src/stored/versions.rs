@@ -3,16 +3,16 @@
 use super::{definition, ingress};
 use serde_json::{Value, json};
 
-/// Turns an object of a former storage version into the present one; `apiVersion` is set by the caller.
-pub(super) type Turn = fn(&mut Value);
+/// Changes an object of a former storage version into one of the present version; `apiVersion` is set by the caller.
+pub(super) type Conversion = fn(&mut Value);
 
 /// Former storage versions: apiVersion, kinds, and what to change.
 ///
 /// Source: the storage versions of each release (`pkg/kubeapiserver/default_storage_factory_builder.go`,
 /// `cmd/kube-apiserver/app/testing` and the version priorities in `pkg/apis/*/install`). A version is here if it has the members of the
-/// present version, or if `Turn` changes the others. Those of `resource.k8s.io/v1beta1` and older, of `discovery.k8s.io/v1beta1`, and of
-/// everything that was alpha are not: such an object is refused.
-const FORMER: &[(&str, &[&str], Turn)] = &[
+/// present version, or if `Conversion` changes the others. Those of `resource.k8s.io/v1beta1` and older, of `discovery.k8s.io/v1beta1`, and
+/// of everything that was alpha are not: such an object is refused.
+const FORMER: &[(&str, &[&str], Conversion)] = &[
     ("apiextensions.k8s.io/v1beta1", &["CustomResourceDefinition"], definition::to_v1),
     ("networking.k8s.io/v1beta1", &["Ingress"], ingress::to_v1),
     ("policy/v1beta1", &["PodDisruptionBudget"], budget_to_v1),
@@ -66,11 +66,11 @@ const POLICIES: &[&str] = &[
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// What turns an object of a former storage version into the present one; `None` if no release stored the kind in this version, or if
-/// kstore cannot convert it.
-pub(super) fn find(api_version: &str, kind: &str) -> Option<Turn> {
+/// The change that makes an object of a former storage version one of the present version; `None` if no release stored the kind in this
+/// version, or if kstore cannot convert it.
+pub(super) fn find(api_version: &str, kind: &str) -> Option<Conversion> {
     let is_it =
-        |(version, kinds, _): &&(&str, &[&str], Turn)| *version == api_version && kinds.contains(&kind);
+        |(version, kinds, _): &&(&str, &[&str], Conversion)| *version == api_version && kinds.contains(&kind);
     FORMER.iter().find(is_it).map(|(_, _, convert)| *convert)
 }
 

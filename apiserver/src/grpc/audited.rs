@@ -69,8 +69,8 @@ where
         Some(CallTrail(trail)) => trail.clone(),
         None => {
             let nondet = grpc.pipeline.nondet();
-            let head = (metadata.as_ref(), &extensions);
-            Trail::begin(audit, nondet.clock, &nondet.rng.uuid(), uri_of(call), head)
+            let id = nondet.rng.uuid();
+            Trail::begin(audit, nondet.clock, &id, uri_of(call), metadata.as_ref(), &extensions)
         }
     };
     // A call whose client leaves before the response is recorded as well.

@@ -122,8 +122,8 @@ impl CallAuthenticator {
         let path = parts.uri.path();
         path.starts_with(&audited::uri_of("")).then_some(())?;
         let nondet = self.grpc.pipeline.nondet();
-        let (id, head) = (nondet.rng.uuid(), (&parts.headers, &parts.extensions));
-        Some(Trail::begin(audit, nondet.clock, &id, path.to_owned(), head))
+        let id = nondet.rng.uuid();
+        Some(Trail::begin(audit, nondet.clock, &id, path.to_owned(), &parts.headers, &parts.extensions))
     }
 
     /// Records a call that was refused before its message was read.

@@ -41,8 +41,8 @@ pub(super) async fn chunked(
     let served = grpc.pipeline.serve_with(caller.request(target, action), has_seat).await;
     match served.map_err(|refused| refusal(&refused))?.answer {
         Answer::List(listed) => {
-            let chunks = chunks(resource, &listed);
-            Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))
+            let chunks = chunks(resource, listed);
+            Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.map(Ok)))))
         }
         _ => Err(tonic::Status::unimplemented("this list has no stored objects: use the REST API")),
     }
@@ -77,17 +77,14 @@ pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     }
 }
 
-/// Splits a list into chunks. There is at least one chunk, since a chunk has the list's revision.
-fn chunks(resource: &'static Resource, listed: &Listed) -> Vec<pb::ListChunk> {
-    let chunk = |entries: &[std::sync::Arc<Entry>]| pb::ListChunk {
-        items: entries.iter().map(|entry| bytes_of(resource, entry)).collect(),
-        revision: listed.revision,
-        r#continue: String::new(),
-    };
-    let mut chunks: Vec<_> = listed.items.chunks(limits::LIST_CHUNK_ITEMS).map(chunk).collect();
-    if chunks.is_empty() {
-        chunks.push(chunk(&[]));
-    }
-    chunks.last_mut().expect("there is a chunk").r#continue.clone_from(&listed.continue_token);
-    chunks
+/// Splits a list into chunks. Each is made when the stream reaches it, since objects of another version than the stored one are copies.
+/// There is at least one chunk, since a chunk has the list's revision.
+fn chunks(resource: &'static Resource, listed: Listed) -> impl Iterator<Item = pb::ListChunk> + Send {
+    let number = listed.items.len().div_ceil(limits::LIST_CHUNK_ITEMS).max(1);
+    (1..=number).map(move |chunk| {
+        let entries = listed.items.iter().skip((chunk - 1) * limits::LIST_CHUNK_ITEMS);
+        let items = entries.take(limits::LIST_CHUNK_ITEMS).map(|entry| bytes_of(resource, entry)).collect();
+        let r#continue = if chunk == number { listed.continue_token.clone() } else { String::new() };
+        pb::ListChunk { items, revision: listed.revision, r#continue }
+    })
 }

@@ -19,8 +19,8 @@ use kstore_storage::limits;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HasSeat;
 
-/// What the level of a call answered; `None` if it rejects the call.
-pub(super) type Asked = Option<Entered>;
+/// The answer of a priority level to a call that asks for seats; `None` if it rejects the call.
+pub(super) type SeatAnswer = Option<Entered>;
 
 /// Asks the priority level of a call for seats; `None` if the call needs none: calls of components in this
 /// process, and the tunnels of nodes.
@@ -28,7 +28,7 @@ pub(super) fn ask<M: AuditedMessage>(
     grpc: &Grpc,
     call: &str,
     request: tonic::Request<M>,
-) -> (tonic::Request<M>, Option<Asked>) {
+) -> (tonic::Request<M>, Option<SeatAnswer>) {
     let (metadata, extensions, message) = request.into_parts();
     let seat_request = (|| {
         let fairness = grpc.pipeline.fairness()?;
@@ -61,7 +61,7 @@ pub(super) fn ask<M: AuditedMessage>(
 ///
 /// # Errors
 /// `RESOURCE_EXHAUSTED` if its level rejects it, or it may not run in time.
-pub(super) async fn granted(seat_request: Asked) -> Result<Seat, tonic::Status> {
+pub(super) async fn granted(seat_request: SeatAnswer) -> Result<Seat, tonic::Status> {
     let seat = match seat_request {
         Some(Entered::Running(seat)) => Some(seat),
         Some(Entered::Waiting(waiting)) => {

@@ -47,8 +47,8 @@ pub(super) async fn serve(
         let target: Target = target(&caller.kinds, selector.r#ref)?;
         let checked = grpc.pipeline.check(&caller.user, "watch", &target, &target.name).await;
         checked.map_err(|status| to_grpc(&status))?;
-        let access = ("watch", &target, target.name.as_str());
-        let checked = grpc.pipeline.check_past(&caller.user, access, message.after_revision).await;
+        let (user, after) = (&caller.user, message.after_revision);
+        let checked = grpc.pipeline.check_past(user, "watch", &target, &target.name, after).await;
         checked.map_err(|status| to_grpc(&status))?;
         // A permission for `pods/log` does not include pods: only whole objects can be watched.
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {
@@ -182,7 +182,8 @@ fn batches(
                 return;
             }
         };
-        for batch in initial(&watch, &state, kinds) {
+        let revision = watch.starts_with_state().then(|| watch.revision());
+        for batch in initial(revision, &state, kinds) {
             yield Ok(batch);
         }
         drop(state);
@@ -299,28 +300,28 @@ impl Preparation {
     }
 }
 
-/// The initial state of a watch in chunks; the last chunk is marked. Empty when the watch resumes.
-fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<pb::WatchBatch> {
-    if !watch.starts_with_state() {
-        return Vec::new();
-    }
-    let event = |(selector, entry): &(u32, Arc<Entry>)| pb::WatchEvent {
+/// The initial state of a watch, at its revision, in chunks that are made when the stream reaches them; the last chunk is marked. Empty
+/// when the watch resumes, and has no such revision.
+fn initial(
+    revision: Option<i64>,
+    state: &[(u32, Arc<Entry>)],
+    kinds: &[Served],
+) -> impl Iterator<Item = pb::WatchBatch> {
+    let event = move |(selector, entry): &(u32, Arc<Entry>)| pb::WatchEvent {
         r#type: Type::Put.into(),
         selector: *selector,
         json: shown(&kinds[*selector as usize], entry),
         revision: entry.revision,
     };
     // A chunk of the state has no revision: only the last one covers the revision of the state.
-    let mut chunks: Vec<_> = state
-        .chunks(limits::LIST_CHUNK_ITEMS)
-        .map(|chunk| pb::WatchBatch {
-            events: chunk.iter().map(event).collect(),
-            revision: 0,
-            initial_done: false,
-        })
-        .collect();
-    chunks.push(pb::WatchBatch { events: Vec::new(), revision: watch.revision(), initial_done: true });
-    chunks
+    let chunks = state.chunks(limits::LIST_CHUNK_ITEMS).filter(move |_| revision.is_some());
+    let chunks = chunks.map(move |chunk| pb::WatchBatch {
+        events: chunk.iter().map(event).collect(),
+        revision: 0,
+        initial_done: false,
+    });
+    let last = revision.map(|revision| pb::WatchBatch { events: Vec::new(), revision, initial_done: true });
+    chunks.chain(last)
 }
 
 /// The object of an event in the caller's version: bytes that all watchers share if that is the stored

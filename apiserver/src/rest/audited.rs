@@ -32,7 +32,7 @@ impl Rest {
         let id = audit_id.to_str().unwrap_or_default();
         let uri = request.uri().path_and_query().map_or("/", |uri| uri.as_str()).to_owned();
         let clock = self.pipeline.nondet().clock;
-        let trail = Trail::begin(audit, clock, id, uri, (request.headers(), request.extensions()));
+        let trail = Trail::begin(audit, clock, id, uri, request.headers(), request.extensions());
         // A request whose client leaves before the response is recorded as well.
         let end = trail.stream_end();
         let response = audit::scope(trail.clone(), Box::pin(self.handle(request))).await;
@@ -53,14 +53,14 @@ impl Rest {
     }
 
     /// Adds the object of the request to the audit trail.
-    pub(super) fn note_request(&self, request: &Request) {
+    pub(super) fn record_request(&self, request: &Request) {
         if let Some(trail) = self.trail() {
             trail.request_object(0, || object_of(&request.action));
         }
     }
 
     /// Adds the object of the response to the audit trail.
-    pub(super) fn note_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
+    pub(super) fn record_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
         if let (Some(trail), Ok(answered)) = (self.trail(), answered) {
             trail.response_object(0, || reply.plain(&answered.answer));
         }

@@ -206,7 +206,7 @@ impl Rest {
                 None if stream::is_proxy(&path) => {
                     patient(self.streams.proxy(parts, body, &user, path).await)
                 }
-                None => self.resource((parts, body, user), path, seat).await,
+                None => self.resource(parts, body, user, path, seat).await,
             },
         };
         if let Some(classified) = classified {
@@ -235,7 +235,9 @@ impl Rest {
 
     async fn resource(
         &self,
-        (mut parts, body, user): (Parts, HttpBody, Arc<UserInfo>),
+        mut parts: Parts,
+        body: HttpBody,
+        user: Arc<UserInfo>,
         path: ResourcePath,
         mut seat: Option<Seat>,
     ) -> Response<HttpBody> {
@@ -291,10 +293,10 @@ impl Rest {
         if let Some(bytes) = request.action.body_size() {
             self.pipeline.metrics().received(kind, bytes);
         }
-        self.note_request(&request);
+        self.record_request(&request);
         let lists = matches!(request.action, Action::List(_));
         let answered = self.pipeline.serve_with(request, has_seat).await;
-        self.note_answer(&reply, &answered);
+        self.record_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let response = marked(reply.response(answered), accepted, lists || watches);
         let response = self.pipeline.metrics().sent(kind, response);
@@ -368,20 +370,20 @@ impl Rest {
             Operation::Get => Action::Get(query.get_options()?),
             Operation::List => Action::List(query.list_options(shown(filter()?))?),
             Operation::Watch => Action::Watch(query.watch_options(shown(filter()?))?),
-            Operation::Create => Action::Create(self.read_body(headers, (body, user)).await?, options),
-            Operation::Update => Action::Update(self.read_body(headers, (body, user)).await?, options),
+            Operation::Create => Action::Create(self.read_body(headers, body, user).await?, options),
+            Operation::Update => Action::Update(self.read_body(headers, body, user).await?, options),
             Operation::Patch => {
                 let patch = content::patch_type(headers)?;
                 check_apply(patch, query)?;
                 Action::Patch(patch, self.bodies.read(&user.username, body).await?, options)
             }
             Operation::Delete => {
-                let (delete, options) = self.delete_options(headers, (body, user), query, options).await?;
+                let (delete, options) = self.delete_options(headers, body, user, query, options).await?;
                 Action::Delete(delete, options)
             }
             Operation::DeleteCollection => {
                 let list = query.list_options(filter()?)?;
-                let (delete, options) = self.delete_options(headers, (body, user), query, options).await?;
+                let (delete, options) = self.delete_options(headers, body, user, query, options).await?;
                 Action::DeleteCollection(list, delete, options)
             }
         };
@@ -393,7 +395,8 @@ impl Rest {
     async fn delete_options(
         &self,
         headers: &HeaderMap,
-        (body, user): (HttpBody, &UserInfo),
+        body: HttpBody,
+        user: &UserInfo,
         query: &Query,
         options: WriteOptions,
     ) -> Result<(DeleteOptions, WriteOptions), Status> {
@@ -411,11 +414,7 @@ impl Rest {
         Ok((delete_options::parse(&tree)?, WriteOptions { dry_run, ..options }))
     }
 
-    async fn read_body(
-        &self,
-        headers: &HeaderMap,
-        (body, user): (HttpBody, &UserInfo),
-    ) -> Result<Body, Status> {
+    async fn read_body(&self, headers: &HeaderMap, body: HttpBody, user: &UserInfo) -> Result<Body, Status> {
         let format = content::body_format(headers)?;
         Ok(Body { format, bytes: self.bodies.read(&user.username, body).await? })
     }

@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// A request that asked for seats.
+/// A request with the answer of its priority level.
 pub(super) struct SeatRequest {
     pub(super) classified: Classified,
     /// `None` if its level rejects it.
@@ -417,14 +417,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_passed_on_gives_back_its_seat_if_its_body_does_not_arrive() {
         let silent = HttpBody::from_stream(futures::stream::pending::<Result<Bytes, axum::Error>>());
-        let (mut body, held) = given_back_if_slow(silent, Some(seat()));
+        let (mut body, seat_slot) = given_back_if_slow(silent, Some(seat()));
         let reading = tokio::time::timeout(limits::SEAT_WAITS_FOR_BODY / 2, body.frame()).await;
-        assert!(reading.is_err() && held.lock().is_some());
+        assert!(reading.is_err() && seat_slot.lock().is_some());
         let reading = tokio::time::timeout(limits::SEAT_WAITS_FOR_BODY, body.frame()).await;
-        assert!(reading.is_err() && held.lock().is_none());
-        let (body, held) = given_back_if_slow(HttpBody::from("{}"), Some(seat()));
+        assert!(reading.is_err() && seat_slot.lock().is_none());
+        let (body, seat_slot) = given_back_if_slow(HttpBody::from("{}"), Some(seat()));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
-        assert!(held.lock().is_some(), "the other server works on it");
+        assert!(seat_slot.lock().is_some(), "the other server works on it");
     }
 
     #[tokio::test]

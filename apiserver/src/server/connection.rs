@@ -135,7 +135,7 @@ where
                 Some(refused) => refused,
                 None => answer(request, grpc, router).await,
             };
-            Ok::<_, Infallible>(observe_end((response, &caller), record, in_flight, (&activity, &unsent)))
+            Ok::<_, Infallible>(observe_end(response, &caller, record, in_flight, &activity, &unsent))
         }
     });
     let mut http = auto::Builder::new(StreamExecutor);
@@ -247,10 +247,12 @@ fn host_problem(parts: &http::request::Parts) -> Option<Response<Body>> {
 /// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
 /// access log.
 fn observe_end(
-    (mut response, caller): (Response<Body>, &RequestCaller),
+    mut response: Response<Body>,
+    caller: &RequestCaller,
     record: Option<AccessRecord>,
     in_flight: InFlight,
-    (activity, unsent): (&Activity, &MemoryBudget),
+    activity: &Activity,
+    unsent: &MemoryBudget,
 ) -> Response<AnswerBody> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         activity.upgraded();

@@ -242,11 +242,11 @@ fn fields_of_a_lazy_object_are_looked_up_only_when_read() {
         }
     }
     let env = Env::builder().types(Arc::new(Fields)).lazy_object("variables", Type::object("fields")).build();
-    let asked = RecordingActivation(RefCell::default());
+    let recorded = RecordingActivation(RefCell::default());
     let program = env.compile("variables.a > 0 || variables.b > 0").unwrap().program().unwrap();
-    let (value, cost) = program.eval(&asked, 100);
+    let (value, cost) = program.eval(&recorded, 100);
     assert_eq!((show(&value.unwrap()).as_str(), cost), ("true", 3));
-    assert_eq!(*asked.0.borrow(), ["variables.a"]);
+    assert_eq!(*recorded.0.borrow(), ["variables.a"]);
     let errors = env.compile("variables.zz").unwrap_err();
     assert_eq!(errors.entries()[0].message, "undefined field 'zz'");
 }

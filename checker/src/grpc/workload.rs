@@ -191,8 +191,8 @@ impl Workload {
         let calls = std::mem::take(&mut self.calls).join_all().await;
         let mut calls: Vec<_> = calls.into_iter().flatten().collect();
         let everything = Range { keys: Keys::all(), ..Range::default() };
-        let (found, asked) = read(&self.shared, &mut self.last, everything).await?;
-        calls.extend(asked);
+        let (found, read_calls) = read(&self.shared, &mut self.last, everything).await?;
+        calls.extend(read_calls);
         self.shared.last.store(found.revision, Ordering::Relaxed);
         let mut primary = std::mem::take(&mut self.primary);
         let complete = tokio::time::timeout(CATCH_UP, primary.join_next()).await;

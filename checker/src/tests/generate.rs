@@ -249,8 +249,8 @@ impl Generator {
 
     fn event(&self, watch: &Watch, change: &Change, now: u64) -> Event {
         let gone = self.compactions.iter().any(|(at, to)| *at <= now && *to >= change.kv.mod_revision);
-        let asked = watch.request.prev_kv && !gone;
-        let prev_kv = change.before.as_deref().filter(|_| asked).cloned();
+        let has_prev_kv = watch.request.prev_kv && !gone;
+        let prev_kv = change.before.as_deref().filter(|_| has_prev_kv).cloned();
         Event { kind: change.kind, kv: (*change.kv).clone(), prev_kv }
     }
 }

@@ -5,20 +5,28 @@ use super::inbox::{InboxContent, Reader};
 use super::pump::Pump;
 use super::table::{PartId, RequestedStart};
 use crate::calls::wire;
-use crate::grpc::least;
+use crate::grpc::{AnySource, least};
 use crate::{Client, Source};
 use futures::stream;
 use kstore_informer::{
-    Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision, SourceError, Start,
+    Capabilities, DynListerWatcher, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision,
+    SharedObject, SourceError, Start, typed_frames,
 };
+use std::marker::PhantomData;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
 /// shared stream.
 pub struct SourcePart<T> {
+    any: AnyPart,
+    object: PhantomData<fn() -> T>,
+}
+
+/// A [`SourcePart`] without the type of its objects: its code exists once for all of them.
+struct AnyPart {
     client: Client,
-    source: Source<T>,
+    source: AnySource,
     registration: Arc<Registration>,
 }
 
@@ -38,9 +46,7 @@ impl Drop for Registration {
 
 impl<T: Object> SourcePart<T> {
     pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
-        let part = shared.table.lock().add(source.selectors());
-        shared.changed.notify_one();
-        Self { client, source, registration: Arc::new(Registration { shared, part }) }
+        Self { any: AnyPart::new(client, shared, source.any), object: PhantomData }
     }
 }
 
@@ -48,14 +54,46 @@ impl<T: Object> ListerWatcher for SourcePart<T> {
     type Obj = T;
 
     fn capabilities(&self) -> Capabilities {
-        self.source.capabilities()
+        self.any.capabilities()
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
-        self.source.list(request).await
+        self.any.list(request).await.map(Page::typed)
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        self.any.watch(start).await.map(typed_frames)
+    }
+
+    fn demand(&self, revision: Revision) {
+        self.any.demand(revision);
+    }
+
+    fn erased(self) -> DynListerWatcher<SharedObject> {
+        DynListerWatcher::new(self.any)
+    }
+}
+
+impl AnyPart {
+    fn new(client: Client, shared: Arc<Shared>, source: AnySource) -> Self {
+        let part = shared.table.lock().add(source.selectors());
+        shared.changed.notify_one();
+        Self { client, source, registration: Arc::new(Registration { shared, part }) }
+    }
+}
+
+impl ListerWatcher for AnyPart {
+    type Obj = SharedObject;
+
+    fn capabilities(&self) -> Capabilities {
+        self.source.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<SharedObject>, SourceError> {
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<SharedObject>, SourceError> {
         let least = least(start)?;
         let requested = match start {
             Start::Initial(_) => RequestedStart::FullState,
@@ -86,18 +124,18 @@ impl<T: Object> ListerWatcher for SourcePart<T> {
 
 /// The frames from an inbox. The informer that reads them decodes the objects, not the pump, which serves all
 /// parts.
-fn frames<T: Object>(
+fn frames(
     reader: Reader,
     registration: Arc<Registration>,
-    source: Source<T>,
+    source: AnySource,
     least: Revision,
-) -> Frames<T> {
+) -> Frames<SharedObject> {
     let reading = stream::unfold(Some((reader, registration, source)), move |state| async move {
         let (reader, registration, source) = state?;
         match reader.take().await {
             InboxContent::Batches(batches) => {
                 let frames = batches.into_iter().map(|batch| source.frames(batch, least));
-                let frames: Result<Vec<Vec<Frame<T>>>, _> = frames.collect();
+                let frames: Result<Vec<Vec<Frame<SharedObject>>>, _> = frames.collect();
                 Some((
                     frames.map(|frames| frames.into_iter().flatten().collect()),
                     Some((reader, registration, source)),

@@ -219,7 +219,7 @@ impl Buffer {
     }
 
     pub(super) fn into_output(self) -> OutputBytes {
-        OutputBytes { bytes: self.bytes, _held: Arc::new(self.room) }
+        OutputBytes { bytes: self.bytes, _reservation: Arc::new(self.room) }
     }
 }
 
@@ -243,7 +243,7 @@ impl std::io::Write for Buffer {
 #[derive(Clone, Debug)]
 pub struct OutputBytes {
     bytes: Vec<u8>,
-    _held: Arc<Reservation>,
+    _reservation: Arc<Reservation>,
 }
 
 impl OutputBytes {

@@ -31,9 +31,16 @@ pub(super) fn of(client: &Client, writes: &[Action]) -> Result<(Transaction, Vec
                 &object.resource
             }
             Action::Patch { target, status, kind, patch } => {
-                let object = (&*target.namespace, &*target.name, if *status { "status" } else { "" });
-                transaction = transaction.patch_value(&gvr(&target.resource), object, &kind.of(patch));
-                &target.resource
+                let resource = &target.resource;
+                let subresource = if *status { "status" } else { "" };
+                transaction = transaction.patch_value(
+                    &gvr(resource),
+                    &target.namespace,
+                    &target.name,
+                    subresource,
+                    &kind.of(patch),
+                );
+                resource
             }
             Action::Delete { target, propagation, force } => {
                 let params = delete_params(target, *propagation, *force);

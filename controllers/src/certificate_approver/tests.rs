@@ -44,8 +44,8 @@ fn only_client_certificates_of_kubelets_are_approved_and_renewal_needs_less_than
         assert!(tried(&csr(KUBELET, "system:node:a", CLIENT, answer), &node("system:node:a")).is_empty());
     }
     let permission = permissions(&own, &node("system:node:a"))[0];
-    let asked = question(&own, permission).spec;
-    assert_eq!((asked.user.as_deref(), asked.groups), (Some("system:node:a"), Some(vec!["g".to_owned()])));
+    let review = question(&own, permission).spec;
+    assert_eq!((review.user.as_deref(), review.groups), (Some("system:node:a"), Some(vec!["g".to_owned()])));
     let approved = approved(&own, permission, Timestamp::UNIX_EPOCH);
     assert!(is_answered(&approved) && !is_answered(&own));
 }

@@ -127,12 +127,12 @@ fn issued_certificates_have_the_requested_contents() {
 
 #[test]
 fn validity_is_bounded_by_the_request_the_flag_and_the_authority() {
-    let mut asked = csr("kubernetes.io/kube-apiserver-client", CLIENT, &["Approved"]);
+    let mut signing_request = csr("kubernetes.io/kube-apiserver-client", CLIENT, &["Approved"]);
     for (seconds, expected) in
         [(None, YEAR), (Some(1), SignedDuration::from_mins(10)), (Some(i32::MAX), YEAR)]
     {
-        asked.spec.expiration_seconds = seconds;
-        assert_eq!(lifetime(&asked, YEAR), expected);
+        signing_request.spec.expiration_seconds = seconds;
+        assert_eq!(lifetime(&signing_request, YEAR), expected);
     }
     let (authority, _) = authority(&rcgen::PKCS_ECDSA_P256_SHA256);
     let parsed = CertificateRequest::parse(request("jane", &[], vec![]).as_bytes()).unwrap();

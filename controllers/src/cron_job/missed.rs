@@ -34,13 +34,13 @@ pub(crate) fn due(
     let oldest = deadline.and_then(|deadline| now.checked_sub(deadline).ok());
     let from = oldest.map_or(met, |oldest| oldest.max(met));
     let due = match schedule {
-        Schedule::Every(span) => every(*span, (met, from), now),
-        Schedule::Calendar(_) => calendar(schedule, (met, from), now),
+        Schedule::Every(span) => every(*span, met, from, now),
+        Schedule::Calendar(_) => calendar(schedule, met, from, now),
     };
     due.ok_or_else(|| "time difference between two schedules is less than 1 second".to_owned())
 }
 
-fn every(span: SignedDuration, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<DueTimes> {
+fn every(span: SignedDuration, met: Timestamp, from: Timestamp, now: Timestamp) -> Option<DueTimes> {
     let met = Timestamp::from_second(met.as_second()).ok()?;
     let rounds = (now.duration_since(met).as_secs() / span.as_secs()).max(0);
     let after =
@@ -50,7 +50,7 @@ fn every(span: SignedDuration, (met, from): (Timestamp, Timestamp), now: Timesta
     Some(DueTimes { latest, is_many: missed > MANY, next: after(rounds + 1)? })
 }
 
-fn calendar(schedule: &Schedule, (met, from): (Timestamp, Timestamp), now: Timestamp) -> Option<DueTimes> {
+fn calendar(schedule: &Schedule, met: Timestamp, from: Timestamp, now: Timestamp) -> Option<DueTimes> {
     let first = schedule.next(from)?;
     if first > now {
         return Some(DueTimes { latest: None, is_many: false, next: schedule.next(met.max(now))? });

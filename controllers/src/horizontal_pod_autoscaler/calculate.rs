@@ -115,7 +115,8 @@ pub(crate) fn by_pods(
     target: Target<'_>,
     samples: &Samples,
     goal: &TargetValue,
-    (resource, now): (Option<&str>, Timestamp),
+    resource: Option<&str>,
+    now: Timestamp,
 ) -> Result<Proposal, String> {
     if target.pods.is_empty() {
         return Err(NO_PODS.to_owned());

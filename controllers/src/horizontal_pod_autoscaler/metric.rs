@@ -40,7 +40,8 @@ pub(crate) fn evaluate(
     spec: &MetricSpec,
     reading: &Reading,
     target: Target<'_>,
-    (namespace, now): (&str, Timestamp),
+    namespace: &str,
+    now: Timestamp,
 ) -> Outcome {
     match (&spec.resource, &spec.container_resource, &spec.pods, &spec.object, &spec.external) {
         (Some(source), ..) if spec.type_ == "Resource" => {
@@ -145,7 +146,7 @@ impl Resource<'_> {
         let of = Some(name);
         if let Some(wanted) = &self.goal.average_value {
             let found =
-                by_pods(target, read()?, &TargetValue::Average(milli(wanted)), (of, now)).map_err(failed)?;
+                by_pods(target, read()?, &TargetValue::Average(milli(wanted)), of, now).map_err(failed)?;
             return Ok(self.shown(found, average(found.shown), format!("{name} resource")));
         }
         let Some(percent) = self.goal.average_utilization else {
@@ -155,7 +156,7 @@ impl Resource<'_> {
         let samples = read()?;
         let requests = pods::requests(target.pods, name, self.container).map_err(failed)?;
         let goal = TargetValue::Utilization { target: percent, requests };
-        let found = by_pods(target, samples, &goal, (of, now)).map_err(failed)?;
+        let found = by_pods(target, samples, &goal, of, now).map_err(failed)?;
         let current = MetricValueStatus {
             average_utilization: Some(i32::try_from(found.shown).unwrap_or(i32::MAX)),
             ..average(found.average)
@@ -192,7 +193,7 @@ fn of_pods(
     let name = &source.metric.name;
     let samples = samples.map_err(|error| format!("unable to get metric {name}: {error}"))?;
     let goal = TargetValue::Average(source.target.average_value.as_ref().map(milli).unwrap_or_default());
-    let found = by_pods(target, samples, &goal, (None, now))?;
+    let found = by_pods(target, samples, &goal, None, now)?;
     let pods = Some(PodsMetricStatus { metric: source.metric.clone(), current: average(found.shown) });
     let status = MetricStatus { type_: "Pods".into(), pods, ..MetricStatus::default() };
     Ok(Evaluated { replicas: found.replicas, name: format!("pods metric {name}"), status })

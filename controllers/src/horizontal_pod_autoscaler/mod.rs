@@ -115,7 +115,7 @@ impl Autoscaling {
         memory.selector.clone_from(&scale.selector);
         let decision = self.plan(cx, hpa, &scale, &mut memory.history).await?;
         let Some((size, _)) = &decision.rescale else { return Ok(decision) };
-        Ok(match self.rescale(cx, hpa, &resource, (read, *size)).await {
+        Ok(match self.rescale(cx, hpa, &resource, read, *size).await {
             Ok(()) => plan::rescaled(decision, hpa, scale.replicas, &mut memory.history, now()),
             Err(error) => plan::refused(decision, hpa, &error.to_string(), now()),
         })
@@ -216,7 +216,8 @@ impl Autoscaling {
         cx: &Context,
         hpa: &HorizontalPodAutoscaler,
         resource: &Resource,
-        (read, size): (ReadScale, i32),
+        read: ReadScale,
+        size: i32,
     ) -> Result<(), ApiError> {
         let client = self.executor.client.causes(&cx.causes);
         let (api, before) = (client.dynamic(gvr(resource)), read.replicas());

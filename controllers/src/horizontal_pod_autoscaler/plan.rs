@@ -118,7 +118,7 @@ pub(crate) fn plan(
             draft.decide(Some((size, why.to_owned())))
         }
         BySize::Metrics => match propose(&mut draft, hpa, scale, metrics) {
-            Ok(proposal) => settle(draft, hpa, (scale.replicas, proposal), history),
+            Ok(proposal) => settle(draft, hpa, scale.replicas, proposal, history),
             Err(Refused { error, statuses }) => {
                 draft.events.push(PlannedEvent::warning("FailedComputeMetricsReplicas", error));
                 let desired = draft.status.desired_replicas;
@@ -168,7 +168,7 @@ fn propose(
     let mut best: Option<(i32, String)> = None;
     let (mut statuses, mut failures) = (Vec::new(), Vec::new());
     for (spec, reading) in specs.iter().zip(readings) {
-        match evaluate(spec, reading, target, (namespace, draft.now)) {
+        match evaluate(spec, reading, target, namespace, draft.now) {
             Ok(Evaluated { replicas, name, status }) => {
                 statuses.push(status);
                 if best.as_ref().is_none_or(|(most, _)| *most == 0 || replicas > *most) {
@@ -211,7 +211,8 @@ fn propose(
 fn settle(
     mut draft: DecisionBuilder,
     hpa: &HorizontalPodAutoscaler,
-    (current, proposed): (i32, ProposedReplicas),
+    current: i32,
+    proposed: ProposedReplicas,
     history: &mut History,
 ) -> Decision {
     let behavior = hpa.spec.behavior.as_ref();

@@ -90,8 +90,8 @@ pub(crate) fn group(pods: &[Pod], samples: &Samples, resource: Option<&str>, now
         } else if phase == crate::view::Phase::Pending {
             groups.unready.insert(name);
         } else if let Some(sample) = samples.get(&name) {
-            let sampled = (sample.at, SignedDuration::try_from(sample.window).unwrap_or_default());
-            if resource == Some("cpu") && is_starting(pod, sampled, now) {
+            let window = SignedDuration::try_from(sample.window).unwrap_or_default();
+            if resource == Some("cpu") && is_starting(pod, sample.at, window, now) {
                 groups.unready.insert(name);
             } else {
                 groups.ready += 1;
@@ -105,7 +105,7 @@ pub(crate) fn group(pods: &[Pod], samples: &Samples, resource: Option<&str>, now
 
 /// Whether the CPU sample of a pod covers its start. In the first minutes: while it is not ready or the
 /// sample covers time before it became ready. Later: only if it was never ready.
-fn is_starting(pod: &Pod, (at, window): (Timestamp, SignedDuration), now: Timestamp) -> bool {
+fn is_starting(pod: &Pod, at: Timestamp, window: SignedDuration, now: Timestamp) -> bool {
     let (Some(condition), Some(start)) = (pod.ready_condition(), pod.status.start_time.as_ref()) else {
         return true;
     };

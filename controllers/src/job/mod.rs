@@ -302,8 +302,8 @@ fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
         made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
     // A pod that changed or was deleted meanwhile is not reported as a failure: the next run decides again.
     let is_outdated = |error: &ApiError| error.is_not_found() || error.is_conflict();
-    let is_told = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
-    if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_told(&failed.error)) {
+    let is_reported = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
+    if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_reported(&failed.error)) {
         let (reason, what) = doing;
         all.push(Action::warning(about, reason, format!("Error {what}: {}", failed.error)));
     }

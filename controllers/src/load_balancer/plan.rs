@@ -132,10 +132,10 @@ fn shown(addresses: &[IpAddr]) -> Value {
 
 /// Sets or clears addresses and finalizer, if the Service is unchanged. The account may only write the
 /// status, and a status write may change finalizers.
-fn patch(service: &Service, is_held: bool, addresses: &[IpAddr]) -> Action {
+fn patch(service: &Service, has_finalizer: bool, addresses: &[IpAddr]) -> Action {
     let mut finalizers = service.metadata.finalizers.clone().unwrap_or_default();
     finalizers.retain(|finalizer| finalizer != FINALIZER);
-    if is_held {
+    if has_finalizer {
         finalizers.push(FINALIZER.to_owned());
     }
     let ingress = if addresses.is_empty() { Value::Null } else { shown(addresses) };

@@ -32,7 +32,7 @@ pub(crate) struct Observed<'a> {
 /// on a node that is not ready and has the out-of-service taint.
 pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) -> Plan {
     let mut removals = excess(seen.pods, now);
-    note_missing(seen, missing, now);
+    record_missing(seen, missing, now);
     let mut wake: Option<Duration> = None;
     for pod in seen.pods {
         let node = pod.spec.node_name.as_str();
@@ -69,7 +69,7 @@ fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Vec<Action>> {
     ended.into_iter().take(excess).map(|p| remove(p, None, now)).collect()
 }
 
-fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
+fn record_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
     missing.retain(|node, _| !seen.nodes.contains_key(node.as_str()));
     let mut used: Vec<&str> = vec![];
     for pod in seen.pods {

@@ -35,21 +35,21 @@ const WORKERS: usize = 5;
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let sets = cluster.caches.get();
-    start(cluster, SetKind::ReplicaSet, ("replicaset", "replicaset-controller"), sets)
+    start(cluster, SetKind::ReplicaSet, "replicaset", "replicaset-controller", sets)
 }
 
 /// Runs the controller of ReplicationControllers until the cluster stops.
 pub(crate) fn run_replication_controllers(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let ReplicationControllers(sets) = cluster.caches.get();
-    let names = ("replicationcontroller", "replication-controller");
-    start(cluster, SetKind::ReplicationController, names, sets)
+    start(cluster, SetKind::ReplicationController, "replicationcontroller", "replication-controller", sets)
 }
 
 /// Sets up a controller with its queue name and component name.
 fn start(
     cluster: Arc<Cluster>,
     kind: SetKind,
-    (name, component): (&str, &str),
+    name: &str,
+    component: &str,
     sets: ReplicaSets,
 ) -> impl Future<Output = ()> + use<> {
     let caches = ControllerCaches { sets, pods: cluster.caches.get() };

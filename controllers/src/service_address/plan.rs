@@ -51,8 +51,8 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         return Plan::of(holders.iter().map(|service| out_of_range(seen, service)).collect());
     }
     let Some(record) = seen.record else {
-        let told = warning_event(seen, first, "ClusterIPNotAllocated", "is not allocated; repairing");
-        return Plan::of(vec![create(seen, first), told]);
+        let event = warning_event(seen, first, "ClusterIPNotAllocated", "is not allocated; repairing");
+        return Plan::of(vec![create(seen, first), event]);
     };
     let Some(owner) = holders.iter().find(|service| names(record, service)) else {
         let mut actions = recreate(seen, record, first);

@@ -158,12 +158,12 @@ fn the_provisioner_is_annotated_at_once_or_for_the_first_consumer() {
     let of_class = |annotations: Value| {
         claim(json!({"spec": {"storageClassName": "s"}, "metadata": {"annotations": annotations}}))
     };
-    let asked = json!({"volume.beta.kubernetes.io/storage-provisioner": "x", "volume.kubernetes.io/storage-provisioner": "x"});
+    let with_provisioner = json!({"volume.beta.kubernetes.io/storage-provisioner": "x", "volume.kubernetes.io/storage-provisioner": "x"});
     let (now, later) = (class("Immediate", "x"), class("WaitForFirstConsumer", "x"));
     let pod = Some(json!({"metadata": {"name": "p"}}));
     let table = [
         (of_class(json!({})), Some(&now), None, vec!["mark c x"]),
-        (of_class(asked), Some(&now), None, vec!["ExternalProvisioning"]),
+        (of_class(with_provisioner), Some(&now), None, vec!["ExternalProvisioning"]),
         (of_class(json!({})), Some(&later), None, vec!["WaitForFirstConsumer"]),
         (of_class(json!({})), Some(&later), pod, vec!["WaitForPodScheduled"]),
         (of_class(json!({"volume.kubernetes.io/selected-node": "n1"})), Some(&later), None, vec!["mark c x"]),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Provisioner name of simulated volumes in storage classes.
 pub(crate) const PROVISIONER: &str = "volumes.kstore.dev";
 
-const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
+const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 /// The default class. As in other development clusters it is called `standard`, and waits for the first
@@ -46,8 +46,8 @@ pub(super) fn name_for(claim: &PersistentVolumeClaim) -> String {
 pub(super) fn provision(claim: &PersistentVolumeClaim, class: &StorageClass) -> Vec<Action> {
     let Some(spec) = claim.spec.as_ref() else { return Vec::new() };
     let annotation = |name: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(name));
-    let is_ours =
-        annotation(ASKED).is_some_and(|name| name == PROVISIONER) && class.provisioner == PROVISIONER;
+    let is_ours = annotation(STORAGE_PROVISIONER).is_some_and(|name| name == PROVISIONER)
+        && class.provisioner == PROVISIONER;
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     let ready = !waits || annotation(SELECTED_NODE).is_some();
     if !is_ours || !ready || is_bound(claim) || claim.metadata.deletion_timestamp.is_some() {

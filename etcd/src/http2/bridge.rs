@@ -4,7 +4,7 @@
 
 use super::stream::{ResponseEnd, ResponsePart};
 use crate::budget::{BodyPermits, ConnectionBudget, StreamBudget};
-use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
+use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, LEASE_LIST_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
 use crate::service::Service;
 use bytes::Bytes;
 use http::Request;
@@ -20,11 +20,36 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Calls whose responses have large parts, for which budget is reserved before they are made.
-const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Maintenance/Snapshot"];
+/// The budget that is reserved for a part of a response before it is made, for calls whose responses may be large: those that tasks make
+/// in parts, and lists that are one message. None for others.
+fn reservation(path: &str) -> Option<usize> {
+    match path {
+        "/etcdserverpb.KV/RangeStream" | "/etcdserverpb.Maintenance/Snapshot" => Some(CHUNK_BYTES),
+        "/etcdserverpb.Lease/LeaseLeases" | "/etcdserverpb.Lease/LeaseTimeToLive" => Some(LEASE_LIST_BYTES),
+        _ => None,
+    }
+}
 
 /// Channel for the parts of responses, each with its stream id.
 pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
+
+/// Sends the parts of one stream's response to its connection.
+pub(super) struct ResponseSender {
+    stream: u32,
+    parts: PartSender,
+}
+
+impl ResponseSender {
+    /// The sender for the stream with this number.
+    pub(super) fn new(stream: u32, parts: &PartSender) -> Self {
+        Self { stream, parts: parts.clone() }
+    }
+
+    /// Sends a part, and says whether the connection still exists.
+    pub(super) async fn send(&self, part: ResponsePart) -> bool {
+        self.parts.send((self.stream, part)).await.is_ok()
+    }
+}
 
 /// The connection's side of a request. Dropping it cancels the request.
 pub(super) struct Bridge {
@@ -48,11 +73,11 @@ impl Bridge {
         service: &Service,
         request: Request<()>,
         complete: bool,
-        (id, parts): (u32, &PartSender),
+        response: ResponseSender,
         budget: StreamBudget,
     ) -> Self {
-        let (service, parts) = (service.clone(), parts.clone());
-        Self::begin(complete, |body| route(service, request.map(|()| body), (id, parts), budget))
+        let service = service.clone();
+        Self::begin(complete, |body| route(service, request.map(|()| body), response, budget))
     }
 
     /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
@@ -129,22 +154,24 @@ fn detached(piece: Bytes) -> Bytes {
 async fn route(
     service: Service,
     request: Request<RequestBody>,
-    (id, parts): (u32, PartSender),
+    response: ResponseSender,
     budget: StreamBudget,
 ) {
-    let is_large = LARGE.contains(&request.uri().path());
+    let part_bytes = reservation(request.uri().path());
+    let is_list = part_bytes == Some(LEASE_LIST_BYTES);
     // Budget for the next part, before it is made: many streams whose clients take nothing hold no part each.
-    let reserve = async || if is_large { budget.acquire(CHUNK_BYTES).await } else { Vec::new() };
-    let mut reserved = reserve().await;
+    let reserve = async |bytes: Option<usize>| match bytes {
+        Some(bytes) => budget.acquire(bytes).await,
+        None => Vec::new(),
+    };
+    let mut reserved = reserve(part_bytes).await;
     let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
-    // A closed channel means that the connection has ended.
     if body.is_end_stream() {
-        let _ = parts
-            .send((id, ResponsePart::ResponseEnd(ResponseEnd::HeadOnly(head.status, head.headers))))
-            .await;
+        let end = ResponseEnd::HeadOnly(head.status, head.headers);
+        response.send(ResponsePart::ResponseEnd(end)).await;
         return;
     }
-    if parts.send((id, ResponsePart::Head(head.status, head.headers))).await.is_err() {
+    if !response.send(ResponsePart::Head(head.status, head.headers)).await {
         return;
     }
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
@@ -153,22 +180,23 @@ async fn route(
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
-                let mut permits = match is_large {
-                    true => budget.fit(reserved, data.len()),
-                    false => budget.acquire(data.len()).await,
+                let mut permits = match part_bytes {
+                    Some(_) => budget.fit(reserved, data.len()),
+                    None => budget.acquire(data.len()).await,
                 };
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 permits.extend(room.clone().acquire_many_owned(cost).await.ok());
-                if parts.send((id, ResponsePart::Data(data, permits))).await.is_err() {
+                if !response.send(ResponsePart::Data(data, permits)).await {
                     return;
                 }
-                reserved = reserve().await;
+                // A list is complete.
+                reserved = reserve(part_bytes.filter(|_| !is_list)).await;
             }
             Err(frame) => tail = frame.into_trailers().map_or(ResponseEnd::Bare, ResponseEnd::Trailers),
         }
     }
     drop(reserved);
-    let _ = parts.send((id, ResponsePart::ResponseEnd(tail))).await;
+    response.send(ResponsePart::ResponseEnd(tail)).await;
 }
 
 /// The task's side of a request's body.

@@ -1,13 +1,16 @@
 //! Calls that are answered on the connection's own task: reads and writes of keys, which are nearly all calls. They
 //! need no task, router or body stream.
 
+use crate::budget::StreamBudget;
 use crate::calls::MethodIndex;
+use crate::codec::KvResponse;
 use crate::error::{self, EtcdError};
-use crate::limits::MESSAGE_BYTES;
+use crate::large_read::{self, EncodedResponse};
+use crate::limits::{MESSAGE_BYTES, SMALL_PART_BYTES};
 use crate::node::Node;
-use crate::{check as request_check, kv};
+use crate::{check as request_check, convert, kv};
 use bytes::{Buf, Bytes};
-use kstore_store::{OpResult, Revision, Txn};
+use kstore_store::{OpResult, Range, Revision, Txn};
 use prost::Message;
 use std::sync::LazyLock;
 use tonic::Status;
@@ -38,11 +41,11 @@ impl Method {
 
     /// The method's index in the call counters.
     pub(super) fn index(self) -> MethodIndex {
-        static PLACES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
+        static INDEXES: LazyLock<[MethodIndex; 4]> = LazyLock::new(|| {
             [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
                 .map(|method| MethodIndex::of(method.path()).expect("the method is one of ours"))
         });
-        PLACES[self as usize]
+        INDEXES[self as usize]
     }
 
     /// The method's path.
@@ -61,6 +64,8 @@ impl Method {
 pub(super) enum StartedCall {
     /// The response is available.
     Finished(RevisedResult),
+    /// The range reads many keys, or large values of old versions.
+    Read(Range),
     /// The store must execute this transaction; the flag tells whether the response is that of its only operation.
     Write(Txn, SingleOp),
 }
@@ -74,6 +79,15 @@ pub(super) enum SingleOp {
 
 /// A result with the revision of its header.
 pub(super) type RevisedResult = (Revision, OpResult);
+
+/// The result of a finished call.
+#[derive(Debug)]
+pub(super) enum CallResult {
+    /// A result that is to be encoded.
+    Result(RevisedResult),
+    /// An encoded response, with its budget.
+    Encoded(EncodedResponse),
+}
 
 /// The length in the message prefix, once the prefix has arrived.
 pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
@@ -107,8 +121,11 @@ pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Star
     let txn = |op| StartedCall::Write(Txn::of(vec![op]), SingleOp::Yes);
     Ok(match method {
         Method::Range => {
-            let result = kv::range(node, decode(body)?)?;
-            StartedCall::Finished((result.revision, OpResult::Range(result)))
+            let range = convert::range(decode(body)?)?;
+            match large_read::small(node, &range)? {
+                Some(result) => StartedCall::Finished((result.revision, OpResult::Range(result))),
+                None => StartedCall::Read(range),
+            }
         }
         Method::Put => txn(kv::put(decode(body)?)?),
         Method::DeleteRange => txn(kv::delete(decode(body)?)?),
@@ -123,15 +140,29 @@ fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
     M::decode(body).map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
 }
 
-/// Executes a transaction. The store completes it even if the future is dropped.
-pub(super) async fn write(node: Node, txn: Txn, single: SingleOp) -> Result<RevisedResult, Status> {
+/// Executes a transaction, and waits for budget for a result that is not small: it cannot be refused any more. The store completes the
+/// transaction even if the future is dropped.
+pub(super) async fn write(
+    node: Node,
+    txn: Txn,
+    single: SingleOp,
+    budget: StreamBudget,
+) -> Result<CallResult, Status> {
     let mut result = node.store.txn(txn).await.map_err(EtcdError::from)?;
     let revision = result.revision;
     let answer = match single {
         SingleOp::Yes => result.responses.pop().expect("each operation has an answer"),
         SingleOp::No => OpResult::Txn(result),
     };
-    Ok((revision, answer))
+    let header = node.header(revision).unwrap_or_default();
+    let response = KvResponse { header, result: &answer };
+    let size = response.size();
+    if size <= SMALL_PART_BYTES {
+        return Ok(CallResult::Result((revision, answer)));
+    }
+    large_read::fits(size)?;
+    let permits = budget.acquire_response(size).await;
+    Ok(CallResult::Encoded(EncodedResponse::of(&response, permits)))
 }
 
 #[cfg(test)]

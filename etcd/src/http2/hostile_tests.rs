@@ -1,7 +1,7 @@
 //! Tests with hostile clients, and bounds on the resources that they can use. `tests` has ordinary protocol errors.
 
 use super::*;
-use crate::budget::Budget;
+use crate::budget::{Budget, ConnectionBudget};
 use crate::calls::Calls;
 use crate::http2::frame::WINDOW_MAX;
 use crate::node::{Member, Node};
@@ -12,6 +12,7 @@ use kstore_store::{Config, Op, Store, Txn};
 use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 /// Whether a client reads the responses.
@@ -27,6 +28,7 @@ async fn service() -> Service {
     Service {
         node,
         router: Router::new(),
+        pages: Router::new(),
         calls: Calls::default(),
         budget: Budget::default(),
         activity: Arc::default(),
@@ -357,7 +359,7 @@ async fn transactions_with_unbounded_reads_are_bounded_and_their_results_wait() 
     let mut connection =
         Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
     connection.take_frames().unwrap();
-    let begun = limits::SCANS_PER_CONNECTION / 2;
+    let begun = limits::TXN_OPS / 2;
     assert_eq!(
         (connection.writes.len(), connection.streams.len()),
         (begun, begun),
@@ -373,6 +375,54 @@ async fn transactions_with_unbounded_reads_are_bounded_and_their_results_wait() 
     let most = limits::UNTAKEN_BYTES_PER_CONNECTION / (2 * VALUES * VALUE_BYTES) + 1;
     assert!((1..=most).contains(&written), "{written} of at most {most}");
     drop(io);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ranges_of_many_keys_wait_for_each_other_and_are_refused_without_budget() {
+    let service = service().await;
+    for first in (0..limits::KEYS_AT_ONCE as u32 + 100).step_by(100) {
+        let puts = (first..first + 100).map(|n: u32| Op::put(n.to_be_bytes().to_vec(), "v"));
+        service.node.store.txn(Txn::of(puts.collect())).await.unwrap();
+    }
+    let sent: Vec<u8> = (0..10).flat_map(|n| call_of(2 * n + 1, RANGE, &all_keys())).collect();
+    let (_io, end) = duplex(1 << 20);
+    let turns = service.budget.clone();
+    let mut connection = Connection::new(end, BytesMut::from(&sent[..]), service, CancellationToken::new());
+    let [_, turns] = ConnectionBudget::of(turns).large_reads();
+    let others = turns.acquire_many(limits::LARGE_READS as u32).await.unwrap();
+    connection.take_frames().unwrap();
+    settle(&mut connection).await;
+    assert_eq!(connection.writes.len(), 10, "they wait for the reads of other connections");
+    assert!(!connection.outbox.share.is_used());
+    let held = connection.outbox.share.acquire(limits::UNTAKEN_BYTES_PER_CONNECTION - 1);
+    drop(others);
+    for _ in 0..100 {
+        settle(&mut connection).await;
+    }
+    assert!(held.is_some() && connection.writes.is_empty() && connection.streams.is_empty());
+    assert_eq!((connection.outbox.framed, turns.available_permits()), (0, limits::LARGE_READS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_leases_have_their_budget_before_they_are_made() {
+    const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
+    let (made, mut service) = (Arc::new(AtomicUsize::new(0)), service().await);
+    let counter = made.clone();
+    let make = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        async { vec![7_u8; 100] }
+    };
+    service.router = Router::new().route(LEASES, axum::routing::post(make));
+    let sent: Vec<u8> = (0..3).flat_map(|n| call_of(2 * n + 1, LEASES, &TxnRequest::default())).collect();
+    let (_io, end) = duplex(1 << 16);
+    let mut connection = Connection::new(end, BytesMut::from(&sent[..]), service, CancellationToken::new());
+    let free = limits::LEASE_LIST_BYTES - 1;
+    let held = connection.outbox.share.acquire(limits::UNTAKEN_BYTES_PER_CONNECTION - free);
+    settle(&mut connection).await;
+    assert_eq!((held.is_some(), made.load(Ordering::Relaxed)), (true, 0));
+    drop(held);
+    settle(&mut connection).await;
+    assert_eq!(made.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,9 @@ use super::stream::{ResponseEnd, ResponsePart, Stream};
 use crate::budget::{Budget, ConnectionBudget};
 use crate::codec::{KvResponse, Sink};
 use crate::error::TOO_MANY_REQUESTS;
-use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
+use crate::large_read::{self, EncodedResponse};
+use crate::limits::OUTBOX_BYTES;
+use bytes::Bytes;
 use tonic::Status;
 
 /// Encoded frames that wait to be written, with the connection's flow control.
@@ -132,12 +134,8 @@ impl Outbox {
         refusable: Refusable,
     ) -> Result<PumpResult, Status> {
         let message = answer.size();
-        let length = u32::try_from(message).ok().filter(|_| message <= ANSWER_MAX).ok_or_else(|| {
-            let text = format!("grpc: trying to send message larger than max ({message} vs. {ANSWER_MAX})");
-            Status::resource_exhausted(text)
-        })?;
-        let size = PREFIX + message;
-        let prefix = [&[0], &length.to_be_bytes()[..]].concat();
+        large_read::fits(message)?;
+        let (size, prefix) = (PREFIX + message, prefix(message));
         let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
         let permits = match refusable {
             _ if at_once => Vec::new(),
@@ -165,6 +163,24 @@ impl Outbox {
             ]);
         }
         Ok(self.pump(id, stream))
+    }
+
+    /// Sends an encoded response, whose budget was acquired before.
+    pub(super) fn answer_encoded(
+        &mut self,
+        id: u32,
+        stream: &mut Stream,
+        response: EncodedResponse,
+    ) -> PumpResult {
+        frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
+        stream.waiting.push_back(ResponsePart::Data(prefix(response.size()).into(), Vec::new()));
+        let EncodedResponse { parts, permits } = response;
+        stream.waiting.extend(parts.into_iter().map(|part| ResponsePart::Data(part, Vec::new())));
+        // The budget is free once the last byte is sent.
+        stream
+            .waiting
+            .extend([ResponsePart::Data(Bytes::new(), permits), ResponsePart::ResponseEnd(ResponseEnd::Ok)]);
+        self.pump(id, stream)
     }
 
     /// Sends a stream's waiting data, as far as windows and outbox permit.
@@ -226,6 +242,12 @@ impl Outbox {
     }
 }
 
+/// The prefix of a message of at most [`ANSWER_MAX`](crate::limits::ANSWER_MAX) bytes.
+fn prefix(message: usize) -> Vec<u8> {
+    let length = u32::try_from(message).expect("a message has at most 2 GiB");
+    [&[0], &length.to_be_bytes()[..]].concat()
+}
+
 /// A sink that splits bytes into frames while they are written. The total length is known in advance.
 struct FrameSink<'a> {
     out: &'a mut Vec<u8>,
@@ -258,7 +280,6 @@ mod tests {
     use super::super::frame::{HEAD, Head, Kind};
     use super::super::stream::Request;
     use super::*;
-    use bytes::Bytes;
 
     /// The data bytes of a stream, and whether it ended.
     fn data(mut bytes: &[u8], id: u32) -> (Vec<u8>, bool) {

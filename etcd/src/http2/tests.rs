@@ -42,6 +42,7 @@ impl Client {
         let service = Service {
             node,
             router: Router::new(),
+            pages: Router::new(),
             calls: Calls::default(),
             budget: Budget::default(),
             activity: Arc::default(),

@@ -1,6 +1,6 @@
 //! A watch stream: a task that decodes the client's requests and passes on the session's responses.
 
-use super::bridge::{Bridge, PartSender, RequestBody};
+use super::bridge::{Bridge, RequestBody, ResponseSender};
 use super::call::{self, PREFIX};
 use super::stream::{ResponseEnd, ResponsePart};
 use crate::budget::StreamBudget;
@@ -19,25 +19,18 @@ use tonic::Status;
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
 
 /// Starts a watch stream.
-pub(super) fn open(
-    node: Node,
-    complete: bool,
-    (id, parts): (u32, &PartSender),
-    budget: StreamBudget,
-) -> Bridge {
-    let parts = parts.clone();
-    Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), (id, parts), budget))
+pub(super) fn open(node: Node, complete: bool, response: ResponseSender, budget: StreamBudget) -> Bridge {
+    Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), response, budget))
 }
 
-async fn serve(mut session: Session, (id, parts): (u32, PartSender), budget: StreamBudget) {
+async fn serve(mut session: Session, response: ResponseSender, budget: StreamBudget) {
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
     let mut part = ResponsePart::Accepted;
-    // A closed channel means that the connection has ended.
-    while parts.send((id, part)).await.is_ok() {
+    while response.send(part).await {
         part = match session.next().await {
             Ok(bytes) => data(bytes, &room, &budget).await,
             Err(status) => {
-                let _ = parts.send((id, ResponsePart::ResponseEnd(ResponseEnd::Failed(status)))).await;
+                response.send(ResponsePart::ResponseEnd(ResponseEnd::Failed(status))).await;
                 return;
             }
         };

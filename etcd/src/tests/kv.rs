@@ -1,8 +1,10 @@
 //! Tests of the KV service.
 
 use super::*;
-use crate::limits::CHUNK_BYTES;
+use crate::convert;
+use crate::limits::{CHUNK_BYTES, KEYS_AT_ONCE};
 use kstore_proto::etcd::etcdserverpb::response_op::Response;
+use kstore_store::{Op, Txn};
 
 #[tokio::test]
 async fn a_put_reads_back_with_etcds_revisions_and_header() {
@@ -277,6 +279,52 @@ async fn parts_of_a_streamed_range_of_large_values_are_no_larger_than_their_budg
         let last = parts.last().unwrap();
         assert_eq!((kvs, last.more, last.count), (whole.kvs, whole.more, whole.count), "{limit}");
     }
+}
+
+/// A server with more keys than are read on a connection's task, and a revision at which some of them had large values.
+async fn server_of_many_keys() -> (Server, i64) {
+    let server = Server::start().await;
+    let write = async |keys: std::ops::Range<usize>, bytes: usize| {
+        let puts: Vec<Op> = keys.map(|number| Op::put(format!("k{number:05}"), vec![b'v'; bytes])).collect();
+        let mut revision = 0;
+        for puts in puts.chunks(128.min(1 + (1 << 20) / bytes)) {
+            revision = server.store.txn(Txn::of(puts.to_vec())).await.unwrap().revision.0;
+        }
+        revision
+    };
+    write(0..KEYS_AT_ONCE + 500, 3).await;
+    let large = write(100..120, 100 << 10).await;
+    write(110..115, 5).await;
+    (server, large)
+}
+
+#[tokio::test]
+async fn ranges_of_many_keys_and_of_large_old_values_equal_those_of_the_store() {
+    let (server, large) = server_of_many_keys().await;
+    for request in [
+        range("k", "l"),
+        pb::RangeRequest { keys_only: true, ..range("k", "l") },
+        pb::RangeRequest { limit: 10_100, ..range("k", "l") },
+        pb::RangeRequest { sort_target: 1, sort_order: 2, limit: 3, ..range("k", "l") },
+        pb::RangeRequest { revision: large, ..range("k", "l") },
+        pb::RangeRequest { revision: large, ..range("k001", "k002") },
+        pb::RangeRequest { revision: large, limit: 130, ..range("k", "l") },
+        pb::RangeRequest { revision: large, limit: 10_200, keys_only: true, ..range("k", "l") },
+        pb::RangeRequest { revision: large, min_mod_revision: large, ..range("k", "l") },
+        pb::RangeRequest { revision: large, ..range("x", "z") },
+    ] {
+        let found = server.store.range(&convert::range(request.clone()).unwrap()).unwrap();
+        let (kvs, more, count) = {
+            let expected = convert::range_response(&found, None);
+            (expected.kvs, expected.more, expected.count)
+        };
+        let answered = server.kv().range(request.clone()).await.unwrap().into_inner();
+        assert_eq!(answered.header.unwrap().revision, found.revision.0, "{request:?}");
+        assert_eq!((answered.more, answered.count), (more, count), "{request:?}");
+        assert!(answered.kvs == kvs, "{request:?}: {} of {}", answered.kvs.len(), kvs.len());
+    }
+    let future = pb::RangeRequest { revision: large + 1_000_000, ..range("k", "l") };
+    assert_eq!(seen(server.kv().range(future).await).0, Code::OutOfRange);
 }
 
 #[tokio::test]

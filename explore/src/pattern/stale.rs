@@ -18,7 +18,7 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
                 write.revision > loss.revision && write.key == loss.key && write.effect == Effect::Created
             });
             let Some(again) = again else { continue };
-            // Kinds of which the program had been shown a change before the loss.
+            // The kinds with a change that the program was shown before the loss.
             let kinds: BTreeSet<&str> = loss
                 .views
                 .iter()

@@ -62,7 +62,7 @@ pub struct PlanCounts {
     pub pruned: PrunedCounts,
     /// Plans that ran.
     pub run: usize,
-    /// Plans of which an action never fired: they give no verdict.
+    /// Plans with an action that never fired: they give no verdict.
     pub not_reached: usize,
 }
 

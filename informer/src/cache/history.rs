@@ -1,18 +1,18 @@
 //! [`Cache`]: the current objects and an undo log of recent changes. The undo log shares its batches with the
 //! subscribers and is bounded in number and in age.
 
+use crate::Revision;
 use crate::cache::indexer::{Batch, Indexer};
 use crate::limits::{UNDO_AGE, UNDO_CHANGES};
 use crate::reflector::CacheUpdate;
-use crate::{Object, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Cached objects of an informer, with an undo log that reconstructs recent revisions.
-pub(crate) struct Cache<T> {
-    now: Arc<Indexer<T>>,
-    undo: VecDeque<(Instant, Arc<Batch<T>>)>,
+pub(crate) struct Cache {
+    now: Arc<Indexer>,
+    undo: VecDeque<(Instant, Arc<Batch>)>,
     /// Number of changes in `undo`.
     len: usize,
     /// The oldest revision that the undo log reaches.
@@ -30,18 +30,18 @@ pub enum ViewError {
     TooOld(Revision),
 }
 
-impl<T: Object> Cache<T> {
-    pub(crate) fn new(now: Indexer<T>) -> Self {
+impl Cache {
+    pub(crate) fn new(now: Indexer) -> Self {
         let floor = now.revision();
         Self { now: Arc::new(now), undo: VecDeque::new(), len: 0, floor }
     }
 
-    pub(crate) fn now(&self) -> &Arc<Indexer<T>> {
+    pub(crate) fn now(&self) -> &Arc<Indexer> {
         &self.now
     }
 
     /// Applies the next state or batch. `time` is used only to age the undo log.
-    pub(crate) fn apply(&mut self, apply: CacheUpdate<T>, time: Instant) -> Arc<Batch<T>> {
+    pub(crate) fn apply(&mut self, apply: CacheUpdate, time: Instant) -> Arc<Batch> {
         // If a view holds the state, this copies the roots; the writes copy only the nodes that they change.
         let now = Arc::make_mut(&mut self.now);
         match apply {
@@ -65,7 +65,7 @@ impl<T: Object> Cache<T> {
         self.floor = self.now.revision();
     }
 
-    fn remember(&mut self, batch: Arc<Batch<T>>, time: Instant) {
+    fn remember(&mut self, batch: Arc<Batch>, time: Instant) {
         self.forget_old(time);
         if batch.changes.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// The state at a revision, as the current state and the later batches to undo, newest first.
-    pub(crate) fn at(&self, revision: Revision) -> Result<PastState<T>, ViewError> {
+    pub(crate) fn at(&self, revision: Revision) -> Result<PastState, ViewError> {
         if revision > self.now.revision() {
             return Err(ViewError::NotYet(self.now.revision()));
         }
@@ -110,16 +110,16 @@ impl<T: Object> Cache<T> {
 }
 
 /// A past state that is not reconstructed yet.
-pub(crate) struct PastState<T> {
-    now: Arc<Indexer<T>>,
-    later: Vec<Arc<Batch<T>>>,
+pub(crate) struct PastState {
+    now: Arc<Indexer>,
+    later: Vec<Arc<Batch>>,
     revision: Revision,
 }
 
-impl<T: Object> PastState<T> {
+impl PastState {
     /// Undoes the later changes and returns the past state. The cost is proportional to the number of these
     /// changes.
-    pub(crate) fn make(mut self) -> Arc<Indexer<T>> {
+    pub(crate) fn make(mut self) -> Arc<Indexer> {
         if self.revision == self.now.revision() {
             return self.now;
         }

@@ -2,14 +2,17 @@
 //! to the slots of its objects. An update that keeps an object's values costs the index nothing.
 
 use crate::Object;
+use crate::any_object::{AnyObject, typed_ref};
 use crate::cache::objects::SortedSlots;
 use crate::cache::sorted::Sorted;
 use std::any::Any;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
+/// Emits the values of an object, which has the type of the index.
+type IndexFn<K> = dyn Fn(&dyn AnyObject, &mut dyn FnMut(K)) + Send + Sync;
 
 /// Largest number of objects per value that is stored as one small array. Most indexes have a handful of
 /// objects per value; beyond this size an array is more expensive to change than a [`Sorted`].
@@ -36,23 +39,22 @@ const FEW: usize = 32;
 ///     cache.by(by_node, &7_u64).len()
 /// }
 /// ```
-pub struct Index<T, K>(Arc<IndexFn<T, K>>);
+pub struct Index<T, K> {
+    values: Arc<IndexFn<K>>,
+    object: PhantomData<fn(&T)>,
+}
 
 impl<T, K> Clone for Index<T, K> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { values: self.values.clone(), object: PhantomData }
     }
 }
 
-impl<T, K> Index<T, K> {
+impl<T: 'static, K> Index<T, K> {
     /// An index with every value that `values` emits for an object. The function runs under the cache's lock:
     /// it must be cheap and deterministic.
     pub fn new(values: impl Fn(&T, &mut dyn FnMut(K)) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(values))
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Self { values: Arc::new(move |object, emit| values(typed_ref(object), emit)), object: PhantomData }
     }
 }
 
@@ -128,32 +130,42 @@ impl SlotList {
 }
 
 /// An index without its value type.
-pub(crate) trait AnyIndex<T>: Send + Sync {
+pub(crate) trait AnyIndex: Send + Sync {
     /// Updates the index after the object in slot `slot` was added, changed or removed.
-    fn change(&mut self, slot: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>);
+    fn change(
+        &mut self,
+        slot: u32,
+        old: Option<&dyn AnyObject>,
+        new: Option<&dyn AnyObject>,
+        against: CompareSlot<'_>,
+    );
     fn as_any(&self) -> &dyn Any;
-    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
+    fn boxed_clone(&self) -> Box<dyn AnyIndex>;
     /// The same index without objects.
-    fn emptied(&self) -> Box<dyn AnyIndex<T>>;
+    fn emptied(&self) -> Box<dyn AnyIndex>;
 }
 
 /// Entries of one index.
-pub(crate) struct IndexState<T, K> {
-    index: Index<T, K>,
+pub(crate) struct IndexState<K> {
+    emit: Arc<IndexFn<K>>,
     values: Sorted<(K, SlotList), RUN>,
     /// Reusable buffers for the values of the old and the new state.
     scratch: [Vec<K>; 2],
 }
 
-impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
-    pub(crate) fn new(index: &Index<T, K>) -> Self {
-        Self { index: index.clone(), values: Sorted::default(), scratch: [Vec::new(), Vec::new()] }
+impl<K: Ord + Clone + Send + Sync + 'static> IndexState<K> {
+    pub(crate) fn new<T>(index: &Index<T, K>) -> Self {
+        Self::with(index.values.clone(), Sorted::default())
+    }
+
+    fn with(emit: Arc<IndexFn<K>>, values: Sorted<(K, SlotList), RUN>) -> Self {
+        Self { emit, values, scratch: [Vec::new(), Vec::new()] }
     }
 
     /// The state of `index` among `all`.
-    pub(crate) fn of<'a>(all: &'a [Box<dyn AnyIndex<T>>], index: &Index<T, K>) -> Option<&'a Self> {
+    pub(crate) fn of<'a, T>(all: &'a [Box<dyn AnyIndex>], index: &Index<T, K>) -> Option<&'a Self> {
         let mut states = all.iter().filter_map(|state| state.as_any().downcast_ref::<Self>());
-        states.find(|state| state.index.is(index))
+        states.find(|state| Arc::ptr_eq(&state.emit, &index.values))
     }
 
     pub(crate) fn slots<Q: Ord + ?Sized>(&self, value: &Q) -> Option<&SlotList>
@@ -187,9 +199,9 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
         }
     }
 
-    fn collect(&self, object: Option<&T>, into: &mut Vec<K>) {
+    fn collect(&self, object: Option<&dyn AnyObject>, into: &mut Vec<K>) {
         let Some(object) = object else { return };
-        (self.index.0)(object, &mut |value| {
+        (self.emit)(object, &mut |value| {
             if !into.contains(&value) {
                 into.push(value);
             }
@@ -197,8 +209,14 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
     }
 }
 
-impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexState<T, K> {
-    fn change(&mut self, slot: u32, old: Option<&T>, new: Option<&T>, against: CompareSlot<'_>) {
+impl<K: Ord + Clone + Send + Sync + 'static> AnyIndex for IndexState<K> {
+    fn change(
+        &mut self,
+        slot: u32,
+        old: Option<&dyn AnyObject>,
+        new: Option<&dyn AnyObject>,
+        against: CompareSlot<'_>,
+    ) {
         let [mut before, mut after] = std::mem::take(&mut self.scratch);
         self.collect(old, &mut before);
         self.collect(new, &mut after);
@@ -217,12 +235,11 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexSt
         self
     }
 
-    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>> {
-        let scratch = [Vec::new(), Vec::new()];
-        Box::new(Self { index: self.index.clone(), values: self.values.clone(), scratch })
+    fn boxed_clone(&self) -> Box<dyn AnyIndex> {
+        Box::new(Self::with(self.emit.clone(), self.values.clone()))
     }
 
-    fn emptied(&self) -> Box<dyn AnyIndex<T>> {
-        Box::new(Self::new(&self.index))
+    fn emptied(&self) -> Box<dyn AnyIndex> {
+        Box::new(Self::with(self.emit.clone(), Sorted::default()))
     }
 }

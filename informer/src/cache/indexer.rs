@@ -1,7 +1,8 @@
 //! [`Indexer`]: the cached objects and their indexes, updated by batches. Pure: no lock, no I/O.
 
-use crate::cache::index::{AnyIndex, IndexState};
-use crate::cache::objects::Objects;
+use crate::any_object::{AnyObject, SharedObject};
+use crate::cache::index::{AnyIndex, IndexState, SlotList};
+use crate::cache::objects::{Objects, TypedObjects};
 use crate::limits::MAX_UNDECODABLE;
 use crate::reflector::whole::CompleteState;
 use crate::{Frame, Index, Key, Object, Revision, Undecodable};
@@ -10,35 +11,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Change of one key in the cache, with the old and the new object. The two are never the same state.
-#[derive(Debug)]
-pub(crate) struct Change<T> {
+pub(crate) struct Change {
     pub key: Key,
-    pub old: Option<Arc<T>>,
-    pub new: Option<Arc<T>>,
+    pub old: Option<SharedObject>,
+    pub new: Option<SharedObject>,
     /// The last state that the source reported, if `new` is none: from the deletion event, else `old`.
-    pub last: Option<Arc<T>>,
+    pub last: Option<SharedObject>,
     /// The revision of the change.
     pub revision: Revision,
 }
 
 /// Changes of the cache from one step of the source, in order, and the resulting revision.
-#[derive(Debug)]
-pub(crate) struct Batch<T> {
-    pub changes: Vec<Change<T>>,
+pub(crate) struct Batch {
+    pub changes: Vec<Change>,
     /// Whether no key occurs twice.
     pub distinct: bool,
     pub revision: Revision,
 }
 
 /// The cached objects and indexes at one revision. A clone is cheap and never changes.
-pub(crate) struct Indexer<T> {
-    objects: Objects<T>,
-    indexes: Vec<Box<dyn AnyIndex<T>>>,
+pub(crate) struct Indexer {
+    objects: Objects,
+    indexes: Vec<Box<dyn AnyIndex>>,
     undecodable: Arc<BTreeMap<Key, Undecodable>>,
     revision: Revision,
 }
 
-impl<T: Object> Clone for Indexer<T> {
+impl Clone for Indexer {
     fn clone(&self) -> Self {
         Self {
             objects: self.objects.clone(),
@@ -49,20 +48,15 @@ impl<T: Object> Clone for Indexer<T> {
     }
 }
 
-impl<T: Object> Default for Indexer<T> {
-    fn default() -> Self {
-        Self {
-            objects: Objects::default(),
-            indexes: Vec::new(),
-            undecodable: Arc::default(),
-            revision: Revision::default(),
-        }
+impl Indexer {
+    /// An empty cache for objects of `T`, without indexes.
+    pub(crate) fn of<T: Object>() -> Self {
+        let (objects, revision) = (Objects::of::<T>(), Revision::default());
+        Self { objects, indexes: Vec::new(), undecodable: Arc::default(), revision }
     }
-}
 
-impl<T: Object> Indexer<T> {
     /// Adds an index; only before the first object.
-    pub(crate) fn declare<K: Ord + Clone + Send + Sync + 'static>(&mut self, index: &Index<T, K>) {
+    pub(crate) fn declare<T, K: Ord + Clone + Send + Sync + 'static>(&mut self, index: &Index<T, K>) {
         debug_assert_eq!(self.objects.len(), 0, "indexes are declared before objects come");
         self.indexes.push(Box::new(IndexState::new(index)));
     }
@@ -84,16 +78,31 @@ impl<T: Object> Indexer<T> {
         self.objects.len()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<T>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<SharedObject> {
         self.objects.get(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.objects.iter()
+    /// The objects, as those of `T` that they are. Other functions find their slots.
+    pub(crate) fn typed<T: Object>(&self) -> TypedObjects<'_, T> {
+        self.objects.typed()
     }
 
-    /// The objects of a namespace, in key order.
-    pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> + use<'_, T> {
+    pub(crate) fn slot(&self, key: &Key) -> Option<u32> {
+        self.objects.slot(key)
+    }
+
+    /// The objects in key order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SharedObject> {
+        self.objects.slots().filter_map(|slot| self.objects.shared_at(slot))
+    }
+
+    /// The slots of all objects, in key order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.objects.slots()
+    }
+
+    /// The slots of the objects of a namespace, in key order.
+    pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = u32> + use<'_> {
         self.objects.namespace(namespace)
     }
 
@@ -101,24 +110,28 @@ impl<T: Object> Indexer<T> {
         self.undecodable.values()
     }
 
-    /// The objects under `value` in an index, in key order.
+    /// The slots of the objects under `value` in an index, in key order.
     ///
     /// # Panics
     /// When the index was not declared.
-    pub(crate) fn by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> impl Iterator<Item = &Arc<T>>
+    pub(crate) fn by<'a, T, K, Q>(
+        &'a self,
+        index: &Index<T, K>,
+        value: &Q,
+    ) -> impl Iterator<Item = u32> + use<'a, T, K, Q>
     where
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
         let slots = self.index(index).slots(value);
-        slots.into_iter().flat_map(|slots| slots.iter().filter_map(|slot| self.objects.at(slot)))
+        slots.into_iter().flat_map(SlotList::iter)
     }
 
     /// Number of objects under `value` in an index.
     ///
     /// # Panics
     /// When the index was not declared.
-    pub(crate) fn count_by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> usize
+    pub(crate) fn count_by<T, K, Q>(&self, index: &Index<T, K>, value: &Q) -> usize
     where
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
@@ -127,14 +140,17 @@ impl<T: Object> Indexer<T> {
     }
 
     /// The values of an index that have objects, in order.
-    pub(crate) fn values<K>(&self, index: &Index<T, K>) -> impl Iterator<Item = &K>
+    pub(crate) fn values<'a, T, K>(
+        &'a self,
+        index: &Index<T, K>,
+    ) -> impl Iterator<Item = &'a K> + use<'a, T, K>
     where
         K: Ord + Clone + Send + Sync + 'static,
     {
         self.index(index).values()
     }
 
-    fn index<K: Ord + Clone + Send + Sync + 'static>(&self, index: &Index<T, K>) -> &IndexState<T, K> {
+    fn index<T, K: Ord + Clone + Send + Sync + 'static>(&self, index: &Index<T, K>) -> &IndexState<K> {
         IndexState::of(&self.indexes, index)
             .expect("an index is declared with Builder::index before it is read")
     }
@@ -142,7 +158,7 @@ impl<T: Object> Indexer<T> {
     /// Applies frames in order and advances the revision to their highest. Ignores frames that are older than
     /// the cache, and known frames of its newest revision: a repeated batch changes nothing. Accepts unknown
     /// frames of the newest revision, because a source may split a revision that several objects share.
-    pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
+    pub(crate) fn apply(&mut self, frames: Vec<Frame<SharedObject>>) -> Batch {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
         // Looks up all slots before the first change, so that the independent memory accesses overlap.
         let slots: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
@@ -153,7 +169,7 @@ impl<T: Object> Indexer<T> {
             }
             self.revision = self.revision.max(revision);
             match frame {
-                Frame::Put(object) => changes.extend(self.put(Arc::new(object), slot)),
+                Frame::Put(object) => changes.extend(self.put(object, slot)),
                 Frame::Gone { key, revision, last } => changes.extend(self.gone(&key, revision, last)),
                 Frame::Undecodable(what) => self.quarantine(what),
                 Frame::Progress { .. } => {}
@@ -162,7 +178,7 @@ impl<T: Object> Indexer<T> {
         self.compact();
         // A key occurs again if its old state is from this batch, or was deleted by it. A change in the
         // revision that the batch continues also counts; then the merge is merely superfluous.
-        let again = |change: &Change<T>| match &change.old {
+        let again = |change: &Change| match &change.old {
             Some(old) => old.revision() >= before || change.new.is_none(),
             None => false,
         };
@@ -170,7 +186,7 @@ impl<T: Object> Indexer<T> {
     }
 
     /// The slot of the object that a frame puts.
-    fn seek(&self, frame: &Frame<T>) -> Option<u32> {
+    fn seek(&self, frame: &Frame<SharedObject>) -> Option<u32> {
         match frame {
             Frame::Put(object) => self.objects.slot(&object.key()),
             Frame::Gone { .. } | Frame::Undecodable(_) | Frame::Progress { .. } => None,
@@ -178,7 +194,7 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Stores an object. `slot` is its slot from before the batch, which may be outdated.
-    fn put(&mut self, object: Arc<T>, slot: Option<u32>) -> Option<Change<T>> {
+    fn put(&mut self, object: SharedObject, slot: Option<u32>) -> Option<Change> {
         let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
         let is_there = |slot: &u32| self.objects.at(*slot).is_some_and(|other| other.key() == key);
@@ -190,7 +206,7 @@ impl<T: Object> Indexer<T> {
         Some(Change { key, old, new: Some(object), last: None, revision })
     }
 
-    fn gone(&mut self, key: &Key, revision: Revision, last: Option<T>) -> Option<Change<T>> {
+    fn gone(&mut self, key: &Key, revision: Revision, last: Option<SharedObject>) -> Option<Change> {
         self.readmit(key);
         let slot = self.objects.slot(key)?;
         let old = self.objects.at(slot)?;
@@ -199,13 +215,13 @@ impl<T: Object> Indexer<T> {
         }
         let key = old.key();
         let old = self.set(Some(slot), &key, None)?;
-        let last = last.map_or_else(|| old.clone(), Arc::new);
+        let last = last.unwrap_or_else(|| old.clone());
         Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
     }
 
     /// Replaces the state of `key`, which is in slot `slot` if cached, and returns the old state. Objects
     /// and indexes change only in this function.
-    fn set(&mut self, slot: Option<u32>, key: &Key, new: Option<&Arc<T>>) -> Option<Arc<T>> {
+    fn set(&mut self, slot: Option<u32>, key: &Key, new: Option<&SharedObject>) -> Option<SharedObject> {
         match (slot, new) {
             (Some(slot), Some(new)) => {
                 let old = self.objects.replace(slot, new.clone());
@@ -218,7 +234,7 @@ impl<T: Object> Indexer<T> {
                 None
             }
             (Some(slot), None) => {
-                let old = self.objects.at(slot).cloned();
+                let old = self.objects.shared_at(slot);
                 self.reindex(slot, key, old.as_deref(), None);
                 self.objects.remove(slot, key);
                 old
@@ -229,9 +245,9 @@ impl<T: Object> Indexer<T> {
 
     /// Replaces the cache with a complete state: deletions first, then new and changed objects, each in key
     /// order. Unchanged objects stay in memory and yield no change.
-    pub(crate) fn replace(&mut self, whole: CompleteState<T>) -> Batch<T> {
+    pub(crate) fn replace(&mut self, whole: CompleteState) -> Batch {
         let revision = whole.revision;
-        let keys = self.objects.iter().map(|object| object.key());
+        let keys = self.iter().map(|object| object.key());
         let lost: Vec<Key> = keys.filter(|key| !whole.has(key)).collect();
         let mut changes = Vec::with_capacity(whole.objects.len().saturating_sub(self.len()));
         for key in lost {
@@ -239,12 +255,12 @@ impl<T: Object> Indexer<T> {
             changes.push(Change { key, last: old.clone(), old, new: None, revision });
         }
         for (key, object) in whole.objects {
-            let same = |old: &Arc<T>| {
+            let same = |old: SharedObject| {
                 let equal = old.revision() == object.revision() && old.uid() == object.uid();
-                Arc::ptr_eq(old, &object) || equal && !whole.other_history
+                Arc::ptr_eq(&old, &object) || equal && !whole.other_history
             };
             let slot = self.objects.slot(&key);
-            if slot.and_then(|slot| self.objects.at(slot)).is_some_and(same) {
+            if slot.and_then(|slot| self.objects.shared_at(slot)).is_some_and(same) {
                 continue;
             }
             let old = self.set(slot, &key, Some(&object));
@@ -261,7 +277,7 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Undoes a change, which must be the last one of its key.
-    pub(crate) fn undo(&mut self, change: &Change<T>) {
+    pub(crate) fn undo(&mut self, change: &Change) {
         self.set(self.objects.slot(&change.key), &change.key, change.old.as_ref());
     }
 
@@ -276,15 +292,15 @@ impl<T: Object> Indexer<T> {
         if !self.objects.is_sparse() {
             return;
         }
-        let sparse = std::mem::take(&mut self.objects);
-        self.objects = sparse.emptied();
+        let emptied = self.objects.emptied();
+        let sparse = std::mem::replace(&mut self.objects, emptied);
         self.indexes = self.indexes.iter().map(|index| index.emptied()).collect();
-        for object in sparse.iter() {
-            self.set(None, &object.key(), Some(object));
+        for object in sparse.slots().filter_map(|slot| sparse.shared_at(slot)) {
+            self.set(None, &object.key(), Some(&object));
         }
     }
 
-    fn reindex(&mut self, slot: u32, key: &Key, old: Option<&T>, new: Option<&Arc<T>>) {
+    fn reindex(&mut self, slot: u32, key: &Key, old: Option<&dyn AnyObject>, new: Option<&SharedObject>) {
         let against = self.objects.against(key);
         for index in &mut self.indexes {
             index.change(slot, old, new.map(Arc::as_ref), &against);

@@ -5,11 +5,13 @@
 //! maps keys to slots, a [`Sorted`] list has the slots in key order, and indexes store slots too, so an update
 //! touches none of them. Only the object stores its key: there is one key in memory per object.
 
+use crate::any_object::{AnyObject, SharedObject, typed, wrong_type};
 use crate::cache::slots::Slots;
 use crate::cache::sorted::Sorted;
 use crate::cache::table::Table;
 use crate::{Key, Object};
 use kstore_nondet::FixedState;
+use std::any::Any;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -24,9 +26,54 @@ const MANY_FREE: usize = 4_096;
 /// Slots in the order of their objects' keys; a full run is 512 bytes.
 pub(crate) type SortedSlots = Sorted<u32, 128>;
 
+/// The objects of a cache by slot, without their type. They are stored with it, as `Arc<T>`: that is half of a [`SharedObject`], and
+/// views lend it to their readers.
+trait ObjectSlots: Send + Sync {
+    fn get(&self, slot: u32) -> Option<&dyn AnyObject>;
+    fn get_shared(&self, slot: u32) -> Option<SharedObject>;
+    /// Stores an object or nothing in a slot and returns what was there.
+    fn replace(&mut self, slot: u32, object: Option<SharedObject>) -> Option<SharedObject>;
+    fn as_any(&self) -> &dyn Any;
+    fn boxed_clone(&self) -> Box<dyn ObjectSlots>;
+    /// Slots for objects of the same type, without objects.
+    fn emptied(&self) -> Box<dyn ObjectSlots>;
+}
+
+type TypedSlots<T> = Slots<Option<Arc<T>>, LEAF>;
+
+impl<T: Object> ObjectSlots for TypedSlots<T> {
+    fn get(&self, slot: u32) -> Option<&dyn AnyObject> {
+        let object = Slots::get(self, slot as usize)?.as_deref()?;
+        Some(object)
+    }
+
+    fn get_shared(&self, slot: u32) -> Option<SharedObject> {
+        let object = Slots::get(self, slot as usize)?.clone()?;
+        Some(object)
+    }
+
+    fn replace(&mut self, slot: u32, object: Option<SharedObject>) -> Option<SharedObject> {
+        let object = object.map(typed::<T>);
+        let old = std::mem::replace(self.get_mut(slot as usize), object)?;
+        Some(old)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn boxed_clone(&self) -> Box<dyn ObjectSlots> {
+        Box::new(self.clone())
+    }
+
+    fn emptied(&self) -> Box<dyn ObjectSlots> {
+        Box::new(Self::default())
+    }
+}
+
 /// Persistent collection of objects with lookup by key and iteration in key order.
-pub(crate) struct Objects<T> {
-    slots: Slots<Option<Arc<T>>, LEAF>,
+pub(crate) struct Objects {
+    slots: Box<dyn ObjectSlots>,
     table: Table,
     order: SortedSlots,
     /// Freed slots, newest last.
@@ -34,10 +81,10 @@ pub(crate) struct Objects<T> {
     hasher: FixedState,
 }
 
-impl<T> Clone for Objects<T> {
+impl Clone for Objects {
     fn clone(&self) -> Self {
         Self {
-            slots: self.slots.clone(),
+            slots: self.slots.boxed_clone(),
             table: self.table.clone(),
             order: self.order.clone(),
             free: self.free.clone(),
@@ -46,28 +93,25 @@ impl<T> Clone for Objects<T> {
     }
 }
 
-impl<T> Default for Objects<T> {
-    fn default() -> Self {
-        Self {
-            slots: Slots::default(),
-            table: Table::default(),
-            order: SortedSlots::default(),
-            free: Arc::default(),
-            hasher: FixedState::default(),
-        }
+impl Objects {
+    /// An empty collection for objects of `T`.
+    pub(crate) fn of<T: Object>() -> Self {
+        Self::empty(Box::new(TypedSlots::<T>::default()), FixedState::default())
     }
-}
 
-impl<T: Object> Objects<T> {
+    fn empty(slots: Box<dyn ObjectSlots>, hasher: FixedState) -> Self {
+        Self { slots, table: Table::default(), order: SortedSlots::default(), free: Arc::default(), hasher }
+    }
+
     /// Seeds the hash of keys; only while there are no objects.
     pub(crate) fn seed(&mut self, seed: u64) {
         debug_assert_eq!(self.len(), 0, "keys are hashed in one way");
         self.hasher = FixedState::with_seed(seed);
     }
 
-    /// An empty collection with the same hash seed.
+    /// An empty collection for objects of the same type, with the same hash seed.
     pub(crate) fn emptied(&self) -> Self {
-        Self { hasher: self.hasher.clone(), ..Self::default() }
+        Self::empty(self.slots.emptied(), self.hasher.clone())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -83,21 +127,33 @@ impl<T: Object> Objects<T> {
         self.table.find(self.hash(key), |slot| self.at(slot).is_some_and(|object| object.key() == *key))
     }
 
-    pub(crate) fn at(&self, slot: u32) -> Option<&Arc<T>> {
-        self.slots.get(slot as usize)?.as_ref()
+    pub(crate) fn at(&self, slot: u32) -> Option<&dyn AnyObject> {
+        self.slots.get(slot)
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<T>> {
-        self.at(self.slot(key)?)
+    pub(crate) fn shared_at(&self, slot: u32) -> Option<SharedObject> {
+        self.slots.get_shared(slot)
     }
 
-    /// The objects in key order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.order.iter().filter_map(|slot| self.at(*slot))
+    pub(crate) fn get(&self, key: &Key) -> Option<SharedObject> {
+        self.shared_at(self.slot(key)?)
     }
 
-    /// The objects of a namespace, in key order.
-    pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> + use<'_, T> {
+    /// The objects by slot, with their type.
+    ///
+    /// # Panics
+    /// When the objects have another type.
+    pub(crate) fn typed<T: Object>(&self) -> TypedObjects<'_, T> {
+        TypedObjects(self.slots.as_any().downcast_ref().unwrap_or_else(|| wrong_type()))
+    }
+
+    /// The slots of the objects in key order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().copied()
+    }
+
+    /// The slots of the objects of a namespace, in key order.
+    pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = u32> + use<'_> {
         let find = |key: &Key| {
             let against = self.against(key);
             self.order.find(&|slot: &u32| against(*slot))
@@ -108,10 +164,12 @@ impl<T: Object> Objects<T> {
             // `0` is the character after `/`: keys outside the namespace sort before or from there.
             _ => find(&Key::new("", &format!("{namespace}0"))),
         };
-        let all = self.order.between(from, to).filter_map(|slot| self.at(*slot));
+        let all = self.order.between(from, to).copied();
         // Cluster-scoped objects are not adjacent in the unusual case that other objects have a namespace.
         let exact = !namespace.is_empty();
-        all.filter(move |object| exact || object.key().namespace().is_empty())
+        all.filter(move |slot| {
+            exact || self.at(*slot).is_some_and(|object| object.key().namespace().is_empty())
+        })
     }
 
     /// Compares the key of the object in a slot with `key`.
@@ -120,34 +178,35 @@ impl<T: Object> Objects<T> {
     }
 
     /// Replaces the object in slot `slot` by a new state with the same key, and returns the old state.
-    pub(crate) fn replace(&mut self, slot: u32, object: Arc<T>) -> Option<Arc<T>> {
-        self.slots.get_mut(slot as usize).replace(object)
+    pub(crate) fn replace(&mut self, slot: u32, object: SharedObject) -> Option<SharedObject> {
+        self.slots.replace(slot, Some(object))
     }
 
     /// Adds an object with a new key and returns its slot.
-    pub(crate) fn insert(&mut self, key: &Key, object: Arc<T>) -> u32 {
+    pub(crate) fn insert(&mut self, key: &Key, object: SharedObject) -> u32 {
         let next = || u32::try_from(self.order.len()).expect("fewer than 2³² objects");
         let slot = match self.free.is_empty() {
             true => next(),
             false => Arc::make_mut(&mut self.free).pop().expect("the free list is not empty"),
         };
-        *self.slots.get_mut(slot as usize) = Some(object);
+        self.slots.replace(slot, Some(object));
         self.table.insert(self.hash(key), slot);
-        let slots = &self.slots;
+        let slots = &*self.slots;
         self.order.insert(slot, |other| compare(slots, *other, key));
         slot
     }
 
-    /// Removes the object with this key from slot `slot`.
-    pub(crate) fn remove(&mut self, slot: u32, key: &Key) {
+    /// Removes the object with this key from slot `slot`, and returns it.
+    pub(crate) fn remove(&mut self, slot: u32, key: &Key) -> Option<SharedObject> {
         self.table.remove(self.hash(key), slot);
-        let slots = &self.slots;
+        let slots = &*self.slots;
         self.order.remove(|other| compare(slots, *other, key));
-        *self.slots.get_mut(slot as usize) = None;
+        let old = self.slots.replace(slot, None);
         match self.order.len() {
             0 => *self = self.emptied(),
             _ => Arc::make_mut(&mut self.free).push(slot),
         }
+        old
     }
 
     /// Whether so many slots are free that the objects should be compacted.
@@ -156,7 +215,15 @@ impl<T: Object> Objects<T> {
     }
 }
 
-fn compare<T: Object>(slots: &Slots<Option<Arc<T>>, LEAF>, slot: u32, key: &Key) -> Ordering {
-    let object = slots.get(slot as usize).and_then(Option::as_ref);
-    object.map_or(Ordering::Less, |object| object.key().cmp(key))
+/// The objects of a cache by slot.
+pub(crate) struct TypedObjects<'a, T>(&'a TypedSlots<T>);
+
+impl<'a, T: Object> TypedObjects<'a, T> {
+    pub(crate) fn at(&self, slot: u32) -> Option<&'a Arc<T>> {
+        self.0.get(slot as usize)?.as_ref()
+    }
+}
+
+fn compare(slots: &dyn ObjectSlots, slot: u32, key: &Key) -> Ordering {
+    slots.get(slot).map_or(Ordering::Less, |object| object.key().cmp(key))
 }

@@ -3,37 +3,51 @@
 use crate::cache::indexer::Indexer;
 use crate::{Index, Key, Object, Revision};
 use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A consistent view of an informer's cache. Taking one is cheap; while it exists, the cache copies what it
 /// changes.
-pub struct View<T>(pub(crate) Arc<Indexer<T>>);
+pub struct View<T> {
+    cache: Arc<Indexer>,
+    object: PhantomData<fn() -> T>,
+}
 
 impl<T> Clone for View<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { cache: self.cache.clone(), object: PhantomData }
     }
 }
 
 impl<T: Object> View<T> {
+    pub(crate) fn new(cache: Arc<Indexer>) -> Self {
+        Self { cache, object: PhantomData }
+    }
+
+    /// The objects at these slots.
+    fn at(&self, slots: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<T>> {
+        let objects = self.cache.typed::<T>();
+        slots.filter_map(move |slot| objects.at(slot))
+    }
+
     /// The revision of the view.
     pub fn revision(&self) -> Revision {
-        self.0.revision()
+        self.cache.revision()
     }
 
     /// The object of this key.
     pub fn get(&self, key: &Key) -> Option<&Arc<T>> {
-        self.0.get(key)
+        self.cache.typed().at(self.cache.slot(key)?)
     }
 
     /// All objects, in key order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.0.iter()
+        self.at(self.cache.slots())
     }
 
     /// The objects of one namespace, in key order.
     pub fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
-        self.0.namespace(namespace)
+        self.at(self.cache.namespace(namespace))
     }
 
     /// The objects under `value`, in key order.
@@ -45,7 +59,7 @@ impl<T: Object> View<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        self.0.by(index, value)
+        self.at(self.cache.by(index, value))
     }
 
     /// Number of objects under `value`. The cost does not depend on it.
@@ -57,7 +71,7 @@ impl<T: Object> View<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        self.0.count_by(index, value)
+        self.cache.count_by(index, value)
     }
 
     /// The values of an index that have objects, in order.
@@ -68,12 +82,12 @@ impl<T: Object> View<T> {
     where
         K: Ord + Clone + Send + Sync + 'static,
     {
-        self.0.values(index)
+        self.cache.values(index)
     }
 
     /// Number of objects.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.cache.len()
     }
 
     /// Whether the view has no objects.

@@ -8,10 +8,13 @@
 
 use super::Controller;
 use super::metrics::ControllerMetrics;
+use crate::any_object::AnyObject;
 use crate::limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING};
+use crate::shared::Shared;
+use crate::subscription::Reader;
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
-    Status, Subscription, TaskGroup, status,
+    Status, TaskGroup, status,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Delivery of feeds: every change. The source may wait for feeds, because feeds wait for nothing.
 const EVERY_CHANGE: Delivery = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
@@ -40,9 +43,8 @@ type Pump = Box<
         + Sync,
 >;
 
-/// The keys of a change. Boxed: controllers map changes of some forty types by about a hundred functions, and the
-/// code around them is generated once for each type instead of once for each function.
-type Keys<T> = Box<dyn Fn(&Delta<T>) -> Vec<Key> + Send + Sync>;
+/// The keys of a change. Controllers map changes of some forty types by about a hundred functions; the code around them exists once.
+type Keys = Box<dyn Fn(Delta<dyn AnyObject>) -> Vec<Key> + Send + Sync>;
 
 impl Feed {
     pub(super) fn new<T, I>(
@@ -53,19 +55,24 @@ impl Feed {
         T: Object,
         I: IntoIterator<Item = Key> + 'static,
     {
-        Self::mapped_by(informer, Box::new(move |delta| keys(delta).into_iter().collect()))
+        let keys = move |delta: Delta<dyn AnyObject>| keys(&delta.typed()).into_iter().collect();
+        Self::mapped_by(informer.shared(), informer.guard(), Box::new(keys))
     }
 
-    fn mapped_by<T: Object>(informer: &Informer<T>, keys: Keys<T>) -> Self {
-        let (read, source) = (informer.clone(), informer.clone());
+    fn mapped_by(informer: &Arc<Shared>, guard: &Arc<DropGuard>, keys: Keys) -> Self {
+        let (read, source) = ((informer.clone(), guard.clone()), (informer.clone(), guard.clone()));
         Self {
-            informer: informer.name().to_owned(),
-            revisions: informer.revisions(),
-            status: Box::new(move || source.status()),
+            informer: informer.name.clone(),
+            revisions: informer.revisions.clone(),
+            status: Box::new(move || {
+                let (informer, _) = &source;
+                informer.status()
+            }),
             // Subscribes when the pump starts: an earlier subscription would fill up without a reader.
             pump: Box::new(move |queue, metrics, first| {
                 let queue = KeyQueue { queue, metrics };
-                pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
+                let (informer, guard) = read;
+                pump(Reader::new(informer, EVERY_CHANGE), guard, queue, first, keys).boxed()
             }),
         }
     }
@@ -166,27 +173,30 @@ impl KeyQueue {
     }
 }
 
-async fn pump<T: Object>(
-    mut subscription: Subscription<T>,
+/// Feeds the queue until the informer ends. `_guard` keeps the informer alive.
+async fn pump(
+    mut subscription: Reader,
+    _guard: Arc<DropGuard>,
     queue: KeyQueue,
     first: oneshot::Sender<()>,
-    keys: Keys<T>,
+    keys: Keys,
 ) {
-    let enqueue = |delta: &Delta<T>, priority| {
+    let enqueue = |delta: Delta<dyn AnyObject>, priority| {
+        let object = delta.object().clone();
         let keys = catch_unwind(AssertUnwindSafe(|| keys(delta)));
-        queue.add(keys, delta.object(), priority);
+        queue.add(keys, &*object, priority);
     };
-    if subscription.informer().synced().await.is_err() {
+    if subscription.shared.synced().await.is_err() {
         return;
     }
-    for delta in subscription.try_next() {
-        enqueue(&delta, INITIAL_PRIORITY);
+    for delta in subscription.take().0 {
+        enqueue(delta, INITIAL_PRIORITY);
     }
     // The receiver is gone if the controller has stopped.
     let _ = first.send(());
     while let Some(deltas) = subscription.next().await {
         for delta in deltas {
-            enqueue(&delta, Priority::default());
+            enqueue(delta, Priority::default());
         }
     }
 }

@@ -8,10 +8,12 @@
 //! more: the slowest cache may still be behind the write, and the common revision with it.
 
 use crate::limits::{OWN_WRITE_DEADLINE, WRITTEN_KEYS};
+use crate::shared::Shared;
 use crate::{Informer, Key, KeyLease, Object, Revision, Revisions, Ticket, Verdict};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use tokio_util::sync::DropGuard;
 
 /// The newest write to the objects of one informer's cache.
 #[derive(Clone)]
@@ -39,17 +41,25 @@ pub(super) struct Fences(Vec<Fence>);
 impl Fences {
     /// Adds a write, unless the cache already shows it or cannot compare revisions.
     pub(super) fn add<T: Object>(&mut self, informer: &Informer<T>, revision: Revision) {
-        if informer.revisions() == Revisions::Opaque || informer.shared().has(revision) {
+        self.add_to(informer.shared(), informer.guard(), revision);
+    }
+
+    fn add_to(&mut self, informer: &Arc<Shared>, guard: &Arc<DropGuard>, revision: Revision) {
+        if informer.revisions == Revisions::Opaque || informer.has(revision) {
             return;
         }
-        let shared: Arc<dyn Send + Sync> = informer.shared().clone();
+        let shared: Arc<dyn Send + Sync> = informer.clone();
         let cache = Cache(Arc::downgrade(&shared));
         if let Some(known) = self.0.iter_mut().find(|fence| fence.cache == cache) {
             known.revision = known.revision.max(revision);
             return;
         }
-        let informer = informer.clone();
-        let hold = Arc::new(move |revision, guard: FenceGuard| informer.hold_until(revision, guard));
+        // The fence keeps the informer alive.
+        let alive = (informer.clone(), guard.clone());
+        let hold = Arc::new(move |revision, guard: FenceGuard| {
+            let (informer, _) = &alive;
+            informer.hold_until(revision, guard);
+        });
         self.0.push(Fence { cache, revision, hold });
     }
 

@@ -155,8 +155,8 @@ async fn a_snapshot_waits_for_the_requested_revision() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let (busy, quiet) = (store.kind::<Sample>("busy"), store.kind::<Sample>("quiet"));
     let informers = (Builder::new(busy.source()).spawn(&stop), Builder::new(quiet.source()).spawn(&stop));
-    let asked = (informers.0.clone(), informers.1.clone());
-    let cut = tokio::spawn(async move { snapshot(Some(Revision(3)), (&asked.0, &asked.1)).await });
+    let readers = (informers.0.clone(), informers.1.clone());
+    let cut = tokio::spawn(async move { snapshot(Some(Revision(3)), (&readers.0, &readers.1)).await });
     for n in 0..2 {
         busy.put(sample(n, 0));
         tokio::time::sleep(Duration::from_secs(1)).await;

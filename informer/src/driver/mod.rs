@@ -5,12 +5,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::any_object::SharedObject;
 use crate::limits::{INITIAL_WARNING, SILENT_INTERVALS, SOURCE_ANSWER};
 use crate::lister_watcher::Frames;
 use crate::reflector::{Input, NextRequest, Reflector};
 use crate::shared::Shared;
-use crate::{Capabilities, Key, ListerWatcher, Object, SourceError};
+use crate::{Capabilities, DynListerWatcher, Key, ListerWatcher, SourceError};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use kstore_nondet::Rng;
 use std::convert::Infallible;
 use std::future::pending;
@@ -21,35 +23,39 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Executes the requests of the reflector.
-pub(crate) struct Driver<S: ListerWatcher> {
-    source: Arc<S>,
+pub(crate) struct Driver {
+    source: DynListerWatcher<SharedObject>,
     capabilities: Capabilities,
-    reflector: Reflector<S::Obj>,
-    shared: Arc<Shared<S::Obj>>,
-    stream: Option<Frames<S::Obj>>,
+    reflector: Reflector,
+    shared: Arc<Shared>,
+    stream: Option<Frames<SharedObject>>,
     /// Tells readers and subscribers that the informer ended, also if the driver is dropped unstarted or the
     /// source panics.
-    _ending: EndGuard<S::Obj>,
+    _ending: EndGuard,
 }
 
-impl<S: ListerWatcher> Driver<S> {
+impl Driver {
     pub(crate) fn new(
-        source: Arc<S>,
+        source: DynListerWatcher<SharedObject>,
         capabilities: Capabilities,
         rng: Rng,
-        shared: Arc<Shared<S::Obj>>,
+        shared: Arc<Shared>,
     ) -> Self {
         let reflector = Reflector::new(&capabilities, rng);
         let _ending = EndGuard(shared.clone());
         Self { source, capabilities, reflector, shared, stream: None, _ending }
     }
 
-    /// Runs until `stop` is cancelled.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    /// Runs until `stop` is cancelled. Boxed here, so that users of the crate do not generate the code of the future.
+    pub(crate) fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(self.drive(stop))
+    }
+
+    async fn drive(mut self, stop: CancellationToken) {
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);
-            let cached = |key: &Key| self.shared.look(|cache| cache.get(key).cloned());
+            let cached = |key: &Key| self.shared.get(key);
             let step = span.in_scope(|| self.reflector.step(input, &cached, Instant::now()));
             if let Some(error) = &step.failure {
                 self.shared.requests.errors.fetch_add(1, Ordering::Relaxed);
@@ -67,20 +73,19 @@ impl<S: ListerWatcher> Driver<S> {
         }
     }
 
-    async fn perform(&mut self, next: NextRequest) -> Input<S::Obj> {
+    async fn perform(&mut self, next: NextRequest) -> Input {
         if next != NextRequest::Read {
             self.stream = None;
         }
         self.shared.room().await;
-        // The calls are boxed, because a driver spends its life reading the stream that they open.
         match next {
             NextRequest::List(request) => {
                 self.shared.requests.lists.fetch_add(1, Ordering::Relaxed);
-                Input::Listed(Box::pin(answered(self.source.list(request))).await)
+                Input::Listed(answered(self.source.list(request)).await)
             }
             NextRequest::Watch(start) => {
                 self.shared.requests.watches.fetch_add(1, Ordering::Relaxed);
-                let opened = Box::pin(answered(self.source.watch(start))).await;
+                let opened = answered(self.source.watch(start)).await;
                 Input::Opened(opened.map(|stream| self.stream = Some(stream)))
             }
             NextRequest::Read => self.read().await,
@@ -91,7 +96,7 @@ impl<S: ListerWatcher> Driver<S> {
         }
     }
 
-    async fn read(&mut self) -> Input<S::Obj> {
+    async fn read(&mut self) -> Input {
         let Some(stream) = &mut self.stream else { return Input::Ended };
         let silence =
             self.capabilities.progress_every.unwrap_or(Duration::MAX).saturating_mul(SILENT_INTERVALS);
@@ -129,9 +134,9 @@ fn next_warning(since: Instant) -> Instant {
     since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)
 }
 
-struct EndGuard<T: Object>(Arc<Shared<T>>);
+struct EndGuard(Arc<Shared>);
 
-impl<T: Object> Drop for EndGuard<T> {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.stop();
     }

@@ -9,11 +9,12 @@
 //! segments than positions. Each segment has at most one merged entry per key and a bounded list of unmerged
 //! batches.
 
+use crate::Delta;
+use crate::any_object::AnyObject;
 use crate::cache::indexer::Batch;
 use crate::hub::BacklogSize;
 use crate::hub::delta_fifo::DeltaFifo;
 use crate::limits::UNMERGED_CHANGES;
-use crate::{Delta, Object};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,43 +25,27 @@ pub(crate) struct Position(u64);
 /// Unread changes of one informer, by the positions of its merging subscribers.
 ///
 /// Invariant: every segment has at least one reader at its start.
-pub(crate) struct Backlog<T> {
-    segments: BTreeMap<Position, Segment<T>>,
+#[derive(Default)]
+pub(crate) struct Backlog {
+    segments: BTreeMap<Position, Segment>,
     next: u64,
 }
 
-struct Segment<T> {
+struct Segment {
     readers: usize,
-    content: Arc<Content<T>>,
+    content: Arc<Content>,
 }
 
 /// Changes of one segment: the older ones merged per key, the newest as unmerged batches.
-pub(crate) struct Content<T> {
-    merged: DeltaFifo<T>,
-    rest: Vec<Arc<Batch<T>>>,
+#[derive(Clone, Default)]
+pub(crate) struct Content {
+    merged: DeltaFifo,
+    rest: Vec<Arc<Batch>>,
     /// Number of changes in `rest`.
     unmerged: usize,
 }
 
-impl<T> Default for Backlog<T> {
-    fn default() -> Self {
-        Self { segments: BTreeMap::new(), next: 0 }
-    }
-}
-
-impl<T> Default for Content<T> {
-    fn default() -> Self {
-        Self { merged: DeltaFifo::default(), rest: Vec::new(), unmerged: 0 }
-    }
-}
-
-impl<T> Clone for Content<T> {
-    fn clone(&self) -> Self {
-        Self { merged: self.merged.clone(), rest: self.rest.clone(), unmerged: self.unmerged }
-    }
-}
-
-impl<T: Object> Backlog<T> {
+impl Backlog {
     /// Adds a reader at the end of the backlog and returns its position.
     pub(crate) fn enter(&mut self) -> Position {
         if let Some((position, last)) = self.segments.last_key_value()
@@ -90,14 +75,14 @@ impl<T: Object> Backlog<T> {
     }
 
     /// Appends a batch of changes to the open segment. Without readers the batch is dropped.
-    pub(crate) fn push(&mut self, batch: &Arc<Batch<T>>) {
+    pub(crate) fn push(&mut self, batch: &Arc<Batch>) {
         if let Some(mut last) = self.segments.last_entry() {
             Arc::make_mut(&mut last.get_mut().content).push(batch.clone());
         }
     }
 
     /// Takes the changes that a reader has not seen, oldest first, and returns the reader's new position.
-    pub(crate) fn take(&mut self, position: Position) -> (Vec<Arc<Content<T>>>, Position) {
+    pub(crate) fn take(&mut self, position: Position) -> (Vec<Arc<Content>>, Position) {
         let contents = self.from(position).filter(|content| !content.is_empty()).cloned().collect::<Vec<_>>();
         if contents.is_empty() {
             return (contents, position);
@@ -123,7 +108,7 @@ impl<T: Object> Backlog<T> {
         waiting
     }
 
-    fn from(&self, position: Position) -> impl Iterator<Item = &Arc<Content<T>>> {
+    fn from(&self, position: Position) -> impl Iterator<Item = &Arc<Content>> {
         self.segments.range(position..).map(|(_, segment)| &segment.content)
     }
 
@@ -135,12 +120,12 @@ impl<T: Object> Backlog<T> {
     }
 }
 
-impl<T: Object> Content<T> {
+impl Content {
     fn is_empty(&self) -> bool {
         self.rest.is_empty() && self.merged.len() == 0
     }
 
-    fn push(&mut self, batch: Arc<Batch<T>>) {
+    fn push(&mut self, batch: Arc<Batch>) {
         self.unmerged += batch.changes.len();
         self.rest.push(batch);
         if self.unmerged > UNMERGED_CHANGES.max(self.merged.len()) {
@@ -164,7 +149,7 @@ impl<T: Object> Content<T> {
     }
 
     /// The only batch of this content, if no key occurs in it twice: such a batch needs no merging.
-    fn single(&self) -> Option<&Batch<T>> {
+    fn single(&self) -> Option<&Batch> {
         match self.rest.as_slice() {
             [batch] if batch.distinct && self.merged.len() == 0 => Some(batch),
             _ => None,
@@ -173,7 +158,7 @@ impl<T: Object> Content<T> {
 }
 
 /// Merges the segments and returns the deltas that lead from their start to their end.
-pub(crate) fn deltas<T: Object>(contents: Vec<Arc<Content<T>>>) -> Vec<Delta<T>> {
+pub(crate) fn deltas(contents: Vec<Arc<Content>>) -> Vec<Delta<dyn AnyObject>> {
     if let [content] = contents.as_slice()
         && let Some(batch) = content.single()
     {
@@ -182,7 +167,7 @@ pub(crate) fn deltas<T: Object>(contents: Vec<Arc<Content<T>>>) -> Vec<Delta<T>>
     merge(contents).drain()
 }
 
-fn merge<T: Object>(contents: Vec<Arc<Content<T>>>) -> DeltaFifo<T> {
+fn merge(contents: Vec<Arc<Content>>) -> DeltaFifo {
     let mut contents = contents.into_iter();
     let mut first = contents.next().map(Arc::unwrap_or_clone).unwrap_or_default();
     contents.for_each(|content| first.absorb(&content));

@@ -2,6 +2,7 @@
 //! entry for each live object and for each deletion that a reader has not seen. Pure. Draining it yields
 //! [`Delta`]s.
 
+use crate::any_object::{AnyObject, SharedObject, typed};
 use crate::cache::indexer::Change;
 use crate::{Key, Object};
 use kstore_nondet::HashMap;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// a following deletion still arrives as an update before the deletion, because an owner that only the new
 /// state names must receive the object.
 #[derive(Debug)]
-pub enum Delta<T> {
+pub enum Delta<T: ?Sized> {
     /// The object is new to the subscriber.
     Added(Arc<T>),
     /// The same object (same uid) has a new state.
@@ -31,7 +32,7 @@ pub enum Delta<T> {
     Resync(Arc<T>),
 }
 
-impl<T> Clone for Delta<T> {
+impl<T: ?Sized> Clone for Delta<T> {
     fn clone(&self) -> Self {
         match self {
             Self::Added(object) => Self::Added(object.clone()),
@@ -42,7 +43,7 @@ impl<T> Clone for Delta<T> {
     }
 }
 
-impl<T> Delta<T> {
+impl<T: ?Sized> Delta<T> {
     /// The newest state in the delta.
     pub fn object(&self) -> &Arc<T> {
         match self {
@@ -54,9 +55,30 @@ impl<T> Delta<T> {
     }
 }
 
-impl<T: Object> Change<T> {
+impl Delta<dyn AnyObject> {
+    /// The delta with the type of its objects.
+    pub(crate) fn typed<T: Object>(self) -> Delta<T> {
+        match self {
+            Self::Added(object) => Delta::Added(typed(object)),
+            Self::Updated { old, new } => Delta::Updated { old: typed(old), new: typed(new) },
+            Self::Deleted(object) => Delta::Deleted(typed(object)),
+            Self::Resync(object) => Delta::Resync(typed(object)),
+        }
+    }
+}
+
+/// Gives deltas the type of their objects.
+pub(crate) fn typed_deltas<T: Object>(deltas: Vec<Delta<dyn AnyObject>>) -> Vec<Delta<T>> {
+    let mut typed = Vec::with_capacity(deltas.len());
+    for delta in deltas {
+        typed.push(delta.typed());
+    }
+    typed
+}
+
+impl Change {
     /// The deltas of this single change, not merged with others.
-    pub(crate) fn deltas(&self) -> impl Iterator<Item = Delta<T>> + use<T> {
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = Delta<dyn AnyObject>> + use<> {
         let (first, second) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if old.uid() == new.uid() => {
                 (Some(Delta::Updated { old: old.clone(), new: new.clone() }), None)
@@ -72,56 +94,35 @@ impl<T: Object> Change<T> {
 }
 
 /// Pending changes of the cache, merged per key.
-pub(crate) struct DeltaFifo<T> {
+#[derive(Clone, Default)]
+pub(crate) struct DeltaFifo {
     /// Entries by the first change of their key; `None` where changes cancelled out.
-    entries: Vec<Option<(Key, PendingChange<T>)>>,
+    entries: Vec<Option<(Key, PendingChange)>>,
     indices: HashMap<Key, usize>,
     empty: usize,
 }
 
-struct PendingChange<T> {
+#[derive(Clone)]
+struct PendingChange {
     /// The state that the reader got last.
-    seen: Option<Arc<T>>,
+    seen: Option<SharedObject>,
     /// The deleted object, if the object that the reader saw is gone.
-    gone: Option<DeletedObject<T>>,
-    now: Option<Arc<T>>,
+    gone: Option<DeletedObject>,
+    now: Option<SharedObject>,
 }
 
 /// The last states of a deleted object.
-struct DeletedObject<T> {
+#[derive(Clone)]
+struct DeletedObject {
     /// The object's newest state in the cache.
-    cached: Arc<T>,
+    cached: SharedObject,
     /// The object's final state: from the deletion event if the source reported it, else from the cache.
-    last: Arc<T>,
+    last: SharedObject,
 }
 
-impl<T> Clone for DeletedObject<T> {
-    fn clone(&self) -> Self {
-        Self { cached: self.cached.clone(), last: self.last.clone() }
-    }
-}
-
-impl<T> Default for DeltaFifo<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), indices: HashMap::default(), empty: 0 }
-    }
-}
-
-impl<T> Clone for DeltaFifo<T> {
-    fn clone(&self) -> Self {
-        Self { entries: self.entries.clone(), indices: self.indices.clone(), empty: self.empty }
-    }
-}
-
-impl<T> Clone for PendingChange<T> {
-    fn clone(&self) -> Self {
-        Self { seen: self.seen.clone(), gone: self.gone.clone(), now: self.now.clone() }
-    }
-}
-
-impl<T: Object> DeltaFifo<T> {
+impl DeltaFifo {
     /// Merges one change of the cache.
-    pub(crate) fn record(&mut self, change: &Change<T>) {
+    pub(crate) fn record(&mut self, change: &Change) {
         let index = self.index(&change.key, change.old.as_ref());
         let Some((_, pending)) = &mut self.entries[index] else { return };
         pending.now.clone_from(&change.new);
@@ -146,7 +147,7 @@ impl<T: Object> DeltaFifo<T> {
     }
 
     /// Index of the entry of `key`; a new entry starts with `seen`, the state that the reader knows.
-    fn index(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
+    fn index(&mut self, key: &Key, seen: Option<&SharedObject>) -> usize {
         if let Some(index) = self.indices.get(key) {
             return *index;
         }
@@ -183,7 +184,7 @@ impl<T: Object> DeltaFifo<T> {
     }
 
     /// Takes all pending deltas.
-    pub(crate) fn drain(&mut self) -> Vec<Delta<T>> {
+    pub(crate) fn drain(&mut self) -> Vec<Delta<dyn AnyObject>> {
         self.indices.clear();
         self.empty = 0;
         let mut deltas = Vec::with_capacity(self.entries.len());
@@ -212,13 +213,13 @@ impl<T: Object> DeltaFifo<T> {
     }
 }
 
-trait DetectDeletion<T> {
+trait DetectDeletion {
     /// The last states of this object if `change` ends it, by deletion or by a new object of the same name.
-    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>>;
+    fn deleted_by(&self, change: &Change) -> Option<DeletedObject>;
 }
 
-impl<T: Object> DetectDeletion<T> for Arc<T> {
-    fn deleted_by(&self, change: &Change<T>) -> Option<DeletedObject<T>> {
+impl DetectDeletion for SharedObject {
+    fn deleted_by(&self, change: &Change) -> Option<DeletedObject> {
         let own = |state: Option<&Self>| state.filter(|state| state.uid() == self.uid()).cloned();
         let cached = own(change.old.as_ref()).unwrap_or_else(|| self.clone());
         let last = match &change.new {

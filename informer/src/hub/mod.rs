@@ -6,9 +6,8 @@ pub(crate) mod backlog;
 pub(crate) mod delta_fifo;
 pub(crate) mod waiters;
 
-use crate::cache::indexer::Batch;
+use crate::cache::indexer::{Batch, Indexer};
 use crate::hub::backlog::{Backlog, Content, Position};
-use crate::{Object, View};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -55,20 +54,15 @@ pub(crate) struct BacklogSize {
 }
 
 /// Subscribers of one informer and their pending changes.
-pub(crate) struct Subscribers<T> {
-    pub(crate) backlog: Backlog<T>,
-    queues: BTreeMap<u64, Queue<T>>,
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    pub(crate) backlog: Backlog,
+    queues: BTreeMap<u64, Queue>,
     next: u64,
     /// Whether a complete state has been published.
     pub(crate) synced: bool,
     /// Whether the informer has ended.
     pub(crate) closed: bool,
-}
-
-impl<T> Default for Subscribers<T> {
-    fn default() -> Self {
-        Self { backlog: Backlog::default(), queues: BTreeMap::new(), next: 0, synced: false, closed: false }
-    }
 }
 
 /// Handle of a subscriber in the hub.
@@ -83,11 +77,11 @@ pub(crate) enum SubscriberHandle {
 }
 
 /// Pending changes of a lossless subscriber.
-struct Queue<T> {
+struct Queue {
     capacity: NonZeroUsize,
     /// The state at the time of the subscription, until the subscriber has taken it.
-    initial: Option<View<T>>,
-    batches: VecDeque<Arc<Batch<T>>>,
+    initial: Option<Arc<Indexer>>,
+    batches: VecDeque<Arc<Batch>>,
     /// Number of changes in `batches`.
     pending: usize,
     replay: Option<Replay>,
@@ -111,20 +105,24 @@ enum ReplayScope {
 }
 
 /// Changes that a subscriber takes in one read.
-pub(crate) enum PendingChanges<T> {
+pub(crate) enum PendingChanges {
     /// The whole state is new to the subscriber.
-    All(View<T>),
+    All(Arc<Indexer>),
     /// The changes between two positions, to be merged.
-    Merged(Vec<Arc<Content<T>>>),
+    Merged(Vec<Arc<Content>>),
     /// Every single change, possibly after an initial state.
-    Each(Option<View<T>>, VecDeque<Arc<Batch<T>>>),
+    Each(Option<Arc<Indexer>>, VecDeque<Arc<Batch>>),
     /// The queue overflowed: the changes since the last read, merged.
-    Replayed(Vec<Arc<Content<T>>>),
+    Replayed(Vec<Arc<Content>>),
 }
 
-impl<T: Object> Subscribers<T> {
+impl Subscribers {
     /// Adds a subscriber that starts at the state `now`.
-    pub(crate) fn join(&mut self, delivery: Delivery, now: impl FnOnce() -> View<T>) -> SubscriberHandle {
+    pub(crate) fn join(
+        &mut self,
+        delivery: Delivery,
+        now: impl FnOnce() -> Arc<Indexer>,
+    ) -> SubscriberHandle {
         let Delivery::Lossless { capacity, overflow } = delivery else { return SubscriberHandle::New };
         let replay = match overflow {
             Overflow::SlowSource => None,
@@ -150,7 +148,7 @@ impl<T: Object> Subscribers<T> {
     }
 
     /// Publishes a batch to all subscribers. `complete` marks the end of the initial state.
-    pub(crate) fn publish(&mut self, batch: &Arc<Batch<T>>, complete: bool) {
+    pub(crate) fn publish(&mut self, batch: &Arc<Batch>, complete: bool) {
         self.synced |= complete;
         if batch.changes.is_empty() {
             return;
@@ -168,8 +166,8 @@ impl<T: Object> Subscribers<T> {
     pub(crate) fn take(
         &mut self,
         handle: &mut SubscriberHandle,
-        now: impl FnOnce() -> View<T>,
-    ) -> PendingChanges<T> {
+        now: impl FnOnce() -> Arc<Indexer>,
+    ) -> PendingChanges {
         match *handle {
             SubscriberHandle::New => {
                 *handle = SubscriberHandle::Merging(self.backlog.enter());
@@ -184,7 +182,7 @@ impl<T: Object> Subscribers<T> {
         }
     }
 
-    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> View<T>) -> PendingChanges<T> {
+    fn take_queue(&mut self, id: u64, now: impl FnOnce() -> Arc<Indexer>) -> PendingChanges {
         let queue =
             self.queues.get_mut(&id).expect("a subscriber's queue exists as long as its subscription");
         let initial = queue.initial.take();
@@ -219,7 +217,7 @@ impl<T: Object> Subscribers<T> {
                 Some(Replay { due: ReplayScope::Everything, .. }) => all,
                 Some(Replay { due: ReplayScope::Changes, position }) => self.backlog.pending(*position),
                 Some(Replay { due: ReplayScope::Nothing, .. }) | None => {
-                    queue.pending + queue.initial.as_ref().map_or(0, View::len)
+                    queue.pending + queue.initial.as_ref().map_or(0, |initial| initial.len())
                 }
             }),
         }
@@ -232,8 +230,8 @@ impl<T: Object> Subscribers<T> {
     }
 }
 
-impl<T> Queue<T> {
-    fn push(&mut self, batch: &Arc<Batch<T>>) {
+impl Queue {
+    fn push(&mut self, batch: &Arc<Batch>) {
         let pending = self.pending + batch.changes.len();
         match &mut self.replay {
             Some(replay) if replay.due != ReplayScope::Nothing => {}

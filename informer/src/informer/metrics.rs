@@ -1,9 +1,9 @@
 //! Metrics of an informer in a [`Registry`]. Requests to the source are counted here; the other values are
 //! read from the informer.
 
+use crate::Status;
 use crate::metrics::{Collect, Metric, Page, PendingWork, Registry};
 use crate::shared::Shared;
-use crate::{Object, Status};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -21,12 +21,12 @@ const WATCHES: Metric = Metric::counter("reflector_watches_total", "Total number
 const ERRORS: Metric = Metric::counter("reflector_errors_total", "Total number of source errors");
 
 /// Exposes the metrics of an informer in `registry` until it ends.
-pub(crate) fn show<T: Object>(shared: &Arc<Shared<T>>, registry: &Registry) {
-    let shared: Weak<Shared<T>> = Arc::downgrade(shared);
+pub(crate) fn show(shared: &Arc<Shared>, registry: &Registry) {
+    let shared: Weak<Shared> = Arc::downgrade(shared);
     registry.add(shared);
 }
 
-impl<T: Object> Collect for Shared<T> {
+impl Collect for Shared {
     fn collect(&self, into: &mut Page) {
         if self.status() == Status::Stopped {
             return;

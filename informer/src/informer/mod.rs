@@ -5,10 +5,12 @@ pub(crate) mod metrics;
 #[cfg(test)]
 mod tests;
 
+use crate::any_object::typed;
 use crate::cache::indexer::Indexer;
 use crate::shared::Shared;
 use crate::{Index, Key, Object, Revision, Revisions, Status, Stopped, Undecodable, View, ViewError};
 use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use tokio_util::sync::DropGuard;
 
@@ -16,14 +18,15 @@ use tokio_util::sync::DropGuard;
 /// cancelled, or when the last handle and the last subscription are dropped. Reads never block on the
 /// network.
 pub struct Informer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Shared>,
+    object: PhantomData<fn() -> T>,
     /// Ends the driver when the last handle is dropped.
     guard: Arc<DropGuard>,
 }
 
 impl<T> Clone for Informer<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), guard: self.guard.clone() }
+        Self { shared: self.shared.clone(), object: PhantomData, guard: self.guard.clone() }
     }
 }
 
@@ -35,7 +38,7 @@ impl<T: Object> Informer<T> {
 
     /// The cached object of this key.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
-        self.shared.look(|cache| cache.get(key).cloned())
+        self.shared.get(key).map(typed)
     }
 
     /// All cached objects, in key order.
@@ -62,7 +65,7 @@ impl<T: Object> Informer<T> {
 
     /// A consistent view of the whole cache at one revision. The cost does not depend on its size.
     pub fn view(&self) -> View<T> {
-        self.shared.view()
+        View::new(self.shared.view())
     }
 
     /// A view of the whole cache at a past revision. The cache remembers the newest
@@ -73,7 +76,7 @@ impl<T: Object> Informer<T> {
     /// # Errors
     /// [`ViewError::NotYet`] and [`ViewError::TooOld`].
     pub fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
-        self.shared.view_at(revision)
+        self.shared.view_at(revision).map(View::new)
     }
 
     /// How the revisions of this cache compare with others, as its source declares.
@@ -134,7 +137,8 @@ impl<T: Object> Informer<T> {
     ) -> Result<Option<Arc<T>>, Stopped> {
         self.synced().await?;
         loop {
-            let (object, revision) = self.shared.look(|cache| (cache.get(key).cloned(), cache.revision()));
+            let (object, revision) = self.shared.get_with_revision(key);
+            let object = object.map(typed);
             if done(object.as_deref()) {
                 return Ok(object);
             }
@@ -154,11 +158,15 @@ impl<T: Object> Informer<T> {
     }
 
     /// A handle to the state that a driver updates; the driver ends with the last clone.
-    pub(crate) fn new(shared: Arc<Shared<T>>, guard: DropGuard) -> Self {
-        Self { shared, guard: Arc::new(guard) }
+    pub(crate) fn new(shared: Arc<Shared>, guard: DropGuard) -> Self {
+        Self { shared, object: PhantomData, guard: Arc::new(guard) }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<T>> {
+    pub(crate) fn guard(&self) -> &Arc<DropGuard> {
+        &self.guard
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 }

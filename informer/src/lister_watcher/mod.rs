@@ -2,10 +2,12 @@
 //! failures: it reports them, and the reflector decides. `testing::source_contract` checks a source against
 //! this contract. [`DynListerWatcher`] is a type-erased source.
 
+pub(crate) mod erased;
 #[cfg(test)]
 mod tests;
 
-use crate::{Key, Object, Revision};
+use crate::{Key, Object, Revision, SharedObject};
+use erased::Erase;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::fmt;
@@ -54,6 +56,16 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// must not block. The default does nothing, which is right for sources that hold nothing back.
     fn demand(&self, revision: Revision) {
         let _ = revision;
+    }
+
+    /// The source without the type of its objects, as an informer reads it. The default fits every source. A source that serves
+    /// many types can override it with one that never knew the type, so that its code exists once instead of once for each type.
+    /// The objects must be those of [`ListerWatcher::Obj`].
+    fn erased(self) -> DynListerWatcher<SharedObject>
+    where
+        Self: Sized,
+    {
+        DynListerWatcher::new(Erase(self))
     }
 }
 
@@ -306,6 +318,16 @@ impl<T: Object> DynListerWatcher<T> {
     /// Erases the type of a source.
     pub fn new(source: impl ListerWatcher<Obj = T>) -> Self {
         Self(Arc::new(source))
+    }
+
+    /// Passes a demanded revision to the source if that still exists.
+    pub(crate) fn demand_if_alive(&self) -> Box<dyn Fn(Revision) + Send + Sync> {
+        let source = Arc::downgrade(&self.0);
+        Box::new(move |revision| {
+            if let Some(source) = source.upgrade() {
+                source.demand(revision);
+            }
+        })
     }
 }
 

@@ -13,29 +13,28 @@
 mod tests;
 pub(crate) mod whole;
 
+use crate::any_object::SharedObject;
 use crate::limits::{
     INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, LONGEST_RETRY_AFTER, REGRESSION_PATIENCE,
     REGRESSIONS_BEFORE_RESET, SHORT_STREAM, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET,
 };
 use crate::reflector::whole::{Cached, CompleteState, StateCollector};
 use crate::status::ReflectorActivity;
-use crate::{
-    Capabilities, Capability, Frame, ListRequest, Object, Page, ReadAt, Revision, SourceError, Start,
-};
+use crate::{Capabilities, Capability, Frame, ListRequest, Page, ReadAt, Revision, SourceError, Start};
 use kstore_nondet::{Backoff, Rng, Waits};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Event for the state machine.
-pub(crate) enum Input<T> {
+pub(crate) enum Input {
     /// The driver has started.
     Begin,
     /// Response to a list.
-    Listed(Result<Page<T>, SourceError>),
+    Listed(Result<Page<SharedObject>, SourceError>),
     /// Response to a watch: its stream is open.
     Opened(Result<(), SourceError>),
     /// An item of the stream.
-    Frames(Result<Vec<Frame<T>>, SourceError>),
+    Frames(Result<Vec<Frame<SharedObject>>, SourceError>),
     /// The stream ended without an error.
     Ended,
     /// The stream was silent for too long.
@@ -45,11 +44,11 @@ pub(crate) enum Input<T> {
 }
 
 /// Change of the cache.
-pub(crate) enum CacheUpdate<T> {
+pub(crate) enum CacheUpdate {
     /// Replaces the cache with this state.
-    Replace(CompleteState<T>),
+    Replace(CompleteState),
     /// Applies these frames in order.
-    Frames(Vec<Frame<T>>),
+    Frames(Vec<Frame<SharedObject>>),
 }
 
 /// The next request to the source.
@@ -66,22 +65,22 @@ pub(crate) enum NextRequest {
 }
 
 /// Output of one step of the state machine.
-pub(crate) struct ReflectorStep<T> {
-    pub apply: Vec<CacheUpdate<T>>,
+pub(crate) struct ReflectorStep {
+    pub apply: Vec<CacheUpdate>,
     pub next: NextRequest,
     /// The failure that caused this step, if any.
     pub failure: Option<SourceError>,
 }
 
 /// Phase of the state machine.
-enum Phase<T> {
+enum Phase {
     /// A list is in progress. `request` is the newest request, `shown` the revision of the pages so far. A
     /// watch follows.
-    Listing { request: ListRequest, shown: Option<Revision>, collected: StateCollector<T> },
+    Listing { request: ListRequest, shown: Option<Revision>, collected: StateCollector },
     /// A stream is being opened.
     Opening(Start),
     /// An initial state is arriving. It reaches the cache only when complete.
-    Collecting { opened: Instant, at: ReadAt, collected: StateCollector<T> },
+    Collecting { opened: Instant, at: ReadAt, collected: StateCollector },
     /// Changes after `from` are arriving on a stream.
     Watching { opened: Instant, from: Revision },
     /// Waiting after a failure, then requests the complete state (`whole`) or resumes.
@@ -89,8 +88,8 @@ enum Phase<T> {
 }
 
 /// State machine that keeps a cache in sync with its source.
-pub(crate) struct Reflector<T> {
-    phase: Phase<T>,
+pub(crate) struct Reflector {
+    phase: Phase,
     /// The revision of the cache.
     progress: Option<Revision>,
     /// Everything up to here has been delivered: streams resume from here. Behind `progress` while a source
@@ -110,7 +109,7 @@ pub(crate) struct Reflector<T> {
     internal_since: Option<Instant>,
 }
 
-impl<T: Object> Reflector<T> {
+impl Reflector {
     pub(crate) fn new(capabilities: &Capabilities, rng: Rng) -> Self {
         Self {
             phase: Phase::Waiting { whole: true },
@@ -128,7 +127,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Executes one step. `cached` looks up objects in the cache; `now` is used only to measure durations.
-    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
+    pub(crate) fn step(&mut self, input: Input, cached: Cached<'_>, now: Instant) -> ReflectorStep {
         match input {
             Input::Begin => ReflectorStep::next(self.whole()),
             Input::Waited => match self.phase {
@@ -185,7 +184,7 @@ impl<T: Object> Reflector<T> {
         NextRequest::List(request)
     }
 
-    fn collected(&self) -> StateCollector<T> {
+    fn collected(&self) -> StateCollector {
         StateCollector::new(self.regressions.insist())
     }
 
@@ -199,7 +198,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
+    fn page(&mut self, mut page: Page<SharedObject>, cached: Cached<'_>, now: Instant) -> ReflectorStep {
         let Phase::Listing { request, shown, collected } = &mut self.phase else {
             return ReflectorStep::next(self.whole());
         };
@@ -228,7 +227,7 @@ impl<T: Object> Reflector<T> {
         ReflectorStep::next(NextRequest::List(request.clone()))
     }
 
-    fn opened(&mut self, now: Instant) -> ReflectorStep<T> {
+    fn opened(&mut self, now: Instant) -> ReflectorStep {
         self.phase = match self.phase {
             Phase::Opening(Start::Initial(at)) => {
                 Phase::Collecting { opened: now, at, collected: self.collected() }
@@ -238,7 +237,12 @@ impl<T: Object> Reflector<T> {
         ReflectorStep::next(NextRequest::Read)
     }
 
-    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> ReflectorStep<T> {
+    fn frames(
+        &mut self,
+        mut frames: Vec<Frame<SharedObject>>,
+        cached: Cached<'_>,
+        now: Instant,
+    ) -> ReflectorStep {
         let Phase::Collecting { opened, collected, .. } = &mut self.phase else {
             return self.watched(frames, now);
         };
@@ -264,7 +268,7 @@ impl<T: Object> Reflector<T> {
         ReflectorStep { apply, ..rest }
     }
 
-    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> ReflectorStep<T> {
+    fn watched(&mut self, frames: Vec<Frame<SharedObject>>, now: Instant) -> ReflectorStep {
         let newest = frames.iter().map(Frame::revision).max();
         let at_end = matches!(frames.last(), Some(Frame::Progress { .. }));
         if matches!(self.phase, Phase::Watching { from, .. } if at_end && newest < Some(from)) {
@@ -282,7 +286,7 @@ impl<T: Object> Reflector<T> {
 
     /// The newest revision that these frames complete, if any: that of a progress frame, or the one before a
     /// higher one.
-    fn completed_by(&self, frames: &[Frame<T>]) -> Option<Revision> {
+    fn completed_by(&self, frames: &[Frame<SharedObject>]) -> Option<Revision> {
         let (mut complete, mut newest) = (None, self.progress);
         for frame in frames {
             let revision = Some(frame.revision());
@@ -298,12 +302,12 @@ impl<T: Object> Reflector<T> {
 
     /// Refuses a state that is older than the cache. If the source repeats it for long enough, its history
     /// was replaced, and the next state is accepted with any revision.
-    fn refuse(&mut self, now: Instant) -> ReflectorStep<T> {
+    fn refuse(&mut self, now: Instant) -> ReflectorStep {
         self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)
     }
 
-    fn accept(&mut self, whole: CompleteState<T>) -> CacheUpdate<T> {
+    fn accept(&mut self, whole: CompleteState) -> CacheUpdate {
         self.regressions = Regressions::default();
         self.refused = false;
         self.progress = Some(whole.revision);
@@ -311,7 +315,7 @@ impl<T: Object> Reflector<T> {
         CacheUpdate::Replace(whole)
     }
 
-    fn ended(&mut self, now: Instant) -> ReflectorStep<T> {
+    fn ended(&mut self, now: Instant) -> ReflectorStep {
         match self.phase {
             Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => {
                 ReflectorStep::next(self.resume())
@@ -320,7 +324,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    fn failed(&mut self, error: SourceError, now: Instant) -> ReflectorStep<T> {
+    fn failed(&mut self, error: SourceError, now: Instant) -> ReflectorStep {
         let next = match &error {
             SourceError::Expired => self.expired(now),
             SourceError::Ahead { retry_after } => {
@@ -380,7 +384,7 @@ impl<T: Object> Reflector<T> {
     }
 }
 
-impl<T> ReflectorStep<T> {
+impl ReflectorStep {
     fn next(next: NextRequest) -> Self {
         Self { apply: Vec::new(), next, failure: None }
     }

@@ -1,24 +1,24 @@
 //! [`CompleteState`]: a complete state of a source before it reaches the cache. Unchanged objects are replaced by the
 //! cache's own on arrival, so an unchanged list costs memory for its keys, not its objects. Pure.
 
+use crate::any_object::SharedObject;
 use crate::{Frame, Key, Object, Page, Revision, Undecodable};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Lookup in the cache, which does not change while a state is collected.
-pub(crate) type Cached<'a, T> = &'a dyn Fn(&Key) -> Option<Arc<T>>;
+pub(crate) type Cached<'a> = &'a dyn Fn(&Key) -> Option<SharedObject>;
 
 /// All objects at one revision.
-pub(crate) struct CompleteState<T> {
+pub(crate) struct CompleteState {
     /// Objects in key order, unique. The cache's own object where it has the same state.
-    pub objects: Vec<(Key, Arc<T>)>,
+    pub objects: Vec<(Key, SharedObject)>,
     pub undecodable: BTreeMap<Key, Undecodable>,
     pub revision: Revision,
     /// Whether the source has a new history: equal names, uids and revisions mean nothing.
     pub other_history: bool,
 }
 
-impl<T> CompleteState<T> {
+impl CompleteState {
     /// Whether an object of this name exists, decodable or not.
     pub(crate) fn has(&self, key: &Key) -> bool {
         find(&self.objects, key).is_ok() || self.undecodable.contains_key(key)
@@ -26,36 +26,36 @@ impl<T> CompleteState<T> {
 }
 
 /// A complete state that is still being received.
-pub(crate) struct StateCollector<T> {
+pub(crate) struct StateCollector {
     /// Objects that arrived in key order, as in most lists: each costs one push.
-    sorted: Vec<(Key, Arc<T>)>,
+    sorted: Vec<(Key, SharedObject)>,
     /// Objects that arrived out of order; none of them is in `sorted`.
-    late: BTreeMap<Key, Arc<T>>,
+    late: BTreeMap<Key, SharedObject>,
     undecodable: BTreeMap<Key, Undecodable>,
     other_history: bool,
 }
 
-fn find<T>(sorted: &[(Key, Arc<T>)], key: &Key) -> Result<usize, usize> {
+fn find(sorted: &[(Key, SharedObject)], key: &Key) -> Result<usize, usize> {
     match sorted.last() {
         Some((last, _)) if last < key => Err(sorted.len()),
         _ => sorted.binary_search_by(|(other, _)| other.cmp(key)),
     }
 }
 
-impl<T: Object> StateCollector<T> {
+impl StateCollector {
     /// An empty collection. It reuses no cached objects if the state belongs to another history.
     pub(crate) fn new(other_history: bool) -> Self {
         Self { sorted: Vec::new(), late: BTreeMap::new(), undecodable: BTreeMap::new(), other_history }
     }
 
     /// Adds one page of a list.
-    pub(crate) fn page(&mut self, page: Page<T>, cached: Cached<'_, T>) {
+    pub(crate) fn page(&mut self, page: Page<SharedObject>, cached: Cached<'_>) {
         page.items.into_iter().for_each(|object| self.put(object, cached));
         page.undecodable.into_iter().for_each(|what| self.quarantine(what));
     }
 
     /// Adds one frame of an initial state.
-    pub(crate) fn frame(&mut self, frame: Frame<T>, cached: Cached<'_, T>) {
+    pub(crate) fn frame(&mut self, frame: Frame<SharedObject>, cached: Cached<'_>) {
         match frame {
             Frame::Put(object) => self.put(object, cached),
             Frame::Gone { key, .. } => {
@@ -73,13 +73,13 @@ impl<T: Object> StateCollector<T> {
     }
 
     /// Completes the state.
-    pub(crate) fn whole(self, revision: Revision) -> CompleteState<T> {
+    pub(crate) fn whole(self, revision: Revision) -> CompleteState {
         let Self { sorted, late, undecodable, other_history } = self;
         CompleteState { objects: merge(sorted, late), undecodable, revision, other_history }
     }
 
     /// Adds an object; the newer of two with the same key wins.
-    fn put(&mut self, object: T, cached: Cached<'_, T>) {
+    fn put(&mut self, object: SharedObject, cached: Cached<'_>) {
         let key = object.key();
         let position = find(&self.sorted, &key);
         let other = position.ok().map(|position| &self.sorted[position].1).or_else(|| self.late.get(&key));
@@ -89,10 +89,10 @@ impl<T: Object> StateCollector<T> {
         if !self.undecodable.is_empty() {
             self.undecodable.remove(&key);
         }
-        let same = |old: &Arc<T>| old.revision() == object.revision() && old.uid() == object.uid();
+        let same = |old: &SharedObject| old.revision() == object.revision() && old.uid() == object.uid();
         let (key, object) = match cached(&key).filter(|old| !self.other_history && same(old)) {
             Some(old) => (old.key(), old),
-            None => (key, Arc::new(object)),
+            None => (key, object),
         };
         match position {
             Ok(position) => self.sorted[position] = (key, object),
@@ -117,7 +117,7 @@ impl<T: Object> StateCollector<T> {
 }
 
 /// Merges both collections in key order.
-fn merge<T>(sorted: Vec<(Key, Arc<T>)>, late: BTreeMap<Key, Arc<T>>) -> Vec<(Key, Arc<T>)> {
+fn merge(sorted: Vec<(Key, SharedObject)>, late: BTreeMap<Key, SharedObject>) -> Vec<(Key, SharedObject)> {
     if late.is_empty() {
         return sorted;
     }

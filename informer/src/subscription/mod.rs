@@ -6,10 +6,13 @@
 #[cfg(test)]
 mod tests;
 
+use crate::any_object::AnyObject;
+use crate::cache::indexer::{Change, Indexer};
+use crate::hub::delta_fifo::typed_deltas;
 use crate::hub::{PendingChanges, SubscriberHandle, backlog};
 use crate::limits::MIN_RESYNC;
-use crate::shared::SubscriberRead;
-use crate::{Delivery, Delta, Informer, Key, Object, Stopped, View};
+use crate::shared::{Shared, SubscriberRead};
+use crate::{Delivery, Delta, Informer, Key, Object, Stopped};
 use futures::FutureExt;
 use kstore_nondet::HashSet;
 use std::any::Any;
@@ -22,9 +25,15 @@ use tokio_util::sync::CancellationToken;
 
 /// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
-    handle: SubscriberHandle,
+    reader: Reader,
     /// Keeps the informer alive while the subscription exists.
     informer: Informer<T>,
+}
+
+/// A subscription without the type of its objects. Does not keep the informer alive.
+pub(crate) struct Reader {
+    handle: SubscriberHandle,
+    pub(crate) shared: Arc<Shared>,
     gate: SyncTracker,
     resync: Option<Resync>,
     replays: u64,
@@ -61,8 +70,7 @@ impl<T: Object> Informer<T> {
 
 impl<T: Object> Subscription<T> {
     pub(crate) fn new(informer: Informer<T>, delivery: Delivery) -> Self {
-        let handle = informer.shared().join(delivery);
-        Self { handle, informer, gate: SyncTracker::default(), resync: None, replays: 0 }
+        Self { reader: Reader::new(informer.shared().clone(), delivery), informer }
     }
 
     /// Delivers every cached object again as [`Delta::Resync`], once per period, starting one period from
@@ -71,7 +79,7 @@ impl<T: Object> Subscription<T> {
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         let period = period.max(MIN_RESYNC);
-        self.resync = Some(Resync { period, next: Instant::now() + period });
+        self.reader.resync = Some(Resync { period, next: Instant::now() + period });
         self
     }
 
@@ -80,32 +88,13 @@ impl<T: Object> Subscription<T> {
     ///
     /// The call confirms that all deltas taken before have been handled; see [`Subscription::synced`].
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
-        let shared = self.informer.shared().clone();
-        loop {
-            let notified = shared.changed.notified();
-            let (deltas, closed) = self.take();
-            if !deltas.is_empty() {
-                return Some(deltas);
-            }
-            if closed {
-                return None;
-            }
-            let Some(resync) = self.resync.as_ref().map(|resync| resync.next) else {
-                notified.await;
-                continue;
-            };
-            tokio::select! {
-                biased;
-                () = notified => {}
-                () = sleep_until(resync) => {}
-            }
-        }
+        self.reader.next().await.map(typed_deltas)
     }
 
     /// Returns all changes since the last call without waiting. The call confirms that all deltas taken
     /// before have been handled.
     pub fn try_next(&mut self) -> Vec<Delta<T>> {
-        self.take().0
+        typed_deltas(self.reader.take().0)
     }
 
     /// Calls `handle` for each delta, one after the other, until the informer has ended.
@@ -129,18 +118,18 @@ impl<T: Object> Subscription<T> {
     /// Resolves once this reader has taken the informer's first complete state, even an empty one, and has
     /// called again for more. Cloneable, and independent of the subscription.
     pub fn synced(&self) -> SubscriptionSynced {
-        self.gate.synced()
+        self.reader.gate.synced()
     }
 
     /// Number of pending keys if changes are merged, else of pending changes (and objects of the initial
     /// state). The cost is proportional to the result.
     pub fn pending(&self) -> usize {
-        self.informer.shared().pending(self.handle)
+        self.reader.shared.pending(self.reader.handle)
     }
 
     /// How often the backlog was dropped and replayed; see [`crate::Overflow::Replay`].
     pub fn replays(&self) -> u64 {
-        self.replays
+        self.reader.replays
     }
 
     /// The informer of this subscription.
@@ -148,10 +137,50 @@ impl<T: Object> Subscription<T> {
         &self.informer
     }
 
-    fn take(&mut self) -> (Vec<Delta<T>>, bool) {
+    fn panicked(&self, panic: &(dyn Any + Send)) -> HandlerPanicked {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        tracing::error!(
+            informer = self.informer.name(),
+            message,
+            "event handler panicked; its subscription ends"
+        );
+        HandlerPanicked { informer: self.informer.name().to_owned(), message }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(shared: Arc<Shared>, delivery: Delivery) -> Self {
+        let handle = shared.join(delivery);
+        Self { handle, shared, gate: SyncTracker::default(), resync: None, replays: 0 }
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<Vec<Delta<dyn AnyObject>>> {
+        let shared = self.shared.clone();
+        loop {
+            let notified = shared.changed.notified();
+            let (deltas, closed) = self.take();
+            if !deltas.is_empty() {
+                return Some(deltas);
+            }
+            if closed {
+                return None;
+            }
+            let Some(resync) = self.resync.as_ref().map(|resync| resync.next) else {
+                notified.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = sleep_until(resync) => {}
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> (Vec<Delta<dyn AnyObject>>, bool) {
         let resync = self.is_resync_due();
-        let SubscriberRead { taken, view, synced, closed } =
-            self.informer.shared().take(&mut self.handle, resync);
+        let SubscriberRead { taken, view, synced, closed } = self.shared.take(&mut self.handle, resync);
         let mut deltas = self.deltas(taken);
         if let Some(view) = view {
             add_resyncs(&view, &mut deltas);
@@ -160,14 +189,14 @@ impl<T: Object> Subscription<T> {
         (deltas, closed)
     }
 
-    fn deltas(&mut self, taken: PendingChanges<T>) -> Vec<Delta<T>> {
+    fn deltas(&mut self, taken: PendingChanges) -> Vec<Delta<dyn AnyObject>> {
         match taken {
             PendingChanges::All(view) => added(&view).collect(),
             PendingChanges::Merged(contents) => backlog::deltas(contents),
             PendingChanges::Each(initial, batches) => {
                 let initial = initial.iter().flat_map(added);
                 let changes = batches.iter().flat_map(|batch| &batch.changes);
-                initial.chain(changes.flat_map(crate::cache::indexer::Change::deltas)).collect()
+                initial.chain(changes.flat_map(Change::deltas)).collect()
             }
             PendingChanges::Replayed(contents) => {
                 self.replays += 1;
@@ -188,33 +217,22 @@ impl<T: Object> Subscription<T> {
         }
         true
     }
-
-    fn panicked(&self, panic: &(dyn Any + Send)) -> HandlerPanicked {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(
-            informer = self.informer.name(),
-            message,
-            "event handler panicked; its subscription ends"
-        );
-        HandlerPanicked { informer: self.informer.name().to_owned(), message }
-    }
 }
 
-impl<T: Object> Drop for Subscription<T> {
+impl Drop for Reader {
     fn drop(&mut self) {
-        self.informer.shared().leave(self.handle);
+        self.shared.leave(self.handle);
     }
 }
 
-fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
-    view.iter().cloned().map(Delta::Added)
+fn added(cache: &Arc<Indexer>) -> impl Iterator<Item = Delta<dyn AnyObject>> {
+    cache.iter().map(Delta::Added)
 }
 
-/// Adds a resync delta for each object of the view that `deltas` does not contain.
-fn add_resyncs<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
+/// Adds a resync delta for each object of the cache that `deltas` does not contain.
+fn add_resyncs(cache: &Indexer, deltas: &mut Vec<Delta<dyn AnyObject>>) {
     let delivered: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
-    deltas.extend(view.iter().filter(|o| !delivered.contains(&o.key())).cloned().map(Delta::Resync));
+    deltas.extend(cache.iter().filter(|object| !delivered.contains(&object.key())).map(Delta::Resync));
 }
 
 /// A handle to wait for one subscriber's sync. Clones wait for the same event.

@@ -280,12 +280,12 @@ async fn a_resync_delivers_each_object_once_per_period_to_its_subscriber() {
         kind.put(Sample::new("", name).value(value));
     }
     let (informer, _stop) = synced(&kind).await;
-    let mut asked = informer.subscribe().resync_every(Duration::from_secs(10));
+    let mut resyncing = informer.subscribe().resync_every(Duration::from_secs(10));
     let mut other = informer.subscribe();
     let start = tokio::time::Instant::now();
-    assert_eq!(asked.next().await.unwrap().len() + other.next().await.unwrap().len(), 4);
+    assert_eq!(resyncing.next().await.unwrap().len() + other.next().await.unwrap().len(), 4);
     for period in 1..=3 {
-        let deltas = asked.next().await.unwrap();
+        let deltas = resyncing.next().await.unwrap();
         assert!(deltas.iter().all(|delta| matches!(delta, Delta::Resync(_))));
         assert_eq!(numbers(&deltas), [1, 2]);
         assert_eq!(start.elapsed().as_secs(), period * 10);
@@ -293,13 +293,17 @@ async fn a_resync_delivers_each_object_once_per_period_to_its_subscriber() {
     advance(Duration::from_secs(10)).await;
     kind.put(Sample::new("", "a").value(3));
     informer.wait_for(store.revision()).await.unwrap();
-    match asked.next().await.unwrap().as_slice() {
+    match resyncing.next().await.unwrap().as_slice() {
         [Delta::Updated { new, .. }, Delta::Resync(same)] => assert_eq!((new.value, same.value), (3, 2)),
         other => panic!("{other:?}"),
     }
     assert_eq!(numbers(&other.try_next()), [3], "never to others");
     advance(Duration::from_secs(1_000)).await;
-    assert_eq!((asked.try_next().len(), asked.try_next().len()), (2, 0), "missed periods do not add up");
+    assert_eq!(
+        (resyncing.try_next().len(), resyncing.try_next().len()),
+        (2, 0),
+        "missed periods do not add up"
+    );
 }
 
 /// Regression: a kube-rs subscriber slept forever if its object was already gone from the store.

@@ -4,7 +4,7 @@
 mod placement;
 mod table;
 
-use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
+use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_REPORTED};
 use kstore_api::quantity::Quantity;
 use kstore_container_sim::{LogScript, ScriptedAnswer};
 use kstore_go_duration::parse_non_negative;
@@ -203,14 +203,14 @@ pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> Script
     script
 }
 
-/// The errors in the annotations of a pod with these containers, at most `PROBLEMS_TOLD`.
+/// The errors in the annotations of a pod with these containers, at most `PROBLEMS_REPORTED`.
 pub fn check(annotations: &BTreeMap<String, String>, containers: &[&str]) -> Vec<BadAnnotation> {
     let known: BTreeSet<&str> = containers.iter().copied().collect();
-    let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, (&known, containers)));
-    bad.take(PROBLEMS_TOLD).collect()
+    let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, &known, containers));
+    bad.take(PROBLEMS_REPORTED).collect()
 }
 
-fn wrong(key: &str, value: &str, (known, containers): (&BTreeSet<&str>, &[&str])) -> Option<BadAnnotation> {
+fn wrong(key: &str, value: &str, known: &BTreeSet<&str>, containers: &[&str]) -> Option<BadAnnotation> {
     let (container, name) = match key.rsplit_once('.') {
         Some((container, name)) => (Some(container), name),
         None => (None, key),
@@ -495,26 +495,26 @@ mod tests {
 
     #[test]
     fn unknown_names_and_containers_are_reported_with_the_most_similar_one() {
-        let told = |key: &str| {
+        let reported = |key: &str| {
             let map = BTreeMap::from([(format!("{ANNOTATION_PREFIX}{key}"), "1".to_owned())]);
             check(&map, &["web", "sidecar"]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
         };
         let prefix = "annotation kubelet-sim.kstore.io/";
         assert_eq!(
-            told("run-secs"),
+            reported("run-secs"),
             format!("{prefix}run-secs: unknown name \"run-secs\", did you mean \"run-seconds\"?")
         );
         assert_eq!(
-            told("wbe.exit-code"),
+            reported("wbe.exit-code"),
             format!("{prefix}wbe.exit-code: the pod has no container \"wbe\", did you mean \"web\"?")
         );
         assert_eq!(
-            told("web.sandbox-seconds"),
+            reported("web.sandbox-seconds"),
             format!(
                 "{prefix}web.sandbox-seconds: it is about the whole pod, did you mean \"sandbox-seconds\"?"
             )
         );
-        assert_eq!(told("sidecar.exit-code"), "");
+        assert_eq!(reported("sidecar.exit-code"), "");
     }
 
     #[test]
@@ -523,7 +523,7 @@ mod tests {
         let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
         let key = |n| format!("{ANNOTATION_PREFIX}no-such-container-{n}.exit-code");
         let map = (0..5_000).map(|n| (key(n), "1".to_owned())).collect();
-        assert_eq!(check(&map, &containers).len(), PROBLEMS_TOLD);
+        assert_eq!(check(&map, &containers).len(), PROBLEMS_REPORTED);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Annotations of this crate in objects of any kind: only those of pods, and of templates that pods are made from, have an effect.
 
 use super::{ANNOTATION_PREFIX, check, ours};
-use crate::limits::PROBLEMS_TOLD;
+use crate::limits::PROBLEMS_REPORTED;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const TEMPLATES: [(&str, &[&str]); 8] = [
     ("StatefulSet", &["spec", "template"]),
 ];
 
-/// What is wrong with the annotations of this crate in an object of this kind, at most `PROBLEMS_TOLD` sentences.
+/// What is wrong with the annotations of this crate in an object of this kind, at most `PROBLEMS_REPORTED` sentences.
 pub fn problems(kind: &str, object: &Value) -> Vec<String> {
     if kind == "Pod" {
         return of_pod("", object);
@@ -35,7 +35,7 @@ pub fn problems(kind: &str, object: &Value) -> Vec<String> {
         ),
     });
     let inside = template.map(|template| of_pod(&format!("{prefix}: "), template)).unwrap_or_default();
-    misplaced.chain(inside).take(PROBLEMS_TOLD).collect()
+    misplaced.chain(inside).take(PROBLEMS_REPORTED).collect()
 }
 
 /// The problems of a pod or template.
@@ -97,7 +97,7 @@ mod tests {
         let many: BTreeMap<String, String> =
             (0..100).map(|n| (format!("{ANNOTATION_PREFIX}x{n}"), String::new())).collect();
         let object = json!({"metadata": {"annotations": many}});
-        assert_eq!(problems("Node", &object).len(), PROBLEMS_TOLD);
-        assert_eq!(problems("Pod", &object).len(), PROBLEMS_TOLD);
+        assert_eq!(problems("Node", &object).len(), PROBLEMS_REPORTED);
+        assert_eq!(problems("Pod", &object).len(), PROBLEMS_REPORTED);
     }
 }

@@ -25,7 +25,7 @@ use crate::pod::{Input, PodEvent};
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::record::{NodeRecord, PodRecord};
 use crate::runtime::sim::SimRuntime;
-use crate::runtime::{Event, Runtime};
+use crate::runtime::{DueEvent, Event, Runtime};
 use crate::stream::{Feed, Launch, PodExecution};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
@@ -188,7 +188,7 @@ impl Manager {
         let observed = entry.observe(record);
         let news = !same | observed.is_news;
         if news {
-            self.note_references(&key);
+            self.record_references(&key);
         }
         if stopped || !news {
             return;
@@ -295,7 +295,7 @@ impl Manager {
     /// Processes everything that is due by `now`.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         loop {
-            if let Some((at, uid, event)) = self.runtime.take_due(now) {
+            if let Some(DueEvent { at, uid, event }) = self.runtime.take_due(now) {
                 self.report(&uid, event, at);
             } else if let Some(key) = self.pod_timers.take_due(now) {
                 if let Some(entry) = self.pods.get_mut(&key) {

@@ -172,7 +172,7 @@ impl PodEntry {
         let source = TerminationMessageSource { disks: &self.disks, outputs: self.outputs.as_deref() };
         let machine = self.machine.as_ref().and_then(|machine| machine.containers.get(container));
         let run = machine.and_then(Container::run);
-        let message = run.map(|run| source.message(&self.record.pod, (container, run), code, now));
+        let message = run.map(|run| source.message(&self.record.pod, container, run, code, now));
         let message = message.unwrap_or_default();
         Input::Runtime(Event::Exited { container, code, oom, message })
     }

@@ -56,7 +56,7 @@ impl References {
 
 impl Manager {
     /// Updates the references from the pod's newest object; a pod that has ended has none.
-    pub(super) fn note_references(&mut self, key: &Key) {
+    pub(super) fn record_references(&mut self, key: &Key) {
         let Some(entry) = self.pods.get_mut(key) else { return };
         let after =
             if entry.object().terminal() { BTreeSet::new() } else { needs::references(entry.object()) };

@@ -88,7 +88,7 @@ impl Step<'_> {
                 }
                 self.judge(index);
             }
-            Event::Exited { container, code, oom, message } => self.exited(container, (code, oom), message),
+            Event::Exited { container, code, oom, message } => self.exited(container, code, oom, message),
             Event::Executed { container, run, purpose, result } => {
                 self.executed(container, &run, purpose, &result);
             }
@@ -211,7 +211,7 @@ impl Step<'_> {
         }
     }
 
-    fn exited(&mut self, index: usize, (code, oom): (i32, bool), message: String) {
+    fn exited(&mut self, index: usize, code: i32, oom: bool, message: String) {
         let policy = self.object.spec.restart_policy;
         let Some(spec) = self.object.container(index) else { return };
         let ending = self.ending();

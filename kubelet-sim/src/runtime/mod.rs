@@ -93,6 +93,17 @@ pub enum Event {
     },
 }
 
+/// An event that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueEvent {
+    /// The time at which it happened.
+    pub at: Timestamp,
+    /// The uid of its pod.
+    pub uid: Arc<str>,
+    /// The event.
+    pub event: Event,
+}
+
 /// A container runtime.
 pub trait Runtime {
     /// Begins `command` for `pod` and returns at once. Events come from [`Runtime::take_due`], possibly at
@@ -102,9 +113,8 @@ pub trait Runtime {
     /// Ends the container's process by itself, with this code; `oom` for want of memory. Answered by [`Event::Exited`].
     fn exit(&mut self, pod: &PodObject, container: usize, code: i32, oom: bool, now: Timestamp);
 
-    /// The next event not later than `now`: its time, the uid of its pod, and the event. Ordered by time,
-    /// then by submission.
-    fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)>;
+    /// The next event not later than `now`. Ordered by time, then by submission.
+    fn take_due(&mut self, now: Timestamp) -> Option<DueEvent>;
 
     /// When the next event is due.
     fn next_due(&self) -> Option<Timestamp>;

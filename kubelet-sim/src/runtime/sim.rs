@@ -9,7 +9,7 @@ use crate::node::address::Pool;
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::probe::Health;
 use crate::program::{self, Program};
-use crate::runtime::{Command, Event, Runtime};
+use crate::runtime::{Command, DueEvent, Event, Runtime};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use kstore_nondet::Rng;
@@ -314,13 +314,13 @@ impl Runtime for SimRuntime {
         self.schedule(pod, slot, now, exited(container, code, oom));
     }
 
-    fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {
+    fn take_due(&mut self, now: Timestamp) -> Option<DueEvent> {
         let entry = self.agenda.first_entry().filter(|entry| entry.key().0 <= now)?;
         let (key, (uid, event)) = entry.remove_entry();
         if let Some(sandbox) = self.pods.get_mut(&uid) {
             sandbox.pending.retain(|(_, pending)| *pending != key);
         }
-        Some((key.0, uid, event))
+        Some(DueEvent { at: key.0, uid, event })
     }
 
     fn next_due(&self) -> Option<Timestamp> {

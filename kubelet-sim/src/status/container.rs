@@ -14,16 +14,19 @@ use kstore_container_sim::time::go_duration;
 
 /// The statuses of all containers, in their order.
 pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
-    let resources = |index| (pod.allocated(object, index), pod.actual(object, index));
     let pairs = object.containers().zip(&pod.containers).enumerate();
-    pairs.map(|(index, (spec, container))| status(container, spec, object, resources(index))).collect()
+    let statuses = pairs.map(|(index, (spec, container))| {
+        status(container, spec, object, pod.allocated(object, index), pod.actual(object, index))
+    });
+    statuses.collect()
 }
 
 fn status(
     container: &Container,
     spec: &ContainerSpec,
     object: &PodObject,
-    (allocated, actual): (Option<&ResourceRequirements>, Option<&ResourceRequirements>),
+    allocated: Option<&ResourceRequirements>,
+    actual: Option<&ResourceRequirements>,
 ) -> ContainerStatus {
     let (state, last) = states(container, spec, object);
     let ended =

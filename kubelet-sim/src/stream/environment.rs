@@ -85,7 +85,7 @@ impl Streams {
             let mut mounts = found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name);
             // A command that reads no file may still try to write to a mounted one.
             if may_read || (!holds_token(volume) && mounts.any(|mount| mount.sub_path.is_some())) {
-                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, (&mut files, &mut reservation))
+                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files, &mut reservation)
                     .await?;
             }
         }
@@ -179,7 +179,8 @@ impl Streams {
         mounting: Mounting<'_>,
         volume: &Volume,
         container: &Container,
-        (files, reservation): (&mut Values, &mut Reservation),
+        files: &mut Values,
+        reservation: &mut Reservation,
     ) -> Result<(), TooLarge> {
         let mounts: Vec<_> =
             container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();

@@ -19,7 +19,8 @@ impl TerminationMessageSource<'_> {
     pub(crate) fn message(
         &self,
         pod: &PodObject,
-        (container, run): (usize, &Run),
+        container: usize,
+        run: &Run,
         code: i32,
         now: Timestamp,
     ) -> String {

@@ -24,6 +24,7 @@ pub struct ActiveRequest {
     is_long: bool,
     is_counted: bool,
     is_ignored: bool,
+    incarnation: u32,
 }
 
 impl ActiveRequest {
@@ -34,7 +35,17 @@ impl ActiveRequest {
         resource: String,
         (is_long, is_counted, is_ignored): (bool, bool, bool),
     ) -> Self {
-        Self { clients, client, id, resource, is_long, is_counted, is_ignored }
+        Self { clients, client, id, resource, is_long, is_counted, is_ignored, incarnation: 0 }
+    }
+
+    pub(super) fn of_incarnation(mut self, incarnation: u32) -> Self {
+        self.incarnation = incarnation;
+        self
+    }
+
+    /// Number of times that the client's program was started again before the request.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
     }
 
     /// Name of the client.

@@ -7,6 +7,7 @@ pub mod quiet;
 pub mod view;
 
 mod active;
+mod report;
 
 use crate::basis::ViewAt;
 use crate::limits;
@@ -19,7 +20,7 @@ use kstore_nondet::Clock;
 use parking_lot::Mutex;
 use process::{ProcessSample, SocketQueues};
 use quiet::{Busy, QuietFacts};
-use serde::Serialize;
+pub use report::ClientReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -50,35 +51,21 @@ pub struct Arrival<'a> {
     pub path: &'a str,
     /// Whether the request lasts until its client ends it.
     pub is_long: bool,
+    /// The program that the server started and whose process sends the request.
+    pub program: Option<&'a str>,
 }
 
-/// A client in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClientReport {
-    /// Name.
-    pub name: String,
-    /// Users that it authenticated as.
-    pub users: Vec<String>,
-    /// Agents, up to the first slash.
-    pub agents: Vec<String>,
-    /// Process, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<u32>,
+/// A program as its client.
+#[derive(Clone, Debug)]
+pub struct ProgramClient {
+    /// User of its kubeconfig.
+    pub user: String,
+    /// Leader of its process group.
+    pub process: u32,
+    /// Number of starts before this one.
+    pub incarnation: u32,
     /// Whether the clock waits for it.
-    pub counted: bool,
-    /// `quiet`, `busy` or `gone`.
-    pub state: &'static str,
-    /// Why it is busy.
-    pub why: Vec<String>,
-    /// Open watches.
-    pub watches: usize,
-    /// Requests so far.
-    pub requests: u64,
-    /// Writes so far.
-    pub writes: u64,
-    /// Whether it ever listed with `resourceVersion=0`.
-    pub lists_from_cache: bool,
+    pub is_counted: bool,
 }
 
 /// The clients of one cluster. Used by the listener's threads and the cluster's.
@@ -112,6 +99,8 @@ struct ClientState {
     requests: u64,
     writes: u64,
     view: ClientView,
+    /// Number of times that the program was started again.
+    incarnation: u32,
 }
 
 #[derive(Debug)]
@@ -135,6 +124,7 @@ impl ClientState {
             requests: 0,
             writes: 0,
             view: ClientView::default(),
+            incarnation: 0,
         }
     }
 
@@ -222,6 +212,11 @@ impl Clients {
         self.state.lock().port = port;
     }
 
+    /// The port of the cluster's listener.
+    pub fn port(&self) -> u16 {
+        self.state.lock().port
+    }
+
     /// A request came whose user is not known yet. While the guard lives, the cluster is not quiet.
     pub fn unidentified(self: &Arc<Self>) -> Unidentified {
         self.state.lock().unidentified += 1;
@@ -256,9 +251,11 @@ impl Clients {
             }
         }
         let is_counted = !is_ignored && client.is_counted(now);
+        let incarnation = client.incarnation;
         drop(state);
         let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
-        ActiveRequest::new(self.clone(), name, id, resource, (arrival.is_long, is_counted, is_ignored))
+        let flags = (arrival.is_long, is_counted, is_ignored);
+        ActiveRequest::new(self.clone(), name, id, resource, flags).of_incarnation(incarnation)
     }
 
     /// Runs `change` on a client, if it still exists.
@@ -331,6 +328,24 @@ impl Clients {
         Ok(())
     }
 
+    /// Notes the process of a program that was started, and how often it was started before. Requests of its process belong to it, and
+    /// others of its user.
+    ///
+    /// # Errors
+    /// 429: too many clients are told apart.
+    pub fn define_program(&self, name: &str, program: &ProgramClient) -> Result<(), Status> {
+        let matched = identity::ClientMatch { user: program.user.clone(), agent: String::new() };
+        let definition = ClientDefinition {
+            matched: Some(matched),
+            process: Some(program.process),
+            counted: Some(program.is_counted),
+            ..ClientDefinition::default()
+        };
+        self.define(name, definition)?;
+        self.with(name, |client, _| client.incarnation = program.incarnation);
+        Ok(())
+    }
+
     /// Forgets the definition of a client, which is known by its agent again when it comes back.
     pub fn forget(&self, name: &str) {
         self.state.lock().clients.remove(name);
@@ -344,7 +359,7 @@ impl Clients {
         let looks = Looks { now: now_running.collect(), before: None, sockets };
         let (now, state) = (self.clock.now(), self.state.lock());
         let wanted = state.clients.iter().filter(|(name, _)| only.is_none_or(|only| only == **name));
-        wanted.map(|(name, client)| report(name, client, (now, &looks, state.port))).collect()
+        wanted.map(|(name, client)| report::report(name, client, (now, &looks, state.port))).collect()
     }
 
     /// What a client has been shown of each kind that it reads.
@@ -363,45 +378,13 @@ impl Clients {
     }
 }
 
-fn report(
-    name: &str,
-    client: &ClientState,
-    (now, looks, port): (Timestamp, &Looks<'_>, u16),
-) -> ClientReport {
-    let mut facts = client.facts(now, looks, port);
-    // A report takes one look, so it says of a process only whether it runs at this moment.
-    if let Some((process, running)) = &mut facts.process {
-        *running = Some(looks.now.get(process).map_or(0, |sample| sample.runnable));
-    }
-    let why = facts.reasons();
-    let is_gone = client
-        .process()
-        .is_some_and(|process| !looks.now.contains_key(&process) && process::sample(process).is_none());
-    ClientReport {
-        name: name.to_owned(),
-        users: client.users.iter().cloned().collect(),
-        agents: client.agents.iter().cloned().collect(),
-        process: client.process(),
-        counted: client.is_counted(now),
-        state: if is_gone {
-            "gone"
-        } else if why.is_empty() {
-            "quiet"
-        } else {
-            "busy"
-        },
-        why,
-        watches: client.watches.len(),
-        requests: client.requests,
-        writes: client.writes,
-        lists_from_cache: client.view.lists_from_cache,
-    }
-}
-
 impl ClientsState {
-    /// The name of the client of a request: a definition that matches, else the agent (with the user if another user has the agent),
-    /// else [`OTHER`].
+    /// The name of the client of a request: the program whose process it is, a definition that matches, else the agent (with the user if
+    /// another user has the agent), else [`OTHER`].
     fn client_of(&self, arrival: &Arrival<'_>) -> String {
+        if let Some(program) = arrival.program.filter(|program| self.clients.contains_key(*program)) {
+            return program.to_owned();
+        }
         let matches = |client: &ClientState| {
             let matched = client.definition.as_ref().and_then(|definition| definition.matched.as_ref());
             matched.is_some_and(|matched| matched.matches(arrival.user, arrival.agent))
@@ -456,7 +439,7 @@ mod tests {
     }
 
     fn arrival<'a>(user: &'a str, agent: &'a str, target: &'a RequestTarget, is_long: bool) -> Arrival<'a> {
-        Arrival { user, agent, peer: None, target: Some(target), path: "", is_long }
+        Arrival { user, agent, peer: None, target: Some(target), path: "", is_long, program: None }
     }
 
     fn lines(clients: &Clients) -> Vec<String> {
@@ -531,6 +514,31 @@ mod tests {
         let other = clients.arrive(&arrival("v", "curl", &pod, false));
         let same_agent = clients.arrive(&arrival("w", "curl", &pod, false));
         assert_eq!((other.client(), same_agent.client()), ("curl", "curl as w"));
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_process_and_else_by_its_user() {
+        let clients = Arc::new(Clients::default());
+        let program = |process: u32, incarnation: u32| ProgramClient {
+            user: "kstore:lab:backup".to_owned(),
+            process,
+            incarnation,
+            is_counted: true,
+        };
+        clients.define_program("backup", &program(7, 0)).unwrap();
+        clients.define_program("second", &program(8, 0)).unwrap();
+        let pod = target(Verb::Get, "pods");
+        let of = |program: Option<&str>, user: &str| {
+            let arrival = Arrival { program, ..arrival(user, "go/1", &pod, false) };
+            let active = clients.arrive(&arrival);
+            (active.client().to_owned(), active.incarnation())
+        };
+        assert_eq!(of(Some("second"), "kstore:lab:backup"), ("second".to_owned(), 0));
+        assert_eq!(of(None, "kstore:lab:backup"), ("backup".to_owned(), 0), "by the user");
+        assert_eq!(of(None, "other").0, "go");
+        clients.define_program("second", &program(9, 1)).unwrap();
+        assert_eq!(of(Some("second"), "kstore:lab:backup"), ("second".to_owned(), 1));
+        assert_eq!(of(Some("none"), "other").0, "go", "an unknown program is no client");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct ProcessSample {
     pub run_time: u64,
     /// Number of times that a thread was given the processor.
     pub slices: u64,
-    /// Threads that run or could run.
+    /// Threads that run, could run, or go on by themselves once a disk or a child has answered.
     pub runnable: usize,
     /// Threads.
     pub threads: usize,
@@ -39,9 +39,15 @@ fn add(process: u32, total: &mut ProcessSample) {
         let mut numbers = schedule.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
         total.run_time += numbers.next().unwrap_or(0);
         total.slices += numbers.nth(1).unwrap_or(0);
-        total.runnable += usize::from(field(&stat, 0) == Some("R"));
+        total.runnable += usize::from(goes_on(&stat));
         total.threads += 1;
     }
+}
+
+/// Whether the thread of a `stat` file runs, waits for the processor, or is in an uninterruptible sleep: it reads a page of its program
+/// from a disk, or has made a child that has not begun its program.
+fn goes_on(stat: &str) -> bool {
+    matches!(field(stat, 0), Some("R" | "D"))
 }
 
 /// The process group of a process.
@@ -62,6 +68,10 @@ fn members(group: u32) -> Vec<u32> {
     numbers.filter(|process| group_of(*process) == Some(group)).collect()
 }
 
+/// The prefix `::ffff:0:0/96` of an IPv4 address in the table `tcp6`, by words in the processor's order.
+const MAPPED: &str =
+    if cfg!(target_endian = "little") { "0000000000000000FFFF0000" } else { "00000000000000000000FFFF" };
+
 /// Bytes of one end of a connection that its other side has not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketQueues {
@@ -74,6 +84,29 @@ pub struct SocketQueues {
 /// The queues of all TCP connections of this network namespace over IPv4, by local and remote address.
 pub fn sockets() -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
     fs::read_to_string("/proc/net/tcp").map(|table| parse_sockets(&table)).unwrap_or_default()
+}
+
+/// The leader of the process group, among `groups`, that has the other end of a connection to this machine: `peer` is its address, `ours`
+/// that of the server. `None` if none of them has it, or the process belongs to another user.
+pub fn owner(peer: SocketAddrV4, ours: SocketAddrV4, groups: &[u32]) -> Option<u32> {
+    let table = |name: &str| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+    let inode = inode_in(&table("tcp"), peer, ours).or_else(|| inode_in(&table("tcp6"), peer, ours))?;
+    let wanted = format!("socket:[{inode}]");
+    let has_socket = |process: &u32| {
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let mut targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+        targets.any(|target| target.as_os_str() == wanted.as_str())
+    };
+    groups.iter().copied().find(|group| members(*group).iter().any(has_socket))
+}
+
+/// The inode of the socket with this local and remote address in a table of `/proc/net`.
+fn inode_in(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<u64> {
+    table.lines().skip(1).find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let is_it = address(fields.next()?)? == local && address(fields.next()?)? == remote;
+        fields.nth(6).filter(|_| is_it)?.parse().ok()
+    })
 }
 
 /// Reads the table of `/proc/net/tcp`.
@@ -89,9 +122,11 @@ fn parse_sockets(table: &str) -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQu
     table.lines().skip(1).filter_map(row).collect()
 }
 
-/// An address as `/proc/net/tcp` writes it: four bytes in the processor's order, and the port.
+/// An address as `/proc/net/tcp` writes it: four bytes in the processor's order, and the port. Sockets for both families, in the table
+/// `tcp6`, have such an address after a prefix.
 fn address(text: &str) -> Option<SocketAddrV4> {
     let (host, port) = text.split_once(':')?;
+    let host = host.strip_prefix(MAPPED).unwrap_or(host);
     let host = u32::from_str_radix(host, 16).ok()?.to_ne_bytes();
     Some(SocketAddrV4::new(host.into(), u16::from_str_radix(port, 16).ok()?))
 }
@@ -99,6 +134,12 @@ fn address(text: &str) -> Option<SocketAddrV4> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_waits_for_a_disk_goes_on_by_itself() {
+        let going = |state: &str| goes_on(&format!("7 (a (b) c) {state} 1 7 7 0 -1"));
+        assert_eq!(["R", "D", "S", "T", "Z"].map(going), [true, true, false, false, false]);
+    }
 
     #[test]
     fn queues_are_read_from_the_table_of_sockets() {
@@ -114,6 +155,27 @@ mod tests {
         assert_eq!(sockets[&(server, client)], SocketQueues { unacknowledged: 10, unread: 0 });
         assert_eq!(sockets[&(client, server)], SocketQueues { unacknowledged: 0, unread: 16 });
         assert_eq!(sockets.len(), 2);
+        assert_eq!((inode_in(table, client, server), inode_in(table, server, client)), (Some(2), Some(1)));
+        assert_eq!(inode_in(table, client, client), None);
+        assert_eq!(address(&format!("{MAPPED}0100007F:1F90")), Some(server), "a socket of both families");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_owner_of_a_connection_is_found_among_process_groups() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let v4 = |address| match address {
+            std::net::SocketAddr::V4(address) => address,
+            std::net::SocketAddr::V6(address) => panic!("{address}"),
+        };
+        let (peer, ours) = (v4(stream.local_addr().unwrap()), v4(listener.local_addr().unwrap()));
+        let own = group_of(std::process::id()).unwrap();
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(owner(peer, ours, &[other.id(), own]), Some(own));
+        assert_eq!(owner(peer, ours, &[other.id()]), None);
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]

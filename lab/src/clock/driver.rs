@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -90,11 +90,35 @@ pub struct Driver {
     last: Mutex<Option<Instant>>,
     /// Whether the clock of the runtime is paused.
     is_paused: AtomicBool,
+    /// Whether the clock is that of the process, which no driver moves.
+    is_real: bool,
+    /// Calls of the cluster to other servers that have no answer yet.
+    calls: AtomicUsize,
+}
+
+/// A call of the cluster to another server; it ends when this is dropped.
+#[derive(Debug)]
+pub struct CallGuard(Arc<Driver>);
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+        self.0.note_traffic();
+    }
 }
 
 impl Driver {
     /// The driver of a runtime whose clock is paused. [`Self::parked`] and [`Self::unparked`] must be hooks of that runtime.
     pub fn new() -> Arc<Self> {
+        Self::of(false)
+    }
+
+    /// The driver of a cluster on the process's runtime: it moves nothing.
+    pub fn in_real_time() -> Arc<Self> {
+        Self::of(true)
+    }
+
+    fn of(is_real: bool) -> Arc<Self> {
         Arc::new(Self {
             gate: Arc::default(),
             traffic: Signal::default(),
@@ -104,8 +128,22 @@ impl Driver {
             stops: AtomicU64::new(0),
             allowed_stops: AtomicU64::new(u64::MAX),
             last: Mutex::new(None),
-            is_paused: AtomicBool::new(true),
+            is_paused: AtomicBool::new(!is_real),
+            is_real,
+            calls: AtomicUsize::new(0),
         })
+    }
+
+    /// Notes a call of the cluster to another server, such as a webhook: the clock stands until the guard is dropped.
+    pub fn begin_call(self: &Arc<Self>) -> CallGuard {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        self.note_traffic();
+        CallGuard(self.clone())
+    }
+
+    /// Number of calls to other servers that have no answer yet.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::Acquire)
     }
 
     /// The hook before the runtime's thread sleeps: no task is ready.
@@ -170,8 +208,12 @@ impl Driver {
         }
     }
 
-    /// Waits until no task of the runtime is ready. Must run on the runtime; time does not pass meanwhile if the gate is closed.
+    /// Waits until no task of the runtime is ready. Must run on the runtime; time does not pass meanwhile if the gate is closed. Of the
+    /// process's runtime nothing is known, so this returns at once.
     pub async fn until_idle(&self) {
+        if self.is_real {
+            return;
+        }
         // Registered when it is made, so that the hook cannot miss it.
         let idle = self.idle.notified();
         self.wants_idle.store(true, Ordering::Release);

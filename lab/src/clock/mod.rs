@@ -23,6 +23,9 @@ pub enum Mode {
     Auto(Duration),
 }
 
+/// A factor is a number: [`Mode::from_str`] and the API refuse others.
+impl Eq for Mode {}
+
 /// The default of `upTo` in mode `auto`.
 pub const UP_TO: Duration = Duration::from_secs(600);
 

@@ -4,9 +4,9 @@ use super::{Call, Reply, parse};
 use crate::advance::{self, Advance, Advanced};
 use crate::clock::driver::Signal;
 use crate::clock::{Ended, Mode, UP_TO};
-use crate::cluster::Current;
+use crate::cluster::{Current, stays_real};
 use crate::error::{self, bad_request, impossible};
-use crate::objects::{self, Condition, ObjectName};
+use crate::objects::{self, Condition, Expression, ObjectName};
 use crate::settle::{self, Settle};
 use crate::{limits, values};
 use jiff::Timestamp;
@@ -92,9 +92,11 @@ impl ConditionBody {
             (Some(matches), None, None, None) => Condition::Matches(matches.clone()),
             (None, Some(kind), None, None) => Condition::Is(kind.clone()),
             (None, None, Some(true), None) => Condition::Deleted,
-            (None, None, None, Some(_)) => return Err(error::not_there_yet("waiting for a CEL expression")),
+            (None, None, None, Some(text)) => {
+                Condition::Holds(Expression::compile(text, &format!("{pointer}/cel"))?)
+            }
             _ => {
-                let text = "needs exactly one of matches, condition and deleted: true";
+                let text = "needs exactly one of matches, condition, cel and deleted: true";
                 return Err(bad_request(if pointer.is_empty() { "/" } else { pointer }, text));
             }
         };
@@ -138,6 +140,7 @@ fn limit(text: Option<&str>, default: Duration) -> Result<Duration, Status> {
 fn needs_manual(call: &Call, what: &str) -> Result<(), Status> {
     match call.cluster.mode() {
         Mode::Manual => Ok(()),
+        _ if call.cluster.stays_real() => Err(stays_real()),
         mode => Err(impossible(format!(
             "{what} needs a clock in mode manual, and this one is {}: change it with PUT /clock",
             mode.name()
@@ -250,6 +253,9 @@ pub(super) async fn leap(call: &Call) -> Result<Reply, Status> {
     let by = values::clock_duration(&body.by, "/by")?;
     if by > limits::LEAP {
         return Err(bad_request("/by", "must be at most 10 years"));
+    }
+    if call.cluster.stays_real() {
+        return Err(stays_real());
     }
     let current = call.cluster.current()?;
     let _moving = call.cluster.begin_moving()?;

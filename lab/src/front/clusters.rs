@@ -153,23 +153,25 @@ pub(super) async fn reset(call: &Call, id: &str) -> Result<Reply, Status> {
 /// An image in answers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ImageReport<'i> {
+pub(super) struct ImageReport<'i> {
     name: &'i str,
     time: Timestamp,
     revision: i64,
     objects: u64,
+    bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     history: i64,
     shared_by: usize,
 }
 
-fn image_report(image: &LabImage, shared_by: usize) -> ImageReport<'_> {
+pub(super) fn image_report(image: &LabImage, shared_by: usize) -> ImageReport<'_> {
     ImageReport {
         name: &image.name,
         time: image.state.time(),
         revision: image.state.revision().0,
         objects: image.objects,
+        bytes: image.state.store().bytes(),
         seed: image.seed,
         history: image.history,
         shared_by,
@@ -234,9 +236,7 @@ pub(super) async fn kubeconfig(call: &Call) -> Result<Reply, Status> {
     let body: KubeconfigBody = parse::body(&call.body)?;
     let yaml = match (&body.user, &body.service_account) {
         (Some(user), None) => {
-            if body.groups.len() > 1 {
-                return Err(error::not_there_yet("a certificate with several groups"));
-            }
+            one_group(&body.groups)?;
             if body.lifetime.is_some() {
                 return Err(bad_request("/lifetime", "belongs to tokens: certificates are valid for ever"));
             }
@@ -251,8 +251,16 @@ pub(super) async fn kubeconfig(call: &Call) -> Result<Reply, Status> {
     Reply::with(201, &json!({"kubeconfig": yaml}))
 }
 
+/// Refuses several groups: a subject of the library for certificates has one organization.
+pub(super) fn one_group(groups: &[String]) -> Result<(), Status> {
+    match groups.len() > 1 {
+        true => Err(error::not_there_yet("a certificate with several groups")),
+        false => Ok(()),
+    }
+}
+
 /// A token of a service account, by a TokenRequest.
-async fn token(call: &Call, account: &str, lifetime: Option<&str>) -> Result<String, Status> {
+pub(super) async fn token(call: &Call, account: &str, lifetime: Option<&str>) -> Result<String, Status> {
     let named = account.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
     let (namespace, name) = named.ok_or_else(|| bad_request("/serviceAccount", "use NAMESPACE/NAME"))?;
     let lifetime = lifetime.map(|text| values::duration(text, "/lifetime")).transpose()?;

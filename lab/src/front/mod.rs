@@ -3,8 +3,10 @@
 
 mod clock;
 mod clusters;
+mod files;
 mod observed;
 mod parse;
+mod programs;
 mod route;
 
 use crate::cluster::{Front, LabCluster, PREFIX};
@@ -15,7 +17,7 @@ use crate::registry::{Lab, LabConfig, LabError};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
@@ -64,10 +66,22 @@ struct Call {
     /// Parameters of the query, decoded.
     query: Vec<(String, String)>,
     body: Bytes,
+    /// The body of an upload.
+    upload: Option<files::Upload>,
 }
 
-/// The answer of a handler: JSON with a status code.
-struct Reply(u16, Bytes);
+/// The body of a call that takes none.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoBody {}
+
+/// The answer of a handler.
+enum Reply {
+    /// JSON with a status code.
+    Json(u16, Bytes),
+    /// A body that is made while it is sent.
+    Stream(Response<Body>),
+}
 
 impl Reply {
     /// 200 with this value.
@@ -78,7 +92,16 @@ impl Reply {
     fn with(code: u16, value: &impl Serialize) -> Result<Self, Status> {
         let mut json = serde_json::to_vec(value).map_err(Status::internal)?;
         json.push(b'\n');
-        Ok(Self(code, json.into()))
+        Ok(Self::Json(code, json.into()))
+    }
+
+    /// A body of this type.
+    fn stream(kind: &'static str, length: Option<u64>, body: Body) -> Result<Self, Status> {
+        let mut response = Response::builder().status(200).header(CONTENT_TYPE, kind);
+        if let Some(length) = length {
+            response = response.header(CONTENT_LENGTH, length);
+        }
+        Ok(Self::Stream(response.body(body).map_err(Status::internal)?))
     }
 }
 
@@ -95,16 +118,23 @@ async fn serve(
 ) -> Result<Response<Body>, Status> {
     let (parts, body) = request.into_parts();
     let parts = authorize(&cluster, parts).await?;
-    let body = read(body).await?;
     let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let path = path.split('/').filter(|segment| !segment.is_empty()).map(crate::request::decoded).collect();
-    let call = Call { lab, cluster, method: parts.method.clone(), path, query: query(&parts), body };
+    let path = path.split('/').filter(|segment| !segment.is_empty()).map(crate::request::decoded);
+    let path: Vec<String> = path.collect();
+    let (body, upload) = match files::is_upload(&parts.method, &path) {
+        true => (Bytes::new(), Some(files::receive(&lab, body).await?)),
+        false => (read(body).await?, None),
+    };
+    let call = Call { lab, cluster, method: parts.method.clone(), path, query: query(&parts), body, upload };
     let key = key(&parts.headers).filter(|_| call.method == Method::POST);
     let reply = match key {
         None => route::dispatch(call).await?,
         Some(key) => return once(call, &key, parts.uri.path()).await,
     };
-    Ok(json(reply.0, reply.1))
+    Ok(match reply {
+        Reply::Json(code, body) => json(code, body),
+        Reply::Stream(response) => response,
+    })
 }
 
 fn key(headers: &HeaderMap) -> Option<String> {
@@ -119,7 +149,8 @@ async fn once(call: Call, key: &str, path: &str) -> Result<Response<Body>, Statu
         return Ok(json(*code, body.clone()));
     }
     let (code, body): Answer = match route::dispatch(call).await {
-        Ok(Reply(code, body)) => (code, body),
+        Ok(Reply::Json(code, body)) => (code, body),
+        Ok(Reply::Stream(response)) => return Ok(response),
         Err(status) => (status.code, status.to_json().into()),
     };
     if body.len() <= limits::KEY_ANSWER_BYTES {

@@ -2,12 +2,19 @@
 
 use super::{Call, Reply, parse};
 use crate::client::identity::{ClientDefinition, glob};
-use crate::error::{bad_request, ended, gone, not_found};
+use crate::error::{bad_request, ended, gone, not_found, too_many};
 use crate::limits;
-use crate::log::LogFilter;
+use crate::log::{Forgotten, LogFilter, RequestLog};
 use crate::writes;
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream;
 use kstore_api::status::Status;
+use kstore_nondet::Clock;
 use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// `GET /clients`.
 pub(super) fn clients(call: &Call) -> Result<Reply, Status> {
@@ -66,16 +73,86 @@ pub(super) fn requests(call: &Call) -> Result<Reply, Status> {
         name: text("name"),
         code: parse::parameter(&call.query, "code")?,
     };
+    let since = parse::parameter(&call.query, "since")?;
     if parse::parameter(&call.query, "follow")?.unwrap_or(false) {
-        return Err(crate::error::not_there_yet("following the request log"));
+        return follow(call, filter, since, parse::parameter(&call.query, "limit")?);
     }
     let limit = parse::parameter(&call.query, "limit")?.unwrap_or(limits::LOG_ANSWER).min(limits::LOG_ANSWER);
-    let since = parse::parameter(&call.query, "since")?;
     let log = call.cluster.current()?.bridge.log;
-    let (found, next) = log.read(&filter, since, limit).map_err(|forgotten| {
-        gone(format!("the log begins with request {}: older ones were dropped", forgotten.oldest))
-    })?;
+    let (found, next) = log.read(&filter, since, limit).map_err(dropped)?;
     Reply::ok(&json!({"requests": found, "next": next}))
+}
+
+/// A follower of a request log.
+struct Follower {
+    log: Arc<RequestLog>,
+    filter: LogFilter,
+    next: u64,
+    /// Requests that it may still get.
+    left: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    /// The next lines; `None` at the end.
+    async fn lines(&mut self) -> Option<Bytes> {
+        let log = self.log.clone();
+        while self.left > 0 {
+            let (added, answered) = (log.added.notified(), log.answered.notified());
+            tokio::pin!(added, answered);
+            // Registered before the look, so that no request is missed.
+            added.as_mut().enable();
+            answered.as_mut().enable();
+            let followed = match log.follow(&self.filter, self.next, Clock::real().now()) {
+                Ok(followed) => followed?,
+                Err(forgotten) => {
+                    self.left = 0;
+                    return Some([&dropped(forgotten).to_json()[..], b"\n"].concat().into());
+                }
+            };
+            self.next = followed.next;
+            let mut lines = Vec::new();
+            for entry in followed.entries.iter().take(usize::try_from(self.left).unwrap_or(usize::MAX)) {
+                serde_json::to_writer(&mut lines, entry).ok()?;
+                lines.push(b'\n');
+                self.left -= 1;
+            }
+            if !lines.is_empty() {
+                return Some(lines.into());
+            }
+            let patience =
+                if followed.is_held_back { limits::FOLLOW_PATIENCE } else { limits::PATIENCE_MOST };
+            tokio::select! {
+                biased;
+                () = added => {}
+                () = answered => {}
+                () = tokio::time::sleep(patience) => {}
+            }
+        }
+        None
+    }
+}
+
+/// `GET /requests?follow=true`: a line of JSON for each request. A reader that falls behind the log gets a last line with a `Status`.
+fn follow(call: &Call, filter: LogFilter, since: Option<u64>, limit: Option<u64>) -> Result<Reply, Status> {
+    let log = call.cluster.current()?.bridge.log;
+    let permit = log.followers.clone().try_acquire_owned();
+    let permit =
+        permit.map_err(|_| too_many("followers", limits::FOLLOWERS, "too many followers of logs"))?;
+    let next = since.unwrap_or_else(|| log.begin());
+    // A position that the log no longer has is refused, and not only shown in the first line.
+    log.follow(&filter, next, Clock::real().now()).map_err(dropped)?;
+    let follower = Follower { log, filter, next, left: limit.unwrap_or(u64::MAX), _permit: permit };
+    let lines = stream::unfold(follower, |mut follower| async {
+        let lines = follower.lines().await?;
+        Some((Ok::<_, Infallible>(lines), follower))
+    });
+    Reply::stream("application/x-ndjson", None, Body::from_stream(lines))
+}
+
+/// The refusal of a position that the log no longer has.
+fn dropped(forgotten: Forgotten) -> Status {
+    gone(format!("the log begins with request {}: older ones were dropped", forgotten.oldest))
 }
 
 /// `DELETE /requests`.

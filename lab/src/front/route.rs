@@ -1,6 +1,6 @@
 //! Which handler serves a call, by method and path.
 
-use super::{Call, Reply, clock, clusters, observed, parse};
+use super::{Call, Reply, clock, clusters, files, observed, parse, programs};
 use crate::cluster::PREFIX;
 use crate::error::not_there_yet;
 use crate::limits;
@@ -9,12 +9,11 @@ use kstore_api::status::Status;
 use serde_json::json;
 
 /// Parts of the API that this version has not, by their first segment.
-const MISSING: [(&str, &str); 5] = [
+const MISSING: [(&str, &str); 4] = [
     ("faults", "fault injection"),
     ("caches", "lagging caches"),
     ("routes", "routes to lagging caches"),
     ("plans", "plans"),
-    ("programs", "programs as children of the server"),
 ];
 
 /// Serves a call.
@@ -49,7 +48,8 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::GET, ["images"]) => clusters::images(&call),
         (&Method::POST, ["images"]) => clusters::take_image(&call).await,
         (&Method::DELETE, ["images", name]) => clusters::delete_image(&call, name),
-        (_, ["images", _, "file"]) => Err(not_there_yet("reading and writing of snapshot files")),
+        (&Method::GET, ["images", name, "file"]) => files::save(&call, name).await,
+        (&Method::PUT, ["images", name, "file"]) => files::load(&mut call, name).await,
         (&Method::POST, ["kubeconfigs"]) => clusters::kubeconfig(&call).await,
         (&Method::POST, ["nodes", name, action @ ("stop" | "start")]) => {
             clusters::node(&call, name, *action == "stop").await
@@ -62,6 +62,12 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::DELETE, ["requests"]) => observed::clear(&call),
         (&Method::GET, ["writes"]) => observed::writes(&call).await,
         (&Method::GET, ["writes", revision]) => observed::write(&call, revision).await,
+        (&Method::GET, ["programs"]) => programs::list(&call),
+        (&Method::POST, ["programs"]) => programs::start(&call).await,
+        (&Method::GET, ["programs", name]) => programs::get(&call, name),
+        (&Method::DELETE, ["programs", name]) => programs::end(&call, name).await,
+        (&Method::POST, ["programs", name, "signal"]) => programs::signal(&call, name),
+        (&Method::POST, ["programs", name, "start"]) => programs::start_again(&call, name).await,
         (_, [first, ..]) if MISSING.iter().any(|(name, _)| name == first) => {
             let what = MISSING.iter().find(|(name, _)| name == first).map_or("this", |(_, what)| what);
             Err(not_there_yet(what))
@@ -79,7 +85,7 @@ fn unknown(method: &Method, path: &[&str]) -> Status {
 /// `GET /`: what this lab is.
 fn info(call: &Call) -> Result<Reply, Status> {
     parse::only(&call.query, &[])?;
-    let features = [
+    let mut features = vec![
         "clock",
         "advance",
         "leap",
@@ -88,6 +94,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "quiet",
         "clusters",
         "images",
+        "files",
         "reset",
         "clients",
         "views",
@@ -96,6 +103,9 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "kubeconfigs",
         "nodes",
     ];
+    if call.lab.allows_programs() {
+        features.push("programs");
+    }
     let missing: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
     Reply::ok(&json!({
         "version": "v1",
@@ -109,8 +119,10 @@ fn info(call: &Call) -> Result<Reply, Status> {
             "images": limits::IMAGES,
             "clients": limits::CLIENTS,
             "bodyBytes": limits::BODY_BYTES,
+            "fileBytes": limits::FILE_BYTES,
             "count": limits::COUNT,
             "timeWaits": limits::TIME_WAITS,
+            "programs": limits::PROGRAMS,
             "logBytes": call.cluster.config.log_bytes,
         },
     }))

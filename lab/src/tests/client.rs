@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -68,6 +68,11 @@ impl TestClient {
         Self { host, agent: agent.to_owned(), ..self.clone() }
     }
 
+    /// Whether both clients trust the same authorities.
+    pub(super) fn trusts(&self, other: &Self) -> bool {
+        self.roots.roots == other.roots.roots
+    }
+
     /// Sends a request of the Kubernetes API.
     pub(super) async fn api(&self, method: Method, path: &str, body: Option<Value>) -> TestAnswer {
         self.send(method, path, body, None).await
@@ -84,6 +89,7 @@ impl TestClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Value>, key: Option<&str>) -> TestAnswer {
+        let body = patient(path, body);
         let (code, body) = self.open(method, path, body, key).await;
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
@@ -98,6 +104,17 @@ impl TestClient {
         body: Option<Value>,
         key: Option<&str>,
     ) -> (u16, Incoming) {
+        let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
+        self.open_with(method, path, Bytes::from(body), key).await
+    }
+
+    /// Sends a call of the lab whose body or answer is no JSON.
+    pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
+        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await;
+        (code, body.collect().await.unwrap().to_bytes())
+    }
+
+    async fn open_with(&self, method: Method, path: &str, body: Bytes, key: Option<&str>) -> (u16, Incoming) {
         let socket = TcpStream::connect(&self.host).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let socket = TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap();
@@ -111,9 +128,7 @@ impl TestClient {
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
-        let response =
-            sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
+        let response = sender.send_request(request.body(Full::new(body)).unwrap()).await.unwrap();
         (response.status().as_u16(), response.into_body())
     }
 }
@@ -129,4 +144,15 @@ fn tls(
         None => config.with_no_client_auth(),
         Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
     })
+}
+
+/// The body of a call that waits for clients, which does so until the busiest machine is done unless it says otherwise: the ten seconds of
+/// such calls are of real time.
+fn patient(path: &str, body: Option<Value>) -> Option<Value> {
+    if !["/settled", "/quiet", "/advance"].iter().any(|end| path.ends_with(end)) {
+        return body;
+    }
+    let mut body = body.unwrap_or_else(|| json!({}));
+    body.as_object_mut().map(|body| body.entry("patience").or_insert(json!("10m")));
+    Some(body)
 }

@@ -2,7 +2,10 @@
 
 mod client;
 mod clocks;
+mod files;
 mod forks;
+mod programs;
+mod random;
 mod settling;
 
 use crate::clock::Mode;
@@ -16,7 +19,11 @@ use std::sync::Arc;
 /// A lab with a first cluster, and an administrator's client of it.
 async fn lab(mode: Mode, components: ComponentChoice) -> (Arc<Lab>, TestClient) {
     let start = Some("2026-03-01T00:00:00Z".parse().unwrap());
-    let config = LabConfig { components, mode, start, seed: Some(7), ..LabConfig::default() };
+    lab_with(LabConfig { components, mode, start, seed: Some(7), ..LabConfig::default() }).await
+}
+
+/// A lab of this configuration, and an administrator's client of its first cluster.
+async fn lab_with(config: LabConfig) -> (Arc<Lab>, TestClient) {
     let lab = Lab::start(config).await.unwrap();
     let kubeconfig = lab.cluster("main").unwrap().report().unwrap().kubeconfig;
     (lab, TestClient::of(&kubeconfig, "test"))

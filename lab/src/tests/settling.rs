@@ -4,6 +4,7 @@ use super::{CONFIG_MAPS, config_map, lab};
 use crate::clock::Mode;
 use crate::host::ComponentChoice;
 use http::Method;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -120,6 +121,57 @@ async fn the_log_and_the_view_have_what_a_client_asked_and_saw() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_followed_log_has_each_request_once_in_order_and_ends_with_a_reset() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    assert_eq!(admin.lab(Method::POST, "/images", Some(json!({"name": "empty"}))).await.code, 201);
+    let operator = admin.at(&lab.cluster("main").unwrap().url, "backup");
+    operator.api(Method::POST, CONFIG_MAPS, Some(config_map("first"))).await;
+    let path = "/kstore/lab/v1/requests?follow=true&client=backup";
+    let (code, mut lines) = admin.open(Method::GET, path, None, None).await;
+    assert_eq!(code, 200);
+    for number in 0..20 {
+        operator.api(Method::POST, CONFIG_MAPS, Some(config_map(&format!("map-{number}")))).await;
+        admin.api(Method::GET, CONFIG_MAPS, None).await;
+    }
+    let mut read = Vec::new();
+    while read.iter().filter(|byte| **byte == b'\n').count() < 21 {
+        let frame = lines.frame().await.unwrap().unwrap();
+        read.extend_from_slice(&frame.into_data().unwrap());
+    }
+    let rows: Vec<Value> = read
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert!(rows.iter().all(|row| row["verb"] == "create" && row["code"] == 201), "{rows:?}");
+    assert!(rows.is_sorted_by_key(|row| row["n"].as_u64()), "{rows:?}");
+    let since = rows[18]["n"].as_u64().unwrap();
+    let limited = admin
+        .lab(Method::GET, &format!("/requests?follow=true&client=backup&since={since}&limit=2"), None)
+        .await;
+    assert_eq!(limited.body.as_str().map(|text| text.lines().count()), Some(2), "it ends at its limit");
+    let gone = admin.lab(Method::DELETE, "/requests", None).await;
+    assert_eq!(gone.code, 200);
+    assert_eq!(admin.lab(Method::GET, "/requests?follow=true&since=1", None).await.code, 410);
+    let fork = admin.lab(Method::POST, "/clusters", Some(json!({"name": "fork"}))).await.body;
+    let of_fork = admin.at(fork["url"].as_str().unwrap(), "other");
+    let (code, followed) = of_fork.open(Method::GET, "/kstore/lab/v1/requests?follow=true", None, None).await;
+    assert_eq!(code, 200);
+    assert_eq!(admin.lab(Method::POST, "/clusters/fork/reset", None).await.code, 200);
+    // An ended log, or an ended connection.
+    drop(tokio::time::timeout(std::time::Duration::from_secs(20), followed.collect()).await.unwrap());
+    let mut open = Vec::new();
+    for _ in 0..crate::limits::FOLLOWERS {
+        let (code, lines) =
+            of_fork.open(Method::GET, "/kstore/lab/v1/requests?follow=true", None, None).await;
+        assert_eq!(code, 200);
+        open.push(lines);
+    }
+    assert_eq!(of_fork.lab(Method::GET, "/requests?follow=true", None).await.code, 429);
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_an_object_lets_a_manual_clock_pass_until_it_is_there() {
     let (lab, admin) = lab(Mode::Manual, ComponentChoice::ALL).await;
     admin.lab(Method::POST, "/settled", None).await;
@@ -129,6 +181,12 @@ async fn a_wait_for_an_object_lets_a_manual_clock_pass_until_it_is_there() {
     assert_eq!(admin.lab(Method::POST, "/wait", Some(wanted)).await.code, 200);
     let node = json!({"object": "nodes/node-0", "condition": "Ready"});
     assert_eq!(admin.lab(Method::POST, "/wait", Some(node)).await.body["metadata"]["name"], "node-0");
+    let cel =
+        json!({"object": "nodes/node-0", "cel": "object.status.conditions.exists(one, one.type == 'Ready')"});
+    assert_eq!(admin.lab(Method::POST, "/wait", Some(cel)).await.code, 200);
+    let wrong = json!({"object": "nodes/node-0", "cel": "object.status."});
+    let wrong = admin.lab(Method::POST, "/wait", Some(wrong)).await;
+    assert!(wrong.code == 400 && wrong.body["message"].as_str().unwrap().starts_with("/cel: "), "{wrong:?}");
     let never = json!({"object": "configmaps/default/none", "matches": {}, "limit": "1m"});
     let refused = admin.lab(Method::POST, "/wait", Some(never)).await;
     assert_eq!(refused.code, 504, "{refused:?}");

@@ -11,7 +11,7 @@ mod server_identity;
 mod token_tracking;
 
 use crate::pipeline::{Pipeline, row_of};
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use kstore_access::authz::bootstrap as rbac;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
@@ -32,9 +32,18 @@ use tokio_util::task::AbortOnDropHandle;
 ///
 /// A full storage accepts deletions, which make room. So a server of an existing cluster starts without these writes.
 ///
+/// Boxed here, so that no crate above generates the code again.
+///
 /// # Errors
 /// The first refusal other than "already exists", or 503 after the last try.
-pub async fn run(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
+pub fn run<'a>(
+    pipeline: &'a Arc<Pipeline>,
+    identity: &'a ServerIdentity,
+) -> BoxFuture<'a, Result<(), Status>> {
+    Box::pin(create_or_start_without(pipeline, identity))
+}
+
+async fn create_or_start_without(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
     match repeat_until_served(pipeline, identity).await {
         Err(status) if status.reason == Reason::InsufficientStorage && is_cluster(pipeline, identity) => {
             tracing::warn!(

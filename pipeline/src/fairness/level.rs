@@ -164,7 +164,8 @@ impl Level {
     /// A request of `flow`, whose level this is, arrives.
     pub(super) fn enter(
         self: &Arc<Self>,
-        (flow, hash): (&Arc<Flow>, u64),
+        flow: &Arc<Flow>,
+        hash: u64,
         work: Work,
         is_watch: bool,
         summary: RequestSummary,

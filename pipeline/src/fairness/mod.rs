@@ -234,7 +234,7 @@ impl Classified {
     pub fn enter(&self, work: Work, is_watch: bool, summary: RequestSummary) -> Option<Entered> {
         let metrics = &self.flow.metrics;
         metrics.seats.observe(f64::from(work.widest()));
-        let outcome = match self.flow.level.enter((&self.flow, self.hash), work, is_watch, summary) {
+        let outcome = match self.flow.level.enter(&self.flow, self.hash, work, is_watch, summary) {
             Ok(Entered::Running(seat)) => {
                 metrics.decided(Outcome::Dispatched, Duration::ZERO);
                 return Some(Entered::Running(seat));

@@ -3,8 +3,9 @@
 //! `delete` admit objects that are stored.
 
 use super::Pipeline;
-use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_admission::dynamic::{Admitted, Calls, Options};
+use kstore_api::admission::Operation;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_registry::error::of_read;

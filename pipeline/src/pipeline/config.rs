@@ -10,7 +10,7 @@ use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{Authorizer, Modes};
 use kstore_access::token::Tokens;
-use kstore_admission::admission::{Admission, ConfiguredPlugins, PluginSwitches};
+use kstore_admission::{Admission, ConfiguredPlugins, PluginSwitches};
 use kstore_metrics_text::Page;
 use kstore_nondet::Nondet;
 use kstore_registry::cache::Cache;

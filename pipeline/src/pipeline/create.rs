@@ -6,8 +6,9 @@ use super::custom::{TargetRules as _, check_creatable};
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use jiff::Timestamp;
-use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_admission::dynamic::{Admitted, Calls, Options};
+use kstore_api::admission::Operation;
 use kstore_api::status::{Reason, Status};
 use kstore_api::strategy::SharedLabels;
 use kstore_api::{meta, strategy, validate};
@@ -46,7 +47,7 @@ impl Pipeline {
         drop(span);
         // The warnings are known.
         let again = || decode(&mut Vec::new());
-        self.create_from((request, object), Some(&again), options, warnings).await
+        self.create_from(request, object, Some(&again), options, warnings).await
     }
 
     /// Creates a decoded object and collects warnings about it.
@@ -57,19 +58,20 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        self.create_from((request, object), None, options, warnings).await
+        self.create_from(request, object, None, options, warnings).await
     }
 
     async fn create_from(
         &self,
-        object: (&Request, Value),
+        request: &Request,
+        object: Value,
         again: Option<Again<'_>>,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let mut object_warnings = Vec::new();
-        let calls = self.admission.calls(&object.0.user);
-        let created = self.create_object(object, again, options, &calls, &mut object_warnings).await;
+        let calls = self.admission.calls(&request.user);
+        let created = self.create_object(request, object, again, options, &calls, &mut object_warnings).await;
         warnings.extend(calls.warnings());
         warnings.extend(object_warnings);
         created
@@ -78,7 +80,8 @@ impl Pipeline {
     /// Creates a decoded object; draws another name if a generated one is taken.
     async fn create_object(
         &self,
-        (request, mut object): (&Request, Value),
+        request: &Request,
+        mut object: Value,
         again: Option<Again<'_>>,
         options: &WriteOptions,
         calls: &Calls,

@@ -101,7 +101,7 @@ impl Pipeline {
         name: &str,
         mut change: impl FnMut(&Value) -> Option<Decision> + Send,
     ) -> Result<(), Status> {
-        let _turn = self.definition_writes.lock().await;
+        let _guard = self.definition_writes.lock().await;
         let request = status_request(name);
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(definitions(), name))?;

@@ -5,8 +5,9 @@ use super::custom::TargetRules as _;
 use super::{Answer, ObjectAnswer, Pipeline};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
-use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_admission::dynamic::{Admitted, Calls, Options};
+use kstore_api::admission::Operation;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_registry::entry::Entry;
@@ -28,8 +29,8 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
         let calls = self.admission.calls(&request.user);
-        let name = &request.target.name;
-        let deleted = self.delete_one(request, (&request.target, name), delete, options, &calls).await;
+        let deletion = Deletion { named: &request.target.name, delete, options, calls: &calls };
+        let deleted = self.delete_one(request, &request.target, deletion).await;
         warnings.extend(calls.warnings());
         let deleted = deleted?;
         let resource = request.target.resource;
@@ -105,8 +106,7 @@ impl Pipeline {
         let mut warnings = Vec::new();
         for target in left {
             let calls = self.admission.calls(&request.user);
-            let deleted =
-                self.delete_one(request, (target, ""), deletion.delete, deletion.options, &calls).await;
+            let deleted = self.delete_one(request, target, Deletion { calls: &calls, ..deletion }).await;
             warnings.extend(calls.warnings());
             match deleted {
                 Ok(_) => {}
@@ -135,16 +135,14 @@ impl Pipeline {
         }
     }
 
-    /// Deletes one object. Admission sees the name `named`; `calls` are the webhooks and policies to run.
+    /// Deletes one object.
     pub(super) async fn delete_one(
         &self,
         request: &Request,
-        (target, named): (&Target, &str),
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-        calls: &Calls,
+        target: &Target,
+        deletion: Deletion<'_>,
     ) -> Result<Deleted, Status> {
-        let deletion = Deletion { named, delete, options, calls };
+        let Deletion { delete, options, calls, .. } = deletion;
         let admit = |current: &Value| self.admit_deletion(request, target, &deletion, current);
         let shown = match calls.may_match(Operation::Delete, target.resource) {
             true => Shown::Whole,
@@ -192,13 +190,13 @@ impl Pipeline {
 
 /// A deletion as admission sees it.
 #[derive(Clone, Copy)]
-struct Deletion<'a> {
+pub(super) struct Deletion<'a> {
     /// The name in the request; empty for a collection.
-    named: &'a str,
-    delete: &'a DeleteOptions,
-    options: &'a WriteOptions,
+    pub(super) named: &'a str,
+    pub(super) delete: &'a DeleteOptions,
+    pub(super) options: &'a WriteOptions,
     /// The webhooks and policies to run.
-    calls: &'a Calls,
+    pub(super) calls: &'a Calls,
 }
 
 /// Kubernetes' warning for the deletion of a Job without a propagation policy: its pods are kept.

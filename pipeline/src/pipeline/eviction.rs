@@ -1,6 +1,7 @@
 //! Eviction: the deletion of a pod within its disruption budget. One commit charges the budget, sets the
 //! pod's condition DisruptionTarget and deletes the pod, so that no budget is charged for a pod that stays.
 
+use super::delete::Deletion;
 use super::{Answer, Pipeline};
 use kstore_api::kind;
 use kstore_api::resource::Resource;
@@ -85,7 +86,8 @@ impl Pipeline {
         self.registry.guaranteed_update(target, self.write_context(request), false, set_condition_of).await?;
         // As in Kubernetes, admission has seen the eviction and does not see the deletion.
         let unseen = self.admission.calls(&request.user).none();
-        self.delete_one(request, (target, &target.name), delete, options, &unseen).await.map(drop)
+        let deletion = Deletion { named: &target.name, delete, options, calls: &unseen };
+        self.delete_one(request, target, deletion).await.map(drop)
     }
 
     /// Charges the pod's disruption budget, if the pod has one and counts for it.

@@ -55,7 +55,9 @@ impl Pipeline {
     pub async fn check_past(
         &self,
         user: &UserInfo,
-        (verb, target, name): (&str, &Target, &str),
+        verb: &str,
+        target: &Target,
+        name: &str,
         revision: i64,
     ) -> Result<(), Status> {
         let own = target.resource.is("", "namespaces");

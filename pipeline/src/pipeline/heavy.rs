@@ -5,7 +5,7 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kstore_access::audit;
-use kstore_admission::admission::Admission;
+use kstore_admission::Admission;
 use kstore_api::status::Status;
 use kstore_registry::cache::Cache;
 use kstore_registry::decode::weight;

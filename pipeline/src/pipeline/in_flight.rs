@@ -36,7 +36,7 @@ impl InFlight {
     /// Waits for a permit, first come first served. Watches need none: what they buffer is bounded elsewhere.
     ///
     /// # Errors
-    /// 429 if too many requests wait already, or no permit came free within [`limits::PLACE_WAIT`].
+    /// 429 if too many requests wait already, or no permit came free within [`limits::IN_FLIGHT_WAIT`].
     pub(super) async fn permit(
         &self,
         action: &Action,
@@ -74,7 +74,7 @@ impl PermitPool {
         }
         let _slot = self.queue_slots.try_acquire().map_err(|_| too_many())?;
         let _queued = queued();
-        let permit = tokio::time::timeout(limits::PLACE_WAIT, self.permits.acquire()).await;
+        let permit = tokio::time::timeout(limits::IN_FLIGHT_WAIT, self.permits.acquire()).await;
         permit.ok().and_then(Result::ok).ok_or_else(too_many)
     }
 }

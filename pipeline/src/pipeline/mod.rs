@@ -34,6 +34,7 @@ mod warnings;
 use crate::fairness::Fairness;
 pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, PipelineState, RegistryConfig};
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use heavy::Heavy;
 use in_flight::InFlight;
 pub use in_flight::TOO_MANY;
@@ -41,7 +42,7 @@ use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{self, Attributes, Authorizer, More, Selects};
 use kstore_access::token::Tokens;
-use kstore_admission::admission::Admission;
+use kstore_admission::Admission;
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
@@ -226,8 +227,12 @@ impl Pipeline {
     }
 
     /// Serves a request like [`Pipeline::serve`]. With `has_seat` it runs on seats of a priority level, and
-    /// needs no further permit.
-    pub async fn serve_with(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
+    /// needs no further permit. Boxed here, so that no crate above generates the code of all requests again.
+    pub fn serve_with(&self, request: Request, has_seat: bool) -> BoxFuture<'_, Result<Answered, Refused>> {
+        Box::pin(self.serve_measured(request, has_seat))
+    }
+
+    async fn serve_measured(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
         let span = tracing::debug_span!(
             "pipeline",
             verb = request.action.verb(),
@@ -306,7 +311,7 @@ impl Pipeline {
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         // Names are granted by comparing all definitions of a group, so definitions are written one after the
         // other.
-        let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
+        let _guard = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
         {
             true => Some(self.definition_writes.lock().await),
             false => None,
@@ -323,10 +328,10 @@ impl Pipeline {
             _ => done,
         };
         if let Ok(answer) = &done {
-            let what = (&request.target, &request.action);
-            let unsupported = unsupported::warning(self.local, &request.user, what);
+            let Request { user, target, action, .. } = request;
+            let unsupported = unsupported::warning(self.local, user, target, action);
             warnings.extend(unsupported.map(str::to_owned));
-            warnings.extend(unsupported::annotation_warnings(self.local, &request.user, what, answer));
+            warnings.extend(unsupported::annotation_warnings(self.local, user, target, action, answer));
         }
         done
     }
@@ -361,13 +366,14 @@ impl Pipeline {
         let name = filter.filter(|_| !is_collection).map_or(&target.name, |filter| &filter.name);
         let selects = filter.map(|filter| Selects { fields: &filter.fields, labels: &filter.labels });
         let more = More { version: target.resource.version, selects };
-        let access = (request.action.verb(), target, name.as_str());
+        let verb = request.action.verb();
         let began = Instant::now();
-        let checked = self.check_with_details(&request.user, access, more);
+        let checked = self.check_with_details(&request.user, verb, target, name, more);
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict?;
-        self.check_past(&request.user, access, former_namespace::revision_of(&request.action)).await
+        let revision = former_namespace::revision_of(&request.action);
+        self.check_past(&request.user, verb, target, name, revision).await
     }
 
     /// Checks that `user` may do `verb` to an object.
@@ -379,13 +385,15 @@ impl Pipeline {
         name: &str,
     ) -> Result<(), Status> {
         let more = More { version: target.resource.version, selects: None };
-        self.check_with_details(user, (verb, target, name), more).await
+        self.check_with_details(user, verb, target, name, more).await
     }
 
     async fn check_with_details(
         &self,
         user: &UserInfo,
-        (verb, target, name): (&str, &Target, &str),
+        verb: &str,
+        target: &Target,
+        name: &str,
         more: More<'_>,
     ) -> Result<(), Status> {
         let resource = target.resource;

@@ -2,7 +2,8 @@
 
 use super::Pipeline;
 use futures::future::BoxFuture;
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_api::admission::Operation;
 use kstore_api::object::text;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{kind, meta};

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kstore_access::authz::node::node_of;
 use kstore_access::authz::rule::Rule;
-use kstore_access::authz::{Attributes, Authorizer, Decision, Mode, More, Target as Asked};
+use kstore_access::authz::{Attributes, Authorizer, Decision, Mode, More, Target as AccessTarget};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
 use kstore_api::{meta, validate};
@@ -83,12 +83,12 @@ async fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value) -> Value
     let of = |object: &'_ Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let verb = of(if resource.is_object() { resource } else { path }, "verb");
     let fields = ["group", "resource", "subresource", "namespace", "name"].map(|field| of(resource, field));
-    let asked_path = of(path, "path");
+    let non_resource_path = of(path, "path");
     let target = if resource.is_object() {
         let [group, resource, subresource, namespace, name] = &fields;
-        Asked::Resource { group, resource, subresource, namespace, name }
+        AccessTarget::Resource { group, resource, subresource, namespace, name }
     } else {
-        Asked::Path(&asked_path)
+        AccessTarget::Path(&non_resource_path)
     };
     let version = of(resource, "version");
     let more = More { version: &version, selects: None };

@@ -124,7 +124,8 @@ impl Pipeline {
             let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
             let again = || apply_patch(target, patch, scale, &mut Vec::new());
             decode::patched(
-                (target, false),
+                target,
+                false,
                 patch,
                 &mut wanted,
                 again,

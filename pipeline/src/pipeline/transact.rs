@@ -4,7 +4,8 @@
 
 use super::create::unstored_answer;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
-use kstore_admission::admission::Operation;
+use futures::future::BoxFuture;
+use kstore_api::admission::Operation;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use kstore_registry::error;
@@ -42,8 +43,16 @@ impl Pipeline {
     }
 
     /// Executes a transaction like [`Pipeline::transact`]. With `has_seat` it runs on seats of a priority level,
-    /// and needs no further permit.
-    pub async fn transact_with(
+    /// and needs no further permit. Boxed here, so that no crate above generates the code of all requests again.
+    pub fn transact_with(
+        &self,
+        transaction: Transaction,
+        has_seat: bool,
+    ) -> BoxFuture<'_, Result<Transacted, Status>> {
+        Box::pin(self.transact_measured(transaction, has_seat))
+    }
+
+    async fn transact_measured(
         &self,
         transaction: Transaction,
         has_seat: bool,

@@ -66,7 +66,8 @@ const ROWS: &[Row] = &[
 pub(super) fn warning(
     local: LocalComponents,
     user: &UserInfo,
-    (target, action): (&Target, &Action),
+    target: &Target,
+    action: &Action,
 ) -> Option<&'static str> {
     if !writes_object(target, action) || is_component(user) {
         return None;
@@ -85,7 +86,8 @@ pub(super) fn warning(
 pub(super) fn annotation_warnings(
     local: LocalComponents,
     user: &UserInfo,
-    (target, action): (&Target, &Action),
+    target: &Target,
+    action: &Action,
     answer: &Answer,
 ) -> Vec<String> {
     let (Some(check), Answer::Object(written)) = (local.annotations, answer) else { return Vec::new() };
@@ -126,7 +128,7 @@ mod tests {
         let target =
             Target { resource, custom: None, subresource: "", namespace: "a".into(), name: "x".into() };
         let action = Action::Create(Body::json(bytes::Bytes::new()), WriteOptions::default());
-        warning(local, &UserInfo::new(user, [""; 0]), (&target, &action))
+        warning(local, &UserInfo::new(user, [""; 0]), &target, &action)
     }
 
     #[test]

@@ -8,8 +8,9 @@ use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use bytes::Bytes;
 use jiff::Timestamp;
-use kstore_admission::admission::dynamic::{Admitted, Calls, Options};
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_admission::dynamic::{Admitted, Calls, Options};
+use kstore_api::admission::Operation;
 use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{meta, schema, strategy, validate};
@@ -107,18 +108,11 @@ impl Pipeline {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current, &mut dropped)?;
             let again = || apply_patch(target, &patch, current, &mut Vec::new());
-            decode::patched(
-                (target, self.initializes()),
-                &patch,
-                &mut next,
-                again,
-                validation,
-                &mut dropped,
-            )?;
+            decode::patched(target, self.initializes(), &patch, &mut next, again, validation, &mut dropped)?;
             dropped.extend(warnings::duplicate_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
-        let renewed = |current: &Value| self.renewed((&request.user, target), &patch, options, current);
+        let renewed = |current: &Value| self.renewed(&request.user, target, &patch, options, current);
         let patched = self
             .change_or(
                 request,

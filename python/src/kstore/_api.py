@@ -90,11 +90,21 @@ class Api:
         self._watched: Set[socket.socket] = set()
         self._lock = threading.Lock()
 
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Any:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        *,
+        timeout: float = REQUEST_SECONDS,
+        headers: Optional[Dict[str, str]] = None,
+    ) -> Any:
         """The decoded answer; raises ApiError for one that is no success."""
-        connection = self._connect(REQUEST_SECONDS)
+        connection = self._connect(timeout)
         try:
-            answer = self._send(connection, method, path, body, content_type, accept)
+            answer = self._send(connection, method, path, body, content_type, accept, headers)
             text = answer.read()
             if "json" in answer.headers.get("Content-Type", ""):
                 return json.loads(text)
@@ -190,9 +200,16 @@ class Api:
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
 
     def _send(
-        self, connection: http.client.HTTPSConnection, method: str, path: str, body: Any, content_type: str, accept: str
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: Any,
+        content_type: str,
+        accept: str,
+        further: Optional[Dict[str, str]] = None,
     ) -> http.client.HTTPResponse:
-        headers = {"Accept": accept, "User-Agent": MANAGER}
+        headers = {"Accept": accept, "User-Agent": MANAGER, **(further or {})}
         if body is not None:
             headers["Content-Type"] = content_type
             body = json.dumps(body).encode()

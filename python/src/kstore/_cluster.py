@@ -138,8 +138,10 @@ class Cluster:
         view = _View(namespace=name, server=self._server)
         view._api, view._process, view._parent = api, process, self
         self._views.append(view)
-        view._kubeconfig = process.directory / f"kubeconfig-{name}"
-        text = re.sub(r"\n    cluster: \S+\n", rf"\g<0>    namespace: {name}\n", process.kubeconfig.read_text(), count=1)
+        view._kubeconfig = self._directory() / f"kubeconfig-{name}"
+        whole = (self._parent or self)._kubeconfig
+        assert whole is not None
+        text = re.sub(r"\n    cluster: \S+\n", rf"\g<0>    namespace: {name}\n", whole.read_text(), count=1)
         view._kubeconfig.touch(mode=0o600)
         view._kubeconfig.write_text(text)
         return view
@@ -197,8 +199,7 @@ class Cluster:
         """
         place = namespace or self.namespace
         token = self.token(service_account, namespace=place, cluster_role=cluster_role)
-        _, process = self._running()
-        path = process.directory / f"kubeconfig-of-{place}-{service_account}"
+        path = self._directory() / f"kubeconfig-of-{place}-{service_account}"
         path.touch(mode=0o600)
         config = {
             "apiVersion": "v1",
@@ -619,6 +620,10 @@ class Cluster:
         if not (api_version and kind and name):
             raise UsageError(f"the object does not say what it is: apiVersion {api_version}, kind {kind}, name {name}; give KIND/NAME")
         return api.kind_of(api_version, kind), namespace or place or self.namespace, name
+
+    def _directory(self) -> Path:
+        """Where its files are."""
+        return self._parent._directory() if self._parent is not None else self._running()[1].directory
 
     def _running(self) -> Tuple[Api, ServerProcess]:
         if self._process is None or self._api is None:

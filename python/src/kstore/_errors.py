@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 
 class KstoreError(Exception):
@@ -39,6 +39,14 @@ class OperatorDied(KstoreError):
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class LabBusy(KstoreError):
+    """A call of the lab ran out of its limit. The message says what was waited for, `busy` has a line for each thing that is busy."""
+
+    def __init__(self, message: str, busy: List[str]):
+        super().__init__(message)
+        self.busy = busy
 
 
 class ApiError(KstoreError):

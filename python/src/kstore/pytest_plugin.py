@@ -1,4 +1,5 @@
-"""The pytest plugin: the fixtures `kstore` and `cluster`, the marker `kstore`, and what the server knows about a failure.
+"""The pytest plugin: the fixtures `kstore`, `cluster`, `lab` and `lab_cluster`, the marker `kstore`, and what the server knows about a
+failure.
 
     @pytest.mark.kstore(crds=["crds/"], manifests=["web.yaml"], nodes=5, version="1.33")
     def test_rollout(cluster): ...
@@ -15,10 +16,15 @@ import pytest
 
 from ._cluster import Cluster
 from ._errors import KstoreError, OperatorDied, WaitTimeout
+from ._lab import Image, Lab
 
-WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation")
+WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation", "lab")
+# What the marker's `lab` says of the test's fork.
+LAB_WORDS = ("clock", "seed")
+PREPARED = "kstore-prepared"
 ISOLATIONS = ("namespace", "cluster")
 STARTED = pytest.StashKey[Tuple[Cluster, int]]()
+LAB = pytest.StashKey[Lab]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,14 +32,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "what each test's `cluster` is: a namespace of one that all share (default), or a cluster of its own"
     group.addoption("--kstore-isolation", choices=ISOLATIONS, help=text)
     parser.addini("kstore_isolation", text, default="namespace")
+    text = "the clock of `lab` in tests whose marker does not say it: manual (default), auto, real, or a factor such as 60x"
+    group.addoption("--kstore-lab", metavar="CLOCK", help=text)
+    parser.addini("kstore_lab", text, default="manual")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kstore(crds, manifests, nodes, components, version, isolation): the cluster that a test needs: paths of definitions and "
+        "kstore(crds, manifests, nodes, components, version, isolation, lab): the cluster that a test needs: paths of definitions and "
         "manifests, relative to the test's file, which are applied before it; simulated nodes and components, for which it gets a cluster "
-        "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it",
+        "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it; lab={'clock': …, 'seed': …} "
+        "for its fixture `lab`",
     )
 
 
@@ -61,6 +71,41 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     flags: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
     with Cluster(**flags) as own:
         yield from _prepared(request, own, wanted)
+
+
+@pytest.fixture(scope="session")
+def lab_cluster() -> Iterator[Lab]:
+    """The lab of the session (of each worker, with pytest-xdist), from whose first cluster each test's `lab` is forked."""
+    # Each fork has a clock of its own.
+    with Lab(clock="manual") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def kstore_prepared(lab_cluster: Lab) -> None:
+    """What all forks have: nothing, unless a conftest.py or a test file has a fixture of this name, which prepares `lab_cluster`."""
+
+
+@pytest.fixture(scope="session")
+def _kstore_image(lab_cluster: Lab, kstore_prepared: Any) -> Image:
+    return lab_cluster.image(PREPARED, settled=True)
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest, _kstore_image: Image) -> Iterator[Lab]:
+    """A fork for this test, of what `kstore_prepared` has made of the session's lab. The marker `kstore` says what else it has."""
+    wanted = _wanted(request.node)
+    chosen = wanted.get("lab", True)
+    chosen = {} if chosen is True else chosen
+    if not isinstance(chosen, dict) or set(chosen) - set(LAB_WORDS):
+        raise pytest.UsageError(f"{request.node.nodeid}: lab of the marker kstore is True, or a dict of {', '.join(LAB_WORDS)}")
+    config = request.config
+    clock = chosen.get("clock") or config.getoption("--kstore-lab") or config.getini("kstore_lab")
+    options: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
+    with _kstore_image.fork(seed=chosen.get("seed"), clock=clock, **options) as fork:
+        request.node.stash[LAB] = fork
+        for _ in _prepared(request, fork.cluster, wanted):
+            yield fork
 
 
 def _isolation(request: pytest.FixtureRequest, wanted: Dict[str, Any]) -> str:
@@ -138,5 +183,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if not told:
             report.sections.append((f"kstore: last lines of the operator {' '.join(operator.command)}", operator.log_end()))
     report.sections.append(("kstore: last writes in this test", text))
+    if LAB in item.stash:
+        try:
+            report.sections.append(("kstore: the lab", item.stash[LAB].report()))
+        except (KstoreError, OSError) as error:
+            report.sections.append(("kstore: the lab", f"it cannot be asked: {error}"))
     if log:
         report.sections.append(("kstore: log of the server", "\n".join(log.splitlines()[-20:])))

@@ -459,7 +459,7 @@ async fn next(watch: &mut dyn RawWatch, wake_ups: &mut WakeUps) -> Option<Result
 /// storage's history. Sleeps while nothing changes.
 async fn release(cache: Arc<Cache>) {
     /// Changes that are released under one lock.
-    const TURN: usize = 512;
+    const BATCH: usize = 512;
     loop {
         let changed = cache.applied.notified();
         if cache.state.read().retained.bytes() <= limits::RECENT_CALM_BYTES {
@@ -470,7 +470,7 @@ async fn release(cache: Arc<Cache>) {
         loop {
             let mut state = cache.state.write();
             let CacheState { kinds, retained, .. } = &mut *state;
-            let released = retained.release(kinds, before, limits::RECENT_CALM_BYTES, TURN);
+            let released = retained.release(kinds, before, limits::RECENT_CALM_BYTES, BATCH);
             drop(state);
             // The changes are freed here, without the lock.
             if released.is_empty() {

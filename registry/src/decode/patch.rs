@@ -124,7 +124,8 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
 /// 422 about the field `patch` if the result is not an object of the kind, or if strict validation refuses
 /// it; 400 if the result is in another namespace.
 pub fn patched(
-    (target, has_initializers): (&Target, bool),
+    target: &Target,
+    has_initializers: bool,
     patch: &Patch,
     value: &mut Value,
     again: impl Fn() -> Result<Value, Status>,

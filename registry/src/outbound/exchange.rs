@@ -1,6 +1,7 @@
 //! Reading the answer to one request: the whole body, within bounds of time and size. Failures are worded as
 //! in Go.
 
+use super::call_runtime::in_real_time;
 use super::connect::ConnectFailure;
 use super::{Answer, NoAnswer};
 use http::Response;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 /// Waits up to `timeout` for the answer to a request that was sent.
 pub(super) async fn answer(
-    sent: impl Future<Output = Result<Response<Incoming>, hyper_util::client::legacy::Error>>,
+    sent: impl Future<Output = Result<Response<Incoming>, hyper_util::client::legacy::Error>> + Send + 'static,
     timeout: Duration,
 ) -> Result<Answer, NoAnswer> {
     let answer = async {
@@ -31,8 +32,12 @@ pub(super) async fn answer(
         let content_type = content_type.unwrap_or_default().to_owned();
         Ok(Answer { status: parts.status.as_u16(), content_type, body: body.to_bytes() })
     };
-    let in_time = tokio::time::timeout(timeout, answer).await;
-    in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(NoAnswer)
+    let in_time = in_real_time(Box::pin(async move {
+        // Made where it is awaited, so that its deadline is one of that runtime's clock.
+        let in_time = tokio::time::timeout(timeout, answer).await;
+        in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
+    }));
+    in_time.await.map_err(NoAnswer)
 }
 
 /// The innermost cause of a failed request: the outer texts, hyper's own, name the layer and not the reason.

@@ -5,6 +5,7 @@
 //! and interpret answers.
 
 mod backoff;
+mod call_runtime;
 mod connect;
 mod exchange;
 mod failure;
@@ -22,6 +23,7 @@ use crate::lookup::Lookup;
 use axum::body::Body;
 pub use backoff::WebhookBackoff;
 use bytes::Bytes;
+pub use call_runtime::{CallRuntime, in_real_time, make_calls_of_this_thread_on};
 pub use failure::{NoAnswer, is_worth_another_call};
 pub use front_proxy::{FrontProxy, FrontProxyError};
 use futures::future::BoxFuture;

@@ -80,7 +80,9 @@ impl ServiceBackends {
 pub(super) fn resolve(
     cluster: &dyn Lookup,
     backends: &ServiceBackends,
-    (namespace, name, port): (&str, &str, u16),
+    namespace: &str,
+    name: &str,
+    port: u16,
 ) -> Result<String, String> {
     if let Some(address) = backends.address(namespace, name, port) {
         return Ok(address.to_owned());
@@ -133,7 +135,9 @@ impl ServiceBackends {
     pub(super) fn check(
         &self,
         cluster: &dyn Lookup,
-        (namespace, name, port): (&str, &str, u16),
+        namespace: &str,
+        name: &str,
+        port: u16,
     ) -> Result<(), Unreachable> {
         if self.address(namespace, name, port).is_some() {
             return Ok(());
@@ -215,7 +219,7 @@ mod tests {
             (("down", 443), Err("no endpoints available for service \"down\"")),
         ];
         for ((name, port), expected) in cases {
-            let resolved = resolve(&*cluster, &backends, ("ns", name, port));
+            let resolved = resolve(&*cluster, &backends, "ns", name, port);
             assert_eq!(resolved, expected.map(str::to_owned).map_err(str::to_owned), "{name}:{port}");
         }
     }

@@ -56,7 +56,8 @@ impl Decoding {
         self,
         target: &Target,
         current: Option<&Arc<Entry>>,
-        (changed, bytes): (&Value, &Bytes),
+        changed: &Value,
+        bytes: &Bytes,
         revision: i64,
     ) -> Result<Arc<Entry>, Status> {
         match (self, current) {
@@ -270,7 +271,7 @@ impl Registry {
         };
         let expected = revision_of(current);
         let done = |revision: i64| {
-            let entry = decoding.entry(target, current, (&value, &bytes), revision)?;
+            let entry = decoding.entry(target, current, &value, &bytes, revision)?;
             Ok(Attempt::Done(Updated { entry, effect }))
         };
         if dry_run {

@@ -207,10 +207,10 @@ impl Registry {
 }
 
 /// Objects to read per page: one more than the limit, to know whether more follow. Selectors may skip
-/// objects, so that small limits do not mean small reads.
+/// objects, so that small limits do not mean small reads. Without a limit pages bound the values that are read but not needed.
 fn page_size(options: &ListOptions) -> i64 {
     match options.limit {
-        0 => 0,
+        0 => limits::LIST_CHUNK_ITEMS as i64,
         limit => (limit + 1).max(limits::LIST_CHUNK_ITEMS as i64),
     }
 }

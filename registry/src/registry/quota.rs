@@ -173,20 +173,21 @@ impl Registry {
         let Some(quotas) = &self.quotas else { return Ok(Charges::default()) };
         let limited = &quotas.limited(judged.target);
         if lock.is_none() {
-            let charged = self.judge(view, judged, (limited, None))?;
+            let charged = self.judge(view, judged, limited, None)?;
             if charged.quotas.is_empty() || !judged.commits {
                 return Ok(charged);
             }
             *lock = Some(quotas.ledgers.lock(QuotaLedgers::index(&judged.target.namespace)).await);
         }
-        self.judge(view, judged, (limited, lock.as_ref()))
+        self.judge(view, judged, limited, lock.as_ref())
     }
 
     fn judge(
         &self,
         view: &View,
         judged: JudgedWrite<'_>,
-        (limited, lock): (&[LimitedResource], Option<&QuotaLock<'_>>),
+        limited: &[LimitedResource],
+        lock: Option<&QuotaLock<'_>>,
     ) -> Result<Charges, Status> {
         let target = judged.target;
         let filter = Filter { namespace: target.namespace.clone(), ..Filter::all(resource_quotas()) };

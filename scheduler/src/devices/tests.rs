@@ -386,28 +386,28 @@ fn any_alternative() -> impl Strategy<Value = Value> {
     let weights = |weight| proptest::bool::weighted(weight);
     (selector, 1usize..3, weights(0.1), weights(0.3), proptest::sample::select(vec!["", "1", "3"])).prop_map(
         |(selector, count, all, tolerates, memory)| {
-            let mut asked = asks(selects(selector));
-            asked["count"] = count.into();
+            let mut request = asks(selects(selector));
+            request["count"] = count.into();
             if all {
-                (asked["allocationMode"], asked["count"]) = ("All".into(), Value::Null);
+                (request["allocationMode"], request["count"]) = ("All".into(), Value::Null);
             }
             if tolerates {
-                asked["tolerations"] = json!([{ "operator": "Exists" }]);
+                request["tolerations"] = json!([{ "operator": "Exists" }]);
             }
             if !memory.is_empty() {
-                asked["capacity"] = json!({ "requests": { "memory": memory } });
+                request["capacity"] = json!({ "requests": { "memory": memory } });
             }
-            asked
+            request
         },
     )
 }
 
 fn any_claim(name: String) -> impl Strategy<Value = DeviceChange> {
-    let exactly = (any_alternative(), proptest::bool::weighted(0.1)).prop_map(|(mut asked, is_admin)| {
+    let exactly = (any_alternative(), proptest::bool::weighted(0.1)).prop_map(|(mut request, is_admin)| {
         if is_admin {
-            asked["adminAccess"] = true.into();
+            request["adminAccess"] = true.into();
         }
-        json!({ "exactly": asked })
+        json!({ "exactly": request })
     });
     let first = vec(any_alternative(), 1..3).prop_map(|mut options| {
         let named = options.iter_mut().enumerate();

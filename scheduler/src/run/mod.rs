@@ -7,7 +7,7 @@ use crate::budgets::{self, Budget};
 use crate::change::Change;
 use crate::devices::DeviceChange;
 use crate::explain;
-use crate::limits::DECISIONS_PER_TURN;
+use crate::limits::DECISIONS_PER_BATCH;
 use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
@@ -236,7 +236,7 @@ impl SchedulerLoop {
     /// Decides on some of the ready pods. False if no pod was ready or no more writes are allowed.
     fn decide(&mut self) -> bool {
         let mut decided = false;
-        for _ in 0..DECISIONS_PER_TURN {
+        for _ in 0..DECISIONS_PER_BATCH {
             if !self.writes.has_room() {
                 break;
             }

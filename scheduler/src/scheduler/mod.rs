@@ -154,7 +154,7 @@ impl Scheduler {
     fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
         let storage = self.cache.storage();
         self.queue.on_event(ClusterEvent::Storage(event, storage), revision, now);
-        self.waits.on_storage_event((event, revision), storage, |name| self.cache.node(name));
+        self.waits.on_storage_event(event, revision, storage, |name| self.cache.node(name));
     }
 
     /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is

@@ -2,7 +2,7 @@
 
 use super::flag::Choice;
 use super::{
-    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, ListenAddress,
+    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, LabFlags, ListenAddress,
     MetricsServer, Quota,
 };
 use kstore_controllers::{Networks, Selection};
@@ -179,6 +179,8 @@ pub struct ApiHere {
     pub metrics: MetricsServer,
     /// Name of the cluster in its kubeconfigs; `None`: that of the data directory.
     pub name: Option<String>,
+    /// The lab, if the process serves it.
+    pub lab: Option<Box<LabFlags>>,
 }
 
 impl Default for ApiHere {
@@ -198,6 +200,7 @@ impl Default for ApiHere {
             write_kubeconfig: None,
             metrics: MetricsServer::Off,
             name: None,
+            lab: None,
         }
     }
 }

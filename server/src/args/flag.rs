@@ -297,8 +297,8 @@ pub(super) fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, Str
 }
 
 /// Sets a parsed value.
-pub(super) fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
-    *place = value?;
+pub(super) fn put<T>(target: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *target = value?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use super::audit::AuditOptions;
 use super::etcd::EtcdOptions;
 use super::external::ExternalOptions;
 use super::flag::ServerValue;
+use super::lab::LabOptions;
 use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
 use super::{
@@ -52,6 +53,7 @@ pub struct ServerOptions {
     pub(super) audit: AuditOptions,
     pub(super) etcd: EtcdOptions,
     pub(super) external: ExternalOptions,
+    pub(super) lab: LabOptions,
 }
 
 /// Components of this process, by the part that serves the API.
@@ -120,6 +122,7 @@ impl ServerOptions {
             return Err(UsageError::TwoApis);
         }
         let storage = self.storage();
+        let has_lab = self.lab.is_on();
         let external = std::mem::take(&mut self.external);
         let storage = match external.into_external(self.given.of(Part::ExternalEtcd))? {
             None => storage,
@@ -128,23 +131,31 @@ impl ServerOptions {
                 Storage::External { etcd, dir: storage.dir() }
             }
         };
-        Ok(Api::Here(Box::new(ApiHere { storage, ..self.into_here(loops)? })))
+        let here = ApiHere { storage, ..self.into_here(loops)? };
+        match has_lab && here.storage != Storage::Memory {
+            true => Err(UsageError::LabInMemory),
+            false => Ok(Api::Here(Box::new(here))),
+        }
     }
 
     /// The API of this process, in memory. `loops` run beside it.
     pub(super) fn into_here(self, loops: &LoopsConfig) -> Result<ApiHere, UsageError> {
         let access = Box::new(self.access()?);
         let audit_log = self.given.among(table::AUDIT_LOG);
+        let lab = self.lab.into_flags(&self.given, &self.api.listen)?;
+        // A lab's forks and plans read old states, and no clock of it says when these are old.
+        let history = if lab.is_some() { History::All } else { CLUSTER_HISTORY };
         Ok(ApiHere {
             etcd: self.etcd.into_listen(self.given.of(Part::EtcdListener))?,
             quota: Quota::of(self.quota_bytes),
-            history: self.history.unwrap_or(CLUSTER_HISTORY),
+            history: self.history.unwrap_or(history),
             service_backends: ServiceBackends::new(self.service_backends),
             anonymous: self.anonymous_auth.unwrap_or(true),
             audit: self.audit.into_config(audit_log, audit_webhook(&self.named)?)?,
             encryption: encryption_file(self.encryption_config, self.encryption_reloads)?.map(Box::new),
             access,
             metrics: MetricsServer::of(self.metrics_server, loops),
+            lab,
             ..self.api
         })
     }

@@ -252,7 +252,15 @@ impl RunArgs {
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
             return Err(UsageError::StdinTwice);
         }
-        let api = self.server.into_here(&loops)?;
+        let mut api = self.server.into_here(&loops)?;
+        if let Some(lab) = &mut api.lab {
+            // Whoever starts `run` starts programs anyway.
+            lab.programs = true;
+        }
+        if api.lab.is_some() && self.setup.from.is_some() {
+            let reason = "a lab begins with an empty cluster, or with the file of --lab-image";
+            return Err(UsageError::LabRefuses("from", reason));
+        }
         // Not that of the folder of a copy.
         let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
         let api = Api::Here(Box::new(ApiHere { name, ..api }));

@@ -70,6 +70,11 @@ impl GivenFlags {
         self.0.iter().find(|(_, known)| *known == part).map(|(name, _)| *name)
     }
 
+    /// Whether a flag is given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| *given == name)
+    }
+
     /// The first given flag of these.
     pub(super) fn among(&self, flags: &[Flag]) -> Option<&'static str> {
         let mut names = self.0.iter().map(|(name, _)| *name);

@@ -5,6 +5,7 @@ use super::access::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, BASIC_AUTH, EVENTS, REQUEST_LIMITS,
 };
 use super::flag::{Choice, add, chosen, list, parsed, put, repeated, words};
+use super::lab::LAB;
 use super::options::controllers;
 use super::scope::Part;
 use super::{Component, Durability, Engine, ServerOptions, audit, encryption, etcd, naming, number, time};
@@ -43,6 +44,7 @@ pub(super) const SERVER: &[FlagGroup] = &[
     group("Admission", ADMISSION),
     group("Request limits", REQUEST_LIMITS),
     group("Optional APIs", APIS),
+    group("Lab", LAB),
     group("etcd API", ETCD_API),
     group("External etcd", EXTERNAL_ETCD),
     group("Logging", LOGGING),

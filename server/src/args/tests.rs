@@ -278,6 +278,7 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
             "Admission",
             "Request limits",
             "Optional APIs",
+            "Lab",
             "etcd API",
             "External etcd",
             "Logging",

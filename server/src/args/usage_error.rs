@@ -51,6 +51,24 @@ pub enum UsageError {
     /// A flag without another flag that it requires.
     #[error("--{0} needs {1}")]
     NeedsFlag(&'static str, &'static str),
+    /// The lab with a storage on disk, which is the server's default.
+    #[error(
+        "--lab needs --in-memory (or `kstore-server run --lab -- CMD`): its clusters are in memory, and forks share it"
+    )]
+    LabInMemory,
+    /// A flag that the lab refuses, and why.
+    #[error("--{0} cannot be combined with --lab: {1}")]
+    LabRefuses(&'static str, &'static str),
+    /// The lab at an address that other machines reach.
+    #[error(
+        "--lab serves loopback addresses only, and --listen names {0:?}: whoever can act as an administrator could end its clusters; add --lab-anywhere if that is meant"
+    )]
+    LabOnLoopback(String),
+    /// A start time with the system's clock.
+    #[error(
+        "--lab-start needs a --lab-clock that the lab moves (manual, auto or a factor): in mode real the cluster has the system's time"
+    )]
+    LabStartInRealTime,
     /// A value that cannot be used.
     #[error(transparent)]
     Flag(#[from] FlagError),

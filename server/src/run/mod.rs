@@ -14,6 +14,7 @@ use crate::runtime;
 use crate::shutdown::{CaughtSignal, Signals};
 use crate::wiring::{self, Cluster};
 use anyhow::Context;
+use kstore_client::Client;
 use manifests::SourcedObject;
 use setup::StoredObject;
 use source::SourceCopy;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
         let contents = Contents { objects, wait: setup.wait, timeout: setup.timeout };
-        run_marked(&config, contents, &command, (&mark, copy.as_ref().map(SourceCopy::folder))).await
+        run_marked(&config, contents, &command, &mark, copy.as_ref().map(SourceCopy::folder)).await
     })
 }
 
@@ -62,7 +63,8 @@ async fn run_marked(
     config: &Config,
     Contents { objects, wait, timeout }: Contents,
     command: &[OsString],
-    (mark, folder): (&Mark, Option<&Path>),
+    mark: &Mark,
+    folder: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch()?;
     // On another thread: a thread that starts a process waits for its first instruction. If the cluster does not start, the watcher ends
@@ -119,7 +121,8 @@ impl Preparation<'_> {
         let kubeconfig = MemoryFile::new("kubeconfig", self.cluster.admin_kubeconfig().as_bytes())
             .context("cannot make the kubeconfig for the command")?;
         let (wait, mark, etcd) = (self.wait, self.mark, self.cluster.etcd_url());
-        let environment = Environment { kubeconfig: kubeconfig.path(), mark, etcd };
+        let lab = self.cluster.lab().map(|lab| lab.url());
+        let environment = Environment { kubeconfig: kubeconfig.path(), mark, etcd, lab };
         let mut preparing = pin!(self.prepare());
         if wait != WaitFor::None {
             let prepared = tokio::select! {
@@ -144,16 +147,37 @@ impl Preparation<'_> {
         if self.objects.is_empty() {
             return Ok(());
         }
-        let client =
-            self.cluster.client().context("`run` has an apiserver").map_err(PrepareError::Refused)?;
-        let stored = setup::store(&client, self.objects).await;
-        let stored: Vec<StoredObject> = stored.map_err(|error| PrepareError::Refused(error.into()))?;
-        match self.wait {
-            WaitFor::None | WaitFor::Applied => Ok(()),
-            WaitFor::Available => {
-                let available = setup::wait_available(&client, &stored, self.timeout).await;
-                available.map_err(PrepareError::Unavailable)
+        let Self { cluster, objects, wait, timeout, .. } = self;
+        match cluster.lab() {
+            None => {
+                let client = cluster.client().context("`run` has an apiserver");
+                prepare_objects(client.map_err(PrepareError::Refused)?, objects, wait, timeout).await
             }
+            // On the runtime of its cluster, whose clock passes as far as the objects need it.
+            Some(lab) => {
+                let client = lab.client().map_err(PrepareError::Refused)?;
+                let preparing = Box::pin(prepare_objects(client, objects, wait, timeout));
+                let prepared = lab.complete(preparing, timeout).await;
+                prepared.map_err(PrepareError::Refused)?
+            }
+        }
+    }
+}
+
+/// Stores the objects, and waits for them.
+async fn prepare_objects(
+    client: Client,
+    objects: Vec<SourcedObject>,
+    wait: WaitFor,
+    timeout: Duration,
+) -> Result<(), PrepareError> {
+    let stored = setup::store(&client, objects).await;
+    let stored: Vec<StoredObject> = stored.map_err(|error| PrepareError::Refused(error.into()))?;
+    match wait {
+        WaitFor::None | WaitFor::Applied => Ok(()),
+        WaitFor::Available => {
+            let available = setup::wait_available(&client, &stored, timeout).await;
+            available.map_err(PrepareError::Unavailable)
         }
     }
 }
@@ -203,6 +227,8 @@ struct Environment<'a> {
     mark: &'a Mark,
     /// URL of the etcd API, if it is served.
     etcd: Option<&'a str>,
+    /// URL of the lab, if it is served.
+    lab: Option<String>,
 }
 
 impl Environment<'_> {
@@ -210,6 +236,9 @@ impl Environment<'_> {
         command.env("KUBECONFIG", self.kubeconfig).env(watcher::VARIABLE, &self.mark.value);
         if let Some(etcd) = self.etcd {
             command.env("ETCDCTL_ENDPOINTS", etcd);
+        }
+        if let Some(lab) = &self.lab {
+            command.env("KSTORE_LAB", lab);
         }
     }
 }

@@ -192,6 +192,10 @@ pub const FED_REQUIREMENTS: usize = 8;
 /// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
 pub const LIST_CHUNK_ITEMS: usize = 500;
 
+/// Bytes of values in one page of a list that is read from the storage; a page has one value at least, and says whether more follow.
+/// Values of old revisions are copied, and many lists may be read at once.
+pub const LIST_BYTES: usize = 32 << 20;
+
 /// Reads in flight; further ones wait in a queue. Kubernetes' default.
 pub const READS_IN_FLIGHT: usize = 400;
 
@@ -242,7 +246,7 @@ pub const REQUESTS_WAITING: usize = 4000;
 
 /// How long a request waits to be served before it is refused with 429. Kubernetes: a quarter of the request
 /// timeout.
-pub const PLACE_WAIT: Duration = Duration::from_secs(15);
+pub const IN_FLIGHT_WAIT: Duration = Duration::from_secs(15);
 
 /// How long an HTTP/2 client may be silent before it is pinged, so that the watches of vanished clients end.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);

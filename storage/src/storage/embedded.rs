@@ -8,7 +8,7 @@
 use super::{
     Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
 };
-use crate::limits::LEASE_KEYS;
+use crate::limits::{LEASE_KEYS, LIST_BYTES};
 use async_trait::async_trait;
 use kstore_store::{
     Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, NoSpaceReason, Op, OpResult, Put,
@@ -109,6 +109,8 @@ impl Storage for Embedded {
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
         let range = Range::new(KeyRange::between(start.to_owned(), end.to_owned()))
             .limit(limit)
+            // Without a limit the caller needs everything at once.
+            .max_bytes(if limit > 0 { LIST_BYTES } else { 0 })
             .at(Revision(revision));
         let found = self.store.range(&range)?;
         Ok(Page { items: found.kvs.iter().map(|kv| raw(kv)).collect(), more: found.more, count: found.count })
@@ -191,9 +193,10 @@ impl From<RangeError> for ReadError {
         match error {
             RangeError::Compacted { compacted, .. } => Self::Compacted { oldest: compacted.0 },
             RangeError::Future { current, .. } => Self::Future { current: current.0 },
-            RangeError::EmptyKey | RangeError::Damaged { .. } | RangeError::Stopped(_) => {
-                Self::Failed(error.to_string())
-            }
+            RangeError::EmptyKey
+            | RangeError::Damaged { .. }
+            | RangeError::TooLarge
+            | RangeError::Stopped(_) => Self::Failed(error.to_string()),
         }
     }
 }

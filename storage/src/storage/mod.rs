@@ -195,7 +195,8 @@ pub trait Storage: Send + Sync + 'static {
     /// The value of a key at a revision; 0: the newest.
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError>;
 
-    /// Up to `limit` (0 = all) keys in `start..end` at a revision (0 = the newest).
+    /// Up to `limit` (0 = all) keys in `start..end` at a revision (0 = the newest). With a limit the page may be shorter, if the values are
+    /// large; it says whether more follow.
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError>;
 
     /// Executes `commit`. On return it is durable, or nothing was written.

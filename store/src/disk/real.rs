@@ -21,6 +21,11 @@ impl RealDisk {
     pub(crate) fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(RealFile(fs::File::open(path)?)))
     }
+
+    /// A file that is open already.
+    pub(crate) fn reading(file: fs::File) -> Arc<dyn File> {
+        Arc::new(RealFile(file))
+    }
 }
 
 impl Disk for RealDisk {

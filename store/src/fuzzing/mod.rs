@@ -262,6 +262,7 @@ fn range(decisions: &mut Decisions<'_>) -> Range {
         keys: keys(decisions),
         revision,
         limit: i64::from(decisions.byte() % 5) - 1,
+        max_bytes: 0,
         sort_target: SortTarget::ALL[decisions.below(SortTarget::ALL.len())],
         sort_order: if decisions.chance(2) { SortOrder::Descending } else { SortOrder::Ascending },
         keys_only: decisions.chance(4),

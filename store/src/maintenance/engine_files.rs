@@ -50,14 +50,14 @@ pub(super) enum RecordSource {
     /// In the sled database.
     Sled,
     /// In memory.
-    Held(Record),
+    Memory(Record),
 }
 
 impl EngineRecords {
     /// Reads the record and checks it again.
     pub(super) fn read(&self, key: RecordKey, located: &RecordSource) -> io::Result<Option<Record>> {
         match located {
-            RecordSource::Held(record) => Ok(Some(record.clone())),
+            RecordSource::Memory(record) => Ok(Some(record.clone())),
             RecordSource::Sled => {
                 let Some(db) = &self.sled else { return Ok(None) };
                 let value = db.get(sled_engine::encode_key(key)).map_err(io::Error::other)?;
@@ -208,7 +208,7 @@ impl FoundRecords {
         while offset < bytes.len() {
             if let Some((entry, len)) = history::read(&bytes[offset..]) {
                 let source = RecordSource::File(at.index, offset as u64, len as u32);
-                self.entry(entry, Some(source), (at.path, offset), problems);
+                self.entry(entry, Some(source), at.path, offset, problems);
                 offset += len;
             } else if let Some(entry) = history::correct(&bytes[offset..]) {
                 problems.add(at.path, Some(offset as u64), "a flipped bit, which can be corrected");
@@ -216,7 +216,7 @@ impl FoundRecords {
                     if let HistoryEntry::Record(_, key, _) = corrected {
                         self.corrected.insert(key);
                     }
-                    self.entry(corrected, None, (at.path, offset), problems);
+                    self.entry(corrected, None, at.path, offset, problems);
                     offset += len;
                 }
             } else {
@@ -230,12 +230,13 @@ impl FoundRecords {
         &mut self,
         entry: HistoryEntry<'_>,
         source: Option<RecordSource>,
-        (path, offset): (&Path, usize),
+        path: &Path,
+        offset: usize,
         problems: &mut Problems,
     ) {
         match entry {
             HistoryEntry::Record(kind, key, body) => {
-                let kept = || RecordSource::Held(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
+                let kept = || RecordSource::Memory(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
                 self.records.insert(key, source.unwrap_or_else(kept));
                 self.damaged.remove(&key);
             }

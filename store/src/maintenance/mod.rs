@@ -7,10 +7,12 @@
 mod contents;
 mod data_dir;
 mod engine_files;
+pub mod envelope;
 mod examine;
 mod export;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
+mod image;
 mod losses;
 #[cfg(test)]
 mod offline_tests;

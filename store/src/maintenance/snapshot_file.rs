@@ -1,6 +1,7 @@
 //! The snapshot file: a database followed by the checksum that `etcdctl snapshot save` appends. `contents` parses the
 //! database.
 
+use super::envelope::{self, EnvelopeError};
 use crate::Revision;
 use crate::codec::etcd::parse_key;
 use crate::disk::real::RealDisk;
@@ -99,6 +100,7 @@ const CHECKSUM: u64 = 32;
 const SECTOR: u64 = 512;
 
 /// An opened snapshot file.
+#[derive(Debug)]
 pub(super) struct SnapshotFile {
     path: PathBuf,
     file: Arc<dyn File>,
@@ -108,8 +110,18 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Opens a file; `path` is for messages.
+    /// Opens a file, or the snapshot inside of an envelope; `path` is for messages.
     pub(super) fn of(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
+        match envelope::head(&file) {
+            Ok(None) => Self::plain(path, file),
+            Ok(Some((_, part))) => Self::plain(path, Arc::new(part)),
+            Err(EnvelopeError::Io(error)) => Err(error),
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// Opens a file that is no envelope.
+    pub(super) fn plain(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
         let mut len = file.len()?;
         let mut checksum = None;
         if len % SECTOR == CHECKSUM {

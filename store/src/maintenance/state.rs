@@ -58,7 +58,7 @@ impl SurveyedState {
                 state.records.remove(&record.key);
             }
             if state.replaces_lost(record.key) {
-                state.records.entry(record.key).or_insert_with(|| RecordSource::Held(record.clone()));
+                state.records.entry(record.key).or_insert_with(|| RecordSource::Memory(record.clone()));
             }
         }
         for (key, source) in std::mem::take(&mut survey.found.spare) {
@@ -100,7 +100,7 @@ impl SurveyedState {
         self.durable.apply(&logged.commit);
         self.durable.revision = self.durable.revision.max(before);
         let records = logged.records.iter();
-        self.records.extend(records.map(|record| (record.key, RecordSource::Held(record.clone()))));
+        self.records.extend(records.map(|record| (record.key, RecordSource::Memory(record.clone()))));
     }
 
     /// Without a manifest: uses the newest revision found, and assumes compaction up to the first gap below it.

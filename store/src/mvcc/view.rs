@@ -32,6 +32,17 @@ impl From<VersionRef<'_>> for SelectedVersion {
 pub(crate) struct Selection {
     pub(crate) picks: Vec<SelectedVersion>,
     count: usize,
+    /// Whether [`Range::max_bytes`] left versions out.
+    is_cut: bool,
+}
+
+/// Memory that the copy of a version takes in addition to its bytes.
+const COPY_BYTES: usize = 64;
+
+impl Selection {
+    fn of(picks: Vec<SelectedVersion>, count: usize) -> Self {
+        Self { picks, count, is_cut: false }
+    }
 }
 
 /// Resolves the revision to read at, and checks that it is readable.
@@ -56,18 +67,19 @@ pub(crate) fn resolve(
 pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Selection {
     let keys = &request.keys;
     if request.count_only {
-        return Selection { picks: Vec::new(), count: index.count(keys, revision) };
+        return Selection::of(Vec::new(), index.count(keys, revision));
     }
     let found = index.range(keys).filter_map(|entry| entry.at(revision)).map(SelectedVersion::from);
     match stop_after(request) {
         Some(most) => {
             let picks: Vec<_> = found.take(most).collect();
             let count = if picks.len() < most { picks.len() } else { index.count(keys, revision) };
-            Selection { picks, count }
+            Selection::of(picks, count)
         }
         None => {
             let picks: Vec<_> = found.collect();
-            Selection { count: picks.len(), picks }
+            let count = picks.len();
+            Selection::of(picks, count)
         }
     }
 }
@@ -75,7 +87,7 @@ pub(crate) fn select(index: &Index, request: &Range, revision: Revision) -> Sele
 /// Selects the versions from staged state, as the writer sees it.
 pub(crate) fn select_staged(staged: StagedView<'_>, request: &Range, revision: Revision) -> Selection {
     if request.count_only {
-        return Selection { picks: Vec::new(), count: staged.count(&request.keys, revision) };
+        return Selection::of(Vec::new(), staged.count(&request.keys, revision));
     }
     let (mut picks, mut count) = (Vec::new(), 0);
     let most = stop_after(request).unwrap_or(usize::MAX);
@@ -85,7 +97,44 @@ pub(crate) fn select_staged(staged: StagedView<'_>, request: &Range, revision: R
             picks.push(found.into());
         }
     });
-    Selection { picks, count }
+    Selection::of(picks, count)
+}
+
+/// Reads the selected versions; `fetch` copies those that are not in memory. Stops at [`Range::max_bytes`].
+///
+/// `left` is what may still be copied.
+///
+/// # Errors
+/// The first error of `fetch`, or [`RangeError::TooLarge`] when nothing is left.
+pub(crate) fn read(
+    request: &Range,
+    selection: &mut Selection,
+    left: &mut usize,
+    fetch: impl Fn(RecordKey) -> Result<Arc<KeyValue>, RangeError>,
+) -> Result<Vec<Arc<KeyValue>>, RangeError> {
+    let picks = std::mem::take(&mut selection.picks);
+    let (mut kvs, mut bytes) = (Vec::with_capacity(picks.len()), 0);
+    let omits_values = request.keys_only && request.sort_target != SortTarget::Value;
+    for pick in picks {
+        let kv = match pick {
+            SelectedVersion::Ready(kv) => kv,
+            SelectedVersion::Stored(key) => {
+                let kv = fetch(key)?;
+                let kv = if omits_values { Arc::new(kv.copied_without_value()) } else { kv };
+                *left = left.checked_sub(kv.encoded().len() + COPY_BYTES).ok_or(RangeError::TooLarge)?;
+                kv
+            }
+        };
+        if let Some(most) = request.stops_at_bytes() {
+            bytes += if omits_values { kv.key().len() } else { kv.encoded().len() };
+            if bytes > most && !kvs.is_empty() {
+                selection.is_cut = true;
+                break;
+            }
+        }
+        kvs.push(kv);
+    }
+    Ok(kvs)
 }
 
 /// How many versions suffice: one more than the limit, if the result is in key order without filters.
@@ -110,7 +159,7 @@ pub(crate) fn finish(
         kvs.reverse();
     }
     let limit = usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let more = kvs.len() > limit;
+    let more = count.is_cut || kvs.len() > limit;
     kvs.truncate(limit);
     if request.keys_only {
         kvs.iter_mut().for_each(|kv| *kv = Arc::new(kv.without_value()));

@@ -248,8 +248,8 @@ impl Core {
     /// Makes durable commits visible to readers. Revisions arrive in order.
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
         /// Commits published per lock acquisition. Readers wait for one such batch.
-        const TURN: usize = 64;
-        for chunk in commits.chunks(TURN) {
+        const BATCH: usize = 64;
+        for chunk in commits.chunks(BATCH) {
             let mut visible = self.visible.write();
             for commit in chunk {
                 visible.publish(commit);
@@ -285,7 +285,7 @@ impl Core {
         let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
         match self.delivering.try_lock() {
             _ if outstanding == 0 => {}
-            Some(_turn) if little => self.deliver_pending(),
+            Some(_guard) if little => self.deliver_pending(),
             Some(_) | None => self.hub.notify_published(),
         }
     }
@@ -303,20 +303,20 @@ impl Core {
 
     /// Delivers published commits to the watchers.
     pub(crate) fn deliver(&self) {
-        let _turn = self.delivering.lock();
+        let _guard = self.delivering.lock();
         self.deliver_pending();
     }
 
     fn deliver_pending(&self) {
         /// Commits delivered per acquisition of the hub's lock.
-        const TURN: usize = 64;
+        const BATCH: usize = 64;
         loop {
             let next = self.hub.delivered().next();
             let chunk = {
                 let visible = self.visible.read();
                 let since = visible.window.since(next);
                 since
-                    .map(|commits| commits.take(TURN).cloned().collect::<Vec<_>>())
+                    .map(|commits| commits.take(BATCH).cloned().collect::<Vec<_>>())
                     .ok_or(visible.window.first())
             };
             match chunk {
@@ -334,8 +334,7 @@ impl Core {
         let revision = visible.state.revision;
         let at = view::resolve(request, revision, visible.state.compacted)?;
         let mut selection = view::select(&visible.index, request, at);
-        let mut picks = std::mem::take(&mut selection.picks);
-        for pick in &mut picks {
+        for pick in &mut selection.picks {
             if let SelectedVersion::Stored(key) = pick
                 && let Some(event) = visible.window.event(*key)
             {
@@ -343,11 +342,8 @@ impl Core {
             }
         }
         drop(visible);
-        let kvs = picks.into_iter().map(|pick| match pick {
-            SelectedVersion::Ready(kv) => Ok(kv),
-            SelectedVersion::Stored(key) => self.read(key, at),
-        });
-        let kvs = kvs.collect::<Result<_, _>>()?;
+        let mut left = self.limits.read_bytes;
+        let kvs = view::read(request, &mut selection, &mut left, |key| self.read(key, at))?;
         Ok(view::finish(request, revision, &selection, kvs))
     }
 

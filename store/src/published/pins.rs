@@ -60,14 +60,14 @@ impl Pins {
     /// Removes the delayed records, unless a pin exists.
     pub(crate) fn remove_delayed(&self) -> Result<(), EngineError> {
         /// Records removed per lock acquisition.
-        const TURN: usize = 4_096;
+        const BATCH: usize = 4_096;
         loop {
             let mut inner = self.inner.lock();
             if inner.readers > 0 || inner.delayed.is_empty() {
                 return Ok(());
             }
             // From the front: a tombstone is never removed before the versions that it hides.
-            let count = inner.delayed.len().min(TURN);
+            let count = inner.delayed.len().min(BATCH);
             let now: Vec<_> = inner.delayed.range(..count).copied().collect();
             self.engine.remove(&now)?;
             inner.delayed.drain(..count);

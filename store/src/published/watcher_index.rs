@@ -134,7 +134,7 @@ mod tests {
         #[test]
         fn a_key_finds_exactly_its_watchers(
             watchers in vec((keys(), any::<bool>()), 0..60),
-            asked in vec(key(), 30),
+            queried in vec(key(), 30),
         ) {
             let (mut interests, mut model) = (WatcherIndex::default(), Vec::new());
             for ((keys, leaves), id) in watchers.into_iter().zip(0..) {
@@ -149,7 +149,7 @@ mod tests {
                 }
                 !leaves
             });
-            for key in asked {
+            for key in queried {
                 let mut visited = Vec::new();
                 interests.visit(&key, |registration| visited.push(registration.id));
                 let mut intervals = model.iter().map(|(registration, _)| registration).filter(|registration| {

@@ -5,5 +5,5 @@
 //! cannot be established is an error, never a guess. Never here: work on a closed directory (`maintenance`), and repair
 //! of single damaged records (`engine::healing`).
 
-mod rebuild;
+pub(crate) mod rebuild;
 pub(crate) mod recover;

@@ -121,6 +121,7 @@ impl Writer {
             note,
             fetch: &|key| core.fetch(&visible, key),
             deletes_max: core.limits.commit_bytes,
+            reads_max: core.limits.read_bytes,
             events: Vec::new(),
         };
         let result = run(&mut execution);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 /// Commits released per lock acquisition. Readers wait for one such batch.
-const TURN: usize = 512;
+const BATCH: usize = 512;
 
 /// Runs until the store is closed, explicitly or by the drop of its last handle.
 pub(crate) async fn run(core: Arc<Core>) {
@@ -33,7 +33,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 pub(crate) fn release(core: &Core, revision: Revision) {
     let upto = revision.min(core.engine_revision()).min(core.hub.delivered());
     loop {
-        let released = core.visible_mut().window.release(upto, core.limits.window_calm_bytes, TURN);
+        let released = core.visible_mut().window.release(upto, core.limits.window_calm_bytes, BATCH);
         // The commits are freed here, without the lock.
         if released.is_empty() {
             return;

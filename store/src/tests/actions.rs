@@ -82,6 +82,7 @@ pub(super) fn range() -> impl Strategy<Value = Range> {
             keys,
             revision: Revision(0),
             limit,
+            max_bytes: 0,
             sort_target,
             sort_order,
             keys_only,

@@ -219,8 +219,8 @@ async fn client(store: &Store, id: u32, rng: &Rng, moments: &HistoryClock) -> Ve
 async fn watch(store: &Store, start: i64, moments: &HistoryClock) -> (seen::Watch, i64) {
     let request = seen::WatchRequest { keys: Keys::all(), start, prev_kv: true, ..Default::default() };
     let (at, mut responses, mut next) = (moments.now(), Vec::new(), start);
-    let asked = WatchRequest::new(KeyRange::all()).from(Revision(start)).with_prev_kv();
-    let mut watcher = match store.watch(asked) {
+    let watched = WatchRequest::new(KeyRange::all()).from(Revision(start)).with_prev_kv();
+    let mut watcher = match store.watch(watched) {
         Err(WatchError::Stopped(_)) => {
             return (seen::Watch { client: CLIENTS, at, request, responses }, next);
         }

@@ -93,8 +93,8 @@ fn a_put_attaches_its_key_to_another_lease_or_detaches_it() {
 fn lease_times_are_bounded_and_ids_are_unique() {
     block_on(async {
         let store = store().await;
-        for asked in [1, 0, -5] {
-            assert_eq!(store.lease_grant(asked, LeaseId::NONE).await.unwrap().ttl, 2);
+        for requested in [1, 0, -5] {
+            assert_eq!(store.lease_grant(requested, LeaseId::NONE).await.unwrap().ttl, 2);
         }
         assert_eq!(store.lease_grant(9_000_000_001, ID).await, Err(LeaseError::TtlTooLarge));
         store.lease_grant(60, LeaseId(-3)).await.unwrap();

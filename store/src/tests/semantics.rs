@@ -204,6 +204,47 @@ fn the_compacted_revision_stays_readable() {
 }
 
 #[test]
+fn reads_of_old_versions_are_bounded_and_can_be_made_in_parts() {
+    block_on(async {
+        let limits =
+            Limits { window_revisions: 1, window_calm_bytes: 0, read_bytes: 3_000, ..Limits::default() };
+        let store = Store::open(Config { limits, ..Config::memory() }, Nondet::simulated(1)).await.unwrap();
+        let write = async |value: usize| {
+            let puts = (0..10).map(|key| Op::put(format!("k{key}"), vec![7; value]));
+            store.txn(Txn::of(puts.collect())).await.unwrap().revision
+        };
+        let old = write(500).await;
+        write(1).await;
+        // The window forgets old commits when new ones arrive and the engine has them.
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        write(2).await;
+        put(&store, "other", "v").await;
+        let all = Range::new(KeyRange::prefix("k"));
+        let past = all.clone().at(old);
+        assert_eq!(store.range(&past), Err(RangeError::TooLarge));
+        assert_eq!(
+            store.txn(Txn::of(vec![Op::Range(past.clone())])).await,
+            Err(TxnError::Range(RangeError::TooLarge))
+        );
+        let halves = [past.clone().limit(5), past.clone().limit(5)].map(Op::Range);
+        assert_eq!(
+            store.txn(Txn::of(halves.to_vec())).await,
+            Err(TxnError::Range(RangeError::TooLarge)),
+            "together"
+        );
+        assert_eq!(store.range(&all).unwrap().kvs.len(), 10, "newest versions are shared");
+        let bare = store.range(&Range { keys_only: true, ..past.clone() }).unwrap();
+        assert_eq!((bare.kvs.len(), bare.kvs[0].value(), bare.more), (10, &b""[..], false));
+        let part = store.range(&past.clone().max_bytes(1_200)).unwrap();
+        assert_eq!((part.kvs.len(), part.more, part.count), (2, true, 10));
+        let one = store.range(&past.clone().max_bytes(1)).unwrap();
+        assert_eq!((one.kvs.len(), one.more), (1, true), "one version in any case");
+        let filtered = Range { min_mod_revision: old, ..past.limit(2).max_bytes(1_200) };
+        assert_eq!(store.range(&filtered), Err(RangeError::TooLarge), "filters need all versions");
+    });
+}
+
+#[test]
 fn a_limit_does_not_affect_the_count() {
     block_on(async {
         let store = store().await;

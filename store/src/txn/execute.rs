@@ -3,7 +3,7 @@
 use super::compare::{BranchPath, decide};
 use crate::mvcc::index::{Index, Version, VersionRef};
 use crate::mvcc::staged::{Overlay, StagedView};
-use crate::mvcc::view::{self, SelectedVersion, Selection};
+use crate::mvcc::view::{self, Selection};
 use crate::txn::lease_table::LeaseTable;
 use crate::types::event::{Event, EventKind};
 use crate::types::kv::Stamp;
@@ -30,6 +30,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) fetch: Fetch<'a>,
     /// Most bytes of changes that deletions may make.
     pub(crate) deletes_max: usize,
+    /// Most bytes of old versions that its reads may copy.
+    pub(crate) reads_max: usize,
     pub(crate) events: Vec<Arc<Event>>,
 }
 
@@ -143,27 +145,27 @@ impl Execution<'_> {
     /// Does all historical reads of the chosen path. The transaction's own changes are newer than any requested
     /// revision, so they cannot affect the results.
     fn read_historical(&self, txn: &Txn, path: &BranchPath) -> Result<HistoricalReads, TxnError> {
-        let mut historical = HistoricalReads::new();
+        let (mut historical, mut left) = (HistoricalReads::new(), self.reads_max);
         Self::on_path(txn, path, &mut |op| {
             if let Op::Range(range) = op
                 && is_historical(range)
             {
-                historical.push_back(self.select(range, range.revision).map_err(TxnError::Range)?);
+                historical.push_back(self.select(range, range.revision, &mut left).map_err(TxnError::Range)?);
             }
             Ok(())
         })?;
         Ok(historical)
     }
 
-    /// Selects the versions of a range at a revision, and reads those that are not in memory.
-    fn select(&self, range: &Range, at: Revision) -> Result<(Selection, Vec<Arc<KeyValue>>), RangeError> {
+    /// Selects the versions of a range at a revision, and reads those that are not in memory. `left` is what may still be copied.
+    fn select(
+        &self,
+        range: &Range,
+        at: Revision,
+        left: &mut usize,
+    ) -> Result<(Selection, Vec<Arc<KeyValue>>), RangeError> {
         let mut selection = view::select_staged(self.staged(), range, at);
-        let picks = std::mem::take(&mut selection.picks);
-        let kvs = picks.into_iter().map(|pick| match pick {
-            SelectedVersion::Ready(kv) => Ok(kv),
-            SelectedVersion::Stored(key) => (self.fetch)(key),
-        });
-        let kvs = kvs.collect::<Result<_, _>>()?;
+        let kvs = view::read(range, &mut selection, left, self.fetch)?;
         Ok((selection, kvs))
     }
 
@@ -191,7 +193,7 @@ impl Execution<'_> {
         let (selection, kvs) = if is_historical(range) {
             historical.pop_front().expect("historical reads were made in the order of their operations")
         } else {
-            self.select(range, self.own()).expect("the newest versions are in memory")
+            self.select(range, self.own(), &mut { usize::MAX }).expect("the newest versions are in memory")
         };
         view::finish(range, self.now(), &selection, kvs)
     }

@@ -139,6 +139,10 @@ pub enum RangeError {
         /// The revision of the version.
         revision: Revision,
     },
+    /// More bytes of old versions than [`crate::Limits::read_bytes`]: set [`crate::Range::limit`] or [`crate::Range::max_bytes`], and read
+    /// in key order.
+    #[error("the read takes too many bytes of old versions: read in key order with a limit")]
+    TooLarge,
     /// The store was closed or has stopped; see [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),

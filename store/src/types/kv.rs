@@ -99,6 +99,11 @@ impl KeyValue {
         self.fields().stamp
     }
 
+    /// The same version without its value, in bytes of its own: the value's memory can be released.
+    pub(crate) fn copied_without_value(&self) -> Self {
+        Self::new(self.key(), &[], self.stamp())
+    }
+
     /// The same version without its value. It shares the bytes unless a lease follows the value.
     pub(crate) fn without_value(&self) -> Self {
         let codec::Fields { value, stamp, .. } = self.fields();

@@ -21,6 +21,10 @@ pub struct Limits {
     /// delete more (at 64 MiB, about half a million keys) is refused as too large: delete smaller ranges. The keys of
     /// an ending lease are then deleted in several revisions.
     pub commit_bytes: usize,
+    /// Bytes of old versions that one range, or all ranges of one transaction, copy from the engine. Newest versions are shared and do not
+    /// count. A larger read is refused, since its result would be in memory as a whole. Reads in key order can be made in parts by
+    /// [`crate::Range::max_bytes`].
+    pub read_bytes: usize,
     /// Requests that wait for the writer. At the bound the store refuses requests as busy, so that memory stays bounded
     /// when the disk stalls.
     pub queue_jobs: usize,
@@ -102,6 +106,7 @@ impl Default for Limits {
             txn_ops: 128,
             request_bytes: 3 << 19,
             commit_bytes: 64 << 20,
+            read_bytes: 256 << 20,
             queue_jobs: 5_000,
             queue_bytes: 64 << 20,
             group_jobs: 1_024,
@@ -173,6 +178,7 @@ impl Limits {
             ("group_jobs", self.group_jobs == 0),
             ("group_bytes", self.group_bytes == 0),
             ("commit_bytes", self.commit_bytes == 0),
+            ("read_bytes", self.read_bytes == 0),
             ("window_age", self.window_age.is_zero()),
             ("history_revisions", self.history_revisions == 0),
             ("feed_bytes", self.feed_bytes == 0),

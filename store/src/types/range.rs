@@ -47,6 +47,9 @@ pub struct Range {
     pub sort_target: SortTarget,
     /// The sort direction.
     pub sort_order: SortOrder,
+    /// The most bytes of versions to return, in their encoded form; zero is no bound. One version is returned in any case. It is applied
+    /// before versions are read from disk, and only in key order without filters.
+    pub max_bytes: usize,
     /// Whether to omit values.
     pub keys_only: bool,
     /// Whether to return only the count.
@@ -68,6 +71,7 @@ impl Range {
             keys,
             revision: Revision::CURRENT,
             limit: 0,
+            max_bytes: 0,
             sort_target: SortTarget::Key,
             sort_order: SortOrder::Ascending,
             keys_only: false,
@@ -96,6 +100,17 @@ impl Range {
         Self { limit, ..self }
     }
 
+    /// Sets the most bytes of versions to return; see [`Range::max_bytes`].
+    #[must_use]
+    pub fn max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
+    }
+
+    /// The bytes of versions at which reading stops.
+    pub(crate) fn stops_at_bytes(&self) -> Option<usize> {
+        (self.max_bytes > 0 && self.is_natural()).then_some(self.max_bytes)
+    }
+
     /// Whether the result is in key order without filters, so that the evaluation can stop at the limit.
     pub(crate) fn is_natural(&self) -> bool {
         self.sort_target == SortTarget::Key && self.sort_order == SortOrder::Ascending && !self.has_filters()
@@ -108,6 +123,7 @@ impl Range {
             keys: _,
             revision: _,
             limit: _,
+            max_bytes: _,
             sort_target: _,
             sort_order: _,
             keys_only: _,
@@ -130,7 +146,7 @@ pub struct RangeResult {
     pub revision: Revision,
     /// The versions found.
     pub kvs: Vec<Arc<KeyValue>>,
-    /// Whether the limit left keys out.
+    /// Whether [`Range::limit`] or [`Range::max_bytes`] left keys out.
     pub more: bool,
     /// Number of keys in the range at the revision read, regardless of limit and filters.
     pub count: i64,

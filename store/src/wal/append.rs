@@ -59,8 +59,7 @@ impl Wal {
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
         let fresh_bytes = limits.first_segment_bytes;
-        let (file, size) =
-            segments.make(&header, &tail, (position.offset + SYNC_MARKER_BYTES, fresh_bytes))?;
+        let (file, size) = segments.make(&header, &tail, position.offset + SYNC_MARKER_BYTES, fresh_bytes)?;
         let written_seq = replayed.last_seq;
         let synced_seq = written_seq;
         Ok(Self {
@@ -156,7 +155,7 @@ impl Wal {
         let epoch = self.rng.next_u64();
         let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
         let least = (SEGMENT_HEADER + group) as u64 + SYNC_MARKER_BYTES;
-        (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
+        (self.file, self.size) = self.segments.make(&header, &[], least, self.fresh_bytes)?;
         self.marked_seq = self.written_seq;
         self.position = LogPosition { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())

@@ -105,7 +105,8 @@ impl WalSegments {
         &self,
         header: &SegmentHeader,
         content: &[u8],
-        (least, size): (u64, u64),
+        least: u64,
+        size: u64,
     ) -> io::Result<(Arc<dyn File>, u64)> {
         let spare = self.inner.lock().spare.take();
         let size = size.max(least);

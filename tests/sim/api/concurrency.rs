@@ -194,7 +194,7 @@ async fn write(
         }
         7 => {
             let transaction = Transaction::new(&contest.client)
-                .patch_value(api.gvr(), ("default", NAME, ""), &Patch::Merge(annotated))
+                .patch_value(api.gvr(), "default", NAME, "", &Patch::Merge(annotated))
                 .create_value(
                     &Gvr::new("", "v1", "configmaps"),
                     "default",

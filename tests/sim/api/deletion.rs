@@ -194,6 +194,7 @@ fn deletion_preconditions_hold_and_default_propagation_depends_on_the_kind() {
                 json!({"reason": "Conflict", "message": "~the UID in the precondition (else) does not match the UID in record ("})),
             case("an old revision", ("DELETE", &one), with(json!({"resourceVersion": "1"})), 409,
                 json!({"reason": "Conflict", "message": "~the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ("})),
+            case("an empty uid", ("DELETE", &one), with(json!({"uid": ""})), 409, json!({"reason": "Conflict"})),
             case("the right ones", ("DELETE", &one), with(json!({"uid": uid, "resourceVersion": version})), 200, json!({"status": "Success"})),
         ]).await;
         let job = |name: &str| {

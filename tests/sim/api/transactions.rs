@@ -150,10 +150,12 @@ fn later_operations_see_the_effects_of_earlier_ones() {
             .create("team", &map("settings", "1"))
             .patch::<ConfigMap>("team", "settings", "", &set("2"))
             .create_value(&deployments, "team", &manifests::deployment("web", 1))
-            .patch_value(&deployments, ("team", "web", "scale"), &merge(json!({"spec": {"replicas": 3}})))
+            .patch_value(&deployments, "team", "web", "scale", &merge(json!({"spec": {"replicas": 3}})))
             .patch_value(
                 &deployments,
-                ("team", "web", "status"),
+                "team",
+                "web",
+                "status",
                 &merge(json!({"status": {"replicas": 3, "observedGeneration": 2}})),
             )
             .check::<ConfigMap>("team", "settings", Check::Present)

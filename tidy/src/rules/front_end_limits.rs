@@ -64,11 +64,11 @@ fn check(tree: &Tree) -> Vec<Offence> {
             }
         }
     }
-    let mut asked = 0;
+    let mut used = 0;
     for file in tree.sources().filter(|file| is_front_end(&file.path) && !file.is_test()) {
         for (number, line) in file.lines() {
             for limit in limits_of(line) {
-                asked += 1;
+                used += 1;
                 if !listed.contains(limit) {
                     let text = format!("the limit `{limit}` of a front end has no row in {TABLE}");
                     offences.push(Offence::new(&file.path, number, text));
@@ -77,7 +77,7 @@ fn check(tree: &Tree) -> Vec<Offence> {
         }
     }
     offences.extend(Offence::if_fewer(rows, FEWEST, "rows"));
-    offences.extend(Offence::if_fewer(asked, FEWEST, "limits"));
+    offences.extend(Offence::if_fewer(used, FEWEST, "limits"));
     offences
 }
 

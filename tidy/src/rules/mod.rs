@@ -25,6 +25,7 @@ mod program_in_library;
 mod property_cases;
 mod property_files;
 mod property_tests;
+mod published_crates;
 mod pure_decisions;
 mod readme_examples;
 mod recursion_depth;
@@ -53,7 +54,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 37] = [
+pub(crate) const ALL: [Rule; 38] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -85,6 +86,7 @@ pub(crate) const ALL: [Rule; 37] = [
     readme_examples::RULE,
     crate_edges::RULE,
     crate_levels::RULE,
+    published_crates::RULE,
     module_floors::RULE,
     one_assembly::RULE,
     tidy_dependencies::RULE,

@@ -13,8 +13,8 @@ fn check(tree: &Tree) -> Vec<Offence> {
     let known = functions(tree);
     let wrong = documents(tree).flatten().flat_map(|file| {
         let wrong = tests_by_file(&file.text).into_iter().filter(|pair| !known.contains(pair));
-        wrong.map(|(place, name)| {
-            Offence::new(&file.path, line_of(&file.text, name), format!("{place} has no test `{name}`"))
+        wrong.map(|(path, name)| {
+            Offence::new(&file.path, line_of(&file.text, name), format!("{path} has no test `{name}`"))
         })
     });
     wrong.collect()

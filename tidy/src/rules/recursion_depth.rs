@@ -67,7 +67,7 @@ fn check(tree: &Tree) -> Vec<Offence> {
         for (number, name) in recursive(file.code()) {
             let known = BOUNDED.iter().position(|(path, known, _)| *path == file.path && *known == name);
             match known {
-                Some(place) => met.push(place),
+                Some(row) => met.push(row),
                 None => {
                     let text = format!(
                         "`{name}` calls itself without a parameter that counts its depth: count it, or say in the rule what bounds it"
@@ -78,11 +78,9 @@ fn check(tree: &Tree) -> Vec<Offence> {
         }
     }
     if files.len() >= FEWEST {
-        for (place, (path, name, _)) in BOUNDED.iter().enumerate().filter(|(place, _)| !met.contains(place)) {
-            let text = format!(
-                "`{name}` does not call itself any more: strike line {} of the rule's list",
-                place + 1
-            );
+        for (row, (path, name, _)) in BOUNDED.iter().enumerate().filter(|(row, _)| !met.contains(row)) {
+            let text =
+                format!("`{name}` does not call itself any more: strike line {} of the rule's list", row + 1);
             offences.push(Offence::new(path, 1, text));
         }
     }

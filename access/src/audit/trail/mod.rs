@@ -153,7 +153,8 @@ impl Trail {
         clock: Clock,
         id: &str,
         uri: String,
-        (headers, extensions): (&HeaderMap, &Extensions),
+        headers: &HeaderMap,
+        extensions: &Extensions,
     ) -> Arc<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let peer = extensions.get::<Peer>();

@@ -23,7 +23,7 @@ fn audit(level: &str) -> (Arc<Audit>, Receiver<QueuedEvent>) {
 fn trail(audit: &Arc<Audit>) -> Arc<Trail> {
     let mut extensions = Extensions::new();
     extensions.insert(Peer::InProcess(Arc::new(UserInfo::new("ann", ["devs"]))));
-    Trail::begin(audit, Nondet::real().clock, "id", "/uri".into(), (&HeaderMap::new(), &extensions))
+    Trail::begin(audit, Nondet::real().clock, "id", "/uri".into(), &HeaderMap::new(), &extensions)
 }
 
 fn operation(verb: &str, subresource: &str) -> Operation {

@@ -80,10 +80,10 @@ async fn posts_are_attempted_five_times_and_then_the_mode_decides() {
 
 #[tokio::test]
 async fn events_are_delivered_after_a_webhook_recovers() {
-    let asked = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
     let server = TestServer::start({
-        let asked = asked.clone();
-        move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        let calls = calls.clone();
+        move |_| match calls.fetch_add(1, Ordering::Relaxed) {
             0 => Reply::Hangup,
             1 => Reply::Answer(500, "no".to_owned()),
             _ => taken(),

@@ -3,9 +3,8 @@
 //! says which changes of a file in use are allowed. Pure.
 
 use super::webhook::{AuthorizationWebhookOptions, FailurePolicy};
-use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
+use crate::access_file::{self, Result, check, invalid};
 use crate::authz::ReviewVersion;
-use kstore_api::yaml;
 use kstore_go_duration::parse_non_negative;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -108,7 +107,7 @@ struct MatchCondition {
 /// # Errors
 /// The first problem, with the field that has it.
 pub fn parse(text: &[u8]) -> Result<Vec<AuthorizerConfig>> {
-    let file = read(text)?;
+    let file = access_file::read(text, KIND, |file: &ConfigFile| (&file.api_version, &file.kind))?;
     check(!file.authorizers.is_empty(), "authorizers", || {
         "at least one authorization mode must be defined".to_owned()
     })?;
@@ -171,21 +170,6 @@ impl AuthorizerConfig {
             Self::Webhook { .. } => None,
         }
     }
-}
-
-/// Decodes a document of the right type.
-fn read(text: &[u8]) -> Result<ConfigFile> {
-    let decoding = AccessFileError::Decoding;
-    let yaml::Document { value, repeated } = yaml::parse(text, MAX_BYTES).map_err(decoding)?;
-    if let Some(key) = repeated.first() {
-        return Err(decoding(format!("strict decoding error: {key}")));
-    }
-    let file: ConfigFile = serde_json::from_value(value).map_err(|error| decoding(error.to_string()))?;
-    if !VERSIONS.contains(&file.api_version.as_str()) || file.kind != KIND {
-        let found = format!("{} {}", file.api_version, file.kind);
-        return Err(decoding(format!("expected {} {KIND}, found {found}", VERSIONS[0])));
-    }
-    Ok(file)
 }
 
 fn is_name(name: &str) -> bool {

@@ -19,7 +19,7 @@ pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorL
     if let Ok(tree) = Tree::compile(root).map(Arc::new) {
         let position = NodePosition { embedded: true, around: None };
         let mut check = DefaultsCheck { tree: &tree, options, budget: RuleBudget::default() };
-        check.node(&mut errors, path, (root, tree.root()), position);
+        check.node(&mut errors, path, root, tree.root(), position);
     }
     errors
 }
@@ -101,7 +101,8 @@ impl DefaultsCheck<'_> {
         &mut self,
         errors: &mut ErrorList,
         path: &Path<'_>,
-        (schema, node): (&Value, Schema<'_>),
+        schema: &Value,
+        node: Schema<'_>,
         position: NodePosition<'_>,
     ) {
         if errors.is_full() || self.budget.is_spent() {
@@ -110,13 +111,13 @@ impl DefaultsCheck<'_> {
         let position = if position.embedded { NodePosition { around: None, ..position } } else { position };
         let own = &schema["default"];
         if !own.is_null() {
-            self.value(errors, &path.child("default"), own, (schema, node), position);
+            self.value(errors, &path.child("default"), own, schema, node, position);
         }
         let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
         if let Some(items) = node.items() {
             let around = position.around.map(ObjectPath::Item);
             let below = NodePosition { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
-            self.node(errors, &path.child("items"), (&schema["items"], items), below);
+            self.node(errors, &path.child("items"), &schema["items"], items, below);
         }
         let properties = path.child("properties");
         let object = ObjectPath::Object(schema);
@@ -126,7 +127,7 @@ impl DefaultsCheck<'_> {
             let around =
                 position.around.or(is_meta.then_some(&object)).map(|own| ObjectPath::Member(own, name));
             let below = NodePosition { embedded: is_embedded(property), around: around.as_ref() };
-            self.node(errors, &properties.key(name), (property, found), below);
+            self.node(errors, &properties.key(name), property, found, below);
         }
     }
 
@@ -135,7 +136,8 @@ impl DefaultsCheck<'_> {
         errors: &mut ErrorList,
         path: &Path<'_>,
         value: &Value,
-        (schema, node): (&Value, Schema<'_>),
+        schema: &Value,
+        node: Schema<'_>,
         position: NodePosition<'_>,
     ) {
         if let Some(around) = position.around {
@@ -165,7 +167,7 @@ impl DefaultsCheck<'_> {
     fn rules(&mut self, errors: &mut ErrorList, path: &Path<'_>, value: &Value, node: Schema<'_>) {
         let (mut kept, mut new) = (self.budget.clone(), self.budget.clone());
         let run = |old: Option<&Value>, budget: &mut RuleBudget| {
-            self.tree.validate_default_rules((node.id(), path), value, old, budget)
+            self.tree.validate_default_rules(node.id(), path, value, old, budget)
         };
         let found = run(Some(value), &mut kept);
         if found.is_empty() {

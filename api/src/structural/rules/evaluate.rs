@@ -95,7 +95,8 @@ impl Tree {
     /// give errors too. Fields of errors begin with `path`.
     pub(crate) fn validate_default_rules(
         self: &Arc<Self>,
-        (node, path): (NodeId, &Path<'_>),
+        node: NodeId,
+        path: &Path<'_>,
         value: &Value,
         old: Option<&Value>,
         budget: &mut RuleBudget,
@@ -176,13 +177,13 @@ impl<'a> RuleEvaluator<'a, '_> {
                     for (name, value) in members {
                         let is_property = schema.node().property(name).is_some();
                         let path = if is_property { path.child(name) } else { path.key(name) };
-                        self.visit_member((below, correlation), name, value, old, &path);
+                        self.visit_member(below, correlation, name, value, old, &path);
                     }
                 }
                 // Properties and members have one order, ascending by name. Most properties have no rules.
                 for (name, below) in schema.properties().filter(|(_, below)| below.below.rules) {
                     if let Some(value) = members.get(name) {
-                        self.visit_member((below, correlation), name, value, old, &path.child(name));
+                        self.visit_member(below, correlation, name, value, old, &path.child(name));
                     }
                 }
             }
@@ -201,7 +202,8 @@ impl<'a> RuleEvaluator<'a, '_> {
 
     fn visit_member(
         &mut self,
-        (schema, parent): (Schema<'a>, Correlation<'a>),
+        schema: Schema<'a>,
+        parent: Correlation<'a>,
         name: &str,
         value: &'a Value,
         old: Option<&'a serde_json::Map<String, Value>>,
@@ -251,7 +253,7 @@ impl<'a> RuleEvaluator<'a, '_> {
             }
             match result {
                 Ok(Val::Bool(true)) => {}
-                Ok(_) => self.report_broken((rule, compiled), variables, subject, correlation, path),
+                Ok(_) => self.report_broken(rule, compiled, variables, subject, correlation, path),
                 Err(error) => {
                     self.fail(subject, field(), failure(&error, rule));
                     if error == EvalError::CostLimitExceeded {
@@ -275,7 +277,8 @@ impl<'a> RuleEvaluator<'a, '_> {
     /// Reports a rule that is false: a warning if ratcheting spares the value, else an error.
     fn report_broken(
         &mut self,
-        (rule, compiled): (&Rule, &'a CompiledRule),
+        rule: &Rule,
+        compiled: &'a CompiledRule,
         variables: Variables<'_, 'a>,
         subject: Subject<'_>,
         correlation: Correlation<'_>,

@@ -53,8 +53,8 @@ fn endpoints(errors: &mut ErrorList, object: &Value) {
             grammar(errors, &path.child("hostname"), host, name::dns1123_label(host));
         }
         let hints = path.child("hints");
-        hint(errors, &hints, &endpoint["hints"], ("forZones", name::label_value));
-        hint(errors, &hints, &endpoint["hints"], ("forNodes", name::dns1123_subdomain));
+        hint(errors, &hints, &endpoint["hints"], "forZones", name::label_value);
+        hint(errors, &hints, &endpoint["hints"], "forNodes", name::dns1123_subdomain);
     });
 }
 
@@ -62,7 +62,8 @@ fn hint(
     errors: &mut ErrorList,
     path: &Path<'_>,
     hints: &Value,
-    (member, grammar_of): (&str, fn(&str) -> name::Faults),
+    member: &str,
+    grammar_of: fn(&str) -> name::Faults,
 ) {
     let items = list(&hints[member]);
     if items.len() > ENDPOINT_HINTS_MAX {

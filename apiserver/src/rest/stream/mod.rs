@@ -129,8 +129,7 @@ impl Streams {
         let kind =
             metrics::Kind::of(which.measured(), target.resource, which.subresource(), "", &target.name);
         let measured = self.pipeline.metrics().begin(kind, false);
-        let response =
-            self.allowed(which, parts, user, (target, expiry)).await.unwrap_or_else(|s| refusal(&s));
+        let response = self.allowed(which, parts, user, target, expiry).await.unwrap_or_else(|s| refusal(&s));
         measured.end(response.status().as_u16());
         response
     }
@@ -140,7 +139,8 @@ impl Streams {
         which: StreamKind,
         mut parts: Parts,
         user: &UserInfo,
-        (target, expiry): (Target, Expiry),
+        target: Target,
+        expiry: Expiry,
     ) -> Result<Response<Body>, Status> {
         let verb = match parts.method {
             Method::GET | Method::HEAD => "get",

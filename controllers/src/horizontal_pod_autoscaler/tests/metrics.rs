@@ -16,7 +16,7 @@ const TOLERANCE: Tolerance = Tolerance { up: 0.1, down: 0.1 };
 fn evaluated(spec: &Value, reading: &Reading, pods: &[Pod], replicas: i32) -> Result<Evaluated, MetricError> {
     let spec: MetricSpec = from_value(spec.clone()).unwrap();
     let target = Target { spec_replicas: replicas, status_replicas: replicas, pods, tolerance: TOLERANCE };
-    evaluate(&spec, reading, target, ("default", at(600)))
+    evaluate(&spec, reading, target, "default", at(600))
 }
 
 fn pods(count: usize) -> Vec<Pod> {

@@ -4,8 +4,8 @@
 mod liveness;
 mod windows;
 
-use super::bridge::{BodyOverflow, Bridge, PartSender};
-use super::call::{self, Method, RevisedResult, StartedCall};
+use super::bridge::{BodyOverflow, Bridge, PartSender, ResponseSender};
+use super::call::{self, CallResult, Method, StartedCall};
 use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
 use super::outbox::{Outbox, PumpResult, Refusable};
@@ -17,6 +17,7 @@ use crate::budget::{BodyPermits, BudgetPermits};
 use crate::calls::{CallStart, MethodIndex};
 use crate::codec::KvResponse;
 use crate::error::TOO_MANY_REQUESTS;
+use crate::large_read;
 use crate::limits;
 use crate::service::Service;
 use bytes::{Buf, Bytes, BytesMut};
@@ -24,7 +25,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use kstore_nondet::HashMap;
-use kstore_store::OpResult;
+use kstore_store::{KeyRange, OpResult};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -41,8 +42,8 @@ use tonic::{Code, Status};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ConnectionError(Reason);
 
-/// A finished write with the permits that its reads acquire until the response is written.
-type FinishedWrite = (u32, Method, Result<RevisedResult, Status>, BudgetPermits);
+/// A finished write or large read, with the permits that the reads of a write hold until the response is written.
+type FinishedCall = (u32, Method, Result<CallResult, Status>, BudgetPermits);
 
 /// State of one HTTP/2 connection.
 pub(super) struct Connection<T> {
@@ -57,7 +58,7 @@ pub(super) struct Connection<T> {
     /// Some may have ended.
     blocked: VecDeque<u32>,
     rate_limiter: RateLimiter,
-    writes: FuturesUnordered<BoxFuture<'static, FinishedWrite>>,
+    writes: FuturesUnordered<BoxFuture<'static, FinishedCall>>,
     parts: (PartSender, mpsc::Receiver<(u32, ResponsePart)>),
     /// The highest stream id that the client opened.
     last: u32,
@@ -185,8 +186,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
             && !self.outbox.is_full()
-            // Results share the store's memory; encoded responses would be copies, for which there is no budget.
-            && !self.outbox.share.is_exhausted()
+            // Results that are not small have waited for their budget.
             && let Poll::Ready(Some((id, method, answer, permits))) = self.writes.poll_next_unpin(cx)
         {
             self.answer(id, method, answer);
@@ -355,7 +355,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             ParsedRequest::Watch => {
                 MethodIndex::of(watch::PATH).map(|index| self.service.calls.count_started(index));
                 let (node, budget) = (self.service.node.clone(), self.outbox.share.streamed());
-                Request::Other(watch::open(node, complete, (id, &self.parts.0), budget))
+                let response = ResponseSender::new(id, &self.parts.0);
+                Request::Other(watch::open(node, complete, response, budget))
             }
             ParsedRequest::Other(request) => {
                 if !complete
@@ -364,7 +365,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     self.incomplete.insert(id, Instant::now());
                 }
                 let budget = self.outbox.share.streamed();
-                Request::Other(Bridge::open(&self.service, *request, complete, (id, &self.parts.0), budget))
+                let response = ResponseSender::new(id, &self.parts.0);
+                Request::Other(Bridge::open(&self.service, *request, complete, response, budget))
             }
             ParsedRequest::Refused(method, status) => {
                 let started = self.service.calls.count_started(method.index());
@@ -466,13 +468,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 if let OpResult::Range(range) = &answered.1 {
                     self.keys_read += 1 + usize::try_from(range.count).unwrap_or(0).max(range.kvs.len());
                 }
-                self.answer(id, method, Ok(answered));
+                self.answer(id, method, Ok(CallResult::Result(answered)));
+            }
+            Ok(StartedCall::Read(range)) => {
+                let share = &self.outbox.share;
+                let turns = share.large_reads();
+                let read = large_read::read(self.service.node.clone(), range, share.streamed(), turns);
+                self.writes.push(Box::pin(async move {
+                    let answer = read.await.map(CallResult::Encoded);
+                    drop(permits);
+                    (id, method, answer, Vec::new())
+                }));
             }
             Ok(StartedCall::Write(txn, single)) => {
-                let Some(scans) = self.outbox.share.acquire_scans(&txn) else {
+                let count = |keys: &KeyRange| self.service.node.count(keys).unwrap_or(0);
+                let Some(scans) = self.outbox.share.acquire_scans(&txn, &count) else {
                     return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
                 };
-                let write = call::write(self.service.node.clone(), txn, single);
+                let write = call::write(self.service.node.clone(), txn, single, self.outbox.share.streamed());
                 self.writes.push(Box::pin(async move {
                     let answer = write.await;
                     drop(permits);
@@ -483,10 +496,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    fn answer(&mut self, id: u32, method: Method, answer: Result<RevisedResult, Status>) {
-        let pumped = answer.and_then(|(revision, result)| {
+    fn answer(&mut self, id: u32, method: Method, answer: Result<CallResult, Status>) {
+        let pumped = answer.and_then(|answer| {
             // The client may have cancelled the call.
             let Some(stream) = self.streams.get_mut(&id) else { return Ok(PumpResult::Open) };
+            let (revision, result) = match answer {
+                CallResult::Result(result) => result,
+                CallResult::Encoded(response) => return Ok(self.outbox.answer_encoded(id, stream, response)),
+            };
             let header = self.service.node.header(revision).unwrap_or_default();
             let refusable = if method == Method::Range { Refusable::Yes } else { Refusable::No };
             self.outbox.answer(id, stream, &KvResponse { header, result: &result }, refusable)

@@ -84,11 +84,11 @@ async fn each_term_has_a_unique_number() {
     let (mut candidate, now) = (candidate(), Instant::now());
     // Left from a process with the same identity, or from a lost term: a new term.
     candidate.saw(Some((record(-50, -2, 5), Revision(7))), now);
-    let LeaseAction::Replace(asked, _) = candidate.next(at(0), now) else { panic!("the lease is free") };
-    assert_eq!(asked, record(0, 0, 6));
+    let LeaseAction::Replace(attempted, _) = candidate.next(at(0), now) else { panic!("the lease is free") };
+    assert_eq!(attempted, record(0, 0, 6));
     // The own attempt was stored and its response lost: still the same term.
-    candidate.attempts(&asked);
-    candidate.saw(Some((asked, Revision(8))), now);
+    candidate.attempts(&attempted);
+    candidate.saw(Some((attempted, Revision(8))), now);
     assert_eq!(candidate.next(at(0), now), LeaseAction::Replace(record(0, 0, 6), Revision(8)));
     // Deleted during the term: written again unchanged. Deleted afterwards: the transitions continue.
     candidate.wrote(record(0, 0, 6), Revision(9), now);

@@ -9,6 +9,7 @@ use super::*;
 use crate::Key;
 use crate::limits::SOURCE_BACKOFF_BASE;
 use crate::testing::{Sample, Stored};
+use std::sync::Arc;
 
 /// Runs a future on a runtime with paused time.
 fn paused<F: Future>(future: F) -> F::Output {
@@ -18,7 +19,7 @@ fn paused<F: Future>(future: F) -> F::Output {
 
 /// A reflector with a manual clock that skips its waits.
 struct ReflectorRun {
-    reflector: Reflector<Sample>,
+    reflector: Reflector,
     now: Instant,
 }
 
@@ -31,12 +32,12 @@ impl ReflectorRun {
         Self { reflector: Reflector::new(capabilities, Rng::seeded(1)), now: Instant::now() }
     }
 
-    fn step(&mut self, input: Input<Sample>) -> ReflectorStep<Sample> {
+    fn step(&mut self, input: Input) -> ReflectorStep {
         self.reflector.step(input, &|_| None, self.now)
     }
 
     /// The next request that is not a wait, and the time waited.
-    fn after_wait(&mut self, input: Input<Sample>) -> (NextRequest, Duration) {
+    fn after_wait(&mut self, input: Input) -> (NextRequest, Duration) {
         let (mut next, mut waited) = (self.step(input).next, Duration::ZERO);
         while let NextRequest::Wait(time) = next {
             waited += time;
@@ -57,13 +58,13 @@ impl ReflectorRun {
     }
 }
 
-fn put(name: &str, revision: u64) -> Frame<Sample> {
+fn put(name: &str, revision: u64) -> Frame<SharedObject> {
     let mut sample = Sample::new("", name);
     sample.stamp(name, Revision(revision));
-    Frame::Put(sample)
+    Frame::Put(Arc::new(sample))
 }
 
-fn done(revision: u64) -> Frame<Sample> {
+fn done(revision: u64) -> Frame<SharedObject> {
     Frame::Progress { revision: Revision(revision), initial_done: true }
 }
 
@@ -83,7 +84,7 @@ fn list(at: ReadAt) -> NextRequest {
     NextRequest::List(ListRequest::all(at))
 }
 
-fn page(revision: u64) -> Page<Sample> {
+fn page(revision: u64) -> Page<SharedObject> {
     Page { items: vec![], undecodable: vec![], revision: Revision(revision), next: None }
 }
 
@@ -210,7 +211,7 @@ fn unsupported_capabilities_are_not_requested_again() {
 /// R16: the newest revision may be incomplete unless a higher one or a progress frame follows.
 #[test]
 fn a_source_that_splits_revisions_resumes_after_the_newest_complete_one() {
-    let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {
+    let resumed_after = |splits_revisions, items: &[&[Frame<SharedObject>]]| {
         let mut walk = ReflectorRun::able(&Capabilities {
             streaming_list: true,
             splits_revisions,

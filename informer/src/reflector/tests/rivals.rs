@@ -30,7 +30,7 @@ fn key(name: &str) -> Key {
 }
 
 /// Waits until the source has received this many calls, calling `look` meanwhile.
-async fn asked<T: Stored>(source: &FakeSource<T>, calls: usize, mut look: impl FnMut()) {
+async fn wait_for_calls<T: Stored>(source: &FakeSource<T>, calls: usize, mut look: impl FnMut()) {
     for _ in 0..100_000 {
         if source.calls().len() >= calls {
             return;
@@ -64,7 +64,7 @@ async fn a_broken_streaming_list_does_not_change_the_cache() {
     let tags = Index::new(|s: &Sample, emit: &mut dyn FnMut(String)| s.tags.iter().cloned().for_each(emit));
     let informer = Builder::new(source.clone()).index(&tags).spawn(&CancellationToken::new());
     let mut subscription = informer.subscribe();
-    asked(&source, 3, || {
+    wait_for_calls(&source, 3, || {
         assert!(informer.is_empty() && informer.by(&tags, "t").is_empty() && !informer.is_synced());
         assert_eq!(subscription.pending(), 0);
         if source.calls().len() == 2 {
@@ -124,7 +124,7 @@ async fn a_lagging_replica_cannot_move_the_cache_back() {
         }
         source.disconnect();
         let calls = source.calls().len();
-        asked(&source, calls + 4, || {
+        wait_for_calls(&source, calls + 4, || {
             assert_eq!(informer.revision(), reached);
             assert_eq!(informer.list(), before);
         })
@@ -153,10 +153,10 @@ async fn a_relist_without_news_wakes_no_subscriber_and_keeps_every_object() {
         informer.synced().await.unwrap();
         let mut subscription = informer.subscribe();
         assert_eq!(subscription.try_next().len(), 1_200);
-        let (before, asked) = (informer.list(), source.calls().len());
+        let (before, calls_before) = (informer.list(), source.calls().len());
         let listener = tokio::spawn(async move { subscription.next().await.map(|deltas| deltas.len()) });
         relist(&store, &source, &informer).await;
-        assert!(source.calls().len() > asked + 1, "it asked for everything: {:?}", source.calls());
+        assert!(source.calls().len() > calls_before + 1, "it asked for everything: {:?}", source.calls());
         assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
         assert!(!listener.is_finished(), "no listener is woken");
         kind.put(sample("7").value(7));
@@ -278,7 +278,7 @@ async fn a_dead_connection_is_noticed_within_two_intervals() {
         let source = kind.source().with_progress(every).faults(&FaultScript::new([cut]));
         let (start, informer) =
             (Instant::now(), Builder::new(source.clone()).spawn(&CancellationToken::new()));
-        asked(&source, 2, || {}).await;
+        wait_for_calls(&source, 2, || {}).await;
         let longest = every * 2 + 2 * SOURCE_BACKOFF_BASE + Duration::from_millis(10);
         assert!(start.elapsed() >= every * 2 && start.elapsed() <= longest, "{:?}", start.elapsed());
         assert_converges(&informer, &kind).await;
@@ -311,7 +311,7 @@ async fn an_expired_watch_costs_one_list_plus_one_if_refused() {
         let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
         informer.synced().await.unwrap();
         yield_now().await;
-        let (asked, reached) = (source.calls().len(), informer.revision());
+        let (calls_before, reached) = (source.calls().len(), informer.revision());
         source.fail_next(SourceError::Expired);
         if refused {
             source.fail_next(SourceError::Expired);
@@ -320,7 +320,7 @@ async fn an_expired_watch_costs_one_list_plus_one_if_refused() {
         kind.put(sample("a"));
         store.compact(store.revision());
         informer.wait_for(store.revision()).await.unwrap();
-        let lists = source.calls().into_iter().skip(asked).filter_map(|call| match call {
+        let lists = source.calls().into_iter().skip(calls_before).filter_map(|call| match call {
             Call::List(list) => Some(list),
             Call::Watch(_) => None,
         });
@@ -350,9 +350,9 @@ async fn a_server_that_paged_its_first_list_is_paged_later_too() {
     let limit = Some(LIST_PAGE);
     let any = ReadAt::Any;
     assert_eq!(pages(&source.calls()), [(any, limit, false), (any, limit, true), (any, limit, true)]);
-    let asked = source.calls().len();
+    let calls_before = source.calls().len();
     relist(&store, &source, &informer).await;
-    let again = pages(&source.calls().split_off(asked));
+    let again = pages(&source.calls().split_off(calls_before));
     assert_eq!(again.len(), 3);
     assert!(
         again.iter().all(|(at, limit, _)| matches!(at, ReadAt::NotOlderThan(_)) && *limit == Some(LIST_PAGE))

@@ -13,7 +13,7 @@ use crate::execution::{Executed, Execution};
 use crate::pod_object::source::{SourceState, Sources};
 use crate::pod_object::{PodObject, needs};
 use crate::runtime::sim::SimRuntime;
-use crate::runtime::{Event, Runtime};
+use crate::runtime::{DueEvent, Event, Runtime};
 use crate::status;
 use crate::time::api_time;
 use jiff::Timestamp;
@@ -78,7 +78,7 @@ impl World {
     /// One input, and all that follows from it at the same moment.
     fn drive(&mut self, input: Input) {
         self.step(input);
-        while let Some((_, _, event)) = self.runtime.take_due(self.now) {
+        while let Some(DueEvent { event, .. }) = self.runtime.take_due(self.now) {
             self.step(Input::Runtime(event));
         }
         let status = status::compute(&self.pod, &self.object, "172.30.0.2", &self.shown, self.now);
@@ -298,7 +298,7 @@ fn pods_continue_from_the_state_that_an_earlier_process_left() {
     commands.into_iter().for_each(|command| runtime.submit(&object, command, START));
     let (mut pod, outputs) = step(pod, &object, &before.sources, Input::Observed, START);
     assert_eq!(outputs, []);
-    let (_, _, event) = runtime.take_due(START).unwrap();
+    let DueEvent { event, .. } = runtime.take_due(START).unwrap();
     assert!(matches!(event, Event::Adopted(0, _)));
     (pod, _) = step(pod, &object, &before.sources, Input::Runtime(event), START);
     let after = status::compute(&pod, &object, "172.30.0.2", &before.shown, START);

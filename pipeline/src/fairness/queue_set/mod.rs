@@ -205,7 +205,7 @@ impl<T> QueueSet<T> {
         });
         self.counts.waiting += 1;
         self.counts.waiting_seats += u64::from(work.widest());
-        self.note_demand(now);
+        self.observe_demand(now);
         let mut runs = false;
         self.dispatch_with(now, &mut |started, about| if started == id { runs = true } else { wake(about) });
         Ok(if runs { Arrival::Running(id) } else { Arrival::Waiting { id, length } })
@@ -231,7 +231,7 @@ impl<T> QueueSet<T> {
             true => self.counts.timed_out += 1,
             false => self.counts.cancelled += 1,
         }
-        self.note_demand(now);
+        self.observe_demand(now);
         self.dispatch(now, wake);
         Some((entry.about, now.saturating_sub(entry.arrived)))
     }
@@ -263,7 +263,7 @@ impl<T> QueueSet<T> {
         if let Some(queue) = entry.queue {
             self.change(queue, |queue| queue.running -= 1);
         }
-        self.note_demand(now);
+        self.observe_demand(now);
         self.dispatch(now, wake);
         (entry.about, ran)
     }
@@ -281,7 +281,7 @@ impl<T> QueueSet<T> {
             }
         }
         freed.into_iter().for_each(|(queue, seats)| self.free(queue, seats));
-        self.note_demand(now);
+        self.observe_demand(now);
         self.dispatch(now, wake);
     }
 
@@ -421,7 +421,7 @@ impl<T> QueueSet<T> {
                 queue.served_until += assumed_work(work);
             });
         }
-        self.note_demand(now);
+        self.observe_demand(now);
     }
 
     /// Changes a queue, and counts whether it is active.
@@ -507,7 +507,7 @@ impl<T> QueueSet<T> {
             self.lingering.pop();
             self.advance_virtual(end);
             self.free(queue, seats);
-            self.note_demand(end);
+            self.observe_demand(end);
         }
         self.advance_virtual(now);
     }
@@ -525,7 +525,7 @@ impl<T> QueueSet<T> {
         }
     }
 
-    fn note_demand(&mut self, now: Duration) {
+    fn observe_demand(&mut self, now: Duration) {
         self.demand.set(now, self.counts.seats + self.counts.waiting_seats);
     }
 }

@@ -6,7 +6,8 @@
 
 use super::Pipeline;
 use super::apply::write;
-use kstore_admission::admission::{Operation, Subject};
+use kstore_admission::Subject;
+use kstore_api::admission::Operation;
 use kstore_api::patch::{PatchType, apply};
 use kstore_api::resource::Resource;
 use kstore_api::{kind, meta};
@@ -23,7 +24,8 @@ impl Pipeline {
     /// general path.
     pub(super) fn renewed(
         &self,
-        (user, target): (&UserInfo, &Target),
+        user: &UserInfo,
+        target: &Target,
         patch: &Patch,
         options: &WriteOptions,
         current: &Value,

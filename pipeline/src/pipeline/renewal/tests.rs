@@ -4,7 +4,7 @@
 use super::*;
 use crate::pipeline::{AdmissionConfig, Answer, PipelineConfig, PipelineState};
 use bytes::Bytes;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_nondet::Nondet;
 use kstore_registry::cache::Cache;
 use kstore_registry::decode;
@@ -106,7 +106,8 @@ impl Api {
         };
         let renewed = |patch: &Value| {
             self.pipeline.renewed(
-                (&UserInfo::new("root", [MASTERS]), &target(name)),
+                &UserInfo::new("root", [MASTERS]),
+                &target(name),
                 &read(patch),
                 &options(manager, true),
                 &current,

@@ -2,7 +2,7 @@
 
 use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
-use kstore_admission::admission::{ConfigurationContext, ConfiguredPlugins, PluginSwitches};
+use kstore_admission::{ConfigurationContext, ConfiguredPlugins, PluginSwitches};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use kstore_nondet::Rng;

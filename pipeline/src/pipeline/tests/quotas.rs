@@ -3,7 +3,7 @@
 use super::provisioned::configured;
 use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::racing::Racing;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_api::kind;
 use kstore_registry::request::{Action, Body, Request, Target, WriteOptions};
 use kstore_registry::user::UserInfo;

@@ -2,7 +2,7 @@
 
 use super::provisioned::{create, pipeline_with};
 use crate::pipeline::{AdmissionConfig, Pipeline};
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_registry::lookup::core;
 use kstore_registry::request::Target;
 use kstore_registry::user::{MASTERS, UserInfo};

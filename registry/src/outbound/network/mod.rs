@@ -1,6 +1,7 @@
 //! [`Network`]: the [`Outbound`] that uses the network. It has one pool of HTTP/1.1 connections for each
 //! server and set of trusted authorities.
 
+use super::call_runtime::in_real_time;
 use super::connect::Connector;
 use super::exchange::{self, cause};
 use super::front_proxy::FrontProxy;
@@ -94,7 +95,7 @@ impl Network {
                 (address, host.trim_matches(['[', ']']).to_owned())
             }
             Endpoint::Service { namespace, name, port, .. } => {
-                let address = service::resolve(cluster, &self.0.backends, (namespace, name, *port))?;
+                let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
                 (address, format!("{name}.{namespace}.svc"))
             }
         };
@@ -119,8 +120,8 @@ impl Network {
         backend: ApiBackend,
         mut request: Request<Body>,
     ) -> Result<hyper_util::client::legacy::ResponseFuture, String> {
-        let service = (&*backend.namespace, &*backend.name, backend.port);
-        let address = service::resolve(cluster, &self.0.backends, service)?;
+        let ApiBackend { namespace, name, port, .. } = &backend;
+        let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
         let server_name = backend.host();
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let uri = http::Uri::builder().scheme("https").authority(format!("{server_name}:{}", backend.port));
@@ -182,7 +183,7 @@ impl Outbound for Network {
     }
 
     fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable> {
-        self.0.backends.check(cluster, (&backend.namespace, &backend.name, backend.port))
+        self.0.backends.check(cluster, &backend.namespace, &backend.name, backend.port)
     }
 
     fn forward(
@@ -193,7 +194,8 @@ impl Outbound for Network {
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
         let sent = self.forward_request(&*cluster, backend, request);
         async move {
-            let answered = sent.map_err(NoAnswer)?.await.map_err(|error| NoAnswer(cause(&error)))?;
+            let answered = in_real_time(Box::pin(sent.map_err(NoAnswer)?)).await;
+            let answered = answered.map_err(|error| NoAnswer(cause(&error)))?;
             Ok(answered.map(Body::new))
         }
         .boxed()

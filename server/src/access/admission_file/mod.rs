@@ -4,7 +4,7 @@
 use super::remote;
 use crate::args::AdmissionConfig;
 use anyhow::{Context, bail, ensure};
-use kstore_admission::admission::{ConfigurationContext, ConfiguredPlugins};
+use kstore_admission::{ConfigurationContext, ConfiguredPlugins};
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::args::Cli;
 use crate::wiring;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use kstore_client::Gvr;
 use serde_json::json;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Flags of the admission plugins. The configuration file is read in `access`.
 
 use super::{FlagError, FlagValues};
-use kstore_admission::admission::{self, PluginSwitches};
+use kstore_admission::PluginSwitches;
 use std::path::PathBuf;
 
 const ENABLE: &str = "enable-admission-plugins";
@@ -29,12 +29,12 @@ pub(super) fn admission(flags: &impl FlagValues) -> Result<AdmissionConfig, Flag
         config.switches.enabled.extend(known(ENABLE, &name, &mut config.warnings)?);
     }
     for name in flags.elements(DISABLE) {
-        match admission::plugins().find(|plugin| *plugin == name) {
+        match kstore_admission::plugins().find(|plugin| *plugin == name) {
             Some(plugin) if config.switches.enabled.contains(plugin) => {
                 return Err(FlagError::new(DISABLE, &name, "--enable-admission-plugins has it, too"));
             }
             Some(plugin) => drop(config.switches.disabled.insert(plugin)),
-            None if admission::LEFT_OUT.contains(&name.as_str()) => {}
+            None if kstore_admission::LEFT_OUT.contains(&name.as_str()) => {}
             None => return Err(FlagError::new(DISABLE, &name, unknown(&name))),
         }
     }
@@ -48,10 +48,10 @@ pub(crate) fn known(
     name: &str,
     warnings: &mut Vec<String>,
 ) -> Result<Option<&'static str>, FlagError> {
-    if let Some(plugin) = admission::plugins().find(|plugin| *plugin == name) {
+    if let Some(plugin) = kstore_admission::plugins().find(|plugin| *plugin == name) {
         return Ok(Some(plugin));
     }
-    if admission::LEFT_OUT.contains(&name) {
+    if kstore_admission::LEFT_OUT.contains(&name) {
         warnings.push(format!("--{flag}: kstore does not have the admission plugin {name}"));
         return Ok(None);
     }
@@ -59,7 +59,7 @@ pub(crate) fn known(
 }
 
 fn unknown(name: &str) -> String {
-    let known: Vec<&str> = admission::plugins().collect();
+    let known: Vec<&str> = kstore_admission::plugins().collect();
     format!("admission plugin {name:?} is unknown; the plugins are {}", known.join(", "))
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_missing_plugin_of_the_default_set_yields_a_warning_if_it_is_enabled() {
-        for name in admission::LEFT_OUT {
+        for name in kstore_admission::LEFT_OUT {
             let enabled = admission(&TestFlags(vec![(ENABLE, name)])).unwrap();
             let text = format!("--{ENABLE}: kstore does not have the admission plugin {name}");
             assert_eq!((enabled.switches, enabled.warnings), (PluginSwitches::default(), vec![text]));
@@ -111,10 +111,10 @@ mod tests {
             PodTopologyLabels, PodGroupWorkloadExists, NodeDeclaredFeatureValidator, JobValidation, \
             PodResizeValidator, MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy, \
             ValidatingAdmissionWebhook, ResourceQuota";
-        let own: Vec<&str> = admission::plugins().collect();
+        let own: Vec<&str> = kstore_admission::plugins().collect();
         for name in DEFAULT.split(',').map(str::trim) {
             let is_on = own.contains(&name) && PluginSwitches::default().runs(name);
-            assert_ne!(is_on, admission::LEFT_OUT.contains(&name), "{name}");
+            assert_ne!(is_on, kstore_admission::LEFT_OUT.contains(&name), "{name}");
         }
     }
 }

@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 /// Gates that are off by default in Kubernetes 1.36 and whose feature this server always has.
 const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
 
-/// Gates of features that a server has only with them, perhaps with an API of `--runtime-config`.
-const OPTIONAL: [&str; 3] = ["ClusterTrustBundle", "ClusterTrustBundleProjection", "StorageVersionMigrator"];
-
 const FLAG: &str = "feature-gates";
 const APIS: &str = "runtime-config";
 
@@ -41,7 +38,7 @@ pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagErro
                 let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
                 return Err(FlagError::new(FLAG, setting, reason));
             }
-            on != (gate.default || PRESENT.contains(&name)) && !OPTIONAL.contains(&name)
+            on != (gate.default || PRESENT.contains(&name)) && !opt_in::is_gate(name)
         } else {
             return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };

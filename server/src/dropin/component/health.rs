@@ -44,14 +44,14 @@ impl Health {
         tls: Arc<rustls::ServerConfig>,
         stop: CancellationToken,
     ) {
-        let (acceptor, places) = (TlsAcceptor::from(tls), Arc::new(Semaphore::new(CONNECTIONS)));
+        let (acceptor, slots) = (TlsAcceptor::from(tls), Arc::new(Semaphore::new(CONNECTIONS)));
         let connections = TaskTracker::new();
         loop {
             let next = async {
-                let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
-                (listener.accept().await, place)
+                let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+                (listener.accept().await, slot)
             };
-            let (accepted, place) = tokio::select! {
+            let (accepted, slot) = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 next = next => next,
@@ -65,7 +65,7 @@ impl Health {
                             () = stop.cancelled() => {}
                             () = health.connection(socket, acceptor) => {}
                         }
-                        drop(place);
+                        drop(slot);
                     });
                 }
                 Err(error) => {

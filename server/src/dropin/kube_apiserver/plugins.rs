@@ -3,7 +3,7 @@
 use crate::args::{AdmissionConfig, known_plugin};
 use crate::dropin::UsageError;
 use crate::flags::Parsed;
-use kstore_admission::admission::{self, PluginSwitches};
+use kstore_admission::PluginSwitches;
 
 const FLAG: &str = "admission-control";
 
@@ -16,7 +16,7 @@ pub(super) fn apply(flags: &Parsed, config: &mut AdmissionConfig) -> Result<(), 
     for name in flags.list(FLAG) {
         switches.enabled.extend(known_plugin(FLAG, &name, &mut warnings)?);
     }
-    let others = admission::plugins().filter(|plugin| !switches.enabled.contains(plugin));
+    let others = kstore_admission::plugins().filter(|plugin| !switches.enabled.contains(plugin));
     switches.disabled = others.collect();
     (config.switches, config.warnings) = (switches, warnings);
     Ok(())

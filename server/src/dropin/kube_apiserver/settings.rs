@@ -226,13 +226,13 @@ fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
 
 /// Whether requests without credentials are served. As in Kubernetes, not if every request is authorized; the warning says so.
 fn anonymous(flags: &Parsed, access: &AccessConfig) -> (bool, Option<&'static str>) {
-    let asked = flags.bool("anonymous-auth");
+    let anonymous_auth = flags.bool("anonymous-auth");
     let allows_everything = access.authorization.as_ref().is_some_and(Authorization::allows_everything);
-    if allows_everything && asked != Some(false) {
+    if allows_everything && anonymous_auth != Some(false) {
         let warning = "--anonymous-auth is off: everything is allowed (--authorization-mode=AlwaysAllow)";
         return (false, Some(warning));
     }
-    (asked.unwrap_or(true), None)
+    (anonymous_auth.unwrap_or(true), None)
 }
 
 fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {

@@ -5,7 +5,7 @@ use super::*;
 use crate::args::{ApiHere, AuditDestination, Authorization, Component, ModeChoice, Storage};
 use crate::dropin::serving::ServingFiles;
 use kstore_access::audit::Rotation;
-use kstore_admission::admission::PluginSwitches;
+use kstore_admission::PluginSwitches;
 use std::path::PathBuf;
 
 fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<String>), UsageError> {

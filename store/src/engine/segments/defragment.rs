@@ -39,7 +39,7 @@ fn choose(inner: &Inner, tail: &Tail) -> Option<(FinishedFile, bool)> {
 }
 
 /// Records whose locations change per lock acquisition.
-const TURN: usize = 1_024;
+const BATCH: usize = 1_024;
 
 /// Removals per entry.
 const MARKS: usize = 1_024;
@@ -118,11 +118,11 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<DefragmentS
     }
     tail.flush(inner)?;
     // In batches: a reader waits for one.
-    locations.chunks(TURN).for_each(|chunk| {
+    locations.chunks(BATCH).for_each(|chunk| {
         let mut inner = inner.write();
         chunk.iter().for_each(|(key, location)| inner.insert(*key, *location));
     });
-    marks.chunks(TURN).for_each(|chunk| {
+    marks.chunks(BATCH).for_each(|chunk| {
         let mut inner = inner.write();
         chunk.iter().for_each(|(key, removal)| inner.keep_removal(*key, *removal));
     });

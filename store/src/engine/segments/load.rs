@@ -63,7 +63,7 @@ impl LoadedFiles {
     }
 
     /// Notes a record and returns whether it is live.
-    fn note_record(&mut self, key: RecordKey, location: Location) -> bool {
+    fn index_record(&mut self, key: RecordKey, location: Location) -> bool {
         let gone = self.gone.get(&key);
         match gone {
             None => self.rows.push(Row::new(key, location)),
@@ -88,7 +88,7 @@ impl LoadedFiles {
                 }
                 LoadedEntry::Record(key, location) => {
                     at -= 1;
-                    wanted[at] = self.note_record(key, location);
+                    wanted[at] = self.index_record(key, location);
                 }
                 LoadedEntry::StandIn(key, location, lost) => {
                     self.replaced.insert((lost.location.file, lost.location.offset), lost.location.len);

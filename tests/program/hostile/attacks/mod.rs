@@ -9,7 +9,9 @@ mod connections;
 mod containers;
 mod etcd;
 mod figures;
+mod full_disk;
 mod observer;
+mod passwords;
 mod requests;
 mod selectors;
 mod target;
@@ -44,6 +46,14 @@ impl Scale {
     }
 }
 
+/// Where the program keeps its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Data {
+    InMemory,
+    /// In a directory of an existing cluster that was stopped when its storage was full: the alarm of the store is raised.
+    Full,
+}
+
 /// One attack.
 struct Attack {
     name: &'static str,
@@ -53,6 +63,10 @@ struct Attack {
     files: Option<u32>,
     /// Whether the program also listens as an etcd.
     has_etcd: bool,
+    /// Where the program keeps its data.
+    data: Data,
+    /// Names and passwords of users in `--basic-auth-file`.
+    passwords: &'static [(&'static str, &'static str)],
     /// MiB by which the program may grow.
     memory: usize,
     /// Prepares what the attack needs, calls [`Target::begin`], and attacks. Returns the bytes that the attacker sent.
@@ -65,7 +79,8 @@ impl Attack {
         memory: usize,
         run: for<'t> fn(&'t Target, Scale) -> LocalBoxFuture<'t, usize>,
     ) -> Self {
-        Self { name, flags: &["--nodes", "0"], files: None, has_etcd: false, memory, run }
+        let (flags, data) = (&["--nodes", "0"], Data::InMemory);
+        Self { name, flags, files: None, has_etcd: false, data, passwords: &[], memory, run }
     }
 
     const fn with_flags(self, flags: &'static [&'static str]) -> Self {
@@ -79,10 +94,18 @@ impl Attack {
     const fn with_etcd(self) -> Self {
         Self { has_etcd: true, ..self }
     }
+
+    const fn with_data(self, data: Data) -> Self {
+        Self { data, ..self }
+    }
+
+    const fn with_passwords(self, passwords: &'static [(&'static str, &'static str)]) -> Self {
+        Self { passwords, ..self }
+    }
 }
 
 /// The attacks whose short forms are tests.
-const TESTED: [&Attack; 16] = [
+const TESTED: [&Attack; 18] = [
     &requests::TUNNEL_NAMES,
     &containers::PROGRAMS,
     &containers::OUTPUT,
@@ -99,10 +122,12 @@ const TESTED: [&Attack; 16] = [
     &requests::YAML_ALIASES,
     &requests::TINY_MAPS,
     &containers::LOG_STREAMS,
+    &full_disk::WRITES,
+    &passwords::FLOOD,
 ];
 
 /// Further attacks of the report, which take longer, or have tests elsewhere.
-const REPORTED: [&Attack; 2] = [&containers::REPLICAS, &etcd::STALLED_PARTS];
+const REPORTED: [&Attack; 3] = [&containers::REPLICAS, &etcd::STALLED_PARTS, &etcd::LARGE_RANGES];
 
 async fn measure(program: &str, attack: &Attack, scale: Scale) -> Figures {
     let mut target = Target::start(program, attack).await;
@@ -157,6 +182,9 @@ tests! {
     yaml_aliases_cost_what_their_bytes_cost: requests::YAML_ALIASES;
     json_of_tiny_maps_holds_bounded_memory: requests::TINY_MAPS;
     log_streams_of_one_user_leave_those_of_others: containers::LOG_STREAMS;
+    a_full_disk_lets_the_server_start_and_serve_reads_and_deletions: full_disk::WRITES;
+    wrong_passwords_delay_no_user_of_other_credentials: passwords::FLOOD;
+    ranges_of_many_keys_hold_bounded_memory: etcd::LARGE_RANGES;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,8 +29,8 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// Begins to observe. `write` is the complete request of a write.
-    pub(super) fn begin(https: &Https, write: (Https, String)) -> Self {
+    /// Begins to observe. `write` is the complete request of a write, and `code` that of its answer.
+    pub(super) fn begin(https: &Https, write: (Https, String), code: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (supervisor, is_over) = (https.without_certificate(), stop.clone());
         let livez = "GET /livez HTTP/1.1\r\nHost: kstore\r\nConnection: close\r\n\r\n".to_owned();
@@ -39,7 +39,7 @@ impl Observer {
             runtime.block_on(async {
                 let (livez, writes) = tokio::join!(
                     repeat(&supervisor, &livez, "200", &is_over),
-                    repeat(&write.0, &write.1, "201", &is_over)
+                    repeat(&write.0, &write.1, code, &is_over)
                 );
                 [livez, writes].map(Latencies::of)
             })

@@ -171,7 +171,7 @@ fn tiny_maps(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
 }
 
 /// Posts a body again and again over several connections. Returns the number of requests.
-async fn repeat(
+pub(super) async fn repeat(
     eve: &User,
     scale: Scale,
     connections: usize,

@@ -1,9 +1,11 @@
 //! [`Target`]: the program under attack, with users, and what is measured of it.
 
-use super::Attack;
 use super::figures::Figures;
 use super::observer::{self, Observer};
+use super::{Attack, Data, passwords};
 use crate::hostile::sockets::{few_files, https};
+use kstore_nondet::Nondet;
+use kstore_store::{Alarm, Config, Store};
 use kstore_tests::wait::{PATIENCE, until};
 use kstore_tests::{Https, Launch, Server, manifests};
 use serde_json::{Value, json};
@@ -14,6 +16,9 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
 const MIB: usize = 1 << 20;
+/// The request of [`Writer::Deleter`].
+const DELETION: &str = "DELETE /api/v1/namespaces/default/configmaps?labelSelector=none%3Dnone HTTP/1.1\r\n\
+    Host: kstore\r\nConnection: close\r\n\r\n";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// The program under attack.
@@ -22,6 +27,8 @@ pub(super) struct Target {
     pub(super) admin: Https,
     pub(super) dir: tempfile::TempDir,
     begun: Mutex<Option<Begun>>,
+    /// A user of the cluster before the storage was full.
+    pub(super) former: Option<User>,
 }
 
 struct Begun {
@@ -35,6 +42,8 @@ struct Begun {
 pub(super) enum Writer {
     Tenant,
     Administrator,
+    /// The administrator deletes objects that are not there, since nothing can be created.
+    Deleter,
 }
 
 /// A user with a role in a namespace of its own.
@@ -53,14 +62,47 @@ impl Target {
             Some(files) => few_files(dir.path(), program, files),
             None => program.to_owned(),
         };
-        let mut launch = Launch::in_memory(&program, dir.path()).args(attack.flags);
+        let launch = match attack.data {
+            Data::InMemory => Launch::in_memory(&program, dir.path()),
+            Data::Full => Launch::on_disk(&program, dir.path()),
+        };
+        let mut launch = launch.args(attack.flags);
+        if !attack.passwords.is_empty() {
+            let users = passwords::file(&program, dir.path(), attack.passwords);
+            launch = launch.args(&["--basic-auth-file", &users]);
+        }
         if attack.has_etcd {
             let url = format!("unix://{}", dir.path().join("etcd.sock").display());
             launch = launch.args(&["--etcd-listen", &url]);
         }
+        let first = Self::of(&launch, dir);
+        match attack.data {
+            Data::InMemory => first,
+            Data::Full => first.restarted_full(&launch).await,
+        }
+    }
+
+    /// Starts the program; a program that does not start fails here, with its log.
+    fn of(launch: &Launch, dir: tempfile::TempDir) -> Self {
         let server = launch.start().unwrap();
         let admin = https(&server);
-        Self { server: Some(server), admin, dir, begun: Mutex::new(None) }
+        Self { server: Some(server), admin, dir, begun: Mutex::new(None), former: None }
+    }
+
+    /// Creates a user with an object, fills the storage, and starts the program again.
+    async fn restarted_full(mut self, launch: &Launch) -> Self {
+        let eve = self.user("eve", "edit").await;
+        let kept = manifests::config_map("kept", "x").to_string();
+        assert_eq!(eve.send(("POST", &eve.path("configmaps")), "application/json", &kept).await, 201);
+        let server = self.server.take().expect("it runs");
+        assert!(tokio::task::spawn_blocking(|| server.terminate()).await.unwrap().success());
+        let data = self.dir.path().join("data");
+        let store = Store::open(Config::durable(data), Nondet::real()).await.unwrap();
+        store.alarm_raise(Alarm::NoSpace).await.unwrap();
+        store.close().await;
+        let again = Self::of(launch, self.dir);
+        let https = again.admin.without_certificate();
+        Self { former: Some(User { https, ..eve }), ..again }
     }
 
     /// The socket of the etcd API.
@@ -99,19 +141,29 @@ impl Target {
         user
     }
 
+    /// The client and the request of a write, and the code of its answer.
+    async fn write_of(&self, writer: Writer) -> ((Https, String), &'static str) {
+        if writer == Writer::Deleter {
+            return ((self.admin.clone(), DELETION.to_owned()), "200");
+        }
+        let tenant = self.user("tenant", "edit").await;
+        match writer {
+            Writer::Tenant => ((tenant.https.clone(), tenant.write()), "201"),
+            Writer::Administrator | Writer::Deleter => {
+                ((self.admin.clone(), tenant.write_without_token()), "201")
+            }
+        }
+    }
+
     /// Begins to observe the program.
     pub(super) async fn begin(&self, writer: Writer) {
-        let tenant = self.user("tenant", "edit").await;
-        let write = match writer {
-            Writer::Tenant => (tenant.https.clone(), tenant.write()),
-            Writer::Administrator => (self.admin.clone(), tenant.write_without_token()),
-        };
+        let (write, code) = self.write_of(writer).await;
         let first = observer::send(&write.0, &write.1).await;
-        assert!(first.starts_with("HTTP/1.1 201"), "{first}");
+        assert!(first.starts_with(&format!("HTTP/1.1 {code}")), "{first}");
         let server = self.server.as_ref().expect("it runs");
         server.forget_peak();
         let begun = Begun {
-            observer: Observer::begin(&self.admin, write),
+            observer: Observer::begin(&self.admin, write, code),
             at: Instant::now(),
             before: server.resident_bytes() / MIB,
         };

@@ -112,14 +112,14 @@ pub(in crate::validate::pod) fn match_annotations(
     let of_pod = &spec["securityContext"];
     if let (Some(said), false) = (annotations[SECCOMP_POD].as_str(), of_pod["seccompProfile"].is_null()) {
         let path = path.child("securityContext.seccompProfile");
-        same(errors, &path, "seccomp", (said, &of_pod["seccompProfile"]));
+        same(errors, &path, "seccomp", said, &of_pod["seccompProfile"]);
     }
     each_container(path, spec, |path, container| {
         let (own, context) = (text(&container["name"]), &container["securityContext"]);
         let said = annotations[format!("{SECCOMP_CONTAINER}{own}")].as_str();
         if let (Some(said), false) = (said, context["seccompProfile"].is_null()) {
             let path = path.child("securityContext.seccompProfile");
-            same(errors, &path, "seccomp", (said, &context["seccompProfile"]));
+            same(errors, &path, "seccomp", said, &context["seccompProfile"]);
         }
     });
     if spec["os"]["name"] == "windows" {
@@ -131,12 +131,12 @@ pub(in crate::validate::pod) fn match_annotations(
         let profile = profile.into_iter().find(|profile| !profile.is_null());
         let said = annotations[format!("{APP_ARMOR}{own}")].as_str();
         if let (Some(said), Some(profile)) = (said, profile) {
-            same(errors, &path.child("securityContext.appArmorProfile"), "apparmor", (said, profile));
+            same(errors, &path.child("securityContext.appArmorProfile"), "apparmor", said, profile);
         }
     });
 }
 
-fn same(errors: &mut ErrorList, path: &Path<'_>, what: &str, (said, profile): (&str, &Value)) {
+fn same(errors: &mut ErrorList, path: &Path<'_>, what: &str, said: &str, profile: &Value) {
     let kinds = match text(&profile["type"]) {
         "Unconfined" => said == "unconfined",
         "RuntimeDefault" => said == "runtime/default" || (what == "seccomp" && said == "docker/default"),

@@ -111,7 +111,7 @@ impl Streams {
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
         let links = Links::new(parts.uri.path(), &backend_path, &host(&parts), &backend.host);
         let request = request(parts, body, upgrade, &backend_path, &links)?;
-        let answered = self.exchange((&user.username, &backend), request, expiry).await?;
+        let answered = self.exchange(&user.username, &backend, request, expiry).await?;
         match (answered.status(), client) {
             (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => {
                 Ok(self.join_connections(answered, client, expiry))

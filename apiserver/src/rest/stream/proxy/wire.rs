@@ -24,12 +24,13 @@ impl Streams {
     /// 503 with the reason.
     pub(super) async fn exchange(
         &self,
-        (user, backend): (&str, &Backend),
+        user: &str,
+        backend: &Backend,
         request: Request<Body>,
         expiry: Expiry,
     ) -> Result<Response<Incoming>, Status> {
         let refused = Refused::default();
-        let connection = self.connect((user, backend), &refused, expiry).await?;
+        let connection = self.connect(user, backend, &refused, expiry).await?;
         let mut http = http1::Builder::new();
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
@@ -48,7 +49,8 @@ impl Streams {
     /// Opens a connection to the backend.
     async fn connect(
         &self,
-        (user, backend): (&str, &Backend),
+        user: &str,
+        backend: &Backend,
         refused: &Refused,
         expiry: Expiry,
     ) -> Result<DuplexStream, Status> {

@@ -1,0 +1,233 @@
+// The lab: clusters whose clock tests move, with forks, images and what their clients did. index.d.ts says what each method promises.
+'use strict';
+
+const { randomUUID } = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
+const { MANAGER, query } = require('./api');
+const { Cluster } = require('./cluster');
+const { ApiError, LabBusy } = require('./errors');
+
+const PREFIX = '/kstore/lab/v1';
+// How long a call that lets time pass may take, in real time.
+const CALL_MILLISECONDS = 3_600_000;
+
+class Lab {
+  #root;
+  #forks = new Set();
+  #stopped;
+
+  static async start(options = {}) {
+    const { clock = 'manual', start, seed, log, clusters, crds = [], manifests = [], flags = [], nodes = 1, ...rest } = options;
+    const given = {
+      '--lab-clock': clock,
+      '--lab-start': start instanceof Date ? start.toISOString() : start,
+      '--lab-seed': seed,
+      '--lab-log': log,
+      '--lab-clusters': clusters,
+    };
+    const words = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, String(value)]));
+    const lab = new Lab();
+    lab.#root = lab;
+    lab.id = 'main';
+    lab.cluster = await Cluster.start({ ...rest, nodes, flags: ['--lab', ...words, ...flags] });
+    try {
+      await lab.#introduce();
+      await lab.cluster.apply(crds);
+      await lab.cluster.apply(manifests);
+      return lab;
+    } catch (error) {
+      await lab.stop();
+      throw error;
+    }
+  }
+
+  stop() {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop() {
+    const ends = [...this.#forks].map((fork) => fork.stop());
+    try {
+      await Promise.all(ends);
+    } finally {
+      this.#root.#forks.delete(this);
+      try {
+        await this.cluster.stop();
+      } finally {
+        // A server that has ended has no forks.
+        if (this.#root !== this) await this.#root.call('DELETE', `/clusters/${encodeURIComponent(this.id)}`).catch(() => {});
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+    await this.stop();
+  }
+
+  // What a test does is no work that time has to wait for: its calls are answered before they resolve.
+  async #introduce() {
+    await this.client(MANAGER, { counted: false });
+  }
+
+  async call(method, place, body) {
+    // A repeated POST happens once.
+    const headers = method === 'POST' ? { 'Idempotency-Key': randomUUID() } : {};
+    try {
+      return await this.cluster.labRequest(method, `${PREFIX}${place}`, body, { headers, timeout: CALL_MILLISECONDS });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 504) throw error;
+      const causes = error.status.details?.causes ?? [];
+      throw new LabBusy(error.status.message ?? error.message, causes.map((cause) => cause.message));
+    }
+  }
+
+  clock() {
+    return this.call('GET', '/clock');
+  }
+
+  async now() {
+    return new Date((await this.clock()).time);
+  }
+
+  setClock(mode, { factor, upTo } = {}) {
+    return this.call('PUT', '/clock', { mode, factor, upTo: duration(upTo) });
+  }
+
+  async advance(by, { to, next, patience, granule } = {}) {
+    const until = to instanceof Date ? to.toISOString() : to;
+    const body = { by: duration(by), to: until, next, patience: duration(patience), granule: duration(granule) };
+    this.#check();
+    const advanced = await this.call('POST', '/clock/advance', body);
+    if (advanced.ended === 'busy') {
+      const busy = advanced.busy.map(({ part, what, client }) => `${client ? `client ${client}` : part}: ${what}`);
+      throw new LabBusy(`the clock stands at ${advanced.time}, since not all clients are quiet: ${busy.join('; ')}`, busy);
+    }
+    this.#check();
+    return advanced;
+  }
+
+  leap(by) {
+    return this.call('POST', '/clock/leap', { by: duration(by) });
+  }
+
+  sleep(time) {
+    return this.call('GET', query('/clock/wait', { for: duration(time) }));
+  }
+
+  async settled({ limit, patience } = {}) {
+    this.#check();
+    const settled = await this.call('POST', '/settled', { limit: duration(limit), patience: duration(patience) });
+    this.#check();
+    return settled;
+  }
+
+  quiet({ patience } = {}) {
+    return this.call('POST', '/quiet', { patience: duration(patience) });
+  }
+
+  fork(options = {}) {
+    return this.#forked({ cluster: this.id }, options);
+  }
+
+  async forks(count) {
+    const image = await this.image(`forks-${randomUUID().slice(0, 8)}`);
+    const forks = [];
+    for (let n = 0; n < count; n++) forks.push(await image.fork());
+    await image.delete();
+    return forks;
+  }
+
+  async image(name, { settled } = {}) {
+    const { revision } = await this.call('POST', '/images', { name, settled });
+    return {
+      name,
+      revision,
+      fork: (options = {}) => this.#forked({ image: name }, options),
+      delete: () => this.#root.call('DELETE', `/images/${encodeURIComponent(name)}`),
+    };
+  }
+
+  async #forked(from, { name, seed, clock, components, nodes }) {
+    const root = this.#root;
+    const answer = await root.call('POST', '/clusters', { from, name, seed, clock: clockOf(clock), components, nodes });
+    const fork = new Lab();
+    fork.#root = root;
+    fork.id = answer.id;
+    fork.cluster = Cluster.ofFork(root.cluster, answer.id, answer.kubeconfig);
+    root.#forks.add(fork);
+    await fork.#introduce();
+    return fork;
+  }
+
+  async reset(to) {
+    await this.#root.call('POST', `/clusters/${encodeURIComponent(this.id)}/reset`, { to });
+    await this.#introduce();
+  }
+
+  client(name, { agent, user, process, counted, window, busy } = {}) {
+    const match = agent === undefined && user === undefined ? undefined : { agent, user };
+    return this.call('PUT', `/clients/${encodeURIComponent(name)}`, { match, process, counted, window: duration(window), busy });
+  }
+
+  async clients() {
+    return (await this.call('GET', '/clients')).clients;
+  }
+
+  view(client) {
+    return this.call('GET', `/clients/${encodeURIComponent(client)}/view`);
+  }
+
+  async requests(filters = {}) {
+    return (await this.call('GET', query('/requests', filters))).requests;
+  }
+
+  async writes(filters = {}) {
+    return (await this.call('GET', query('/writes', filters))).writes;
+  }
+
+  async program(command, { name, serviceAccount, env = {}, cwd }) {
+    let user = name;
+    let kubeconfig;
+    if (serviceAccount === undefined) {
+      const answer = await this.call('POST', '/kubeconfigs', { user, groups: ['system:masters'] });
+      kubeconfig = path.join(path.dirname(this.cluster.kubeconfig), `kubeconfig-of-${name}`);
+      fs.writeFileSync(kubeconfig, answer.kubeconfig, { mode: 0o600 });
+    } else {
+      user = `system:serviceaccount:${this.cluster.namespace}:${serviceAccount}`;
+      kubeconfig = await this.cluster.kubeconfigOf(serviceAccount);
+    }
+    // Named before it starts, so that its first request is known.
+    await this.client(name, { user });
+    const started = await this.cluster.operator(command, { env: { KUBECONFIG: kubeconfig, ...env }, cwd });
+    await this.client(name, { process: started.pid });
+    return started;
+  }
+
+  #check() {
+    this.cluster.operators.forEach((operator) => operator.check());
+  }
+
+  async report() {
+    const clock = await this.clock();
+    const lines = [`clock ${clock.mode} at ${clock.time}, ${clock.skew} from real time, ${clock.stops} stops`];
+    for (const { name, counted, state, why } of await this.clients()) {
+      if (counted) lines.push(`client ${name}: ${[state, ...why].join(': ')}`);
+    }
+    return lines.join('\n');
+  }
+}
+
+/** Milliseconds as a number, or a text as the lab reads it. */
+function duration(value) {
+  return typeof value === 'number' ? `${Math.round(value)}ms` : value;
+}
+
+/** A clock as the command line writes it, as the body of a call. */
+function clockOf(value) {
+  if (typeof value !== 'string') return value;
+  return value.endsWith('x') ? { mode: 'scaled', factor: Number(value.slice(0, -1)) } : { mode: value };
+}
+
+module.exports = { Lab };

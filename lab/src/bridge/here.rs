@@ -1,0 +1,84 @@
+//! Requests of a cluster on the process's runtime: nothing has to be brought to another thread, so that the lab costs them as little as it
+//! can.
+
+use super::{BodyReader, Bridge, GuardedBytes, Stage, address};
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+impl Bridge {
+    /// Answers a request on the current runtime.
+    pub(super) async fn serve_here(self, request: Request<Body>) -> Response<Body> {
+        let waiting = self.clients.unidentified();
+        let program = address(request.extensions())
+            .and_then(|address| self.programs.of_peer(address, self.clients.port()));
+        let (parts, body) = request.into_parts();
+        let stage = self.arrive(&parts, program.as_deref()).await;
+        drop(waiting);
+        let (response, reader) = stage.answer(Request::from_parts(parts, body)).await;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return response;
+        }
+        response.map(|body| Body::new(ObservedBody { body, reader: Some(reader), stage }))
+    }
+}
+
+/// The body of an answer. The lab sees each frame when the connection takes it.
+struct ObservedBody {
+    body: Body,
+    /// `None` after the end.
+    reader: Option<BodyReader>,
+    stage: Stage,
+}
+
+impl http_body::Body for ObservedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            self.finish();
+            return Poll::Ready(None);
+        };
+        Poll::Ready(Some(frame.map(|frame| self.observed(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl ObservedBody {
+    /// The frame, with a guard that notes when the connection drops its bytes.
+    fn observed(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let Some(reader) = &mut self.reader else { return frame };
+        let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.stage.active)).unwrap_or_default();
+        self.stage.log_events(&events);
+        let guard = self.stage.active.frame(events);
+        self.stage.note_traffic();
+        frame.map_data(|bytes| Bytes::from_owner(GuardedBytes { bytes, _guard: guard }))
+    }
+
+    fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            self.stage.ended(reader);
+        }
+    }
+}
+
+impl Drop for ObservedBody {
+    /// A connection does not ask for more than the length of a body, and a client may leave.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,130 @@
+//! Tests of programs of a cluster over the network. The program is this test binary, started again.
+
+use super::{CONFIG_MAPS, TestClient, config_map, lab_with};
+use crate::clock::Mode;
+use crate::host::ComponentChoice;
+use crate::registry::LabConfig;
+use http::Method;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The variable that tells the test binary to be an operator, with the name of the ConfigMap that it makes.
+const OPERATOR: &str = "KSTORE_LAB_TEST_OPERATOR";
+
+/// The operator that the tests start: makes a ConfigMap, and then sleeps. It does nothing when it is run as a test.
+#[tokio::test]
+async fn operator() {
+    let Ok(name) = std::env::var(OPERATOR) else { return };
+    let kubeconfig = std::fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
+    let client = TestClient::of(&kubeconfig, "operator/v1");
+    let made = client.api(Method::POST, CONFIG_MAPS, Some(config_map(&name))).await;
+    println!("made {}", made.code);
+    std::future::pending::<()>().await;
+}
+
+fn program(name: &str, map: &str) -> Value {
+    let binary = std::env::current_exe().unwrap();
+    let command = json!([binary, "--exact", "tests::programs::operator", "--nocapture"]);
+    json!({"name": name, "command": command, "env": {OPERATOR: map}, "user": "shared"})
+}
+
+/// Waits until a program has written a line.
+async fn said(admin: &TestClient, name: &str, line: &str) {
+    for _ in 0..30_000 {
+        let report = admin.lab(Method::GET, &format!("/programs/{name}"), None).await.body;
+        if report["tail"].as_str().is_some_and(|tail| tail.contains(line)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{name} never wrote {line:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_a_client_of_its_own_that_is_known_by_its_process() {
+    let config = LabConfig {
+        programs: true,
+        components: ComponentChoice::NONE,
+        mode: Mode::Manual,
+        ..LabConfig::default()
+    };
+    let (lab, admin) = lab_with(config).await;
+    for (name, map) in [("first", "a"), ("second", "b")] {
+        let started = admin.lab(Method::POST, "/programs", Some(program(name, map))).await;
+        assert_eq!((started.code, &started.body["state"]), (201, &json!("running")), "{started:?}");
+        said(&admin, name, "made 201").await;
+    }
+    let writers = async || {
+        let log = admin.lab(Method::GET, "/requests?verb=create&resource=configmaps", None).await.body;
+        let rows = log["requests"].as_array().unwrap().iter();
+        rows.map(|row| {
+            let incarnation = row["incarnation"].as_u64().unwrap_or(0);
+            (row["client"].as_str().unwrap().to_owned(), row["user"].clone(), incarnation)
+        })
+        .collect::<Vec<_>>()
+    };
+    let by = |name: &str, incarnation: u64| (name.to_owned(), json!("shared"), incarnation);
+    assert_eq!(writers().await, [by("first", 0), by("second", 0)], "two programs of one user");
+    let clients = admin.lab(Method::GET, "/clients", None).await.body;
+    let first = clients["clients"].as_array().unwrap().iter().find(|client| client["name"] == "first");
+    let report = admin.lab(Method::GET, "/programs/first", None).await.body;
+    assert_eq!((&first.unwrap()["process"], &first.unwrap()["counted"]), (&report["process"], &json!(true)));
+    // Quiet by its process, not by a window of real time.
+    assert_eq!(admin.lab(Method::POST, "/quiet", None).await.code, 200);
+    let kill = json!({"signal": "KILL"});
+    assert_eq!(admin.lab(Method::POST, "/programs/first/signal", Some(kill)).await.code, 200);
+    for attempt in 0.. {
+        let again = admin.lab(Method::POST, "/programs/first/start", None).await;
+        if again.code == 200 {
+            break;
+        }
+        assert!(again.code == 409 && attempt < 60_000, "{again:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    said(&admin, "first", "made 409").await;
+    assert_eq!(writers().await.last(), Some(&by("first", 1)), "the incarnation of the second start");
+    let process = admin.lab(Method::GET, "/programs/first", None).await.body["process"].as_u64().unwrap();
+    assert_eq!(admin.lab(Method::DELETE, "/programs/first?grace=10ms", None).await.code, 200);
+    assert_eq!(admin.lab(Method::DELETE, "/programs/first", None).await.code, 200);
+    assert_eq!(admin.lab(Method::GET, "/programs/first", None).await.code, 404);
+    let process = u32::try_from(process).unwrap();
+    assert_eq!(crate::client::process::sample(process), None);
+    let second = admin.lab(Method::GET, "/programs/second", None).await.body["process"].as_u64().unwrap();
+    lab.end().await;
+    assert_eq!(
+        crate::client::process::sample(u32::try_from(second).unwrap()),
+        None,
+        "it ends with the cluster"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_need_a_server_that_allows_them() {
+    let config = LabConfig { components: ComponentChoice::NONE, mode: Mode::Manual, ..LabConfig::default() };
+    let (lab, admin) = lab_with(config).await;
+    let refused = admin.lab(Method::POST, "/programs", Some(program("a", "a"))).await;
+    assert!(
+        refused.code == 403 && refused.body["message"].as_str().unwrap().contains("--lab-programs"),
+        "{refused:?}"
+    );
+    assert_eq!(admin.lab(Method::GET, "/programs", None).await.body, json!({"programs": []}));
+    let info = admin.lab(Method::GET, "", None).await.body;
+    assert!(!info["features"].as_array().unwrap().contains(&json!("programs")), "{info}");
+    lab.end().await;
+    let config = LabConfig { programs: true, components: ComponentChoice::NONE, ..LabConfig::default() };
+    let (lab, admin) = lab_with(config).await;
+    let refused = async |body: Value| admin.lab(Method::POST, "/programs", Some(body)).await;
+    assert_eq!(refused(json!({"name": "a", "command": ["/none/such"]})).await.code, 422);
+    assert_eq!(refused(json!({"name": "a"})).await.code, 400);
+    assert_eq!(
+        refused(json!({"name": "a", "command": ["true"], "serviceAccount": "default/none"})).await.code,
+        400
+    );
+    assert_eq!(
+        admin.lab(Method::POST, "/programs/a/signal", Some(json!({"signal": "KILL"}))).await.code,
+        404
+    );
+    assert_eq!(refused(json!({"name": "a", "command": ["true"]})).await.code, 201);
+    assert_eq!(admin.lab(Method::POST, "/programs/a/signal", Some(json!({"signal": "BOO"}))).await.code, 400);
+    lab.end().await;
+}

@@ -1,0 +1,535 @@
+"""The lab: clusters whose clock tests move, with forks, images and what their clients did."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Sequence, Type, Union
+from urllib.parse import quote
+
+from ._api import MANAGER, Api, query
+from ._cluster import Cluster
+from ._errors import ApiError, LabBusy, OperatorDied, UsageError, hide_frames
+from ._manifests import Manifest
+from ._operator import Operator
+from ._process import ServerProcess
+from ._trace import Trace
+
+__tracebackhide__ = hide_frames
+
+Object = Dict[str, Any]
+# A duration: seconds, a timedelta, or as Go writes it (`1h30m`), or days (`3d`).
+Duration = Union[int, float, timedelta, str]
+
+PREFIX = "/kstore/lab/v1"
+# How long a call that lets time pass may take, in real time.
+CALL_SECONDS = 3600.0
+# How many of its last requests a report shows of a client that is not quiet.
+REPORTED_REQUESTS = 5
+
+
+class Lab:
+    """A cluster with a lab, and `cluster` for what any cluster has.
+
+        with kstore.Lab(crds="crds/") as lab:
+            lab.apply(BACKUP)
+            lab.advance(hours=24)
+
+    `clock` is manual (time passes only when a call lets it), auto (to the next deadline whenever all is quiet), real, or a factor such as
+    60x; `start` is the time at which a clock begins, `seed` that of all random values of the cluster's own components. `log` is the memory
+    of the request log, `clusters` the largest number of clusters. What else it takes is that of `Cluster`.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: str = "manual",
+        start: Union[datetime, str, None] = None,
+        seed: Optional[int] = None,
+        log: Optional[str] = None,
+        clusters: Optional[int] = None,
+        nodes: int = 1,
+        components: Optional[Sequence[str]] = None,
+        crds: Manifest = (),
+        manifests: Manifest = (),
+        server: Optional[str] = None,
+        flags: Sequence[str] = (),
+        namespace: str = "default",
+        start_timeout: float = 60.0,
+    ):
+        given = {"--lab-clock": clock, "--lab-seed": seed, "--lab-log": log, "--lab-clusters": clusters}
+        if start is not None:
+            given["--lab-start"] = start if isinstance(start, str) else _time(start)
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        self._root: Lab = self
+        self._id = "main"
+        self._cluster = Cluster(
+            nodes=nodes,
+            components=components,
+            server=server,
+            flags=["--lab", *options, *flags],
+            namespace=namespace,
+            start_timeout=start_timeout,
+        )
+        # Applied here and not by the cluster: the package is no client for which time waits.
+        self._first: List[Manifest] = [crds, manifests]
+        self._forks: List[Lab] = []
+
+    @classmethod
+    def _of_fork(cls, root: "Lab", answer: Object) -> "Lab":
+        lab = cls.__new__(cls)
+        lab._root, lab._id, lab._first, lab._forks = root, str(answer["id"]), [], []
+        process = root._cluster._running()[1]
+        folder = process.directory / f"lab-{lab._id}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(str(answer["kubeconfig"]))
+        lab._cluster = _ForkedCluster(root._cluster, process, kubeconfig)
+        root._forks.append(lab)
+        lab._introduce()
+        return lab
+
+    def start(self) -> "Lab":
+        """Starts the server; on return the API serves and the manifests are applied. Raises StartError."""
+        if self._root is not self:
+            raise UsageError("a fork runs from its beginning to its end")
+        self._cluster.start()
+        try:
+            self._introduce()
+            for manifest in self._first:
+                self.apply(manifest)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends the programs of this cluster; a fork then ends, and the first cluster ends with its forks and the server."""
+        died: Optional[OperatorDied] = None
+        for lab in [*self._forks, self]:
+            try:
+                lab._cluster._stop_operators()
+            except OperatorDied as error:
+                died = died or error
+        self._forks = []
+        if self._root is self:
+            self._cluster.stop()
+        elif self in self._root._forks:
+            self._root._forks.remove(self)
+            self._root.call("DELETE", f"/clusters/{quote(self._id)}")
+            self._cluster.stop()
+        if died is not None:
+            raise died
+
+    def __enter__(self) -> "Lab":
+        return self.start() if self._root is self else self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            self.stop()
+        except OperatorDied:
+            # The first failure is what counts.
+            if error is None:
+                raise
+
+    def _introduce(self) -> None:
+        # What a test does is no work that time has to wait for: its calls are answered before they return.
+        self.client(MANAGER, counted=False)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster, for objects, waits in real time, kubeconfigs and operators."""
+        return self._cluster
+
+    @property
+    def id(self) -> str:
+        """The cluster's identifier in the lab."""
+        return self._id
+
+    @property
+    def kubeconfig(self) -> str:
+        """The path of the administrator's kubeconfig."""
+        return self._cluster.kubeconfig
+
+    def apply(self, manifest: Manifest, *, namespace: Optional[str] = None) -> List[Object]:
+        """Applies manifests as `Cluster.apply` does."""
+        return self._cluster.apply(manifest, namespace=namespace)
+
+    def explain(self, object: Any, *, namespace: Optional[str] = None) -> Trace:
+        """Who wrote to the object, and what followed, as `Cluster.explain` does."""
+        return self._cluster.explain(object, namespace=namespace)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """A call of the lab's API: the decoded answer. `path` is that below `/kstore/lab/v1`. Raises ApiError for a refusal.
+
+        Raises LabBusy if a limit ran out.
+        """
+        api, _ = self._cluster._running()
+        # A repeated POST happens once.
+        headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
+        try:
+            return api.request(method, f"{PREFIX}{path}", body, timeout=CALL_SECONDS, headers=headers)
+        except ApiError as error:
+            if error.code == 504:
+                raise LabBusy(str(error.status.get("message", error)), _causes(error.status)) from None
+            raise
+
+    @property
+    def clock(self) -> "LabClock":
+        """The cluster's clock, with the functions of the module `time`: for programs that take a clock."""
+        return LabClock(self)
+
+    def set_clock(self, mode: str, *, factor: Optional[float] = None, up_to: Optional[Duration] = None) -> Object:
+        """Changes how time passes: `manual`, `auto` (up to `up_to` at a time), `scaled` (by `factor`), `real`. Returns the clock."""
+        body: Object = {"mode": mode}
+        if factor is not None:
+            body["factor"] = factor
+        if up_to is not None:
+            body["upTo"] = duration(up_to)
+        return dict(self.call("PUT", "/clock", body))
+
+    def advance(
+        self,
+        by: Optional[Duration] = None,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        to: Union[datetime, str, None] = None,
+        next: bool = False,
+        patience: Optional[Duration] = None,
+        granule: Optional[Duration] = None,
+    ) -> Object:
+        """Lets time pass, stop by stop: each timer of the cluster fires at its time, and clients react before time goes on.
+
+        One of: `by`, or days, hours, minutes and seconds together; `to` a time; `next`, the next deadline. `patience` is the real time for
+        which a client may be busy (10 s), `granule` the time of the cluster whose deliveries clients may get together. Returns what
+        happened (`time`, `stops`, `barriers`). Raises LabBusy, which names who is busy; then the clock stands where it is.
+        """
+        together = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        body: Object = {}
+        if by is not None:
+            body["by"] = duration(by)
+        if together:
+            if "by" in body:
+                raise UsageError("advance takes `by`, or days, hours, minutes and seconds")
+            body["by"] = duration(together)
+        if to is not None:
+            body["to"] = to if isinstance(to, str) else _time(to)
+        if next:
+            body["next"] = True
+        for name, value in (("patience", patience), ("granule", granule)):
+            if value is not None:
+                body[name] = duration(value)
+        self._check()
+        advanced = dict(self.call("POST", "/clock/advance", body))
+        if advanced["ended"] == "busy":
+            busy = [_line(reason) for reason in advanced["busy"]]
+            raise LabBusy(f"the clock stands at {advanced['time']}, since not all clients are quiet: {'; '.join(busy)}", busy)
+        self._check()
+        return advanced
+
+    def leap(self, by: Duration) -> Object:
+        """One jump forward, as of a machine that was suspended: what was due meanwhile fires late."""
+        return dict(self.call("POST", "/clock/leap", {"by": duration(by)}))
+
+    def settled(self, *, limit: Optional[Duration] = None, patience: Optional[Duration] = None) -> Object:
+        """Waits until controllers, scheduler and nodes have nothing to do and all clients are quiet; a manual clock passes up to `limit`.
+
+        Raises LabBusy, which names what is busy.
+        """
+        return self._settle("/settled", limit, patience)
+
+    def quiet(self, *, patience: Optional[Duration] = None) -> Object:
+        """Waits until all clients are quiet; no time passes. Raises LabBusy, which names those that are busy."""
+        return self._settle("/quiet", None, patience)
+
+    def _settle(self, path: str, limit: Optional[Duration], patience: Optional[Duration]) -> Object:
+        given = {"limit": limit, "patience": patience}
+        self._check()
+        settled = dict(self.call("POST", path, {name: duration(value) for name, value in given.items() if value is not None}))
+        self._check()
+        return settled
+
+    def wait(
+        self,
+        object: Any,
+        *,
+        condition: Optional[str] = None,
+        matches: Optional[Object] = None,
+        deleted: bool = False,
+        limit: Optional[Duration] = None,
+        patience: Optional[Duration] = None,
+        namespace: Optional[str] = None,
+    ) -> Object:
+        """Waits for an object, and lets a manual clock pass meanwhile, up to `limit` (30 minutes); returns it.
+
+        `condition`, `matches` and `deleted` are those of `Cluster.wait`, whose time is real time. Raises LabBusy.
+        """
+        kind, place, name = self._cluster._reference(object, namespace)
+        reference = "/".join([kind.qualified, *([place] if kind.namespaced else []), name])
+        given = {"condition": condition, "matches": matches, "deleted": deleted or None}
+        # Without any it has to exist.
+        chosen = {key: value for key, value in given.items() if value is not None} or {"matches": {}}
+        body: Object = {"object": reference, **chosen}
+        for key, length in (("limit", limit), ("patience", patience)):
+            if length is not None:
+                body[key] = duration(length)
+        self._check()
+        found = self.call("POST", "/wait", body)
+        return kind.named(found) if isinstance(found, dict) else {}
+
+    def fork(
+        self,
+        name: Optional[str] = None,
+        *,
+        seed: Optional[int] = None,
+        clock: Union[str, Object, None] = None,
+        components: Optional[Sequence[str]] = None,
+        nodes: Optional[int] = None,
+    ) -> "Lab":
+        """A branch: the same objects up to now, then a future and a clock of its own. It ends with its `with`, `stop()`, or the server."""
+        return self._forked({"cluster": self._id}, name, seed, clock, components, nodes)
+
+    def forks(self, count: int) -> List["Lab"]:
+        """Several forks from one moment."""
+        image = f"forks-{uuid.uuid4().hex[:8]}"
+        taken = self.image(image)
+        try:
+            return [taken.fork() for _ in range(count)]
+        finally:
+            taken.delete()
+
+    def _forked(
+        self,
+        origin: Object,
+        name: Optional[str],
+        seed: Optional[int],
+        clock: Union[str, Object, None],
+        components: Optional[Sequence[str]],
+        nodes: Optional[int],
+    ) -> "Lab":
+        given = {
+            "name": name,
+            "seed": seed,
+            "clock": _clock(clock) if clock is not None else None,
+            "components": list(components) if components is not None else None,
+            "nodes": nodes,
+        }
+        body = {"from": origin, **{key: value for key, value in given.items() if value is not None}}
+        return Lab._of_fork(self._root, self._root.call("POST", "/clusters", body))
+
+    def image(self, name: str, *, settled: bool = False) -> "Image":
+        """Takes an image of this cluster, from which others start; `settled` waits for that first."""
+        body: Object = {"name": name}
+        if settled:
+            body["settled"] = True
+        return Image(self, dict(self.call("POST", "/images", body)))
+
+    def reset(self, to: Union["Image", str, None] = None) -> None:
+        """Goes back to the image that this fork came from, or to another one, on the same port. All its connections end."""
+        name = to.name if isinstance(to, Image) else to
+        self._root.call("POST", f"/clusters/{quote(self._id)}/reset", {"to": name} if name is not None else {})
+        self._introduce()
+
+    def client(
+        self,
+        name: str,
+        *,
+        agent: Optional[str] = None,
+        user: Optional[str] = None,
+        process: Optional[int] = None,
+        counted: Optional[bool] = None,
+        window: Optional[Duration] = None,
+        busy: Optional[bool] = None,
+    ) -> Object:
+        """Names a client by its user agent or user, and says of it what is given: its process, whether time waits for it, that it is busy."""
+        match = {key: value for key, value in (("agent", agent), ("user", user)) if value is not None}
+        given = {
+            "match": match or None,
+            "process": process,
+            "counted": counted,
+            "window": duration(window) if window is not None else None,
+            "busy": busy,
+        }
+        body = {key: value for key, value in given.items() if value is not None}
+        return dict(self.call("PUT", f"/clients/{quote(name, safe='')}", body))
+
+    def clients(self) -> List[Object]:
+        """The clients that the cluster has seen, with their state (`quiet`, `busy`, `gone`) and why they are busy."""
+        return list(self.call("GET", "/clients")["clients"])
+
+    def view(self, client: str) -> Object:
+        """What a client has been shown of each kind that it reads."""
+        return dict(self.call("GET", f"/clients/{quote(client, safe='')}/view"))
+
+    def requests(self, **filters: Any) -> List[Object]:
+        """The request log: by client, user, agent, verb, resource, namespace, name, code; `since` a number, at most `limit`."""
+        return list(self.call("GET", query("/requests", **filters))["requests"])
+
+    def writes(self, **filters: Any) -> List[Object]:
+        """Who wrote what: by client, resource, namespace, name; `since` a revision, at most `limit`."""
+        return list(self.call("GET", query("/writes", **filters))["writes"])
+
+    def stop_node(self, name: str) -> None:
+        """Switches a simulated node off."""
+        self.call("POST", f"/nodes/{quote(name)}/stop", {})
+
+    def start_node(self, name: str) -> None:
+        """Switches a simulated node on again."""
+        self.call("POST", f"/nodes/{quote(name)}/start", {})
+
+    def program(
+        self,
+        command: Sequence[str],
+        *,
+        name: str,
+        service_account: Optional[str] = None,
+        env: Optional[Dict[str, str]] = None,
+        cwd: Union[str, "os.PathLike[str]", None] = None,
+    ) -> Operator:
+        """Starts a program for which time waits: a client called `name`, known by its user and its process.
+
+        Its KUBECONFIG has the rights of `service_account`, or without one those of an administrator. It ends as one of
+        `Cluster.operator` does.
+        """
+        if service_account is None:
+            answer = self.call("POST", "/kubeconfigs", {"user": name, "groups": ["system:masters"]})
+            path = self._cluster._directory() / f"kubeconfig-of-{name}"
+            path.touch(mode=0o600)
+            path.write_text(str(answer["kubeconfig"]))
+            user, kubeconfig = name, str(path)
+        else:
+            kubeconfig = self._cluster.kubeconfig_of(service_account)
+            user = f"system:serviceaccount:{self._cluster.namespace}:{service_account}"
+        # Named before it starts, so that its first request is known.
+        self.client(name, user=user)
+        started = self._cluster.operator(command, env={"KUBECONFIG": kubeconfig, **(env or {})}, cwd=cwd)
+        self.client(name, process=started.pid)
+        return started
+
+    def _check(self) -> None:
+        self._cluster._check_operators()
+
+    def report(self) -> str:
+        """For people: the clock, the clients that are not quiet, and their last requests. A failed test's report has it."""
+        clock = self.call("GET", "/clock")
+        lines = [f"clock {clock['mode']} at {clock['time']}, {clock['skew']} from real time, {clock['stops']} stops"]
+        for client in self.clients():
+            if not client["counted"]:
+                continue
+            why = "; ".join(client["why"])
+            lines.append(f"client {client['name']}: {client['state']}" + (f": {why}" if why else ""))
+            if client["state"] == "quiet":
+                continue
+            for asked in self.requests(client=client["name"])[-REPORTED_REQUESTS:]:
+                place = "/".join(part for part in (asked["resource"], asked["namespace"], asked["name"]) if part)
+                lines.append(f"  {asked['time']}  {asked['verb'] or 'get'} {place} → {asked['code'] or 'no answer yet'}")
+        return "\n".join(lines)
+
+
+class Image:
+    """A state from which clusters start. Made by `Lab.image`."""
+
+    def __init__(self, lab: Lab, answer: Object):
+        self._lab = lab
+        self.name = str(answer["name"])
+        self.revision = int(answer["revision"])
+
+    def fork(
+        self,
+        name: Optional[str] = None,
+        *,
+        seed: Optional[int] = None,
+        clock: Union[str, Object, None] = None,
+        components: Optional[Sequence[str]] = None,
+        nodes: Optional[int] = None,
+    ) -> Lab:
+        """A cluster that begins here."""
+        return self._lab._forked({"image": self.name}, name, seed, clock, components, nodes)
+
+    def delete(self) -> None:
+        """Forgets the image; clusters from it live on."""
+        self._lab._root.call("DELETE", f"/images/{quote(self.name)}")
+
+
+class LabClock:
+    """The clock of a cluster, with the functions of the module `time`; `sleep` ends at the cluster's time, in order with its timers."""
+
+    def __init__(self, lab: Lab):
+        self._lab = lab
+
+    def now(self) -> datetime:
+        """The cluster's time."""
+        text = str(self._lab.call("GET", "/clock")["time"])
+        # Python before 3.11 reads neither a Z nor more or fewer than six digits of a second.
+        whole, _, rest = text.rstrip("Z").partition(".")
+        return datetime.fromisoformat(whole).replace(microsecond=int((rest + "000000")[:6]), tzinfo=timezone.utc)
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return self.now().timestamp()
+
+    def monotonic(self) -> float:
+        """The same: no clock of a cluster goes back."""
+        return self.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Returns when this time of the cluster has passed, for which another call has to let it pass."""
+        self._lab.call("GET", query("/clock/wait", **{"for": duration(seconds)}))
+
+
+class _ForkedCluster(Cluster):
+    """The cluster of a fork; the process is that of the first cluster."""
+
+    def __init__(self, first: Cluster, process: ServerProcess, kubeconfig: Path):
+        super().__init__(namespace=first.namespace, server=first._server)
+        self._process, self._kubeconfig = process, kubeconfig
+        self._api = Api(kubeconfig)
+
+    def start(self) -> Cluster:
+        raise UsageError("a fork runs already")
+
+    def stop(self) -> None:
+        self._process, self._api = None, None
+
+    def _directory(self) -> Path:
+        return Path(self.kubeconfig).parent
+
+
+def duration(value: Duration) -> str:
+    """A duration as the lab reads it."""
+    if isinstance(value, str):
+        return value
+    length = value if isinstance(value, timedelta) else timedelta(seconds=value)
+    return f"{round(length.total_seconds() * 1000)}ms"
+
+
+def _time(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise UsageError(f"say in which time zone {value} is, for example with tzinfo=datetime.timezone.utc")
+    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _clock(value: Union[str, Object]) -> Object:
+    """A clock as the command line writes it, as the body of a call."""
+    if not isinstance(value, str):
+        return value
+    factor = value[:-1] if value.endswith("x") else ""
+    return {"mode": "scaled", "factor": float(factor)} if factor else {"mode": value}
+
+
+def _causes(status: Object) -> List[str]:
+    return [str(cause.get("message", "")) for cause in (status.get("details") or {}).get("causes") or []]
+
+
+def _line(reason: Object) -> str:
+    who = f"client {reason['client']}" if reason.get("client") else reason["part"]
+    return f"{who}: {reason['what']}"
