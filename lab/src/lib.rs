@@ -37,5 +37,5 @@ mod values;
 pub mod waits;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError, ClusterKeys};
+pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

@@ -1,10 +1,12 @@
 //! The end of a run: its state is that of a reference and stays so, or nothing is written any more.
 
 use super::{ActiveRun, RunError, RunRequest, collect};
+use crate::limits;
 use crate::normalise::differences;
-use crate::record::RunEnd;
+use crate::record::{ObjectKey, RunEnd};
 use kstore_lab::settle::{Settle, Settled, settle};
 use kstore_nondet::Clock;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Time of the cluster for which an end state must stay.
@@ -29,20 +31,25 @@ impl ActiveRun<'_> {
         let begin = clock.now();
         let since =
             |from: jiff::Timestamp| Duration::try_from(clock.now().duration_since(from)).unwrap_or_default();
-        let (mut written, mut revision) = (begin, self.revision());
+        let steps_done = self.revision();
+        let (mut written, mut revision) = (begin, steps_done);
         loop {
             let settled = self.settled().await?;
             self.revive().await?;
-            if settled.settled && !self.is_underway() && self.equals_reference(request) {
+            if settled.settled && !self.is_underway() && !self.is_down() && self.equals_reference(request) {
                 self.wait(STAYS, STAYS_REAL).await?;
                 let again = self.settled().await?;
-                if again.settled && self.equals_reference(request) {
+                self.revive().await?;
+                if again.settled && !self.is_down() && self.equals_reference(request) {
                     return Ok((RunEnd::Converged, since(begin) > LATE * self.limits.silence));
                 }
             }
             if self.is_held() && since(begin) >= HELD {
                 // Its trigger can no longer come: the run gives no verdict.
                 return Ok((RunEnd::Quiet, false));
+            }
+            if since(begin) >= limits::HOT_WINDOW && self.is_looping(steps_done).await? {
+                return Ok((RunEnd::Looping, false));
             }
             if self.revision() != revision {
                 (written, revision) = (clock.now(), self.revision());
@@ -60,6 +67,21 @@ impl ActiveRun<'_> {
             self.wait(portion, STAYS_REAL).await?;
             passed += portion;
         }
+    }
+
+    /// Whether one client has written one object more often within a short real time than any that converges does.
+    async fn is_looping(&self, steps_done: i64) -> Result<bool, RunError> {
+        let (_, writes) = collect::traffic(&self.current, steps_done, self.began).await?;
+        let now = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
+        let window = u64::try_from(limits::HOT_WINDOW.as_millis()).unwrap_or(0);
+        let mut counts: BTreeMap<(&str, &ObjectKey), usize> = BTreeMap::new();
+        for write in writes.iter().filter(|write| write.real + window >= now) {
+            *counts.entry((&write.client, &write.key)).or_default() += 1;
+        }
+        let programs = self.prepared.programs();
+        let is_programs = |client: &str| programs.iter().any(|program| program == client);
+        let hot = |(key, count): (&(&str, &ObjectKey), &usize)| is_programs(key.0) && *count > limits::HOT_WRITES;
+        Ok(counts.iter().any(hot))
     }
 
     fn revision(&self) -> i64 {

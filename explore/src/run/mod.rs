@@ -249,8 +249,10 @@ impl PreparedLab {
         if let Some(plan) = request.plan {
             run.inject(plan)?;
         }
-        run.start_operators().await?;
-        let steps = run.take_steps(request).await?;
+        let steps = match run.start_operators().await? {
+            None => run.take_steps(request).await?,
+            Some(end) => (Vec::new(), Some(end)),
+        };
         let steps_done = run.current.running().store().revision().0;
         let (ended, is_late) = match steps.1 {
             Some(end) => (end, false),

@@ -2,7 +2,7 @@
 
 use super::{ActiveRun, RunError};
 use crate::program::{Placeholders, filled, free_ports, in_folder, port_names};
-use crate::record::RecordedExit;
+use crate::record::{RecordedExit, RunEnd};
 use crate::scenario::{Operator, Ready};
 use kstore_api::status::Status;
 use kstore_client::Gvr;
@@ -14,24 +14,51 @@ use kstore_lab::objects;
 use kstore_lab::programs::{ProgramControl as _, ProgramReport, ProgramSpec};
 use kstore_nondet::Clock;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Real time in which an operator must become ready.
 const READY: Duration = Duration::from_secs(30);
 /// Real time between two looks at an operator that becomes ready.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(10);
 /// Real time that an operator has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+/// Number of SIGKILL.
+const KILLED: i32 = 9;
+/// Number of SIGTERM.
+const TERMINATED: i32 = 15;
 /// Lines of an operator's output in a message.
 const LINES: usize = 8;
 /// Lifetime of a token in seconds: longer than any run, so that it ends in none.
 const TOKEN_SECONDS: u64 = 10 * 365 * 24 * 3600;
+
+/// Real time before a program that ended by itself is started again, the first time; each further time takes twice as long.
+const BACK_OFF: Duration = Duration::from_millis(100);
+/// Most doublings of [`BACK_OFF`].
+const DOUBLINGS: usize = 5;
 
 /// What is known of the operators beside what the lab knows.
 #[derive(Debug, Default)]
 pub(super) struct StartedOperators {
     /// Ends of programs by themselves.
     exits: Vec<RecordedExit>,
+    /// The newest of them by program: which start it was, and the real time.
+    newest: BTreeMap<String, (u32, jiff::Timestamp)>,
+}
+
+impl StartedOperators {
+    /// Real time for which a program that has ended stays so.
+    fn back_off(&self, program: &str) -> Duration {
+        let exits = self.exits.iter().filter(|exit| exit.program == program).count();
+        BACK_OFF * (1 << exits.saturating_sub(1).min(DOUBLINGS))
+    }
+}
+
+/// The exit code of a program that ended by itself; `None`: it runs, or the plan ended it.
+fn own_end(report: &ProgramReport, ends_programs: bool) -> Option<i32> {
+    let by_plan = |signal: &i32| ends_programs && [KILLED, TERMINATED].contains(signal);
+    let signal = report.signal.filter(|signal| !by_plan(signal)).map(|signal| 128 + signal);
+    report.code.or(signal).filter(|_| report.state == "ended")
 }
 
 /// The last lines of an output.
@@ -41,9 +68,10 @@ fn tail(output: &str) -> String {
 }
 
 impl ActiveRun<'_> {
-    /// Starts all operators and waits until they are ready.
-    pub(super) async fn start_operators(&mut self) -> Result<(), RunError> {
-        let operators = &self.prepared.scenario.operators;
+    /// Starts all operators and waits until they are ready. Returns the end of the run if its plan keeps one of them from being so.
+    pub(super) async fn start_operators(&mut self) -> Result<Option<RunEnd>, RunError> {
+        let prepared = self.prepared;
+        let operators = &prepared.scenario.operators;
         let texts =
             operators.iter().flat_map(|operator| operator.command.iter().chain(operator.env.values()));
         let ports = free_ports(&port_names(texts.chain(&self.prepared.command)))?;
@@ -53,9 +81,11 @@ impl ActiveRun<'_> {
             self.start(operator, &values).await?;
         }
         for operator in operators {
-            self.until_ready(operator).await?;
+            if let Some(end) = self.until_ready(operator).await? {
+                return Ok(Some(end));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn start(&self, operator: &Operator, values: &Placeholders) -> Result<(), RunError> {
@@ -106,32 +136,34 @@ impl ActiveRun<'_> {
         self.cluster.kubeconfig(&Credentials::Token(account, token))
     }
 
-    /// Waits until an operator is ready and quiet.
-    async fn until_ready(&self, operator: &Operator) -> Result<(), RunError> {
-        let (running, clients) = (self.current.running(), &self.current.bridge.clients);
+    /// Waits until an operator is ready and quiet. Without a plan one that ends or is not ready in time is unusable; with a plan it is started
+    /// again, and its run ends.
+    async fn until_ready(&mut self, operator: &Operator) -> Result<Option<RunEnd>, RunError> {
+        let (running, clients) = (self.current.running().clone(), self.current.bridge.clients.clone());
         let clock = Clock::real();
         let end = clock.now().saturating_add(READY).unwrap_or(jiff::Timestamp::MAX);
+        let refused = |problem: String| RunError::Operator { name: operator.name.clone(), problem };
         loop {
-            let refused = |problem: String| RunError::Operator { name: operator.name.clone(), problem };
             let report = self.report(&operator.name).map_err(|status| refused(status.message))?;
-            if report.state == "ended" {
-                let code = report.code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
-                return Err(refused(format!(
-                    "ended with {code} before it was ready:\n{}",
-                    tail(&report.tail)
-                )));
+            if report.state == "ended" && self.injected.is_none() {
+                let by = report.code.map(|code| format!("code {code}"));
+                let by = by.or_else(|| report.signal.map(|signal| format!("signal {signal}")));
+                let by = by.unwrap_or_default();
+                return Err(refused(format!("ended with {by} before it was ready:\n{}", tail(&report.tail))));
             }
-            if self.has_begun(operator, &report) {
-                let quiet = until_quiet(running, clients, self.patience()).await;
-                if quiet.map_err(|ended| refused(ended.to_string()))?.is_ok()
-                    && self.has_begun(operator, &report)
-                {
-                    return Ok(());
+            self.revive().await?;
+            if report.state != "ended" && self.has_begun(operator, &report) {
+                let quiet = until_quiet(&running, &clients, self.patience()).await;
+                if quiet.map_err(|ended| refused(ended.to_string()))?.is_ok() || self.is_held() {
+                    return Ok(None);
                 }
             }
             if clock.now() >= end {
-                let seconds = READY.as_secs();
-                return Err(refused(format!("is not ready after {seconds} s:\n{}", tail(&report.tail))));
+                let problem = format!("is not ready after {} s", READY.as_secs());
+                return match self.injected.is_some() {
+                    true => Ok(Some(RunEnd::Busy(vec![format!("operator {} {problem}", operator.name)]))),
+                    false => Err(refused(format!("{problem}:\n{}", tail(&report.tail)))),
+                };
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -164,24 +196,41 @@ impl ActiveRun<'_> {
 
     /// Notes programs that ended by themselves, and starts them again, as a cluster would. Not while the plan may have ended them.
     pub(super) async fn revive(&mut self) -> Result<(), RunError> {
-        for operator in &self.prepared.scenario.operators {
+        let prepared = self.prepared;
+        for operator in &prepared.scenario.operators {
             let name = &operator.name;
             let Ok(report) = self.report(name) else { continue };
-            let Some(code) = report.code.filter(|_| report.state == "ended") else { continue };
-            if self.ends_programs && code == 0 {
+            let Some(code) = own_end(&report, self.ends_programs) else { continue };
+            // Read after the report: while the plan ends and starts a program, its action is held.
+            let is_plans = self.ends_programs && self.is_held();
+            if is_plans || self.report(name).is_ok_and(|now| now.incarnation != report.incarnation) {
                 continue;
             }
-            let output = tail(&report.tail);
-            self.operators.exits.push(RecordedExit {
-                program: name.clone(),
-                code,
-                output,
-                after_fault: self.has_had_fault(name),
-            });
+            let now = Clock::real().now();
+            let (_, since) = match self.operators.newest.get(name) {
+                Some(newest) if newest.0 == report.incarnation => *newest,
+                _ => {
+                    let (program, output) = (name.clone(), tail(&report.tail));
+                    let after_fault = self.has_had_fault(name);
+                    self.operators.exits.push(RecordedExit { program, code, output, after_fault });
+                    let newest = (report.incarnation, now);
+                    self.operators.newest.insert(name.clone(), newest);
+                    newest
+                }
+            };
+            if now.duration_since(since).unsigned_abs() < self.operators.back_off(name) {
+                continue;
+            }
             let started = self.cluster.programs().start(name).await;
             started.map_err(RunError::lab("an operator does not start again"))?;
         }
         Ok(())
+    }
+
+    /// Whether an operator has ended and is not started again yet.
+    pub(super) fn is_down(&self) -> bool {
+        let mut operators = self.prepared.scenario.operators.iter();
+        operators.any(|operator| self.report(&operator.name).is_ok_and(|report| report.state == "ended"))
     }
 
     /// Whether a request of a client got an injected fault.
@@ -193,8 +242,9 @@ impl ActiveRun<'_> {
 
     /// Restarts all operators in order.
     pub(super) async fn restart_operators(&mut self) -> Result<(), RunError> {
-        for operator in &self.prepared.scenario.operators {
-            let programs = self.cluster.programs();
+        let prepared = self.prepared;
+        for operator in &prepared.scenario.operators {
+            let programs = self.cluster.programs().clone();
             let stopped = programs.stop(&operator.name, GRACE).await;
             stopped.map_err(RunError::lab("an operator does not stop"))?;
             let started = programs.start(&operator.name).await;

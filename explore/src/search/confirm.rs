@@ -2,7 +2,7 @@
 
 use super::{Judgement, Search, SearchError};
 use crate::limits;
-use crate::oracle::Verdict;
+use crate::oracle::{Severity, Verdict};
 use crate::plan::Plan;
 use crate::report::Finding;
 use crate::run::RunOutcome;
@@ -53,9 +53,14 @@ impl Search<'_> {
             if finding.control == Some(false) {
                 finding.pattern = None;
             }
-            let Candidate { plan, steps } = self.shrink(plan, verdict).await?;
+            let whole = Candidate { plan: plan.clone(), steps: self.steps() };
+            let Candidate { plan, steps } = match verdict.severity {
+                Severity::Bug => self.shrink(plan, verdict).await?,
+                // A suspicion is not worth the runs.
+                Severity::Suspicion | Severity::Note => whole,
+            };
             finding.plan = Some(plan.clone());
-            finding = self.write_files(finding, (Some(&plan), steps), &outcome.record)?;
+            finding = self.write_files(finding, (Some(&plan), steps), outcome)?;
         }
         self.progress.send_modify(|progress| progress.shrinking = None);
         Ok(finding)

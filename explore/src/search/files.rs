@@ -4,9 +4,10 @@ use super::{Search, SearchError};
 use crate::normalise::Learned;
 use crate::pattern::PatternId;
 use crate::plan::{Plan, Subject};
-use crate::record::{RunEnd, RunRecord};
+use crate::record::RunEnd;
 use crate::replay::{API_VERSION, ExpectedFailure, KIND, Replay, ReplayReference, ReplayScenario};
 use crate::report::Finding;
+use crate::run::RunOutcome;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -33,7 +34,7 @@ impl Search<'_> {
         &self,
         finding: Finding,
         (plan, steps): (Option<&Plan>, usize),
-        record: &RunRecord,
+        outcome: &RunOutcome,
     ) -> Result<Finding, SearchError> {
         let folder = &self.options.findings;
         let failed = |path: &Path| {
@@ -73,14 +74,15 @@ impl Search<'_> {
         let text = replay.to_yaml().map_err(|error| failed(&path)(std::io::Error::other(error)))?;
         std::fs::write(&path, text).map_err(failed(&path))?;
         let log = folder.join(format!("{}.log", finding.id));
-        std::fs::write(&log, self::log(record)).map_err(failed(&log))?;
+        std::fs::write(&log, self::log(outcome)).map_err(failed(&log))?;
         let shown = |path: &Path| Some(path.display().to_string());
         Ok(Finding { replay: shown(&path), log: shown(&log), ..finding })
     }
 }
 
-/// Requests and writes of a run in the order of their times, a line each.
-fn log(record: &RunRecord) -> String {
+/// Requests and writes of a run in the order of their times, a line each, and the ends of the programs' outputs.
+fn log(outcome: &RunOutcome) -> String {
+    let record = &outcome.record;
     let requests = record.requests.iter().map(|request| {
         let fault = if request.fault.is_empty() { String::new() } else { format!("  [{}]", request.fault) };
         let line = format!(
@@ -110,8 +112,13 @@ fn log(record: &RunRecord) -> String {
     let ended = match &record.ended {
         RunEnd::Converged => "converged".to_owned(),
         RunEnd::Quiet => "quiet in another state than a reference's".to_owned(),
+        RunEnd::Looping => "writing one object again and again".to_owned(),
         other => format!("{other:?}"),
     };
     let _ = writeln!(text, "ended   {ended}");
+    for (program, output) in &outcome.outputs {
+        let _ = writeln!(text, "output of {program}, its end");
+        output.lines().for_each(|line| drop(writeln!(text, "        {line}")));
+    }
     text
 }

@@ -12,7 +12,7 @@ use crate::pattern::{self, PatternId, Traced, TracedProgram};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
 use crate::random;
-use crate::record::{ObjectKey, RunRecord};
+use crate::record::{ObjectKey, RunEnd, RunRecord};
 use crate::report::{CaseOutcome, Finding, PlanCase, PlanCounts, Report};
 use crate::run::{PreparedLab, RunError, RunLimits, RunOutcome, RunRequest};
 pub use files::ReplayFiles;
@@ -22,9 +22,15 @@ use parking_lot::Mutex;
 pub use reference::ReferenceError;
 pub use replayed::{ReplayOutcome, replay};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{RwLock, watch};
 use tokio_util::sync::CancellationToken;
+
+/// Whether an operator could not listen at a port that another run's has.
+fn has_taken_port(output: &str) -> bool {
+    output.to_ascii_lowercase().contains("address already in use")
+}
 
 /// What ends a search, and what it searches.
 #[derive(Clone, Debug)]
@@ -56,6 +62,9 @@ pub enum SearchError {
     /// The references cannot be used.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// The search was stopped before it had references.
+    #[error("stopped before the references were taken")]
+    Stopped,
     /// A file of a finding cannot be written.
     #[error("cannot write {path}: {error}")]
     Write {
@@ -110,9 +119,9 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The gravest verdict that is no note.
-    fn failure(&self) -> Option<&Verdict> {
-        self.verdicts.iter().find(|verdict| verdict.severity > Severity::Note)
+    /// The verdicts that are no notes, the gravest first.
+    fn failures(&self) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(|verdict| verdict.severity > Severity::Note)
     }
 
     /// Whether a verdict of the same oracle with the same difference is among them.
@@ -131,6 +140,10 @@ pub struct Search<'s> {
     stop: CancellationToken,
     progress: watch::Sender<Progress>,
     state: Mutex<SearchState>,
+    /// Shared by runs at a time; a run that must be alone has it for itself.
+    turns: RwLock<()>,
+    /// Whether runs must be one after the other: an operator has a fixed port.
+    is_serial: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -163,19 +176,37 @@ impl<'s> Search<'s> {
         progress: watch::Sender<Progress>,
     ) -> Result<Report, SearchError> {
         let began = Clock::real().now();
-        let (baseline, without_fault) = reference::references(prepared, options, &progress).await?;
-        let state = Mutex::default();
-        let search = Search { prepared, options, files, baseline, began, stop, progress, state };
-        for (verdict, record) in without_fault {
-            search.note_without_fault(&verdict, &record)?;
+        let referring = reference::references(prepared, options, &progress);
+        let (baseline, without_fault) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(SearchError::Stopped),
+            taken = referring => taken?,
+        };
+        let (state, turns, is_serial) = (Mutex::default(), RwLock::default(), AtomicBool::new(false));
+        let search =
+            Search { prepared, options, files, baseline, began, stop, progress, state, turns, is_serial };
+        for (verdict, outcome) in without_fault {
+            search.note_without_fault(&verdict, &outcome)?;
         }
-        let plans = search.plans();
-        search.phase(Phase::Plans, plans.len());
-        search.run_all(plans.clone()).await?;
-        let random = random::plans(&plans, options.seed, options.seeds);
-        search.phase(Phase::Random, random.len());
-        search.run_all(random).await?;
-        Ok(search.report())
+        match search.search().await {
+            // What was found is reported.
+            Ok(()) | Err(SearchError::Stopped) => Ok(search.report()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn search(&self) -> Result<(), SearchError> {
+        let is_restless = |reference: &Reference| reference.record.ended != RunEnd::Converged;
+        if self.baseline.references.iter().any(is_restless) {
+            // Without an end state there is nothing to compare with.
+            return Ok(());
+        }
+        let plans = self.plans();
+        self.phase(Phase::Plans, plans.len());
+        self.run_all(plans.clone()).await?;
+        let random = random::plans(&plans, self.options.seed, self.options.seeds);
+        self.phase(Phase::Random, random.len());
+        self.run_all(random).await
     }
 
     fn elapsed(&self) -> Duration {
@@ -241,9 +272,31 @@ impl<'s> Search<'s> {
             comparison: Some((&self.baseline.normaliser, &self.baseline.references)),
             limits: self.baseline.limits,
         };
-        let outcome = self.prepared.run(&request).await?;
+        let mut outcome = self.take_run(&request, self.is_serial.load(Ordering::Relaxed)).await?;
+        if self.options.parallel > 1 && outcome.outputs.iter().any(|(_, output)| has_taken_port(output)) {
+            self.is_serial.store(true, Ordering::Relaxed);
+            outcome = self.take_run(&request, true).await?;
+        }
         let judgement = self.baseline.judge(self.prepared, &outcome.record);
         Ok((outcome, judgement))
+    }
+
+    /// Takes a run, alone or beside others, unless the search is stopped.
+    async fn take_run(&self, request: &RunRequest<'_>, is_alone: bool) -> Result<RunOutcome, SearchError> {
+        let running = async {
+            let (_alone, _shared);
+            match is_alone {
+                true => _alone = self.turns.write().await,
+                false => _shared = self.turns.read().await,
+            }
+            self.prepared.run(request).await
+        };
+        tokio::select! {
+            biased;
+            // The fork and its programs end with the lab.
+            () = self.stop.cancelled() => Err(SearchError::Stopped),
+            outcome = running => Ok(outcome?),
+        }
     }
 
     fn steps(&self) -> usize {
@@ -253,14 +306,14 @@ impl<'s> Search<'s> {
     async fn try_plan(&self, plan: &Plan) -> Result<(), SearchError> {
         let (outcome, judgement) = self.outcome(plan, self.steps()).await?;
         let case = |outcome| PlanCase { pattern: plan.pattern, title: plan.title(), outcome };
-        let failure = judgement.failure().filter(|_| outcome.is_reached).cloned();
-        let id = match failure {
-            Some(verdict) if self.claim(&verdict) => {
-                let finding = self.confirm(plan, &verdict, (&outcome, &judgement)).await?;
+        let failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.is_reached).collect();
+        // What likewise failed before is confirmed once.
+        let id = match failures.iter().find(|verdict| self.claim(verdict)) {
+            Some(verdict) => {
+                let finding = self.confirm(plan, verdict, (&outcome, &judgement)).await?;
                 self.keep(finding)
             }
-            Some(verdict) => self.known_id(&verdict),
-            None => None,
+            None => failures.iter().find_map(|verdict| self.known_id(verdict)),
         };
         let mut state = self.state.lock();
         state.counts.run += 1;
@@ -292,7 +345,8 @@ impl<'s> Search<'s> {
 
     fn known_id(&self, verdict: &Verdict) -> Option<String> {
         let state = self.state.lock();
-        let found = state.findings.iter().find(|finding| finding.oracle == verdict.oracle);
+        let is_it = |finding: &&Finding| (finding.oracle, &*finding.fingerprint) == verdict.key();
+        let found = state.findings.iter().find(is_it);
         found.map(|finding| finding.id.clone())
     }
 
@@ -319,7 +373,7 @@ impl<'s> Search<'s> {
         None
     }
 
-    fn note_without_fault(&self, verdict: &Verdict, record: &RunRecord) -> Result<(), SearchError> {
+    fn note_without_fault(&self, verdict: &Verdict, outcome: &RunOutcome) -> Result<(), SearchError> {
         if !self.claim(verdict) {
             return Ok(());
         }
@@ -339,7 +393,7 @@ impl<'s> Search<'s> {
             log: None,
             found_after: u64::try_from(self.elapsed().as_millis()).unwrap_or(0),
         };
-        let finding = self.write_files(finding, (None, self.steps()), record)?;
+        let finding = self.write_files(finding, (None, self.steps()), outcome)?;
         let _ = self.keep(finding);
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::normalise::{Difference, Normaliser, differences};
 use crate::oracle::{Reference, Severity, Verdict};
 use crate::pattern::TracedProgram;
 use crate::progress::{Phase, Progress};
-use crate::record::{RunRecord, StoredObject};
+use crate::record::{RunEnd, RunRecord, StoredObject};
 use crate::run::{PreparedLab, RunLimits, RunOutcome, RunRequest};
 use tokio::sync::watch;
 
@@ -28,7 +28,7 @@ fn lines(differences: &[Difference]) -> String {
 }
 
 /// What the references themselves fail with.
-type WithoutFault = Vec<(Verdict, RunRecord)>;
+type WithoutFault = Vec<(Verdict, RunOutcome)>;
 
 /// Takes the references.
 ///
@@ -74,6 +74,11 @@ pub(super) async fn references(
         }
     };
     let mut kept: Vec<RunOutcome> = equal.into_iter().map(|at| outcomes[at].clone()).collect();
+    if kept.iter().any(|outcome| outcome.record.ended != RunEnd::Converged) {
+        // The oracles tell of it; a jitter says no more.
+        let steady = kept[0].clone();
+        return Ok(baseline(prepared, normaliser, &kept, &steady));
+    }
     let limits = limits_of(&kept);
     let seed = Some(options.seed.wrapping_add(1));
     let steady = kept[0].clone();
@@ -122,8 +127,11 @@ fn baseline(
         record: outcome.record.clone(),
     };
     let end = normaliser.normalise(&steady.record.end);
-    let (like_first, others): (Vec<Reference>, Vec<Reference>) =
-        outcomes.iter().map(reference).partition(|reference| differences(&end, &reference.end).is_empty());
+    let is_like = |outcome: &&RunOutcome| {
+        differences(&end, &normaliser.normalise(&outcome.record.end)).is_empty()
+    };
+    let (like_first, others): (Vec<&RunOutcome>, Vec<&RunOutcome>) = outcomes.iter().partition(is_like);
+    let references = like_first.iter().map(|outcome| reference(outcome)).collect();
     let mut baseline = Baseline {
         normaliser,
         references: Vec::new(),
@@ -132,14 +140,12 @@ fn baseline(
     };
     let mut without_fault = WithoutFault::new();
     let is_failure = |verdict: &Verdict| verdict.severity > Severity::Note;
-    for reference in &like_first {
-        let judged = baseline.judge(prepared, &reference.record).verdicts.into_iter().filter(is_failure);
-        without_fault.extend(judged.map(|verdict| (verdict, reference.record.clone())));
-    }
-    baseline.references = like_first;
-    for other in &others {
-        let judged = baseline.judge(prepared, &other.record).verdicts.into_iter().filter(is_failure);
-        without_fault.extend(judged.map(|verdict| (verdict, other.record.clone())));
-    }
+    let mut judge = |baseline: &Baseline, outcome: &RunOutcome| {
+        let judged = baseline.judge(prepared, &outcome.record).verdicts.into_iter().filter(is_failure);
+        without_fault.extend(judged.map(|verdict| (verdict, outcome.clone())));
+    };
+    like_first.iter().for_each(|outcome| judge(&baseline, outcome));
+    baseline.references = references;
+    others.iter().for_each(|outcome| judge(&baseline, outcome));
     (baseline, without_fault)
 }

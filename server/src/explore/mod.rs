@@ -41,8 +41,8 @@ fn failure(code: u8) -> impl Fn(String) -> Failure {
 
 /// Searches, or replays.
 pub(crate) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
-    if args.only.iter().any(|pattern| args.skip.contains(pattern)) {
-        return Err(UsageError::OnlyAndSkip.into());
+    if let Some(pattern) = args.only.iter().find(|pattern| args.skip.contains(pattern)) {
+        return Err(UsageError::OnlyAndSkip(pattern.name()).into());
     }
     let code = match load(&args) {
         Ok(loaded) => return runtime::block_on(run(args, loaded)),
@@ -166,6 +166,8 @@ fn failed(error: &SearchError) -> Failure {
     let code = match error {
         SearchError::Reference(_) => UNSTABLE,
         SearchError::Run(RunError::Operator { .. } | RunError::Lab { .. } | RunError::Io(_)) => UNUSABLE,
+        // The signal decides.
+        SearchError::Stopped => 0,
         SearchError::Write { .. } => WRONG,
     };
     Failure { code, reason: error.to_string() }
