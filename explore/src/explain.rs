@@ -46,7 +46,7 @@ fn intermediate(evidence: &Evidence<'_>) -> Vec<String> {
         shape.key.name = evidence.slot(write);
         shape
     };
-    let done: BTreeSet<WriteShape> = evidence.program_writes().map(|write| shape(write)).collect();
+    let done: BTreeSet<WriteShape> = evidence.program_writes().map(&shape).collect();
     let mut lines = Vec::new();
     let mut seen = BTreeSet::new();
     let missing = reference.record.writes.iter().filter(|write| evidence.is_program(&write.client));

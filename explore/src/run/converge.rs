@@ -37,7 +37,7 @@ impl ActiveRun<'_> {
             let settled = self.settled().await?;
             self.revive().await?;
             if settled.settled && !self.is_underway() && !self.is_down() && self.equals_reference(request) {
-                self.wait(STAYS, STAYS_REAL).await?;
+                self.idle(STAYS, STAYS_REAL).await?;
                 let again = self.settled().await?;
                 self.revive().await?;
                 if again.settled && !self.is_down() && self.equals_reference(request) {
@@ -64,7 +64,7 @@ impl ActiveRun<'_> {
                 return Ok((if settled.settled { RunEnd::Quiet } else { RunEnd::Busy(busy) }, false));
             }
             let portion = if passed < PASSES { PORTION } else { Duration::ZERO };
-            self.wait(portion, STAYS_REAL).await?;
+            self.idle(portion, STAYS_REAL).await?;
             passed += portion;
         }
     }
@@ -95,7 +95,7 @@ impl ActiveRun<'_> {
     }
 
     /// Lets time of the cluster pass, and real time.
-    async fn wait(&self, by: Duration, real: Duration) -> Result<(), RunError> {
+    async fn idle(&self, by: Duration, real: Duration) -> Result<(), RunError> {
         tokio::time::sleep(real).await;
         match by.is_zero() {
             true => Ok(()),

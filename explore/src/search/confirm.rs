@@ -23,7 +23,7 @@ impl Search<'_> {
     ) -> Result<Finding, SearchError> {
         let id = self.next_id();
         let found_after = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
-        self.progress.send_modify(|progress| progress.shrinking = Some(id.clone()));
+        self.progress.change(|progress| progress.shrinking = Some(id.clone()));
         let mut fails = 1;
         for _ in 1..limits::CONFIRMATIONS {
             fails += usize::from(self.fails_like(plan, self.steps(), verdict).await?);
@@ -62,7 +62,7 @@ impl Search<'_> {
             finding.plan = Some(plan.clone());
             finding = self.write_files(finding, (Some(&plan), steps), outcome)?;
         }
-        self.progress.send_modify(|progress| progress.shrinking = None);
+        self.progress.change(|progress| progress.shrinking = None);
         Ok(finding)
     }
 

@@ -118,7 +118,9 @@ fn log(outcome: &RunOutcome) -> String {
     let _ = writeln!(text, "ended   {ended}");
     for (program, output) in &outcome.outputs {
         let _ = writeln!(text, "output of {program}, its end");
-        output.lines().for_each(|line| drop(writeln!(text, "        {line}")));
+        for line in output.lines() {
+            let _ = writeln!(text, "        {line}");
+        }
     }
     text
 }

@@ -10,7 +10,7 @@ use crate::normalise::{NormalState, Normaliser};
 use crate::oracle::{self, Evidence, Reference, Severity, Verdict};
 use crate::pattern::{self, PatternId, Traced, TracedProgram};
 use crate::plan::Plan;
-use crate::progress::{Phase, Progress};
+use crate::progress::{Phase, SharedProgress};
 use crate::random;
 use crate::record::{ObjectKey, RunEnd, RunRecord};
 use crate::report::{CaseOutcome, Finding, PlanCase, PlanCounts, Report};
@@ -24,7 +24,7 @@ pub use replayed::{ReplayOutcome, replay};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 /// Whether an operator could not listen at a port that another run's has.
@@ -138,7 +138,7 @@ pub struct Search<'s> {
     baseline: Baseline,
     began: jiff::Timestamp,
     stop: CancellationToken,
-    progress: watch::Sender<Progress>,
+    progress: SharedProgress,
     state: Mutex<SearchState>,
     /// Shared by runs at a time; a run that must be alone has it for itself.
     turns: RwLock<()>,
@@ -173,7 +173,7 @@ impl<'s> Search<'s> {
         (prepared, files): (&'s PreparedLab, &'s ReplayFiles),
         options: &'s SearchOptions,
         stop: CancellationToken,
-        progress: watch::Sender<Progress>,
+        progress: SharedProgress,
     ) -> Result<Report, SearchError> {
         let began = Clock::real().now();
         let referring = reference::references(prepared, options, &progress);
@@ -222,7 +222,7 @@ impl<'s> Search<'s> {
     }
 
     fn phase(&self, phase: Phase, plans: usize) {
-        self.progress.send_modify(|progress| {
+        self.progress.change(|progress| {
             progress.phase = phase;
             (progress.plans, progress.run) = (plans, 0);
         });
@@ -325,7 +325,7 @@ impl<'s> Search<'s> {
         }));
         let (findings, unsteady) = (state.findings.len(), state.unsteady.len());
         drop(state);
-        self.progress.send_modify(|progress| {
+        self.progress.change(|progress| {
             progress.run += 1;
             (progress.findings, progress.unsteady) = (findings, unsteady);
         });

@@ -4,10 +4,9 @@ use super::{Baseline, SearchError, SearchOptions};
 use crate::normalise::{Difference, Normaliser, differences};
 use crate::oracle::{Reference, Severity, Verdict};
 use crate::pattern::TracedProgram;
-use crate::progress::{Phase, Progress};
+use crate::progress::{Phase, SharedProgress};
 use crate::record::{RunEnd, RunRecord, StoredObject};
 use crate::run::{PreparedLab, RunLimits, RunOutcome, RunRequest};
-use tokio::sync::watch;
 
 /// Equal runs that are needed.
 const EQUAL: usize = 3;
@@ -37,9 +36,9 @@ type WithoutFault = Vec<(Verdict, RunOutcome)>;
 pub(super) async fn references(
     prepared: &PreparedLab,
     options: &SearchOptions,
-    progress: &watch::Sender<Progress>,
+    progress: &SharedProgress,
 ) -> Result<(Baseline, WithoutFault), SearchError> {
-    progress.send_modify(|progress| progress.phase = Phase::References);
+    progress.change(|progress| progress.phase = Phase::References);
     let given = prepared.sources().given(prepared.scenario());
     let mut outcomes: Vec<RunOutcome> = Vec::new();
     let request = |limits| RunRequest {
@@ -56,7 +55,7 @@ pub(super) async fn references(
             false => RunLimits { total: RunLimits::FIRST.total, ..limits_of(&outcomes) },
         };
         outcomes.push(prepared.run(&request(limits)).await?);
-        progress.send_modify(|progress| progress.run += 1);
+        progress.change(|progress| progress.run += 1);
         if outcomes.len() < EQUAL {
             continue;
         }
@@ -86,7 +85,7 @@ pub(super) async fn references(
         [RunRequest { seed, ..request(limits) }, RunRequest { is_restarted: true, ..request(limits) }]
     {
         kept.push(prepared.run(&jittered).await?);
-        progress.send_modify(|progress| progress.run += 1);
+        progress.change(|progress| progress.run += 1);
     }
     drop(normaliser);
     let normaliser = learned(prepared, &given, &kept);

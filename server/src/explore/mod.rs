@@ -8,6 +8,7 @@ use crate::args::{ExploreArgs, UsageError};
 use crate::runtime;
 use crate::shutdown::Signals;
 use kstore_explore::pattern_id::PatternId;
+use kstore_explore::progress::SharedProgress;
 use kstore_explore::replay::file_digest;
 use kstore_explore::report::{Report, ReportForm};
 use kstore_explore::run::{PrepareError, PreparedLab, RunError, Setup};
@@ -153,10 +154,10 @@ async fn search(
         max_findings: args.max_findings,
         findings: args.findings.clone().unwrap_or_else(|| PathBuf::from("findings")),
     };
-    let (sender, receiver) = tokio::sync::watch::channel(kstore_explore::progress::Progress::default());
-    let shown = progress::show(receiver, options.budget);
-    let report = Search::run((prepared, files), &options, stop, sender).await;
-    progress::end(shown).await;
+    let progress = SharedProgress::default();
+    let shown = progress::show(progress.clone(), options.budget);
+    let report = Search::run((prepared, files), &options, stop, progress).await;
+    progress::end(shown);
     let report = report.map_err(|error| failed(&error))?;
     print(&report, &args.reports)?;
     Ok(if report.has_failed(args.is_strict) { FOUND } else { 0 })

@@ -1,9 +1,8 @@
 //! The progress of a search on standard error: one line that changes on a terminal, else a line every ten seconds.
 
-use kstore_explore::progress::Progress;
+use kstore_explore::progress::SharedProgress;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -13,14 +12,14 @@ const TERMINAL: Duration = Duration::from_millis(250);
 const LOG: Duration = Duration::from_secs(10);
 
 /// Shows the progress until it is ended.
-pub(super) fn show(progress: watch::Receiver<Progress>, budget: Duration) -> AbortOnDropHandle<()> {
+pub(super) fn show(progress: SharedProgress, budget: Duration) -> AbortOnDropHandle<()> {
     let is_terminal = std::io::stderr().is_terminal();
     let pause = if is_terminal { TERMINAL } else { LOG };
     AbortOnDropHandle::new(tokio::spawn(async move {
         let begin = Instant::now();
         loop {
             tokio::time::sleep(pause).await;
-            let line = progress.borrow().line(begin.elapsed(), budget);
+            let line = progress.get().line(begin.elapsed(), budget);
             // Standard error may be closed.
             let _ = match is_terminal {
                 true => write!(std::io::stderr(), "\r\x1b[2K{line}"),
@@ -31,7 +30,7 @@ pub(super) fn show(progress: watch::Receiver<Progress>, budget: Duration) -> Abo
 }
 
 /// Ends the line.
-pub(super) async fn end(shown: AbortOnDropHandle<()>) {
+pub(super) fn end(shown: AbortOnDropHandle<()>) {
     shown.abort();
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr(), "\r\x1b[2K");
