@@ -6,9 +6,12 @@ use crate::bridge::Bridge;
 use crate::client::Clients;
 use crate::clock::Mode;
 use crate::error;
+use crate::fault::RuleSet;
 use crate::host::{Host, HostConfig, HostError, Origin, Placement, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::perturb::Perturbations;
+use crate::plan::{execute, observe};
 use crate::programs::Programs;
 use crate::waits::TimeWaits;
 use axum::body::Body;
@@ -84,6 +87,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Bytes of its request log.
     pub log_bytes: usize,
+    /// Fault rules from the start.
+    pub faults: RuleSet,
     /// Keys of its certificates and tokens.
     pub keys: Arc<ClusterKeys>,
 }
@@ -97,6 +102,8 @@ pub struct Current {
     pub bridge: Bridge,
     /// Clients that wait for a time.
     pub waits: Arc<TimeWaits>,
+    /// Observes for plans, and carries out their operations.
+    _plans: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Current {
@@ -116,6 +123,8 @@ pub struct LabCluster {
     mode: Mutex<Mode>,
     /// Held by the call that moves the clock, and by a reset.
     moving: Arc<tokio::sync::Mutex<()>>,
+    /// Fault rules, which a reset and forks inherit.
+    faults: Mutex<RuleSet>,
     /// Moves a clock that moves by itself.
     mover: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Cancelled when a component has ended although it should not have.
@@ -157,6 +166,7 @@ impl LabCluster {
         let cluster = Arc::new(Self {
             url: format!("https://{address}"),
             mode: Mutex::new(config.host.mode),
+            faults: Mutex::new(config.faults.clone()),
             config,
             current: Mutex::new(None),
             moving: Arc::default(),
@@ -185,9 +195,11 @@ impl LabCluster {
         });
         // Programs outlive a reset: they are clients of the new generation, too.
         self.programs.attach(&clients);
-        let programs = self.programs.clone();
-        let bridge = Bridge { running: running.clone(), clients, log, programs };
-        let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
+        let (perturbations, plans) = self.perturb(&running, &clients, &log);
+        let (programs, real) = (self.programs.clone(), tokio::runtime::Handle::current());
+        let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, real };
+        let current =
+            Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
         let router = bridge.router(PREFIX, move |request| {
             let (front, cluster) = (front.clone(), cluster.upgrade());
@@ -203,6 +215,24 @@ impl LabCluster {
         tokio::spawn(running.api().clone().behind(router).serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())
+    }
+
+    /// What changes what clients of a host see, and the task of its plans.
+    fn perturb(
+        &self,
+        running: &Arc<Running>,
+        clients: &Arc<Clients>,
+        log: &Arc<RequestLog>,
+    ) -> (Arc<Perturbations>, Arc<AbortOnDropHandle<()>>) {
+        let (perturbations, jobs) = Perturbations::new();
+        perturbations.faults.set(self.faults.lock().clone());
+        perturbations.set_programs(self.programs.clone());
+        let plans = execute::Executor { running: running.clone(), perturbations: perturbations.clone() };
+        let observing = observe::run(plans.clone(), clients.clone(), log.clone());
+        let planning = async move {
+            tokio::join!(execute::run(plans, jobs), observing);
+        };
+        (perturbations, Arc::new(AbortOnDropHandle::new(tokio::spawn(planning))))
     }
 
     /// The running part.
@@ -226,6 +256,21 @@ impl LabCluster {
     /// Mode of the clock.
     pub fn mode(&self) -> Mode {
         *self.mode.lock()
+    }
+
+    /// Fault rules in force.
+    pub fn faults(&self) -> RuleSet {
+        self.faults.lock().clone()
+    }
+
+    /// Replaces the fault rules. Their counts begin at 0.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn set_faults(&self, rules: RuleSet) -> Result<(), Status> {
+        self.current()?.bridge.perturbations.faults.set(rules.clone());
+        *self.faults.lock() = rules;
+        Ok(())
     }
 
     /// Whether the cluster follows the system's clock for its whole life.
@@ -382,6 +427,9 @@ impl LabCluster {
             Mode::Real | Mode::Manual => self.begin_moving()?,
         };
         let old = self.current()?;
+        if old.bridge.perturbations.plans.is_running() {
+            return Err(error::conflict("a plan runs on this cluster: delete it first"));
+        }
         let above = old.running().store().revision().0;
         let image = to.or(self.config.image.as_ref());
         let origin = match image {

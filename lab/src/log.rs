@@ -66,6 +66,15 @@ pub struct LoggedRequest {
     /// Revision of the object in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_version: Option<i64>,
+    /// Cache that answered; empty: the server itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cache: String,
+    /// Fault that was injected.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fault: String,
+    /// Plan that held the request or gave it a fault.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub plan: String,
     /// Of a write: what its client had been shown when it came.
     #[serde(skip)]
     pub basis: Option<Arc<[ViewAt]>>,
@@ -82,7 +91,7 @@ impl LoggedRequest {
     /// Bytes that the entry takes in memory, about.
     fn size(&self) -> usize {
         let texts = [&self.client, &self.user, &self.agent, &self.resource, &self.subresource];
-        let more = [&self.namespace, &self.name, &self.connection];
+        let more = [&self.namespace, &self.name, &self.connection, &self.cache, &self.fault, &self.plan];
         let texts = texts.iter().chain(&more).map(|text| text.len()).sum::<usize>();
         let views = self.basis.iter().flat_map(|views| views.iter());
         let views = views.map(|view| size_of::<ViewAt>() + view.resource.len()).sum::<usize>();
@@ -339,6 +348,9 @@ mod tests {
             object_version: None,
             basis: None,
             previous_write: 0,
+            cache: String::new(),
+            fault: String::new(),
+            plan: String::new(),
         }
     }
 

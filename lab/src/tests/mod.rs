@@ -4,6 +4,8 @@ mod client;
 mod clocks;
 mod files;
 mod forks;
+mod legal;
+mod perturbing;
 mod programs;
 mod random;
 mod settling;
@@ -91,7 +93,7 @@ async fn wrong_calls_are_refused_by_name() {
     assert_eq!(refused(Method::GET, "/clusters/none", Value::Null).await.0, 404);
     assert_eq!(refused(Method::POST, "/clusters", json!({"count": 257})).await.0, 400);
     assert_eq!(refused(Method::PUT, "/clock", json!({"mode": "scaled", "factor": 0.001})).await.0, 400);
-    assert_eq!(refused(Method::PUT, "/faults", json!({})).await.0, 501);
+    assert_eq!(refused(Method::GET, "/programs", Value::Null).await.0, 501);
     assert_eq!(refused(Method::GET, "/nothing", Value::Null).await.0, 404);
     let large = Value::String("x".repeat(crate::limits::BODY_BYTES));
     assert_eq!(refused(Method::POST, "/images", large).await.0, 413);

@@ -165,7 +165,7 @@ fn events(
                 // A clean end: a client that fell behind, or whose server stops, resumes from the last
                 // revision that it received.
                 Err(WatchEnd::Overrun | WatchEnd::Closed) => break,
-                Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_))) => {
+                Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_) | WatchEnd::Refused(_))) => {
                     yield Ok(encoder.error(&end.status()));
                     break;
                 }
