@@ -21,8 +21,8 @@ const PORTION: Duration = Duration::from_secs(5 * 60);
 const SETTLE: Duration = Duration::from_secs(10 * 60);
 /// Real time after the last step for which an action of the plan may be under way.
 const HELD: Duration = Duration::from_secs(1);
-/// A run that took so many times the silence of a reference before it converged is late.
-const LATE: u32 = 4;
+/// A run that took this part of its time to converge is late.
+const LATE: u32 = 2;
 
 impl ActiveRun<'_> {
     /// Waits for the end, and says whether it came late.
@@ -41,14 +41,14 @@ impl ActiveRun<'_> {
                 let again = self.settled().await?;
                 self.revive().await?;
                 if again.settled && !self.is_down() && self.equals_reference(request) {
-                    return Ok((RunEnd::Converged, since(begin) > LATE * self.limits.silence));
+                    return Ok((RunEnd::Converged, since(begin) > self.limits.total / LATE));
                 }
             }
             if self.is_held() && since(begin) >= HELD {
                 // Its trigger can no longer come: the run gives no verdict.
                 return Ok((RunEnd::Quiet, false));
             }
-            if since(begin) >= limits::HOT_WINDOW && self.is_looping(steps_done).await? {
+            if !settled.settled && self.is_looping(steps_done).await? {
                 return Ok((RunEnd::Looping, false));
             }
             if self.revision() != revision {

@@ -8,6 +8,7 @@ use kstore_api::status::Status;
 use kstore_client::manifest::{Applier, ManifestObject};
 use kstore_client::{Client, DeleteParams, Patch};
 use kstore_lab::advance::{Advance, advance, until_quiet};
+use kstore_lab::clock::Ended;
 use kstore_lab::clock::driver::Signal;
 use kstore_lab::host::Running;
 use kstore_lab::objects::{self, Condition, ObjectName};
@@ -16,6 +17,9 @@ use kstore_lab::{Credentials, limits as lab_limits};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Real time after a step for which clients may be busy before the next one is taken.
+const REST: Duration = Duration::from_secs(10);
 
 /// Why a step did not succeed.
 enum StepError {
@@ -63,11 +67,17 @@ impl ActiveRun<'_> {
 
     /// Waits until all clients are quiet, without time passing. A client that is busy for too long is left to the end of the run.
     pub(super) async fn rest(&mut self) -> Result<(), RunError> {
-        let (running, clients) = (self.current.running(), &self.current.bridge.clients);
-        let quiet = until_quiet(running, clients, self.patience()).await;
-        let _ = quiet
-            .map_err(|ended| RunError::lab("the fork has ended")(Status::internal(ended.to_string())))?;
-        self.revive().await
+        let begin = self.elapsed();
+        loop {
+            let (running, clients) = (self.current.running(), &self.current.bridge.clients);
+            let quiet = until_quiet(running, clients, self.patience()).await;
+            let quiet = quiet.map_err(|ended| Status::internal(ended.to_string()));
+            let is_quiet = quiet.map_err(RunError::lab("the fork has ended"))?.is_ok();
+            self.revive().await?;
+            if is_quiet || self.is_held() || self.elapsed().saturating_sub(begin) >= REST {
+                return Ok(());
+            }
+        }
     }
 
     async fn take(&self, step: &Step) -> Result<(), StepError> {
@@ -159,7 +169,7 @@ impl ActiveRun<'_> {
         condition: Condition,
         within: Duration,
     ) -> Result<(), StepError> {
-        let (running, clients) = (self.current.running().clone(), &self.current.bridge.clients);
+        let running = self.current.running().clone();
         let name = name_of(object)?;
         let goal = Arc::new(Signal::default());
         let (asked, reached, wanted, met) = (running.clone(), goal.clone(), name.clone(), condition.clone());
@@ -169,9 +179,7 @@ impl ActiveRun<'_> {
             }
         });
         let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
-        let how = Advance { goal: Some(goal), patience: self.patience(), ..Advance::to(target) };
-        let advanced = advance(&running, clients, &how).await;
-        advanced.map_err(|ended| Status::internal(ended.to_string()))?;
+        self.advance_to(target, Some(goal)).await?;
         let asked = running.clone();
         let found = running.call(async move { objects::read(&asked, &name).await }).await;
         let found = found.map_err(|ended| Status::internal(ended.to_string()))??;
@@ -189,23 +197,38 @@ impl ActiveRun<'_> {
     }
 
     async fn settle(&self, step: &Step) -> Result<(), StepError> {
-        let how = Settle { limit: lab_limits::SETTLE, patience: self.patience(), is_virtual: true };
-        let settled = settle(self.current.running(), &self.current.bridge.clients, how).await?;
-        // What a plan holds back comes after a later step.
-        if settled.settled || self.is_held() {
-            return Ok(());
+        loop {
+            let how = Settle { limit: lab_limits::SETTLE, patience: self.patience(), is_virtual: true };
+            let settled = settle(self.current.running(), &self.current.bridge.clients, how).await?;
+            // What a plan holds back comes after a later step.
+            if settled.settled || self.is_held() {
+                return Ok(());
+            }
+            if self.is_over() {
+                let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();
+                let (step, problem) = (step.name.clone(), busy.join("; "));
+                return Err(StepError::Ended(RunEnd::StepTimedOut { step, problem }));
+            }
         }
-        let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();
-        Err(StepError::Ended(RunEnd::StepTimedOut { step: step.name.clone(), problem: busy.join("; ") }))
     }
 
     /// Lets time pass.
     pub(super) async fn pass(&self, by: Duration) -> Result<(), Status> {
+        let target = self.current.running().time().checked_add(by).unwrap_or(jiff::Timestamp::MAX);
+        self.advance_to(target, None).await
+    }
+
+    /// Lets time pass until a goal is reached. Waits for busy clients as long as the run may take.
+    async fn advance_to(&self, target: jiff::Timestamp, goal: Option<Arc<Signal>>) -> Result<(), Status> {
         let (running, clients) = (self.current.running(), &self.current.bridge.clients);
-        let target = running.time().checked_add(by).unwrap_or(jiff::Timestamp::MAX);
-        let how = Advance { patience: self.patience(), ..Advance::to(target) };
-        let advanced = advance(running, clients, &how).await;
-        advanced.map(|_| ()).map_err(|ended| Status::internal(ended.to_string()))
+        loop {
+            let how = Advance { goal: goal.clone(), patience: self.patience(), ..Advance::to(target) };
+            let advanced = advance(running, clients, &how).await;
+            let advanced = advanced.map_err(|ended| Status::internal(ended.to_string()))?;
+            if advanced.ended != Ended::Busy || self.is_held() || self.is_over() {
+                return Ok(());
+            }
+        }
     }
 
     async fn advance(&self, by: Duration) -> Result<(), StepError> {

@@ -47,7 +47,7 @@ impl Search<'_> {
             subject: Subject { resource: String::new(), verb: String::new() },
             actions: Vec::new(),
         };
-        let references = self.baseline.references.iter().map(ReplayReference::of);
+        let references = ReplayReference::all(&self.baseline.references);
         let replay = Replay {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
@@ -68,7 +68,7 @@ impl Search<'_> {
                 summary: finding.summary.clone(),
             },
             learned: self.baseline.normaliser.learned().cloned().unwrap_or_else(Learned::default),
-            references: references.collect(),
+            references,
         };
         let path = folder.join(format!("{}.yaml", finding.id));
         let text = replay.to_yaml().map_err(|error| failed(&path)(std::io::Error::other(error)))?;

@@ -42,7 +42,7 @@ pub async fn replay(
     let normaliser = Normaliser::new(prepared.scenario(), &given)
         .with_window(now - MONTH, now + 12 * MONTH)
         .with_learned(replay.learned.clone());
-    let references: Vec<_> = replay.references.iter().cloned().map(ReplayReference::into_reference).collect();
+    let references = ReplayReference::into_references(replay.references.clone());
     let records: Vec<_> = references.iter().map(|reference| reference.record.clone()).collect();
     let programs = prepared.programs().into_iter();
     let programs = programs.map(|name| TracedProgram { name, lists_from_cache: false }).collect();
