@@ -121,8 +121,9 @@ mod tests {
         table(
             judge,
             &once,
-            &[("as often", once.clone(), false), ("twice", twice, true), ("in another step", before, true)],
+            &[("as often", once.clone(), false), ("twice", twice, true), ("in an earlier step", before.clone(), true)],
         );
+        table(judge, &before, &[("in a later step", once, false)]);
     }
 
     #[test]

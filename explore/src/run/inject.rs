@@ -3,6 +3,7 @@
 use super::{ActiveRun, RunError};
 use crate::plan::Plan;
 use kstore_api::status::Status;
+use kstore_lab::cache::CacheSpec;
 use kstore_lab::plan::ActionState;
 use serde_json::json;
 use std::time::Duration;
@@ -27,6 +28,10 @@ impl ActiveRun<'_> {
             RunError::lab("the plan cannot be used")(Status::bad_request(error.to_string()))
         })?;
         let (running, perturbations) = (self.current.running(), &self.current.bridge.perturbations);
+        for cache in plan.caches() {
+            let made = perturbations.caches.put(cache, CacheSpec::default());
+            made.map_err(RunError::lab("a cache of the plan cannot be made"))?;
+        }
         perturbations.set_programs(self.cluster.programs().clone());
         let started = perturbations.plans.start(parsed, running.time(), running.store().revision().0);
         let id = started.map_err(RunError::lab("the plan cannot be started"))?;
@@ -40,9 +45,14 @@ impl ActiveRun<'_> {
         report.map(|report| report.actions.iter().map(|action| action.state).collect()).unwrap_or_default()
     }
 
-    /// Whether every action of the plan happened. A run without a plan has none that did not.
-    pub(super) fn is_reached(&self) -> bool {
-        self.action_states().iter().all(|state| *state == ActionState::Done)
+    /// The first action of the plan that did not happen, and why.
+    pub(super) fn missed(&self) -> Option<String> {
+        let injected = self.injected.as_ref()?;
+        let report = self.current.bridge.perturbations.plans.report(&injected.id).ok()?;
+        let (nth, missed) =
+            report.actions.iter().enumerate().find(|(_, action)| action.state != ActionState::Done)?;
+        let why = if missed.why.is_empty() { "its trigger never came" } else { &missed.why };
+        Some(format!("action {}: {why}", nth + 1))
     }
 
     /// Whether an action is under way, which may hold a client back until a later step.

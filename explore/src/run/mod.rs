@@ -98,8 +98,8 @@ pub struct RunRequest<'r> {
 pub struct RunOutcome {
     /// The record.
     pub record: RunRecord,
-    /// Whether every action of the plan happened.
-    pub is_reached: bool,
+    /// The first action of the plan that did not happen, and why: the run gives no verdict.
+    pub missed: Option<String>,
     /// Programs that ever listed with `resourceVersion=0`.
     pub lists_from_cache: Vec<String>,
     /// The ends of the programs' outputs.
@@ -263,7 +263,7 @@ impl PreparedLab {
         };
         let (outputs, lists_from_cache) = (run.outputs(), run.lists_from_cache());
         let traffic = collect::traffic(&run.current, image, run.began).await?;
-        let (exits, is_reached) = (run.exits(), run.is_reached());
+        let (exits, missed) = (run.exits(), run.missed());
         run.end_plan();
         let end = collect::state(&run.current);
         let took = u64::try_from(run.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -282,7 +282,7 @@ impl PreparedLab {
             longest_pause,
         };
         run.stop_operators().await;
-        Ok(RunOutcome { record, is_reached, lists_from_cache, outputs })
+        Ok(RunOutcome { record, missed, lists_from_cache, outputs })
     }
 
     /// Ends all clusters.

@@ -69,7 +69,7 @@ impl Search<'_> {
     /// Whether a run of a plan fails with the same oracle and the same difference.
     async fn fails_like(&self, plan: &Plan, steps: usize, verdict: &Verdict) -> Result<bool, SearchError> {
         let (outcome, judgement) = self.outcome(plan, steps).await?;
-        Ok(outcome.is_reached && judgement.fails_like(verdict))
+        Ok(outcome.missed.is_none() && judgement.fails_like(verdict))
     }
 
     async fn shrink(&self, plan: &Plan, verdict: &Verdict) -> Result<Candidate, SearchError> {

@@ -305,8 +305,9 @@ impl<'s> Search<'s> {
 
     async fn try_plan(&self, plan: &Plan) -> Result<(), SearchError> {
         let (outcome, judgement) = self.outcome(plan, self.steps()).await?;
-        let case = |outcome| PlanCase { pattern: plan.pattern, title: plan.title(), outcome };
-        let failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.is_reached).collect();
+        let title = plan.title();
+        let case = |outcome| PlanCase { pattern: plan.pattern, title, outcome };
+        let failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.missed.is_none()).collect();
         // What likewise failed before is confirmed once.
         let id = match failures.iter().find(|verdict| self.claim(verdict)) {
             Some(verdict) => {
@@ -317,11 +318,10 @@ impl<'s> Search<'s> {
         };
         let mut state = self.state.lock();
         state.counts.run += 1;
-        state.counts.not_reached += usize::from(!outcome.is_reached);
+        state.counts.not_reached += usize::from(outcome.missed.is_some());
         state.cases.push(case(match id {
             Some(id) => CaseOutcome::Failed(id),
-            None if outcome.is_reached => CaseOutcome::Passed,
-            None => CaseOutcome::NotReached,
+            None => outcome.missed.map_or(CaseOutcome::Passed, CaseOutcome::NotReached),
         }));
         let (findings, unsteady) = (state.findings.len(), state.unsteady.len());
         drop(state);

@@ -72,8 +72,8 @@ pub async fn replay(
             .iter()
             .any(|verdict| verdict.oracle == expected.oracle && verdict.fingerprint == expected.fingerprint);
         outcome.runs += 1;
-        outcome.failed += usize::from(fails && run.is_reached);
-        outcome.not_reached += usize::from(!run.is_reached);
+        outcome.failed += usize::from(fails && run.missed.is_none());
+        outcome.not_reached += usize::from(run.missed.is_some());
         outcome.explanation = judgement.explanations[usize::from(replay.plan.ends_programs())].clone();
         (outcome.verdicts, outcome.outputs) = (judgement.verdicts, run.outputs);
     }
