@@ -231,7 +231,10 @@ pub(crate) mod tests {
                 summary: "another".to_owned(),
             },
             learned: Learned::default(),
-            references: vec![ReplayReference { end: Some(NormalState::default()), record: RunRecord::empty() }],
+            references: vec![ReplayReference {
+                end: Some(NormalState::default()),
+                record: RunRecord::empty(),
+            }],
         }
     }
 

@@ -3,11 +3,11 @@
 //! Each search may take as long as the busiest machine needs: what it finds does not depend on the time.
 
 use crate::SERVER;
+use kstore_tests::wait::until;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 fn catalogue(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("explore/catalogue").join(file)
@@ -39,7 +39,8 @@ fn finds(name: &str, pattern: &str, oracle: &str) {
     let output = explore(name, &[&flags[..], &reports].concat(), false, folder.path());
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-    let report: Value = serde_json::from_slice(&fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("report.json")).unwrap()).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["oracle"] == oracle);
     let finding = finding.unwrap_or_else(|| panic!("{name}: {text}"));
@@ -141,23 +142,20 @@ fn mistakes_are_refused_before_anything_starts() {
 
 /// Processes whose command line has a text.
 fn processes_with(text: &str) -> usize {
-    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    let all =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
     all.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
 }
 
-#[test]
-fn a_signal_ends_a_search_with_its_report_and_leaves_no_process() {
+#[tokio::test]
+async fn a_signal_ends_a_search_with_its_report_and_leaves_no_process() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().display().to_string();
     let mut command = command("b9", &["--budget", "1h"], folder.path());
     // The path of the folder marks the operators.
     command.arg(&mark).stdout(Stdio::piped()).stderr(Stdio::piped());
     let search = command.spawn().unwrap();
-    let began = Instant::now();
-    while processes_with(&mark) < 2 {
-        assert!(began.elapsed() < kstore_tests::wait::PATIENCE, "no operator runs");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("an operator runs", async || (processes_with(&mark) > 1).then_some(())).await;
     let id = search.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = search.wait_with_output().unwrap();

@@ -121,7 +121,11 @@ mod tests {
         table(
             judge,
             &once,
-            &[("as often", once.clone(), false), ("twice", twice, true), ("in an earlier step", before.clone(), true)],
+            &[
+                ("as often", once.clone(), false),
+                ("twice", twice, true),
+                ("in an earlier step", before.clone(), true),
+            ],
         );
         table(judge, &before, &[("in a later step", once, false)]);
     }

@@ -80,7 +80,8 @@ impl ActiveRun<'_> {
         }
         let programs = self.prepared.programs();
         let is_programs = |client: &str| programs.iter().any(|program| program == client);
-        let hot = |(key, count): (&(&str, &ObjectKey), &usize)| is_programs(key.0) && *count > limits::HOT_WRITES;
+        let hot =
+            |(key, count): (&(&str, &ObjectKey), &usize)| is_programs(key.0) && *count > limits::HOT_WRITES;
         Ok(counts.iter().any(hot))
     }
 

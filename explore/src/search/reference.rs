@@ -126,9 +126,8 @@ fn baseline(
         record: outcome.record.clone(),
     };
     let end = normaliser.normalise(&steady.record.end);
-    let is_like = |outcome: &&RunOutcome| {
-        differences(&end, &normaliser.normalise(&outcome.record.end)).is_empty()
-    };
+    let is_like =
+        |outcome: &&RunOutcome| differences(&end, &normaliser.normalise(&outcome.record.end)).is_empty();
     let (like_first, others): (Vec<&RunOutcome>, Vec<&RunOutcome>) = outcomes.iter().partition(is_like);
     let references = like_first.iter().map(|outcome| reference(outcome)).collect();
     let mut baseline = Baseline {
