@@ -4,6 +4,9 @@
 //! A [`scenario::Scenario`] says what is prepared and done. `pattern` makes plans of a reference's [`record::RunRecord`], `prune` and
 //! `order` choose among them, `oracle` judges the record of each run with `normalise`, `shrink` makes a failing plan smaller, `replay`
 //! writes it down, and `report` tells. All of that is pure: no async, no clock, no I/O.
+//!
+//! `sources` reads the files of a scenario, `run` takes runs on forks of a [`run::PreparedLab`], and [`search::Search`] is the search: its
+//! references, runs in parallel, confirmations, and files of findings. `run` alone talks to the lab.
 
 pub mod explain;
 pub mod limits;
@@ -14,13 +17,17 @@ pub mod order;
 pub mod pattern;
 pub mod pattern_id;
 pub mod plan;
+pub mod program;
 pub mod progress;
 pub mod prune;
 pub mod random;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod run;
 pub mod scenario;
+pub mod search;
 pub mod shrink;
+pub mod sources;
 pub mod traced;
 pub mod yaml;

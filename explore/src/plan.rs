@@ -5,6 +5,7 @@ use crate::pattern_id::PatternId;
 use crate::record::ObjectKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A plan of the search.
@@ -84,6 +85,8 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<u64>,
     },
+    /// Nothing but that its trigger came: the next action is armed then.
+    Resume {},
     /// The program reads from a cache.
     Route {
         /// The routes.
@@ -407,6 +410,18 @@ impl Plan {
         serde_json::to_string(&self.actions).unwrap_or_default()
     }
 
+    /// Names of the caches that the plan uses.
+    pub fn caches(&self) -> BTreeSet<&str> {
+        let names = self.actions.iter().flat_map(|action| match &action.operation {
+            Operation::Freeze { cache, .. }
+            | Operation::Thaw { cache, .. }
+            | Operation::Kill { cache: Some(cache), .. } => vec![cache.as_str()],
+            Operation::Route { routes } => routes.iter().map(|route| route.cache.as_str()).collect(),
+            _ => Vec::new(),
+        });
+        names.collect()
+    }
+
     /// Programs that the plan ends.
     pub fn ends_programs(&self) -> bool {
         let ends = |action: &PlannedAction| {
@@ -513,6 +528,7 @@ impl fmt::Display for Operation {
                     .collect();
                 write!(f, "route {}", routes.join(", "))
             }
+            Self::Resume {} => f.write_str("wait"),
             Self::Skip { until } => write!(f, "show no event from here until {until}"),
             Self::Touch {} => f.write_str("another writer is faster"),
             Self::Error {} => f.write_str("answer 500, nothing is done"),

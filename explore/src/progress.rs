@@ -1,6 +1,8 @@
 //! What a search is doing, for a line on a terminal. Pure.
 
+use parking_lot::Mutex;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A phase of a search.
@@ -49,6 +51,22 @@ impl Progress {
                 self.phase, self.run, self.plans
             ),
         }
+    }
+}
+
+/// The progress of a search that another task shows.
+#[derive(Clone, Debug, Default)]
+pub struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    /// The progress now.
+    pub fn get(&self) -> Progress {
+        self.0.lock().clone()
+    }
+
+    /// Changes it.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.0.lock());
     }
 }
 

@@ -261,6 +261,8 @@ pub enum RunEnd {
         /// What failed.
         problem: String,
     },
+    /// A program writes an object again and again.
+    Looping,
     /// The run's time was over and something was still busy: what waits on what.
     Busy(Vec<String>),
 }

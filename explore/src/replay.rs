@@ -4,6 +4,7 @@ use crate::normalise::{Learned, NormalState, without_times};
 use crate::oracle::{OracleId, Reference};
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -71,9 +72,10 @@ pub struct ExpectedFailure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReplayReference {
-    /// Normalised end state.
-    pub end: NormalState,
-    /// The record, without wall times and without requests that succeeded.
+    /// Normalised end state; `None`: that of the first reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<NormalState>,
+    /// The record, without wall times and without requests that succeeded. Of the objects at its end, who they are.
     pub record: crate::record::RunRecord,
 }
 
@@ -101,6 +103,15 @@ pub fn file_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What oracles ask of an object at the end of a reference: who it is, whose, and whether it is deleted.
+fn head(object: &Value) -> Value {
+    let kept = ["name", "namespace", "uid", "ownerReferences", "deletionTimestamp"];
+    let members = object["metadata"].as_object().into_iter().flatten();
+    let members = members.filter(|(name, _)| kept.contains(&name.as_str()));
+    let metadata: Map<String, Value> = members.map(|(name, value)| (name.clone(), value.clone())).collect();
+    json!({ "metadata": metadata })
+}
+
 impl ReplayReference {
     /// A reference without wall times.
     pub fn of(reference: &Reference) -> Self {
@@ -113,14 +124,26 @@ impl ReplayReference {
             write.after = write.after.take().map(without_times);
         }
         for stored in &mut record.end {
-            stored.object = without_times(std::mem::take(&mut stored.object));
+            stored.object = without_times(head(&stored.object));
         }
-        Self { end: reference.end.clone(), record }
+        Self { end: Some(reference.end.clone()), record }
     }
 
-    /// The reference for oracles.
-    pub fn into_reference(self) -> Reference {
-        Reference { record: self.record, end: self.end }
+    /// References without wall times. End states that equal the first are left out.
+    pub fn all(references: &[Reference]) -> Vec<Self> {
+        let mut all: Vec<Self> = references.iter().map(Self::of).collect();
+        if let Some((first, others)) = all.split_first_mut() {
+            others.iter_mut().filter(|other| other.end == first.end).for_each(|other| other.end = None);
+        }
+        all
+    }
+
+    /// The references for oracles.
+    pub fn into_references(all: Vec<Self>) -> Vec<Reference> {
+        let first = all.first().and_then(|first| first.end.clone()).unwrap_or_default();
+        let reference =
+            |kept: Self| Reference { record: kept.record, end: kept.end.unwrap_or_else(|| first.clone()) };
+        all.into_iter().map(reference).collect()
     }
 }
 
@@ -208,7 +231,10 @@ pub(crate) mod tests {
                 summary: "another".to_owned(),
             },
             learned: Learned::default(),
-            references: vec![ReplayReference { end: NormalState::default(), record: RunRecord::empty() }],
+            references: vec![ReplayReference {
+                end: Some(NormalState::default()),
+                record: RunRecord::empty(),
+            }],
         }
     }
 
@@ -234,8 +260,13 @@ pub(crate) mod tests {
         record.end =
             vec![crate::oracle::tests::stored("configmaps/default/a", "u", serde_json::json!({"t": time}))];
         let reference = Reference { record, end: NormalState::default() };
-        let kept = serde_json::to_string(&ReplayReference::of(&reference)).unwrap();
-        assert!(!kept.contains("2026"), "{kept}");
+        let kept = ReplayReference::all(&[reference.clone(), reference]);
+        assert!(kept[0].end.is_some() && kept[1].end.is_none(), "an equal end state is left out");
+        let text = serde_json::to_string(&kept).unwrap();
+        assert!(!text.contains("2026"), "{text}");
+        let back = ReplayReference::into_references(kept);
+        assert_eq!(back[1].end, NormalState::default());
+        assert_eq!(back[1].record.end[0].key().name, "a");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! whether that fails likewise, and ends with a plan that passes without any one of its actions. Pure.
 
 use crate::limits;
-use crate::plan::{Operation, Plan, PlannedAction, RequestPhase, Trigger};
+use crate::plan::{Operation, Plan, PlannedAction, Trigger};
 use std::collections::VecDeque;
 
 /// A plan and the number of steps of the scenario that are taken.
@@ -154,14 +154,6 @@ fn smaller(action: &PlannedAction) -> Vec<PlannedAction> {
             [1, nth / 2, nth.saturating_sub(1)].into_iter().filter(|n| *n >= 1 && *n < nth).collect();
         earlier.dedup();
         all.extend(earlier.into_iter().map(|nth| with_trigger(action, trigger.clone().with_nth(nth))));
-        if let Trigger::Request(request) = trigger
-            && request.phase == RequestPhase::Done
-            && matches!(action.operation, Operation::Kill { .. })
-        {
-            let mut request = request.clone();
-            request.phase = RequestPhase::Arrived;
-            all.push(with_trigger(action, Trigger::Request(request)));
-        }
     }
     if let Operation::Freeze { cache, resources } = &action.operation
         && resources.len() > 1

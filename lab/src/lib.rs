@@ -45,5 +45,5 @@ pub mod waits;
 pub mod watch;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError, ClusterKeys};
+pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

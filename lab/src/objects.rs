@@ -7,7 +7,8 @@ use kstore_api::status::Status;
 use kstore_cel::{Env, Library, Program, Shape, Type, Val};
 use kstore_client::{Client, Gvr};
 use kstore_registry::user::UserInfo;
-use kstore_store::{KeyRange, Range, Store, WatchRequest};
+use kstore_storage::storage_key::KeyPlace;
+use kstore_store::{KeyRange, KeyValue, Range, Store, WatchRequest};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -21,6 +22,21 @@ const AGENT: &str = "kstore-lab";
 pub fn count(store: &Store) -> u64 {
     let range = Range { count_only: true, ..Range::new(KeyRange::prefix(ROOT)) };
     store.range(&range).map_or(0, |result| u64::try_from(result.count).unwrap_or(0))
+}
+
+/// All objects of a store with their resources as `plural.group`, by key.
+pub fn all(store: &Store) -> Vec<(String, Value)> {
+    let range = Range::new(KeyRange::prefix(ROOT));
+    let Ok(result) = store.range(&range) else { return Vec::new() };
+    let object = |kv: &KeyValue| {
+        let place = KeyPlace::of(std::str::from_utf8(kv.key()).ok()?)?;
+        let resource = match place.group {
+            "" => place.plural.to_owned(),
+            group => format!("{}.{group}", place.plural),
+        };
+        Some((resource, serde_json::from_slice(kv.value()).ok()?))
+    };
+    result.kvs.iter().filter_map(|kv| object(kv)).collect()
 }
 
 /// An object as calls name it: `jobs.batch/namespace/name`, or `nodes/name`.
@@ -62,7 +78,7 @@ impl ObjectName {
     }
 
     /// The kind with a version that the server serves; `None` if it serves none.
-    pub(crate) fn gvr(&self, running: &Running) -> Option<Gvr> {
+    pub fn gvr(&self, running: &Running) -> Option<Gvr> {
         let kinds = running.api().pipeline().cache().kinds();
         let version = kinds
             .rows()

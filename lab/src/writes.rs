@@ -240,6 +240,25 @@ pub async fn list(
     Ok((found, next))
 }
 
+/// All writes after revision `since`, the oldest first, each with its objects before and after and the views of its writer. Nothing is said
+/// about changes that the writer had not been shown. Must run on the cluster's runtime.
+///
+/// # Errors
+/// 410: the history does not reach back to `since`.
+pub async fn whole(running: &Running, log: &RequestLog, since: i64) -> Result<Vec<Write>, Status> {
+    let store = running.store();
+    let mut found = Vec::new();
+    for batch in history(store, since + 1, store.revision().0).await? {
+        let Some(mut write) = write(&batch, log, true) else { continue };
+        let first = write.objects.first().map(|first| (first.resource.clone(), first.name.clone()));
+        let logged = first.and_then(|(resource, name)| log.write_of(write.revision, &resource, &name));
+        let views = logged.and_then(|logged| logged.basis);
+        write.basis = views.map(|views| Basis { views: views.to_vec(), unseen: Vec::new() });
+        found.push(write);
+    }
+    Ok(found)
+}
+
 /// One write, with its objects before and after, its basis and its inferred causes. Must run on the cluster's runtime.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ pub mod dropin;
 mod encryption;
 mod etcd_listener;
 mod explain;
+mod explore;
 mod external;
 mod files;
 mod flags;
@@ -78,6 +79,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(*run),
+        Some(Command::Explore(args)) => explore::explore(*args),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),

@@ -33,6 +33,8 @@ mod etcd_socket;
 mod etcd_storage;
 /// How long Events are kept.
 mod events;
+/// Searches for bugs of operators: `kstore-server explore`.
+mod explore;
 /// The client of kstore.v1 over TLS.
 mod grpc;
 /// Attacks on identities, memory, connections, files and time.

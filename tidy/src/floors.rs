@@ -306,13 +306,14 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "explore",
         floors: &[
-            &["limits", "oracle_id", "pattern_id", "progress", "yaml"],
+            &["limits", "oracle_id", "pattern_id", "program", "progress", "yaml"],
             &["record", "scenario"],
             &["normalise", "plan"],
             &["oracle", "order", "random"],
             &["explain", "replay", "traced"],
-            &["prune", "shrink"],
-            &["pattern", "report"],
+            &["prune", "shrink", "sources"],
+            &["pattern", "report", "run"],
+            &["search"],
         ],
     },
     CrateFloors {

@@ -1,5 +1,5 @@
-//! `destructive-surplus`: between two steps a tested program deleted, or caused the deletion of, an object of a slot more often than in any
-//! reference.
+//! `destructive-surplus`: up to a step a tested program deleted, or caused the deletion of, an object of a slot more often than in any
+//! reference. A deletion that comes later than in the references is none.
 
 use super::{Evidence, OracleId, Severity, Verdict};
 use crate::record::{Effect, RecordedWrite, RunRecord};
@@ -21,9 +21,10 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let counted: Vec<BTreeMap<(usize, String), usize>> =
         evidence.references.iter().map(|reference| counts(evidence, &reference.record)).collect();
     let mut verdicts = Vec::new();
-    for ((step, slot), count) in counts(evidence, evidence.run) {
-        let most = counted.iter().map(|reference| reference.get(&(step, slot.clone())).copied().unwrap_or(0));
-        let most = most.max().unwrap_or(0);
+    let own = counts(evidence, evidence.run);
+    for (step, slot) in own.keys().cloned() {
+        let count = up_to(&own, step, &slot);
+        let most = counted.iter().map(|reference| up_to(reference, step, &slot)).max().unwrap_or(0);
         if count <= most {
             continue;
         }
@@ -35,11 +36,12 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             continue;
         };
         let step_name = match step.checked_sub(1).and_then(|step| evidence.run.steps.get(step)) {
-            Some(step) => format!("during {} and after it", step.name),
+            Some(step) => format!("up to {} and after it", step.name),
             None => "before the first step".to_owned(),
         };
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
         let summary = format!(
-            "{by} deleted {} at revision {} (uid {}): {count} times {step_name}, and {most} times in a reference",
+            "{by} deleted {} at revision {} (uid {}): {times} {step_name}, and {most} times in a reference",
             write.key,
             write.revision,
             write.uid()
@@ -78,6 +80,11 @@ fn counts(evidence: &Evidence<'_>, run: &RunRecord) -> BTreeMap<(usize, String),
     counts
 }
 
+/// Deletions of a slot up to a step and after it.
+fn up_to(counts: &BTreeMap<(usize, String), usize>, step: usize, slot: &str) -> usize {
+    counts.iter().filter(|((at, of), _)| *at <= step && of == slot).map(|(_, count)| count).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{judged, run, scenario, table, write};
@@ -114,8 +121,13 @@ mod tests {
         table(
             judge,
             &once,
-            &[("as often", once.clone(), false), ("twice", twice, true), ("in another step", before, true)],
+            &[
+                ("as often", once.clone(), false),
+                ("twice", twice, true),
+                ("in an earlier step", before.clone(), true),
+            ],
         );
+        table(judge, &before, &[("in a later step", once, false)]);
     }
 
     #[test]

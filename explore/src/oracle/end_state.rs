@@ -15,8 +15,11 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         return Vec::new();
     };
     let fingerprint: Vec<String> = found.iter().map(Difference::fingerprint).collect();
-    let more =
-        if found.len() > 1 { format!(", and {} more differences", found.len() - 1) } else { String::new() };
+    let more = match found.len() {
+        1 => String::new(),
+        2 => ", and 1 more difference".to_owned(),
+        count => format!(", and {} more differences", count - 1),
+    };
     let summary = format!("the end state is another: {}{more}", found[0]);
     vec![Verdict { differences: found, ..Verdict::new(OracleId::EndState, fingerprint.join("; "), summary) }]
 }

@@ -5,7 +5,8 @@ use crate::record::RunEnd;
 
 pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     match &evidence.run.ended {
-        RunEnd::Converged | RunEnd::Quiet => Vec::new(),
+        // `hot-loop` tells of a loop.
+        RunEnd::Converged | RunEnd::Quiet | RunEnd::Looping => Vec::new(),
         RunEnd::StepTimedOut { step, problem } => {
             vec![Verdict::new(
                 OracleId::Stuck,
@@ -40,6 +41,7 @@ mod tests {
         let rows = [
             ("converged", ended(RunEnd::Converged), false),
             ("quiet", ended(RunEnd::Quiet), false),
+            ("in a loop", ended(RunEnd::Looping), false),
             ("waits", ended(RunEnd::StepTimedOut { step: text(), problem: text() }), true),
             ("failed", ended(RunEnd::StepFailed { step: text(), problem: text() }), true),
             ("busy", ended(RunEnd::Busy(vec![text()])), true),

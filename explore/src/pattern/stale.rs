@@ -2,7 +2,7 @@
 //! starts on a cache that stands before the deletion. Only for programs that list with `resourceVersion=0`.
 
 use super::{PatternId, Traced, is_loss, plan};
-use crate::plan::{Operation, Plan, PlannedAction, Restart, Trigger};
+use crate::plan::{Operation, Plan, PlannedAction, RequestTrigger, Restart, Trigger};
 use crate::record::Effect;
 use std::collections::BTreeSet;
 
@@ -38,6 +38,8 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
                 let actions = vec![
                     PlannedAction::at(traced.at_change(loss, 0), freeze),
                     PlannedAction::at(traced.at_change(again, loss.revision), kill),
+                    // The new instance has to see the cache before it is thawed.
+                    PlannedAction::at(list(&program.name, kind), Operation::Resume {}),
                     PlannedAction::at(
                         Trigger::quiet(),
                         Operation::Thaw { cache: CACHE.to_owned(), step: None },
@@ -48,4 +50,16 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
         }
     }
     plans
+}
+
+/// The trigger at a program's list of a kind.
+fn list(program: &str, kind: &str) -> Trigger {
+    let some = |text: &str| Some(text.to_owned());
+    Trigger::Request(RequestTrigger {
+        client: some(program),
+        verb: some("list"),
+        resource: some(kind),
+        nth: 1,
+        ..RequestTrigger::default()
+    })
 }

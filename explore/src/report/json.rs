@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) fn render(report: &Report) -> String {
     let findings = |all: &[Finding]| all.iter().map(finding).collect::<Vec<_>>();
     let mut coverage: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in report.cases.iter().filter(|case| case.outcome != CaseOutcome::NotReached) {
+    for case in report.cases.iter().filter(|case| !matches!(case.outcome, CaseOutcome::NotReached(_))) {
         *coverage.entry(case.pattern.name()).or_default() += 1;
     }
     let value = json!({

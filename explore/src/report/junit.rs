@@ -22,7 +22,7 @@ fn suites(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(out, "<testsuites name=\"{}\">", escaped(&report.scenario))?;
     for (pattern, cases) in by_pattern {
         let failures = cases.iter().filter(|case| matches!(case.outcome, CaseOutcome::Failed(_))).count();
-        let skipped = cases.iter().filter(|case| case.outcome == CaseOutcome::NotReached).count();
+        let skipped = cases.iter().filter(|case| matches!(case.outcome, CaseOutcome::NotReached(_))).count();
         let tests = cases.len();
         writeln!(
             out,
@@ -57,9 +57,10 @@ fn write_case(out: &mut String, report: &Report, case: &PlanCase) -> std::fmt::R
     let (pattern, name) = (case.pattern, escaped(&case.title));
     match &case.outcome {
         CaseOutcome::Passed => writeln!(out, "    <testcase classname=\"{pattern}\" name=\"{name}\"/>"),
-        CaseOutcome::NotReached => writeln!(
+        CaseOutcome::NotReached(why) => writeln!(
             out,
-            "    <testcase classname=\"{pattern}\" name=\"{name}\"><skipped message=\"not reached\"/></testcase>"
+            "    <testcase classname=\"{pattern}\" name=\"{name}\"><skipped message=\"not reached: {}\"/></testcase>",
+            escaped(why)
         ),
         CaseOutcome::Failed(id) => {
             writeln!(out, "    <testcase classname=\"{pattern}\" name=\"{name}\">")?;

@@ -82,8 +82,8 @@ pub struct PlanCase {
 pub enum CaseOutcome {
     /// The run ended as the references.
     Passed,
-    /// An action never fired.
-    NotReached,
+    /// An action never happened: which, and why.
+    NotReached(String),
     /// The run failed: identifier of the finding.
     Failed(String),
 }

@@ -49,7 +49,7 @@ fn report() -> Report {
         suspicions: vec![Finding { id: "s-2".to_owned(), severity: Severity::Suspicion, ..finding }],
         cases: vec![
             case("crash 1", CaseOutcome::Passed),
-            case("crash 2", CaseOutcome::NotReached),
+            case("crash 2", CaseOutcome::NotReached("action 1: its trigger never came".to_owned())),
             case("crash 3", CaseOutcome::Failed("s-1".to_owned())),
         ],
         took: 9_000,

@@ -44,15 +44,15 @@ fn body(report: &Report, out: &mut String) -> std::fmt::Result {
     for finding in &report.unsteady {
         write_finding(out, "UNSTEADY", report, finding)?;
     }
-    let missed: Vec<&str> = report
-        .cases
-        .iter()
-        .filter(|case| case.outcome == CaseOutcome::NotReached)
-        .map(|case| case.title.as_str())
-        .collect();
-    if !missed.is_empty() {
-        writeln!(out, "not reached")?;
-        missed.iter().try_for_each(|title| writeln!(out, "  {title}"))?;
+    let missed = report.cases.iter().filter_map(|case| match &case.outcome {
+        CaseOutcome::NotReached(why) => Some((&case.title, why)),
+        CaseOutcome::Passed | CaseOutcome::Failed(_) => None,
+    });
+    for (nth, (title, why)) in missed.enumerate() {
+        if nth == 0 {
+            writeln!(out, "not reached")?;
+        }
+        writeln!(out, "  {title}: {why}")?;
     }
     let pruned = &report.plans.pruned;
     writeln!(

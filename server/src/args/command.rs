@@ -2,8 +2,8 @@
 
 use super::{
     AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs,
-    KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, parser,
-    run, stop, store,
+    ExploreArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain,
+    explore, pages, parser, run, stop, store,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -13,6 +13,8 @@ use clap::error::ErrorKind;
 pub enum Command {
     /// `run`: a command against a cluster of its own.
     Run(Box<RunArgs>),
+    /// `explore`: a search for bugs of an operator.
+    Explore(Box<ExploreArgs>),
     /// `explain`: causes and effects of an object.
     Explain(ExplainArgs),
     /// `stop`: ends the server on a data directory.
@@ -61,6 +63,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: run::build,
         read: |matches| Ok(Command::Run(Box::new(run::read(matches)?))),
+    },
+    CommandRow {
+        name: "explore",
+        about: "Search for bugs of an operator: run it on forks of a cluster, each time with another perturbation",
+        help: explore::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, explore::FLAGS),
+        read: |matches| parser::read(explore::FLAGS, matches).map(Box::new).map(Command::Explore),
     },
     CommandRow {
         name: "explain",

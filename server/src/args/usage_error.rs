@@ -72,6 +72,9 @@ pub enum UsageError {
     /// A value that cannot be used.
     #[error(transparent)]
     Flag(#[from] FlagError),
+    /// A pattern of `explore` that is both to be used and left out.
+    #[error("--only and --skip name the same pattern {0:?}")]
+    OnlyAndSkip(&'static str),
     /// `run` without a command, where a shell could read nothing.
     #[error(
         "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"

@@ -1,0 +1,159 @@
+"""A plain client of the Kubernetes API for the catalogue's operators: Python's standard library alone.
+
+An Informer lists with resourceVersion=0, as client-go did before 0.35, watches from there, and lists again after 410 or an error.
+"""
+
+import base64
+import http.client
+import json
+import os
+import queue
+import re
+import ssl
+import tempfile
+import threading
+import time
+import urllib.parse
+
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+CORE = "/api/v1/namespaces/{}/{}"
+
+
+class Refused(Exception):
+    def __init__(self, code, status):
+        super().__init__(f"{code}: {status.get('message', '')}")
+        self.code = code
+
+
+class Api:
+    def __init__(self):
+        text = open(os.environ["KUBECONFIG"], encoding="utf-8").read()
+        field = lambda name: re.search(rf"{name}: *(\S+)", text)
+        self.server = urllib.parse.urlparse(field("server").group(1))
+        self.tls = ssl.create_default_context(cadata=base64.b64decode(field("certificate-authority-data").group(1)).decode())
+        self.headers = {"User-Agent": "catalogue", "Accept": "application/json"}
+        if field("token"):
+            self.headers["Authorization"] = "Bearer " + field("token").group(1)
+        else:
+            with tempfile.NamedTemporaryFile("wb") as pem:
+                for name in ("client-certificate-data", "client-key-data"):
+                    pem.write(base64.b64decode(field(name).group(1)))
+                pem.flush()
+                self.tls.load_cert_chain(pem.name)
+        self.connection = None
+
+    def connect(self):
+        return http.client.HTTPSConnection(self.server.hostname, self.server.port, context=self.tls)
+
+    def call(self, method, path, body=None, kind="application/json"):
+        """One request. A broken connection is an error of the caller, as with most clients."""
+        headers = dict(self.headers)
+        if body is not None:
+            headers["Content-Type"] = kind
+        self.connection = self.connection or self.connect()
+        try:
+            self.connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = self.connection.getresponse()
+            answer = json.loads(response.read() or b"{}")
+        except (OSError, http.client.HTTPException):
+            self.connection.close()
+            self.connection = None
+            raise
+        if response.status >= 400:
+            raise Refused(response.status, answer)
+        return answer
+
+    def get(self, path):
+        """The object, or None."""
+        try:
+            return self.call("GET", path)
+        except Refused as refused:
+            if refused.code != 404:
+                raise
+            return None
+
+    def create(self, path, body):
+        return self.call("POST", path, body)
+
+    def update(self, path, body):
+        return self.call("PUT", path, body)
+
+    def merge(self, path, body):
+        return self.call("PATCH", path, body, "application/merge-patch+json")
+
+    def delete(self, path):
+        """Whether the object was there."""
+        try:
+            self.call("DELETE", path)
+            return True
+        except Refused as refused:
+            if refused.code != 404:
+                raise
+            return False
+
+
+class Informer:
+    """A cache of one resource, which tells `changes` the name of each changed object."""
+
+    def __init__(self, api, path, changes):
+        self.api, self.path, self.changes = Api(), path, changes
+        self.objects = {}
+        self.ready = threading.Event()
+        threading.Thread(target=self.run, daemon=True).start()
+        self.ready.wait()
+
+    def run(self):
+        while True:
+            try:
+                listed = self.api.call("GET", self.path + "?resourceVersion=0")
+                self.replace(listed["items"])
+                self.ready.set()
+                self.watch(listed["metadata"]["resourceVersion"])
+            except (OSError, http.client.HTTPException, Refused, ValueError):
+                time.sleep(0.02)
+
+    def replace(self, items):
+        new = {item["metadata"]["name"]: item for item in items}
+        names = [name for name in {**self.objects, **new} if self.objects.get(name) != new.get(name)]
+        self.objects = new
+        for name in names:
+            self.changes.put(name)
+
+    def watch(self, version):
+        while True:
+            connection = self.api.connect()
+            connection.request("GET", f"{self.path}?watch=true&resourceVersion={version}", headers=self.api.headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                return
+            while line := response.readline():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                meta = event["object"]["metadata"]
+                version = meta["resourceVersion"]
+                if event["type"] == "BOOKMARK":
+                    continue
+                if event["type"] == "DELETED":
+                    self.objects.pop(meta["name"], None)
+                else:
+                    self.objects[meta["name"]] = event["object"]
+                self.changes.put(meta["name"])
+
+
+def run(reconcile, api, changes):
+    """Reconciles each changed name; a failed one again, a little later."""
+    while True:
+        name = changes.get()
+        try:
+            reconcile(name)
+        except (OSError, http.client.HTTPException, Refused) as error:
+            print(f"reconciling {name}: {error}", flush=True)
+            threading.Timer(0.02, changes.put, [name]).start()
+
+
+def start(reconcile_of, *paths):
+    """Starts informers of these paths and reconciles for ever. `reconcile_of` gets the API and the informers."""
+    api, changes = Api(), queue.Queue()
+    informers = [Informer(api, path, changes) for path in paths]
+    run(reconcile_of(api, *informers), api, changes)

@@ -1,0 +1,100 @@
+//! Collects what happened in a run: objects, requests and writes.
+
+use super::RunError;
+use crate::limits;
+use crate::record::{Effect, ObjectKey, RecordedRequest, RecordedWrite, StoredObject, ViewedRevision};
+use jiff::Timestamp;
+use kstore_api::status::Status;
+use kstore_lab::cluster::Current;
+use kstore_lab::log::{LogFilter, LoggedRequest};
+use kstore_lab::objects;
+use kstore_lab::writes::{self, Write};
+
+/// Requests and writes of a run.
+pub(super) type Traffic = (Vec<RecordedRequest>, Vec<RecordedWrite>);
+
+/// All objects.
+pub(super) fn state(current: &Current) -> Vec<StoredObject> {
+    let all = objects::all(current.running().store());
+    all.into_iter().map(|(resource, object)| StoredObject { resource, object }).collect()
+}
+
+fn since(began: Timestamp, time: Timestamp) -> u64 {
+    u64::try_from(time.duration_since(began).as_millis()).unwrap_or(0)
+}
+
+/// What happened after the revision of the image.
+pub(super) async fn traffic(current: &Current, image: i64, began: Timestamp) -> Result<Traffic, RunError> {
+    let log = current.bridge.log.clone();
+    let (logged, _) = log.read(&LogFilter::default(), None, limits::LOG).unwrap_or_default();
+    let running = current.running().clone();
+    let (asked, of) = (running.clone(), log.clone());
+    let written = running.call(async move { writes::whole(&asked, &of, image).await }).await;
+    let written =
+        written.map_err(|ended| RunError::lab("the fork has ended")(Status::internal(ended.to_string())))?;
+    let written = written.map_err(RunError::lab("the history of a run cannot be read"))?;
+    let mut records: Vec<RecordedWrite> = Vec::new();
+    for write in written {
+        let last = records.last().map_or(0, |last| last.real);
+        records.extend(write_records(&write, &logged, (began, last)));
+    }
+    let requests = logged.iter().map(|request| RecordedRequest {
+        n: request.n,
+        real: since(began, request.real),
+        client: request.client.clone(),
+        verb: request.verb.map_or("", |verb| verb.as_str()).to_owned(),
+        resource: request.resource.clone(),
+        subresource: request.subresource.clone(),
+        namespace: request.namespace.clone(),
+        name: request.name.clone(),
+        version: request.version.to_string(),
+        code: request.code,
+        revision: request.object_version.unwrap_or(request.revision),
+        fault: request.fault.clone(),
+    });
+    Ok((requests.collect(), records))
+}
+
+/// The records of a write's objects. A write that is in no log has the real time of the one before.
+fn write_records(
+    write: &Write,
+    logged: &[LoggedRequest],
+    (began, last): (Timestamp, u64),
+) -> Vec<RecordedWrite> {
+    let is_it = |request: &&LoggedRequest| {
+        request.object_version == Some(write.revision) && request.verb.is_some_and(|verb| verb.is_write())
+    };
+    let request = logged.iter().find(is_it);
+    let views = write.basis.iter().flat_map(|basis| &basis.views);
+    let views: Vec<ViewedRevision> = views
+        .map(|view| ViewedRevision { resource: view.resource.clone(), delivered: view.delivered })
+        .collect();
+    let record = |object: &writes::WrittenObject| RecordedWrite {
+        revision: write.revision,
+        real: request.map_or(last, |request| since(began, request.real)),
+        client: write.client.clone(),
+        incarnation: 0,
+        verb: write.verb.clone(),
+        key: ObjectKey {
+            resource: object.resource.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        },
+        effect: match object.effect {
+            "created" => Effect::Created,
+            "deleted" => Effect::Deleted,
+            _ => Effect::Updated,
+        },
+        before: object.before.clone(),
+        after: object.after.clone(),
+        views: views.clone(),
+        causes: write.causes.clone(),
+    };
+    write.objects.iter().map(record).collect()
+}
+
+/// The longest pause in milliseconds between two writes.
+pub(super) fn longest_pause(writes: &[RecordedWrite]) -> u64 {
+    let pauses = writes.windows(2).map(|pair| pair[1].real.saturating_sub(pair[0].real));
+    pauses.max().unwrap_or(0)
+}

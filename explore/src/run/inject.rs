@@ -1,0 +1,84 @@
+//! Carries out a plan through the lab's plans.
+
+use super::{ActiveRun, RunError};
+use crate::plan::Plan;
+use kstore_api::status::Status;
+use kstore_lab::cache::CacheSpec;
+use kstore_lab::plan::ActionState;
+use serde_json::json;
+use std::time::Duration;
+
+/// Real time for which clients may be busy between two looks at the run's limits.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The same while the plan holds a client back.
+const HELD: Duration = Duration::from_millis(300);
+
+/// A plan of the lab that runs in a fork.
+#[derive(Clone, Debug)]
+pub(super) struct InjectedPlan {
+    /// Its identifier in the lab.
+    id: String,
+}
+
+impl ActiveRun<'_> {
+    /// Starts a plan. Its triggers count from here.
+    pub(super) fn inject(&mut self, plan: &Plan) -> Result<(), RunError> {
+        let parsed = serde_json::from_value(json!({ "actions": plan.actions }));
+        let parsed = parsed.map_err(|error| {
+            RunError::lab("the plan cannot be used")(Status::bad_request(error.to_string()))
+        })?;
+        let (running, perturbations) = (self.current.running(), &self.current.bridge.perturbations);
+        for cache in plan.caches() {
+            let made = perturbations.caches.put(cache, CacheSpec::default());
+            made.map_err(RunError::lab("a cache of the plan cannot be made"))?;
+        }
+        perturbations.set_programs(self.cluster.programs().clone());
+        let started = perturbations.plans.start(parsed, running.time(), running.store().revision().0);
+        let id = started.map_err(RunError::lab("the plan cannot be started"))?;
+        self.injected = Some(InjectedPlan { id });
+        Ok(())
+    }
+
+    fn action_states(&self) -> Vec<ActionState> {
+        let Some(injected) = &self.injected else { return Vec::new() };
+        let report = self.current.bridge.perturbations.plans.report(&injected.id);
+        report.map(|report| report.actions.iter().map(|action| action.state).collect()).unwrap_or_default()
+    }
+
+    /// The first action of the plan that did not happen, and why.
+    pub(super) fn missed(&self) -> Option<String> {
+        let injected = self.injected.as_ref()?;
+        let report = self.current.bridge.perturbations.plans.report(&injected.id).ok()?;
+        let (nth, missed) =
+            report.actions.iter().enumerate().find(|(_, action)| action.state != ActionState::Done)?;
+        let why = if missed.why.is_empty() { "its trigger never came" } else { &missed.why };
+        Some(format!("action {}: {why}", nth + 1))
+    }
+
+    /// Whether an action is under way, which may hold a client back until a later step.
+    pub(super) fn is_held(&self) -> bool {
+        self.action_states().contains(&ActionState::Held)
+    }
+
+    /// Real time for which clients may be busy: short while the plan holds one back.
+    pub(super) fn patience(&self) -> Duration {
+        if self.is_held() { HELD } else { PATIENCE }
+    }
+
+    /// Whether a part of the plan happened, and another will.
+    pub(super) fn is_underway(&self) -> bool {
+        let states = self.action_states();
+        let has_begun = states.iter().any(|state| matches!(state, ActionState::Done | ActionState::Held));
+        let is_due = states
+            .iter()
+            .any(|state| matches!(state, ActionState::Waiting | ActionState::Armed | ActionState::Held));
+        has_begun && is_due
+    }
+
+    /// Ends the plan: what it froze or held goes on.
+    pub(super) fn end_plan(&mut self) {
+        if let Some(injected) = self.injected.take() {
+            self.current.bridge.perturbations.plans.end(&injected.id, self.current.running().time());
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The operators of a run: children of this process with kubeconfigs, ports and output files of their own, which end with it.
+
+use super::{ActiveRun, RunError};
+use crate::program::{Placeholders, filled, free_ports, in_folder, port_names};
+use crate::record::{RecordedExit, RunEnd};
+use crate::scenario::{Operator, Ready};
+use kstore_api::status::Status;
+use kstore_client::Gvr;
+use kstore_lab::Credentials;
+use kstore_lab::advance::until_quiet;
+use kstore_lab::client::ClientReport;
+use kstore_lab::log::LogFilter;
+use kstore_lab::objects;
+use kstore_lab::programs::{ProgramControl as _, ProgramReport, ProgramSpec};
+use kstore_nondet::Clock;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Real time in which an operator must become ready.
+const READY: Duration = Duration::from_secs(30);
+/// Real time between two looks at an operator that becomes ready.
+const LOOK: Duration = Duration::from_millis(10);
+/// Real time that an operator has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// Number of SIGKILL.
+const KILLED: i32 = 9;
+/// Number of SIGTERM.
+const TERMINATED: i32 = 15;
+/// Lines of an operator's output in a message.
+const LINES: usize = 8;
+/// Lifetime of a token in seconds: longer than any run, so that it ends in none.
+const TOKEN_SECONDS: u64 = 10 * 365 * 24 * 3600;
+
+/// Real time before a program that ended by itself is started again, the first time; each further time takes twice as long.
+const BACK_OFF: Duration = Duration::from_millis(100);
+/// Most doublings of [`BACK_OFF`].
+const DOUBLINGS: usize = 5;
+
+/// What is known of the operators beside what the lab knows.
+#[derive(Debug, Default)]
+pub(super) struct StartedOperators {
+    /// Ends of programs by themselves.
+    exits: Vec<RecordedExit>,
+    /// The newest of them by program: which start it was, and the real time.
+    newest: BTreeMap<String, (u32, jiff::Timestamp)>,
+}
+
+impl StartedOperators {
+    /// Real time for which a program that has ended stays so.
+    fn back_off(&self, program: &str) -> Duration {
+        let exits = self.exits.iter().filter(|exit| exit.program == program).count();
+        BACK_OFF * (1 << exits.saturating_sub(1).min(DOUBLINGS))
+    }
+}
+
+/// The exit code of a program that ended by itself; `None`: it runs, or the plan ended it.
+fn own_end(report: &ProgramReport, ends_programs: bool) -> Option<i32> {
+    let by_plan = |signal: &i32| ends_programs && [KILLED, TERMINATED].contains(signal);
+    let signal = report.signal.filter(|signal| !by_plan(signal)).map(|signal| 128 + signal);
+    report.code.or(signal).filter(|_| report.state == "ended")
+}
+
+/// The last lines of an output.
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+impl ActiveRun<'_> {
+    /// Starts all operators and waits until they are ready. Returns the end of the run if its plan keeps one of them from being so.
+    pub(super) async fn start_operators(&mut self) -> Result<Option<RunEnd>, RunError> {
+        let prepared = self.prepared;
+        let operators = &prepared.scenario.operators;
+        let texts =
+            operators.iter().flat_map(|operator| operator.command.iter().chain(operator.env.values()));
+        let ports = free_ports(&port_names(texts.chain(&self.prepared.command)))?;
+        let dir = self.folder.display().to_string();
+        let values = Placeholders { kubeconfig: String::new(), dir, ports };
+        for operator in operators {
+            self.start(operator, &values).await?;
+        }
+        for operator in operators {
+            if let Some(end) = self.until_ready(operator).await? {
+                return Ok(Some(end));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn start(&self, operator: &Operator, values: &Placeholders) -> Result<(), RunError> {
+        let name = operator.name.clone();
+        let refused = |problem: String| RunError::Operator { name: name.clone(), problem };
+        let command = if operator.command.is_empty() { &self.prepared.command } else { &operator.command };
+        let command = in_folder(command, &self.prepared.folder);
+        let folder = self.folder.join(&operator.name);
+        std::fs::create_dir_all(&folder)?;
+        let fill = |text: &String| filled(text, values).map_err(|error| refused(error.to_string()));
+        let kubeconfig = self.kubeconfig(operator).await.map_err(|status| refused(status.message))?;
+        let mut spec = ProgramSpec {
+            name: operator.name.clone(),
+            command: command.iter().map(fill).collect::<Result<_, _>>()?,
+            folder: Some(folder.clone()),
+            output: Some(self.folder.join(format!("{}.log", operator.name))),
+            service_account: operator.service_account.clone(),
+            ..ProgramSpec::default()
+        };
+        for (variable, value) in &operator.env {
+            spec.env.insert(variable.clone(), fill(value)?);
+        }
+        self.cluster.programs().run(spec, &kubeconfig).map_err(|status| refused(status.message))?;
+        Ok(())
+    }
+
+    /// The kubeconfig of an operator: a token of its service account, or a certificate of an administrator under its name.
+    async fn kubeconfig(&self, operator: &Operator) -> Result<String, Status> {
+        let Some(account) = &operator.service_account else {
+            let groups = ["system:masters".to_owned()];
+            let user = format!("kstore:lab:{}", operator.name);
+            return self.cluster.kubeconfig(&Credentials::Certificate(&user, &groups));
+        };
+        let (namespace, name) = account.split_once('/').unwrap_or(("default", account));
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS}});
+        let running = self.current.running().clone();
+        let asked = running.clone();
+        let asking = running.call(async move {
+            let api = objects::client(&asked).dynamic(Gvr::new("", "v1", "serviceaccounts"));
+            api.create_subresource(&namespace, &name, "token", &request).await
+        });
+        let answer = asking.await.map_err(|ended| Status::internal(ended.to_string()))?;
+        let answer =
+            answer.map_err(|error| Status::internal(format!("service account {account}: {error}")))?;
+        let token = answer["status"]["token"].as_str().unwrap_or_default();
+        self.cluster.kubeconfig(&Credentials::Token(account, token))
+    }
+
+    /// Waits until an operator is ready and quiet. Without a plan one that ends or is not ready in time is unusable; with a plan it is started
+    /// again, and its run ends.
+    async fn until_ready(&mut self, operator: &Operator) -> Result<Option<RunEnd>, RunError> {
+        let (running, clients) = (self.current.running().clone(), self.current.bridge.clients.clone());
+        let clock = Clock::real();
+        let end = clock.now().saturating_add(READY).unwrap_or(jiff::Timestamp::MAX);
+        let refused = |problem: String| RunError::Operator { name: operator.name.clone(), problem };
+        loop {
+            let report = self.report(&operator.name).map_err(|status| refused(status.message))?;
+            if report.state == "ended" && self.injected.is_none() {
+                let by = report.code.map(|code| format!("code {code}"));
+                let by = by.or_else(|| report.signal.map(|signal| format!("signal {signal}")));
+                let by = by.unwrap_or_default();
+                return Err(refused(format!("ended with {by} before it was ready:\n{}", tail(&report.tail))));
+            }
+            self.revive().await?;
+            if report.state != "ended" && self.has_begun(operator, &report) {
+                let quiet = until_quiet(&running, &clients, self.patience()).await;
+                if quiet.map_err(|ended| refused(ended.to_string()))?.is_ok() || self.is_held() {
+                    return Ok(None);
+                }
+            }
+            if clock.now() >= end {
+                let problem = format!("is not ready after {} s", READY.as_secs());
+                return match self.injected.is_some() {
+                    true => Ok(Some(RunEnd::Busy(vec![format!("operator {} {problem}", operator.name)]))),
+                    false => Err(refused(format!("{problem}:\n{}", tail(&report.tail)))),
+                };
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether an operator does what its `ready` asks for.
+    fn has_begun(&self, operator: &Operator, report: &ProgramReport) -> bool {
+        let clients = &self.current.bridge.clients;
+        match &operator.ready {
+            Ready::Log(text) => report.tail.contains(text.as_str()),
+            Ready::Quiet => self.client(&operator.name).is_some_and(|client| client.watches > 0),
+            Ready::Watches(wanted) => {
+                let view = clients.view(&operator.name);
+                let watches = |resource: &String| {
+                    view.as_ref()
+                        .is_some_and(|view| view.kinds.get(resource).is_some_and(|kind| kind.watches > 0))
+                };
+                wanted.iter().all(watches)
+            }
+        }
+    }
+
+    fn client(&self, name: &str) -> Option<ClientReport> {
+        self.current.bridge.clients.reports(Some(name)).into_iter().next()
+    }
+
+    fn report(&self, name: &str) -> Result<ProgramReport, Status> {
+        self.cluster.programs().report(name)
+    }
+
+    /// Notes programs that ended by themselves, and starts them again, as a cluster would. Not while the plan may have ended them.
+    pub(super) async fn revive(&mut self) -> Result<(), RunError> {
+        let prepared = self.prepared;
+        for operator in &prepared.scenario.operators {
+            let name = &operator.name;
+            let Ok(report) = self.report(name) else { continue };
+            let Some(code) = own_end(&report, self.ends_programs) else { continue };
+            // Read after the report: while the plan ends and starts a program, its action is held.
+            let is_plans = self.ends_programs && self.is_held();
+            if is_plans || self.report(name).is_ok_and(|now| now.incarnation != report.incarnation) {
+                continue;
+            }
+            let now = Clock::real().now();
+            let (_, since) = match self.operators.newest.get(name) {
+                Some(newest) if newest.0 == report.incarnation => *newest,
+                _ => {
+                    let (program, output) = (name.clone(), tail(&report.tail));
+                    let after_fault = self.has_had_fault(name);
+                    self.operators.exits.push(RecordedExit { program, code, output, after_fault });
+                    let newest = (report.incarnation, now);
+                    self.operators.newest.insert(name.clone(), newest);
+                    newest
+                }
+            };
+            if now.duration_since(since).unsigned_abs() < self.operators.back_off(name) {
+                continue;
+            }
+            let started = self.cluster.programs().start(name).await;
+            started.map_err(RunError::lab("an operator does not start again"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an operator has ended and is not started again yet.
+    pub(super) fn is_down(&self) -> bool {
+        let mut operators = self.prepared.scenario.operators.iter();
+        operators.any(|operator| self.report(&operator.name).is_ok_and(|report| report.state == "ended"))
+    }
+
+    /// Whether a request of a client got an injected fault.
+    fn has_had_fault(&self, client: &str) -> bool {
+        let of_client = LogFilter { client: Some(client.to_owned()), ..LogFilter::default() };
+        let logged = self.current.bridge.log.read(&of_client, None, crate::limits::LOG);
+        logged.is_ok_and(|(requests, _)| requests.iter().any(|request| !request.fault.is_empty()))
+    }
+
+    /// Restarts all operators in order.
+    pub(super) async fn restart_operators(&mut self) -> Result<(), RunError> {
+        let prepared = self.prepared;
+        for operator in &prepared.scenario.operators {
+            let programs = self.cluster.programs().clone();
+            let stopped = programs.stop(&operator.name, GRACE).await;
+            stopped.map_err(RunError::lab("an operator does not stop"))?;
+            let started = programs.start(&operator.name).await;
+            started.map_err(RunError::lab("an operator does not start again"))?;
+            self.until_ready(operator).await?;
+        }
+        Ok(())
+    }
+
+    /// Programs that ended by themselves.
+    pub(super) fn exits(&mut self) -> Vec<RecordedExit> {
+        std::mem::take(&mut self.operators.exits)
+    }
+
+    /// The ends of the outputs.
+    pub(super) fn outputs(&self) -> Vec<(String, String)> {
+        let reports = self.cluster.programs().reports();
+        reports.into_iter().map(|report| (report.name, report.tail)).collect()
+    }
+
+    /// Programs that ever listed with `resourceVersion=0`.
+    pub(super) fn lists_from_cache(&self) -> Vec<String> {
+        let names = self.prepared.programs();
+        let lists = |name: &String| self.client(name).is_some_and(|client| client.lists_from_cache);
+        names.into_iter().filter(lists).collect()
+    }
+
+    /// Ends all operators.
+    pub(super) async fn stop_operators(&self) {
+        for operator in &self.prepared.scenario.operators {
+            self.cluster.programs().end(&operator.name, GRACE).await;
+        }
+    }
+}

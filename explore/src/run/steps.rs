@@ -1,0 +1,267 @@
+//! The steps of a run. After each the operators come to rest, without time passing, before the next one is taken.
+
+use super::{ActiveRun, RunError, RunRequest, Steps, USER};
+use crate::program::{Placeholders, filled, in_folder};
+use crate::record::{RecordedStep, RunEnd};
+use crate::scenario::{ObjectRef, Step, StepAction, WaitGoal};
+use kstore_api::status::Status;
+use kstore_client::manifest::{Applier, ManifestObject};
+use kstore_client::{Client, DeleteParams, Patch};
+use kstore_lab::advance::{Advance, advance, until_quiet};
+use kstore_lab::clock::Ended;
+use kstore_lab::clock::driver::Signal;
+use kstore_lab::host::Running;
+use kstore_lab::objects::{self, Condition, ObjectName};
+use kstore_lab::settle::{Settle, settle};
+use kstore_lab::{Credentials, limits as lab_limits};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Real time after a step for which clients may be busy before the next one is taken.
+const REST: Duration = Duration::from_secs(10);
+
+/// Why a step did not succeed.
+enum StepError {
+    /// The run ends with it.
+    Ended(RunEnd),
+    /// The run itself cannot go on.
+    Failed(RunError),
+}
+
+impl From<Status> for StepError {
+    fn from(status: Status) -> Self {
+        Self::Failed(RunError::Lab { what: "a step failed", status: Box::new(status) })
+    }
+}
+
+fn name_of(object: &ObjectRef) -> Result<ObjectName, Status> {
+    ObjectName::parse(&object.to_string(), "object")
+}
+
+fn user(running: &Arc<Running>) -> Client {
+    objects::client(running).agent(USER)
+}
+
+impl ActiveRun<'_> {
+    /// Takes the steps in order. The first that fails ends the run.
+    pub(super) async fn take_steps(&mut self, request: &RunRequest<'_>) -> Result<Steps, RunError> {
+        let mut taken = Vec::new();
+        for (at, step) in self.prepared.scenario.steps.iter().take(request.steps).enumerate() {
+            let begin = self.current.running().store().revision().0;
+            let result = self.take(step).await;
+            self.rest().await?;
+            let end = self.current.running().store().revision().0;
+            taken.push(RecordedStep { name: step.name.clone(), begin, end });
+            match result {
+                Ok(()) => {}
+                Err(StepError::Ended(end)) => return Ok((taken, Some(end))),
+                Err(StepError::Failed(error)) => return Err(error),
+            }
+            if at == 0 && request.is_restarted {
+                self.restart_operators().await?;
+            }
+        }
+        Ok((taken, None))
+    }
+
+    /// Waits until all clients are quiet, without time passing. A client that is busy for too long is left to the end of the run.
+    pub(super) async fn rest(&mut self) -> Result<(), RunError> {
+        let begin = self.elapsed();
+        loop {
+            let (running, clients) = (self.current.running(), &self.current.bridge.clients);
+            let quiet = until_quiet(running, clients, self.patience()).await;
+            let quiet = quiet.map_err(|ended| Status::internal(ended.to_string()));
+            let is_quiet = quiet.map_err(RunError::lab("the fork has ended"))?.is_ok();
+            self.revive().await?;
+            if is_quiet || self.is_held() || self.elapsed().saturating_sub(begin) >= REST {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn take(&self, step: &Step) -> Result<(), StepError> {
+        match &step.action {
+            StepAction::Apply(path) => {
+                let objects = self.prepared.sources.applied.get(path).cloned().unwrap_or_default();
+                self.apply(step, objects).await
+            }
+            StepAction::Wait { object, goal, within } => {
+                let condition = match goal {
+                    WaitGoal::Condition(name) => Condition::Is(name.clone()),
+                    WaitGoal::Matches(value) => Condition::Matches(value.clone()),
+                    WaitGoal::Deleted => Condition::Deleted,
+                    WaitGoal::Exists => Condition::Matches(json!({})),
+                };
+                self.wait(step, object, condition, *within).await
+            }
+            StepAction::Patch { object, merge } => self.patch(step, object, merge.clone()).await,
+            StepAction::Settle => self.settle(step).await,
+            StepAction::Advance(by) => self.advance(*by).await,
+            StepAction::Exec(command) => self.exec(step, command).await,
+            StepAction::Delete { object, waits } => {
+                self.delete(step, object).await?;
+                match waits {
+                    true => self.wait(step, object, Condition::Deleted, crate::limits::WAIT).await,
+                    false => Ok(()),
+                }
+            }
+            StepAction::Recreate(object) => {
+                self.delete(step, object).await?;
+                self.wait(step, object, Condition::Deleted, crate::limits::WAIT).await?;
+                let all = self.prepared.sources.applied.values().flatten();
+                let named = all.filter(|applied| applied.name() == object.name).cloned().collect();
+                self.apply(step, named).await
+            }
+        }
+    }
+
+    /// Runs a call of the user on the cluster's runtime; what it is refused ends the run.
+    async fn call<T, F>(&self, step: &Step, future: F) -> Result<T, StepError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, String>> + Send + 'static,
+    {
+        let called = self.current.running().call(future).await;
+        let called = called.map_err(|ended| Status::internal(ended.to_string()))?;
+        called.map_err(|problem| StepError::Ended(RunEnd::StepFailed { step: step.name.clone(), problem }))
+    }
+
+    async fn apply(&self, step: &Step, objects: Vec<ManifestObject>) -> Result<(), StepError> {
+        let running = self.current.running().clone();
+        self.call(step, async move {
+            let applier = Applier::new(&user(&running));
+            for object in objects {
+                applier.apply(object).await.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn patch(&self, step: &Step, object: &ObjectRef, merge: Value) -> Result<(), StepError> {
+        let (running, name, shown) = (self.current.running().clone(), name_of(object)?, object.to_string());
+        self.call(step, async move {
+            let gvr = name.gvr(&running).ok_or_else(|| format!("no resource of {shown} is served"))?;
+            let api = user(&running).dynamic(gvr);
+            let patched = api.patch(&name.namespace, &name.name, "", &Patch::Merge(merge)).await;
+            patched.map(|_| ()).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    async fn delete(&self, step: &Step, object: &ObjectRef) -> Result<(), StepError> {
+        let (running, name, shown) = (self.current.running().clone(), name_of(object)?, object.to_string());
+        self.call(step, async move {
+            let gvr = name.gvr(&running).ok_or_else(|| format!("no resource of {shown} is served"))?;
+            let api = user(&running).dynamic(gvr);
+            let deleted = api.delete(&name.namespace, &name.name, &DeleteParams::default()).await;
+            deleted.map(|_| ()).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// Lets time pass until an object meets a condition.
+    async fn wait(
+        &self,
+        step: &Step,
+        object: &ObjectRef,
+        condition: Condition,
+        within: Duration,
+    ) -> Result<(), StepError> {
+        let running = self.current.running().clone();
+        let name = name_of(object)?;
+        let goal = Arc::new(Signal::default());
+        let (asked, reached, wanted, met) = (running.clone(), goal.clone(), name.clone(), condition.clone());
+        let _waiting = running.spawn(async move {
+            if objects::wait(&asked, &wanted, &met).await.is_ok() {
+                reached.set();
+            }
+        });
+        let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
+        self.advance_to(target, Some(goal)).await?;
+        let asked = running.clone();
+        let found = running.call(async move { objects::read(&asked, &name).await }).await;
+        let found = found.map_err(|ended| Status::internal(ended.to_string()))??;
+        // What a plan holds back comes after a later step.
+        if condition.holds(found.as_ref()) || self.is_held() {
+            return Ok(());
+        }
+        let state = found.map_or_else(
+            || "it does not exist".to_owned(),
+            |found| format!("its status is {}", found["status"]),
+        );
+        let problem =
+            format!("{object} is not what the step waits for after {} s: {state}", within.as_secs());
+        Err(StepError::Ended(RunEnd::StepTimedOut { step: step.name.clone(), problem }))
+    }
+
+    async fn settle(&self, step: &Step) -> Result<(), StepError> {
+        loop {
+            let how = Settle { limit: lab_limits::SETTLE, patience: self.patience(), is_virtual: true };
+            let settled = settle(self.current.running(), &self.current.bridge.clients, how).await?;
+            // What a plan holds back comes after a later step.
+            if settled.settled || self.is_held() {
+                return Ok(());
+            }
+            if self.is_over() {
+                let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();
+                let (step, problem) = (step.name.clone(), busy.join("; "));
+                return Err(StepError::Ended(RunEnd::StepTimedOut { step, problem }));
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) async fn pass(&self, by: Duration) -> Result<(), Status> {
+        let target = self.current.running().time().checked_add(by).unwrap_or(jiff::Timestamp::MAX);
+        self.advance_to(target, None).await
+    }
+
+    /// Lets time pass until a goal is reached. Waits for busy clients as long as the run may take.
+    async fn advance_to(&self, target: jiff::Timestamp, goal: Option<Arc<Signal>>) -> Result<(), Status> {
+        let (running, clients) = (self.current.running(), &self.current.bridge.clients);
+        loop {
+            let how = Advance { goal: goal.clone(), patience: self.patience(), ..Advance::to(target) };
+            let advanced = advance(running, clients, &how).await;
+            let advanced = advanced.map_err(|ended| Status::internal(ended.to_string()))?;
+            if advanced.ended != Ended::Busy || self.is_held() || self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn advance(&self, by: Duration) -> Result<(), StepError> {
+        Ok(self.pass(by).await?)
+    }
+
+    /// Runs a command of the user, which must exit with 0.
+    async fn exec(&self, step: &Step, command: &[String]) -> Result<(), StepError> {
+        let failed =
+            |problem: String| StepError::Ended(RunEnd::StepFailed { step: step.name.clone(), problem });
+        let path = self.folder.join("kubeconfig");
+        let groups = ["system:masters".to_owned()];
+        let text = self.cluster.kubeconfig(&Credentials::Certificate(USER, &groups))?;
+        std::fs::write(&path, text).map_err(|error| failed(error.to_string()))?;
+        let values = Placeholders {
+            kubeconfig: path.display().to_string(),
+            dir: self.folder.display().to_string(),
+            ..Placeholders::default()
+        };
+        let command = in_folder(command, &self.prepared.folder);
+        let command: Result<Vec<String>, _> = command.iter().map(|part| filled(part, &values)).collect();
+        let command = command.map_err(|error| failed(error.to_string()))?;
+        let (first, arguments) = command.split_first().ok_or_else(|| failed("no command".to_owned()))?;
+        let mut child = tokio::process::Command::new(first);
+        child.args(arguments).env("KUBECONFIG", &path).current_dir(&self.prepared.folder).kill_on_drop(true);
+        let left = self.limits.total.saturating_sub(self.elapsed());
+        let output = tokio::time::timeout(left, child.output()).await;
+        let output = output.map_err(|_| failed(format!("{first} did not end in time")))?;
+        let output = output.map_err(|error| failed(format!("{first} cannot be started: {error}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(failed(format!("{first} ended with {}: {}", output.status, said.trim_end())))
+    }
+}

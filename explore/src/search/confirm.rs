@@ -1,0 +1,92 @@
+//! Confirmation and shrinking of a failing plan.
+
+use super::{Judgement, Search, SearchError};
+use crate::limits;
+use crate::oracle::{Severity, Verdict};
+use crate::plan::Plan;
+use crate::report::Finding;
+use crate::run::RunOutcome;
+use crate::shrink::{Candidate, Shrinker};
+use kstore_nondet::Clock;
+use std::time::Duration;
+
+/// Real time for the shrinking of one finding.
+const SHRINK: Duration = Duration::from_secs(120);
+
+impl Search<'_> {
+    /// Runs a failing plan again, and its control, and makes the plan smaller.
+    pub(super) async fn confirm(
+        &self,
+        plan: &Plan,
+        verdict: &Verdict,
+        (outcome, judgement): (&RunOutcome, &Judgement),
+    ) -> Result<Finding, SearchError> {
+        let id = self.next_id();
+        let found_after = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
+        self.progress.change(|progress| progress.shrinking = Some(id.clone()));
+        let mut fails = 1;
+        for _ in 1..limits::CONFIRMATIONS {
+            fails += usize::from(self.fails_like(plan, self.steps(), verdict).await?);
+        }
+        let mut finding = Finding {
+            id,
+            pattern: Some(plan.pattern),
+            oracle: verdict.oracle,
+            severity: verdict.severity,
+            summary: verdict.summary.clone(),
+            fingerprint: verdict.fingerprint.clone(),
+            plan: Some(plan.clone()),
+            fails: (fails, limits::CONFIRMATIONS),
+            control: None,
+            differences: verdict.differences.clone(),
+            explanation: judgement.explanations[usize::from(plan.ends_programs())].clone(),
+            replay: None,
+            log: None,
+            found_after,
+        };
+        if fails == limits::CONFIRMATIONS {
+            // Without a control the references are one: they do not fail so.
+            finding.control = Some(match plan.control() {
+                Some(control) => !self.fails_like(&control, self.steps(), verdict).await?,
+                None => true,
+            });
+            if finding.control == Some(false) {
+                finding.pattern = None;
+            }
+            let whole = Candidate { plan: plan.clone(), steps: self.steps() };
+            let Candidate { plan, steps } = match verdict.severity {
+                Severity::Bug => self.shrink(plan, verdict).await?,
+                // A suspicion is not worth the runs.
+                Severity::Suspicion | Severity::Note => whole,
+            };
+            finding.plan = Some(plan.clone());
+            finding = self.write_files(finding, (Some(&plan), steps), outcome)?;
+        }
+        self.progress.change(|progress| progress.shrinking = None);
+        Ok(finding)
+    }
+
+    /// Whether a run of a plan fails with the same oracle and the same difference.
+    async fn fails_like(&self, plan: &Plan, steps: usize, verdict: &Verdict) -> Result<bool, SearchError> {
+        let (outcome, judgement) = self.outcome(plan, steps).await?;
+        Ok(outcome.missed.is_none() && judgement.fails_like(verdict))
+    }
+
+    async fn shrink(&self, plan: &Plan, verdict: &Verdict) -> Result<Candidate, SearchError> {
+        let begin = Clock::real().now();
+        let is_over = || {
+            let passed = Duration::try_from(Clock::real().now().duration_since(begin)).unwrap_or_default();
+            passed >= SHRINK || self.stop.is_cancelled()
+        };
+        let mut shrinker = Shrinker::new(plan.clone(), self.steps());
+        while !is_over() {
+            let Some(candidate) = shrinker.propose() else { break };
+            let mut fails = true;
+            for _ in 0..limits::SHRINK_REPEATS {
+                fails = fails && self.fails_like(&candidate.plan, candidate.steps, verdict).await?;
+            }
+            shrinker.report(fails);
+        }
+        Ok(shrinker.best().clone())
+    }
+}

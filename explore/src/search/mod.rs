@@ -1,0 +1,427 @@
+//! The search: references, plans, runs in parallel, confirmation and shrinking of what fails, and files of the findings.
+
+mod confirm;
+mod files;
+mod reference;
+mod replayed;
+
+use crate::explain::explain;
+use crate::normalise::{NormalState, Normaliser};
+use crate::oracle::{self, Evidence, Reference, Severity, Verdict};
+use crate::pattern::{self, PatternId, Traced, TracedProgram};
+use crate::plan::Plan;
+use crate::progress::{Phase, SharedProgress};
+use crate::random;
+use crate::record::{ObjectKey, RunEnd, RunRecord};
+use crate::report::{CaseOutcome, Finding, PlanCase, PlanCounts, Report};
+use crate::run::{PreparedLab, RunError, RunLimits, RunOutcome, RunRequest};
+pub use files::ReplayFiles;
+use futures::stream::{self, StreamExt as _};
+use kstore_nondet::Clock;
+use parking_lot::Mutex;
+pub use reference::ReferenceError;
+pub use replayed::{ReplayOutcome, replay};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+/// Whether an operator could not listen at a port that another run's has.
+fn has_taken_port(output: &str) -> bool {
+    output.to_ascii_lowercase().contains("address already in use")
+}
+
+/// What ends a search, and what it searches.
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// First seed.
+    pub seed: u64,
+    /// Random plans after the enumerated ones.
+    pub seeds: usize,
+    /// Real time for the search.
+    pub budget: Duration,
+    /// Most runs of plans.
+    pub runs: Option<usize>,
+    /// Runs at a time.
+    pub parallel: usize,
+    /// Patterns.
+    pub patterns: Vec<PatternId>,
+    /// Most distinct findings.
+    pub max_findings: usize,
+    /// Folder for replay files and logs.
+    pub findings: PathBuf,
+}
+
+/// Why a search has no report.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// A run did not take place.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The references cannot be used.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// The search was stopped before it had references.
+    #[error("stopped before the references were taken")]
+    Stopped,
+    /// A file of a finding cannot be written.
+    #[error("cannot write {path}: {error}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// What runs are compared with.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Gives states their normal form.
+    pub normaliser: Normaliser,
+    /// References; those with a jitter, too.
+    pub references: Vec<Reference>,
+    /// Programs.
+    pub programs: Vec<TracedProgram>,
+    /// Limits of runs.
+    pub limits: RunLimits,
+}
+
+impl Baseline {
+    /// Judges a run.
+    pub fn judge(&self, prepared: &PreparedLab, record: &RunRecord) -> Judgement {
+        let end = self.normaliser.normalise(&record.end);
+        let programs: Vec<String> = self.programs.iter().map(|program| program.name.clone()).collect();
+        let evidence = Evidence {
+            scenario: prepared.scenario(),
+            references: &self.references,
+            normaliser: &self.normaliser,
+            run: record,
+            end: &end,
+            programs: &programs,
+        };
+        let verdicts = oracle::judge(&evidence);
+        let explanations = [false, true].map(|ends_programs| explain(&evidence, ends_programs));
+        Judgement { verdicts, explanations, end }
+    }
+}
+
+/// What the oracles say of a run.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// Verdicts, the gravest first.
+    pub verdicts: Vec<Verdict>,
+    /// Explanations, without and with those of a program that died.
+    explanations: [Vec<String>; 2],
+    /// The normalised end state.
+    pub end: NormalState,
+}
+
+impl Judgement {
+    /// The verdicts that are no notes, the gravest first.
+    fn failures(&self) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(|verdict| verdict.severity > Severity::Note)
+    }
+
+    /// Whether a verdict of the same oracle with the same difference is among them.
+    fn fails_like(&self, verdict: &Verdict) -> bool {
+        self.verdicts.iter().any(|other| other.key() == verdict.key())
+    }
+}
+
+/// A search under way.
+pub struct Search<'s> {
+    prepared: &'s PreparedLab,
+    options: &'s SearchOptions,
+    files: &'s ReplayFiles,
+    baseline: Baseline,
+    began: jiff::Timestamp,
+    stop: CancellationToken,
+    progress: SharedProgress,
+    state: Mutex<SearchState>,
+    /// Shared by runs at a time; a run that must be alone has it for itself.
+    turns: RwLock<()>,
+    /// Whether runs must be one after the other: an operator has a fixed port.
+    is_serial: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct SearchState {
+    findings: Vec<Finding>,
+    unsteady: Vec<Finding>,
+    suspicions: Vec<Finding>,
+    /// Keys of what was found, so that each failure is confirmed once.
+    known: Vec<(oracle::OracleId, String)>,
+    cases: Vec<PlanCase>,
+    counts: PlanCounts,
+    next_id: usize,
+}
+
+impl std::fmt::Debug for Search<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Search").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<'s> Search<'s> {
+    /// Searches until nothing is left to try, the budget is used up, or `stop` is cancelled.
+    ///
+    /// # Errors
+    /// See [`SearchError`].
+    pub async fn run(
+        (prepared, files): (&'s PreparedLab, &'s ReplayFiles),
+        options: &'s SearchOptions,
+        stop: CancellationToken,
+        progress: SharedProgress,
+    ) -> Result<Report, SearchError> {
+        let began = Clock::real().now();
+        let referring = reference::references(prepared, options, &progress);
+        let (baseline, without_fault) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(SearchError::Stopped),
+            taken = referring => taken?,
+        };
+        let (state, turns, is_serial) = (Mutex::default(), RwLock::default(), AtomicBool::new(false));
+        let search =
+            Search { prepared, options, files, baseline, began, stop, progress, state, turns, is_serial };
+        for (verdict, outcome) in without_fault {
+            search.note_without_fault(&verdict, &outcome)?;
+        }
+        match search.search().await {
+            // What was found is reported.
+            Ok(()) | Err(SearchError::Stopped) => Ok(search.report()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn search(&self) -> Result<(), SearchError> {
+        let is_restless = |reference: &Reference| reference.record.ended != RunEnd::Converged;
+        if self.baseline.references.iter().any(is_restless) {
+            // Without an end state there is nothing to compare with.
+            return Ok(());
+        }
+        let plans = self.plans();
+        self.phase(Phase::Plans, plans.len());
+        self.run_all(plans.clone()).await?;
+        let random = random::plans(&plans, self.options.seed, self.options.seeds);
+        self.phase(Phase::Random, random.len());
+        self.run_all(random).await
+    }
+
+    fn elapsed(&self) -> Duration {
+        Clock::real().now().duration_since(self.began).try_into().unwrap_or_default()
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        self.stop.is_cancelled()
+            || self.elapsed() >= self.options.budget
+            || self.options.runs.is_some_and(|most| state.counts.run >= most)
+            || state.findings.len() >= self.options.max_findings
+    }
+
+    fn phase(&self, phase: Phase, plans: usize) {
+        self.progress.change(|progress| {
+            progress.phase = phase;
+            (progress.plans, progress.run) = (plans, 0);
+        });
+    }
+
+    /// The enumerated plans, in order.
+    fn plans(&self) -> Vec<Plan> {
+        let applied = self.prepared.applied_objects();
+        let traced = self.traced(&applied);
+        let (plans, pruned) = pattern::plans(&traced, &self.options.patterns);
+        let mut state = self.state.lock();
+        for plan in &plans {
+            *state.counts.made.entry(plan.pattern).or_default() += 1;
+        }
+        state.counts.pruned = pruned;
+        plans
+    }
+
+    fn traced<'a>(&'a self, applied: &'a [ObjectKey]) -> Traced<'a> {
+        Traced {
+            scenario: self.prepared.scenario(),
+            references: &self.baseline.references,
+            normaliser: &self.baseline.normaliser,
+            programs: &self.baseline.programs,
+            applied,
+        }
+    }
+
+    async fn run_all(&self, plans: Vec<Plan>) -> Result<(), SearchError> {
+        let running = stream::iter(plans)
+            .map(|plan| async move { if self.is_over() { Ok(()) } else { self.try_plan(&plan).await } })
+            .buffer_unordered(self.options.parallel.max(1));
+        let mut running = std::pin::pin!(running);
+        while let Some(result) = running.next().await {
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Runs a plan once.
+    async fn outcome(&self, plan: &Plan, steps: usize) -> Result<(RunOutcome, Judgement), SearchError> {
+        let request = RunRequest {
+            plan: (!plan.actions.is_empty()).then_some(plan),
+            seed: None,
+            steps,
+            is_restarted: false,
+            comparison: Some((&self.baseline.normaliser, &self.baseline.references)),
+            limits: self.baseline.limits,
+        };
+        let mut outcome = self.take_run(&request, self.is_serial.load(Ordering::Relaxed)).await?;
+        if self.options.parallel > 1 && outcome.outputs.iter().any(|(_, output)| has_taken_port(output)) {
+            self.is_serial.store(true, Ordering::Relaxed);
+            outcome = self.take_run(&request, true).await?;
+        }
+        let judgement = self.baseline.judge(self.prepared, &outcome.record);
+        Ok((outcome, judgement))
+    }
+
+    /// Takes a run, alone or beside others, unless the search is stopped.
+    async fn take_run(&self, request: &RunRequest<'_>, is_alone: bool) -> Result<RunOutcome, SearchError> {
+        let running = async {
+            let (_alone, _shared);
+            match is_alone {
+                true => _alone = self.turns.write().await,
+                false => _shared = self.turns.read().await,
+            }
+            self.prepared.run(request).await
+        };
+        tokio::select! {
+            biased;
+            // The fork and its programs end with the lab.
+            () = self.stop.cancelled() => Err(SearchError::Stopped),
+            outcome = running => Ok(outcome?),
+        }
+    }
+
+    fn steps(&self) -> usize {
+        self.prepared.scenario().steps.len()
+    }
+
+    async fn try_plan(&self, plan: &Plan) -> Result<(), SearchError> {
+        let (outcome, judgement) = self.outcome(plan, self.steps()).await?;
+        let title = plan.title();
+        let case = |outcome| PlanCase { pattern: plan.pattern, title, outcome };
+        let failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.missed.is_none()).collect();
+        // What likewise failed before is confirmed once.
+        let id = match failures.iter().find(|verdict| self.claim(verdict)) {
+            Some(verdict) => {
+                let finding = self.confirm(plan, verdict, (&outcome, &judgement)).await?;
+                self.keep(finding)
+            }
+            None => failures.iter().find_map(|verdict| self.known_id(verdict)),
+        };
+        let mut state = self.state.lock();
+        state.counts.run += 1;
+        state.counts.not_reached += usize::from(outcome.missed.is_some());
+        state.cases.push(case(match id {
+            Some(id) => CaseOutcome::Failed(id),
+            None => outcome.missed.map_or(CaseOutcome::Passed, CaseOutcome::NotReached),
+        }));
+        let (findings, unsteady) = (state.findings.len(), state.unsteady.len());
+        drop(state);
+        self.progress.change(|progress| {
+            progress.run += 1;
+            (progress.findings, progress.unsteady) = (findings, unsteady);
+        });
+        Ok(())
+    }
+
+    /// Whether a failure is new. The next likewise one is not.
+    fn claim(&self, verdict: &Verdict) -> bool {
+        let key = (verdict.oracle, verdict.fingerprint.clone());
+        let mut state = self.state.lock();
+        let is_new = !state.known.contains(&key);
+        if is_new {
+            state.known.push(key);
+        }
+        is_new
+    }
+
+    fn known_id(&self, verdict: &Verdict) -> Option<String> {
+        let state = self.state.lock();
+        let is_it = |finding: &&Finding| (finding.oracle, &*finding.fingerprint) == verdict.key();
+        let found = state.findings.iter().find(is_it);
+        found.map(|finding| finding.id.clone())
+    }
+
+    fn next_id(&self) -> String {
+        let mut state = self.state.lock();
+        state.next_id += 1;
+        format!("s-{}", state.next_id)
+    }
+
+    /// Sorts a finding by what its confirmation showed, and returns the identifier of one that counts.
+    fn keep(&self, finding: Finding) -> Option<String> {
+        let id = finding.id.clone();
+        let mut state = self.state.lock();
+        let is_steady = finding.fails.0 == finding.fails.1;
+        let is_bug = finding.severity == Severity::Bug;
+        match (is_steady, is_bug) {
+            (false, _) => state.unsteady.push(finding),
+            (true, false) => state.suspicions.push(finding),
+            (true, true) => {
+                state.findings.push(finding);
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    fn note_without_fault(&self, verdict: &Verdict, outcome: &RunOutcome) -> Result<(), SearchError> {
+        if !self.claim(verdict) {
+            return Ok(());
+        }
+        let finding = Finding {
+            id: self.next_id(),
+            pattern: None,
+            oracle: verdict.oracle,
+            severity: verdict.severity,
+            summary: verdict.summary.clone(),
+            fingerprint: verdict.fingerprint.clone(),
+            plan: None,
+            fails: (1, 1),
+            control: None,
+            differences: verdict.differences.clone(),
+            explanation: Vec::new(),
+            replay: None,
+            log: None,
+            found_after: u64::try_from(self.elapsed().as_millis()).unwrap_or(0),
+        };
+        let finding = self.write_files(finding, (None, self.steps()), outcome)?;
+        let _ = self.keep(finding);
+        Ok(())
+    }
+
+    fn report(&self) -> Report {
+        let mut state = self.state.lock();
+        let first = self.baseline.references.first().map(|reference| &reference.record);
+        let of_programs = |client: &str| self.baseline.programs.iter().any(|program| program.name == client);
+        let traffic = first.map_or((0, 0), |record| {
+            let requests = record.requests.iter().filter(|request| of_programs(&request.client)).count();
+            (requests, record.writes.iter().filter(|write| of_programs(&write.client)).count())
+        });
+        Report {
+            scenario: self.prepared.scenario().name.clone(),
+            path: self.files.scenario_path.clone(),
+            program: self.files.searcher.clone(),
+            version: self.files.version.clone(),
+            seed: self.options.seed,
+            command: self.files.command.clone(),
+            references: self.baseline.references.iter().map(|reference| reference.record.took).collect(),
+            traffic,
+            volatile: self.baseline.normaliser.learned().map_or(0, |learned| learned.volatile.len()),
+            plans: state.counts.clone(),
+            findings: std::mem::take(&mut state.findings),
+            unsteady: std::mem::take(&mut state.unsteady),
+            suspicions: std::mem::take(&mut state.suspicions),
+            cases: std::mem::take(&mut state.cases),
+            took: u64::try_from(self.elapsed().as_millis()).unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Searches with the real program over the operators of the catalogue: published bugs, re-created in Python, with repaired twins.
+//!
+//! Each search may take as long as the busiest machine needs: what it finds does not depend on the time.
+
+use crate::SERVER;
+use kstore_tests::wait::until;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn catalogue(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("explore/catalogue").join(file)
+}
+
+/// The command of a search with one operator of the catalogue, in a folder of its own.
+fn command(name: &str, flags: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(SERVER);
+    command.arg("explore").args(flags).arg(catalogue(&format!("{name}.yaml"))).args(["--", "python3"]);
+    command.arg(catalogue(&format!("{name}.py"))).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// Searches with an operator, or with its repaired twin.
+fn explore(name: &str, flags: &[&str], is_fixed: bool, folder: &Path) -> Output {
+    command(name, flags, folder).args(is_fixed.then_some("--fixed")).output().unwrap()
+}
+
+/// Everything that a program said.
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Finds a bug of the catalogue by a pattern, and runs its replay file with the operator and with the repaired twin.
+fn finds(name: &str, pattern: &str, oracle: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--only", pattern, "--seeds", "0", "--max-findings", "1", "--budget", "1h"];
+    let reports = ["--report", "text", "--report", "json=report.json"];
+    let output = explore(name, &[&flags[..], &reports].concat(), false, folder.path());
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["oracle"] == oracle);
+    let finding = finding.unwrap_or_else(|| panic!("{name}: {text}"));
+    assert_eq!((&finding["pattern"], &finding["control"]), (&pattern.into(), &true.into()), "{name}: {text}");
+    assert!(finding["actions"].as_array().unwrap().len() <= 3, "{name}: {text}");
+    let file = finding["replay"].as_str().unwrap();
+    assert!(text.contains(&format!("again: kstore-server explore --replay {file} ")), "{name}: {text}");
+    let again = explore(name, &["--replay", file], false, folder.path());
+    assert_eq!(again.status.code(), Some(1), "{name}: {}", said(&again));
+    assert!(said(&again).contains(&format!("fails 1 of 1  {oracle}")), "{name}: {}", said(&again));
+    let repaired = explore(name, &["--replay", file], true, folder.path());
+    assert_eq!(repaired.status.code(), Some(0), "{name} fixed: {}", said(&repaired));
+}
+
+#[test]
+fn a_crash_between_a_write_and_its_note_is_found() {
+    finds("b9", "crash", "end-state");
+}
+
+#[test]
+fn a_lost_answer_between_two_writes_is_found() {
+    finds("b14", "lost-answer", "end-state");
+}
+
+#[test]
+fn a_state_that_must_be_seen_is_found() {
+    finds("b12", "skip", "end-state");
+}
+
+#[test]
+fn a_stale_cache_after_a_restart_is_found() {
+    finds("b3", "stale", "destructive-surplus");
+}
+
+#[test]
+fn a_refused_create_that_is_not_tried_again_is_found() {
+    finds("b16", "errors", "end-state");
+}
+
+#[test]
+fn a_swallowed_conflict_is_found() {
+    finds("b17", "touch", "stuck");
+}
+
+#[test]
+fn a_loop_is_found_without_a_fault_and_written_in_all_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let flags = ["--only", "crash", "--runs", "0", "--seeds", "0", "--budget", "1h"];
+    let files = ["--report", "json=a.json", "--report", "junit=a.xml", "--report", "sarif=a.sarif"];
+    let output = explore("b20", &[&flags[..], &files].concat(), false, folder.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(output.stdout.is_empty(), "reports go into files: {}", said(&output));
+    let json: Value = serde_json::from_str(&read("a.json")).unwrap();
+    let finding = &json["findings"][0];
+    assert_eq!((&finding["oracle"], &finding["pattern"]), (&"hot-loop".into(), &Value::Null), "{json:#}");
+    assert!(read("a.xml").contains("<failure type=\"hot-loop\""), "{}", read("a.xml"));
+    let sarif: Value = serde_json::from_str(&read("a.sarif")).unwrap();
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "hot-loop", "{sarif:#}");
+    assert!(read("findings/s-1.log").contains("update"), "{}", read("findings/s-1.log"));
+    let twin = explore("b20", &flags, true, folder.path());
+    assert_eq!(twin.status.code(), Some(0), "{}", said(&twin));
+}
+
+#[test]
+fn a_repaired_operator_raises_no_alarm() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--only", "crash,lost-answer", "--seeds", "0", "--budget", "1h"];
+    let output = explore("b9", &flags, true, folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("nothing found"), "{}", said(&output));
+    assert!(!folder.path().join("findings").exists(), "nothing is written without a finding");
+}
+
+#[test]
+fn mistakes_are_refused_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.yaml"), "kind: Scenario\nstepz: []\n").unwrap();
+    let run = |flags: &[&str]| {
+        let output =
+            Command::new(SERVER).arg("explore").args(flags).current_dir(folder.path()).output().unwrap();
+        (output.status.code(), said(&output))
+    };
+    let (code, said) = run(&["s.yaml", "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+    let expected = "s.yaml:2:1: a scenario has no field \"stepz\": did you mean \"steps\"?";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(run(&["none.yaml", "--", "true"]).0, Some(2));
+    let (code, said) = run(&["--only", "crash", "--skip", "crash", "s.yaml", "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+    let scenario = catalogue("b20.yaml").display().to_string();
+    fs::write(folder.path().join("r.yaml"), "kind: Replay\n").unwrap();
+    let (code, said) = run(&["--replay", "r.yaml", &scenario, "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+    let (code, said) = run(&[&scenario, "--", "sh", "-c", "echo broken; exit 7"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("ended with code 7 before it was ready:\nbroken"), "{said}");
+}
+
+/// Processes whose command line has a text.
+fn processes_with(text: &str) -> usize {
+    let all =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    all.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_search_with_its_report_and_leaves_no_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().display().to_string();
+    let mut command = command("b9", &["--budget", "1h"], folder.path());
+    // The path of the folder marks the operators.
+    command.arg(&mark).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let search = command.spawn().unwrap();
+    until("an operator runs", async || (processes_with(&mark) > 1).then_some(())).await;
+    let id = search.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = search.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert_eq!(processes_with(&mark), 0, "{}", said(&output));
+}
