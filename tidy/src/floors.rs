@@ -277,7 +277,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["assembly"],
             &["lab"],
             &["wiring"],
-            &["dropin", "run"],
+            &["dropin", "explore", "run"],
         ],
     },
     CrateFloors {

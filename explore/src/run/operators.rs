@@ -136,8 +136,8 @@ impl ActiveRun<'_> {
         self.cluster.kubeconfig(&Credentials::Token(account, token))
     }
 
-    /// Waits until an operator is ready and quiet. Without a plan one that ends or is not ready in time is unusable; with a plan it is started
-    /// again, and its run ends.
+    /// Waits until an operator is ready and quiet. Without a plan one that ends or is not ready in time is unusable; with a plan it is
+    /// started again, and its run ends.
     async fn until_ready(&mut self, operator: &Operator) -> Result<Option<RunEnd>, RunError> {
         let (running, clients) = (self.current.running().clone(), self.current.bridge.clients.clone());
         let clock = Clock::real();

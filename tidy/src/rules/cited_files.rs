@@ -61,11 +61,11 @@ fn cited(text: &str) -> impl Iterator<Item = &str> {
         .filter(move |word| extension(word).is_some_and(|found| EXTENSIONS.contains(&found.as_str())))
 }
 
-/// The parts of a file that people read: all of a document, the comments of other files. Other lines are empty, so
-/// that the numbers of lines stay.
+/// The parts of a file that people read: a document without its blocks of commands and output, whose files are the
+/// reader's, and the comments of other files. Other lines are empty, so that the numbers of lines stay.
 fn prose(path: &str, text: &str) -> Option<String> {
     let comment = match path.rsplit_once('.')?.1 {
-        "md" => return Some(text.to_owned()),
+        "md" => return Some(without_blocks(text)),
         "rs" | "proto" => "//",
         "toml" | "tbl" => "#",
         _ => return None,
@@ -74,9 +74,28 @@ fn prose(path: &str, text: &str) -> Option<String> {
     Some(text.lines().map(|line| format!("{}\n", shown(line))).collect())
 }
 
+/// A document with empty lines in place of its fenced blocks.
+fn without_blocks(text: &str) -> String {
+    let mut is_block = false;
+    let mut shown = |line: &str| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_block ^= is_fence;
+        if is_block || is_fence { "\n".to_owned() } else { format!("{line}\n") }
+    };
+    text.lines().map(&mut shown).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_blocks_are_the_readers() {
+        let text = "see a/b.rs\n```sh\nrun c/d.sh\n```\nand e/f.md\n";
+        let prose = prose("x.md", text).unwrap();
+        assert_eq!(cited(&prose).collect::<Vec<_>>(), ["a/b.rs", "e/f.md"]);
+        assert_eq!(line_of(&prose, "e/f.md"), 5);
+    }
 
     #[test]
     fn citations_of_missing_files_are_found_in_prose_only() {
