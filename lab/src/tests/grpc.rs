@@ -280,18 +280,22 @@ async fn compare_files(twins: &mut Twins) {
     let expected = one.lab_bytes(Method::GET, "/images/prepared/file", Bytes::new()).await;
     assert_eq!((200, Bytes::from(file.clone())), expected);
     let half = file.len() / 2;
-    let pieces = [("again", &file[..half]), ("", &file[half..])].map(|(name, data)| {
+    let piece = |name: &str, data: &[u8], identity: &str| {
         let mut message = DynamicMessage::new(method("LoadImage").input());
         message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
         message.set_field_by_name("data", prost_reflect::Value::Bytes(Bytes::copy_from_slice(data)));
+        message.set_field_by_name("identity", prost_reflect::Value::String(identity.to_owned()));
         message.encode_to_vec()
-    });
+    };
+    let pieces = [piece("again", &file[..half], ""), piece("", &file[half..], "")];
     let (answers, status) = send(one, &path("LoadImage"), &pieces, None).await;
     assert_eq!(status.code(), Code::Ok, "{status:?}");
     let loaded = to_json(&DynamicMessage::decode(method("LoadImage").output(), answers[0].clone()).unwrap());
-    let (code, expected) = other.lab_bytes(Method::PUT, "/images/again/file", Bytes::from(file)).await;
+    let (code, expected) = other.lab_bytes(Method::PUT, "/images/again/file", Bytes::from(file.clone())).await;
     let expected = serde_json::from_slice(&expected).unwrap();
     assert_eq!((code, comparable(&loaded.unwrap())), (201, comparable(&expected)));
+    let (_, refused) = send(one, &path("LoadImage"), &[piece("new", &file, "old")], None).await;
+    assert!(refused.message().contains("none of kept, new"), "{refused:?}");
     let (_, refused) = send(one, &path("LoadImage"), &pieces[..1], None).await;
     assert_eq!(refused.code(), Code::InvalidArgument, "half a file: {refused:?}");
     twins.called.extend(["SaveImage".to_owned(), "LoadImage".to_owned()]);

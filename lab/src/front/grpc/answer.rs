@@ -150,17 +150,20 @@ impl GrpcCall {
         let Some(first) = messages.message().await? else {
             return Err(tonic::Status::invalid_argument("the call has no message"));
         };
-        let LoadImagePiece { name, data } = decode(first)?;
+        let LoadImagePiece { name, data, identity } = decode(first)?;
         let rest = messages.map(move |bytes| decode(bytes?).map(|piece| piece.data));
         let body = Body::from_stream(stream::once(async { Ok(data) }).chain(rest));
-        let answer = self.load(name, body).await.map_err(|status| refused(&status))?;
+        let answer = self.load((name, identity), body).await.map_err(|status| refused(&status))?;
         let message = self.message(&answer);
         Ok(stream::once(async { message }).boxed())
     }
 
-    async fn load(&self, name: String, body: Body) -> Result<Value, Status> {
+    async fn load(&self, (name, identity): (String, String), body: Body) -> Result<Value, Status> {
         let members = [("name".to_owned(), Value::String(name))].into_iter().collect();
         let (mut call, path) = self.http(members)?;
+        if !identity.is_empty() {
+            call.query.push(("identity".to_owned(), identity));
+        }
         call.upload = Some(files::receive(&self.lab, body).await?);
         json_of(perform(call, None, &path).await?)
     }
