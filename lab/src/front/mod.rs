@@ -1,12 +1,16 @@
 //! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster, and over gRPC. `parse` reads bodies,
 //! `route` finds the call, `grpc` makes calls of messages, the other modules carry calls out. Only members of `system:masters` may call.
 
+mod caches;
 mod clock;
 mod clusters;
+mod faults;
 mod files;
 pub(crate) mod grpc;
 mod observed;
 mod parse;
+mod perturb;
+mod plans;
 mod programs;
 mod route;
 
