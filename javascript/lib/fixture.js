@@ -38,8 +38,8 @@ function useClusterWith(beforeAll, afterAll, options) {
     },
     inNamespace: (body) => () => inOwnNamespace(running(), body),
     inFork(body) {
-      // Runners give a test's context, whose name is that of what is kept.
-      return (context) => inOwnFork(this.lab, body, context?.name ?? context?.task?.name ?? globalThis.expect?.getState?.().currentTestName);
+      // Runners give a test's context, whose name is that of what is kept. For Jest a parameter would be a callback that it waits for.
+      return (...[context]) => inOwnFork(this.lab, body, context?.name ?? context?.task?.name ?? globalThis.expect?.getState?.().currentTestName);
     },
   };
 }

@@ -107,7 +107,7 @@ export class Lab {
   /** Identifier in the lab. */
   readonly id: string;
   /** A call of the lab's API below `/kstore/lab/v1`: the decoded answer. */
-  call(method: string, path: string, body?: unknown): Promise<any>;
+  call(method: string, path: string, body?: unknown, options?: { signal?: AbortSignal }): Promise<any>;
   /** Mode, time and skew of the clock. */
   clock(): Promise<Record<string, any>>;
   /** The cluster's time. */
@@ -130,6 +130,12 @@ export class Lab {
   stopNode(name: string): Promise<void>;
   /** Switches a simulated node on again. */
   startNode(name: string): Promise<void>;
+  /**
+   * Installs the fake timers of a runner (`vi`, `jest`, or `mock.timers` of node:test), which then follow the cluster's clock: the global
+   * `setTimeout` and `setInterval` are waits at the server, at which the clock stops in order with the cluster's own timers, and `Date` is
+   * the cluster's time as of the last stop. Time waits for this process. They end with the lab, or with `stop()`.
+   */
+  fakeTimers(timers: FakeTimers): Promise<LabTimers>;
   /** A branch: the same objects up to now, then a future and a clock of its own. */
   fork(options?: ForkOptions): Promise<Lab>;
   /** Several from one moment. */
@@ -163,6 +169,19 @@ export class Lab {
    * `folder` nor the option `keep` or the variable KSTORE_KEEP names a folder.
    */
   keep(name: string, folder?: string): Promise<string[]>;
+}
+
+/** `vi` of Vitest, `jest`, or `mock.timers` of node:test. */
+export type FakeTimers =
+  | { useFakeTimers(...given: any[]): any; useRealTimers(): any; advanceTimersByTimeAsync(by: number): Promise<any> }
+  | { enable(...given: any[]): void; tick(by?: number): void; reset(): void };
+
+/** Fake timers that follow a cluster's clock. */
+export interface LabTimers {
+  /** Moves the fake time to that of the cluster, as each call does that lets time pass. */
+  sync(): Promise<void>;
+  /** Removes the fake timers; the real ones are back. */
+  stop(): void;
 }
 
 /** What `Lab.wait` waits for; one of the first three. With none of them the object must exist. */

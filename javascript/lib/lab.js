@@ -7,6 +7,7 @@ const path = require('node:path');
 const { MANAGER, query } = require('./api');
 const { Cluster } = require('./cluster');
 const { ApiError, LabBusy } = require('./errors');
+const { LabTimers } = require('./timers');
 
 // The variable that names the folder in which failed tests keep what shows the failure again.
 const KEEP = 'KSTORE_KEEP';
@@ -20,6 +21,7 @@ class Lab {
   #stopped;
   #patience;
   #keep;
+  #timers;
 
   static async start(options = {}) {
     const { clock = 'manual', start, seed, image, log, clusters, crds = [], manifests = [], flags = [], nodes = 1, ...more } = options;
@@ -56,6 +58,7 @@ class Lab {
   }
 
   async #stop() {
+    this.#timers?.stop();
     const ends = [...this.#forks].map((fork) => fork.stop());
     try {
       await Promise.all(ends);
@@ -79,11 +82,11 @@ class Lab {
     await this.client(MANAGER, { counted: false });
   }
 
-  async call(method, place, body) {
+  async call(method, place, body, { signal } = {}) {
     // A repeated POST happens once.
     const headers = method === 'POST' ? { 'Idempotency-Key': randomUUID() } : {};
     try {
-      return await this.cluster.labRequest(method, `${PREFIX}${place}`, body, { headers, timeout: CALL_MILLISECONDS });
+      return await this.cluster.labRequest(method, `${PREFIX}${place}`, body, { headers, timeout: CALL_MILLISECONDS, signal });
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 504) throw error;
       const causes = error.status.details?.causes ?? [];
@@ -107,17 +110,21 @@ class Lab {
     const until = to instanceof Date ? to.toISOString() : to;
     const body = { by: duration(by), to: until, next, patience: duration(patience), granule: duration(granule) };
     this.#check();
+    await this.#timers?.ready();
     const advanced = await this.call('POST', '/clock/advance', body);
     if (advanced.ended === 'busy') {
       const busy = advanced.busy.map(({ part, what, client }) => `${client ? `client ${client}` : part}: ${what}`);
       throw new LabBusy(`the clock stands at ${advanced.time}, since not all clients are quiet: ${busy.join('; ')}`, busy);
     }
     this.#check();
+    await this.#timers?.sync();
     return advanced;
   }
 
-  leap(by) {
-    return this.call('POST', '/clock/leap', { by: duration(by) });
+  async leap(by) {
+    const advanced = await this.call('POST', '/clock/leap', { by: duration(by) });
+    await this.#timers?.sync();
+    return advanced;
   }
 
   sleep(time) {
@@ -126,9 +133,17 @@ class Lab {
 
   async settled({ limit, patience = this.#patience } = {}) {
     this.#check();
+    await this.#timers?.ready();
     const settled = await this.call('POST', '/settled', { limit: duration(limit), patience: duration(patience) });
     this.#check();
+    await this.#timers?.sync();
     return settled;
+  }
+
+  async fakeTimers(timers) {
+    this.#timers?.stop();
+    this.#timers = await LabTimers.start(this, timers);
+    return this.#timers;
   }
 
   quiet({ patience = this.#patience } = {}) {
@@ -141,7 +156,9 @@ class Lab {
     if (Object.values(chosen).every((value) => value === undefined)) chosen.matches = {};
     const { reference, named } = await this.cluster.labReference(object, namespace);
     this.#check();
+    await this.#timers?.ready();
     const found = await this.call('POST', '/wait', { object: reference, ...chosen, limit: duration(limit), patience: duration(patience) });
+    await this.#timers?.sync();
     return deleted ? undefined : named(found);
   }
 

@@ -5,7 +5,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { after, before, test } = require('node:test');
+const { after, before, mock, test } = require('node:test');
 const { Lab, LabBusy } = require('kstore');
 const { useCluster } = require('kstore/node-test');
 
@@ -62,6 +62,33 @@ test('what is busy is named', async () => {
   });
   await assert.rejects(fork.advance('1h', { patience: 200 }), /the clock stands/);
   assert.match(await fork.report(), /client worker: busy: says that it is busy/);
+  await fork.stop();
+});
+
+test('fake timers follow the clock of the cluster, in order', async () => {
+  const fork = await lab.fork({ components: ['apiserver'] });
+  const begin = await fork.now();
+  const timers = await fork.fakeTimers(mock.timers);
+  try {
+    const seen = [];
+    const note = (what) => seen.push([what, (Date.now() - begin) / 60_000]);
+    const often = setInterval(() => note('often'), 20 * 60_000);
+    setTimeout(() => {
+      note('once');
+      setTimeout(() => note('again'), 5 * 60_000);
+    }, 30 * 60_000);
+    clearTimeout(setTimeout(() => note('never'), 10 * 60_000));
+    await fork.advance('45m');
+    assert.deepEqual(seen, [['often', 20], ['once', 30], ['again', 35], ['often', 40]]);
+    assert.equal(Date.now() - begin, 45 * 60_000);
+    clearInterval(often);
+    await fork.advance('1h');
+    assert.equal(seen.length, 4);
+  } finally {
+    timers.stop();
+  }
+  assert.ok(Math.abs(Date.now() - begin) > 24 * 3600 * 1000, 'the real time is back');
+  await assert.rejects(fork.fakeTimers({}), /takes `vi` of Vitest/);
   await fork.stop();
 });
 

@@ -1,5 +1,6 @@
 // Compiled, never run: the types as a test file in TypeScript uses them.
-import { ApiError, Cluster, findServer, Lab, WaitTimeout, type Advanced, type ClusterOptions, type LabImage, type KubernetesObject, type Manifest, type Operator, type ServingCertificate } from 'kstore';
+import { mock } from 'node:test';
+import { ApiError, Cluster, findServer, Lab, WaitTimeout, type Advanced, type ClusterOptions, type LabImage, type LabTimers, type KubernetesObject, type Manifest, type Operator, type ServingCertificate } from 'kstore';
 import { useCluster as forJest } from 'kstore/jest';
 import { useCluster as forNode } from 'kstore/node-test';
 import { useCluster as forVitest } from 'kstore/vitest';
@@ -49,3 +50,6 @@ const withLab: (context?: unknown) => Promise<void> = forNode({ lab: { clock: 'a
   await cluster.get('configmap/a');
 });
 console.log(withLab);
+
+const timers: LabTimers = await lab.fakeTimers(mock.timers);
+timers.stop();

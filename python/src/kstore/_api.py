@@ -8,6 +8,7 @@ import difflib
 import http.client
 import json
 import re
+import select
 import shutil
 import socket
 import ssl
@@ -281,7 +282,17 @@ class Stream:
         self._read = b""
         return int(head.split(b" ", 2)[1]), body.decode(errors="replace")
 
+    def ask(self, path: str) -> Tuple[int, str]:
+        """Sends a GET and waits for its answer."""
+        self.send(path)
+        while True:
+            answer = self.poll()
+            if answer is not None:
+                return answer
+            select.select([self], [], [], REQUEST_SECONDS)
+
     def fileno(self) -> int:
+        """The socket's, for selectors."""
         return self._socket().fileno()
 
     def close(self) -> None:

@@ -8,8 +8,9 @@ import math
 import os
 import selectors
 import threading
+import time
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from ._api import Stream, query
 from ._errors import KstoreError, hide_frames
@@ -23,10 +24,10 @@ __tracebackhide__ = hide_frames
 Duration = Union[int, float, timedelta, str]
 
 PREFIX = "/kstore/lab/v1"
-# How long a wait for a time of the cluster may take, in real time.
-WAIT_SECONDS = 3600.0
 # How exact the timers of an event loop are, in seconds.
 RESOLUTION = 0.001
+# How long the server may take to know of a wait, in real time.
+REGISTER_SECONDS = 10.0
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # The client that this process is in the lab while it waits for the cluster's time.
 PROCESS = "kstore-python-clock"
@@ -84,14 +85,16 @@ class LabEventLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, lab: "Lab"):
         self._lab = lab
-        self._seconds = lab.clock.time()
-        self._stream = lab._api().stream()
+        self._seconds = 0.0
+        # One connection for the wait, and one for questions meanwhile.
+        self._stream, self._questions = lab._api().stream(), lab._api().stream()
         # What the server is asked to wait for, in units of the resolution since 1970.
         self._due: Optional[int] = None
         super().__init__(_LabSelector(self))
         # The server's times are given to the microsecond: timers within a millisecond are due together.
         self._clock_resolution = RESOLUTION
         lab.clock._introduce()
+        self._read()
 
     def time(self) -> float:
         """Seconds of the cluster's time since 1970, as of the last time at which the loop waited."""
@@ -106,10 +109,20 @@ class LabEventLoop(asyncio.SelectorEventLoop):
         super().close()
         self._due = None
         self._stream.close()
+        self._questions.close()
 
     def _read(self) -> None:
         # A backward leap does not turn the loop's time back: timers keep their remaining time.
-        self._seconds = max(self._seconds, self._lab.clock.time())
+        self._seconds = max(self._seconds, self._clock()[0])
+
+    def _clock(self) -> Tuple[float, float]:
+        """The cluster's time, and the earliest time for which a client waits."""
+        code, text = self._questions.ask(f"{PREFIX}/clock")
+        if code >= 400:
+            raise KstoreError(f"the cluster's clock cannot be read: {code}: {text}")
+        clock = json.loads(text)
+        waited = clock.get("next")
+        return seconds_of(clock), seconds_of(waited) if waited else float("inf")
 
     def _wait(self, seconds: float) -> Stream:
         """Waits at the server for a time of the loop; the answer comes to the stream."""
@@ -120,7 +133,16 @@ class LabEventLoop(asyncio.SelectorEventLoop):
             self._due = due
             until = EPOCH + timedelta(seconds=due * RESOLUTION)
             self._stream.send(query(f"{PREFIX}/clock/wait", until=format_time(until)))
+            # From when on the server knows of the wait, the clock cannot pass its time.
+            limit = time.monotonic() + REGISTER_SECONDS
+            while not self._knows(until.timestamp()) and time.monotonic() < limit:
+                time.sleep(RESOLUTION)
         return self._stream
+
+    def _knows(self, until: float) -> bool:
+        """Whether the clock stops at this time, or is there."""
+        now, waited = self._clock()
+        return now >= until or waited <= until
 
     def _arrived(self) -> bool:
         """Whether the wait has ended; then the loop's time is what its answer says."""
@@ -131,7 +153,7 @@ class LabEventLoop(asyncio.SelectorEventLoop):
         code, text = answer
         if code >= 400:
             raise KstoreError(f"the wait for the cluster's time ended with {code}: {text}")
-        self._seconds = max(self._seconds, parse_time(str(json.loads(text)["time"])).timestamp())
+        self._seconds = max(self._seconds, seconds_of(json.loads(text)))
         return True
 
     def _leave(self) -> None:
@@ -184,6 +206,11 @@ def duration(value: Duration) -> str:
 def format_time(value: datetime) -> str:
     """A time as the lab reads it."""
     return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_of(clock: Dict[str, Any]) -> float:
+    """The member `time` of an answer, in seconds since 1970."""
+    return parse_time(str(clock["time"])).timestamp()
 
 
 def parse_time(text: str) -> datetime:

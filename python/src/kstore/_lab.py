@@ -250,6 +250,9 @@ class Lab:
             if value is not None:
                 body[name] = duration(value)
         self._check()
+        if self.clock._introduced:
+            # Threads of this process may be about to wait for the cluster's time.
+            self.quiet(patience=patience)
         advanced = dict(self.call("POST", "/clock/advance", body))
         if advanced["ended"] == "busy":
             busy = [_line(reason) for reason in advanced["busy"]]
