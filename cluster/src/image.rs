@@ -3,7 +3,7 @@
 
 use crate::config::ClusterConfig;
 use crate::control_plane::{ControlPlane, Origin, StartError, Starting};
-use crate::namespaces;
+use crate::namespaces::{self, RenewError};
 use crate::storage::Storage;
 use jiff::Timestamp;
 use kstore_apiserver::{ServerConfig, ServerImage};
@@ -20,6 +20,9 @@ pub enum ImageError {
     /// The storage is outside of this process.
     #[error("an external storage has no image in memory")]
     External,
+    /// The namespaces got no new UIDs.
+    #[error(transparent)]
+    Renew(#[from] RenewError),
 }
 
 /// Snapshot of a control plane at one revision, from which any number of others can start. It is immutable, has no running tasks and
@@ -52,6 +55,20 @@ impl ControlPlaneImage {
     pub fn with_memory_of(&self, other: Self) -> Self {
         let server = other.server.filter(|_| other.store.revision() == self.store.revision());
         Self { time: self.time, server, store: self.store.clone(), generation: self.generation }
+    }
+
+    /// This image with new UIDs for all namespaces, which programs take for the identity of a cluster. They are written at revisions of
+    /// their own, with random values of `nondet`; API servers that start from it read all objects.
+    ///
+    /// # Errors
+    /// A stored namespace is malformed, or the store takes no writes.
+    pub async fn with_new_namespaces(&self, nondet: &Nondet) -> Result<Self, ImageError> {
+        let store = Store::from_image(&self.store, nondet);
+        let renewed = namespaces::renew_all(&store, nondet).await;
+        let image = store.image();
+        store.close().await;
+        renewed?;
+        Ok(Self { time: self.time, server: None, store: image?, generation: self.generation })
     }
 
     /// The store.

@@ -29,6 +29,7 @@ pub use component::{CONTROLLERS_LEASE, Component, LEASE_NAMESPACE, SCHEDULER_LEA
 pub use config::{ClusterConfig, Components, InitialObjects, server_without_listener};
 pub use control_plane::{ControlPlane, StartError, Starting};
 pub use image::{ControlPlaneImage, ImageError};
+pub use namespaces::RenewError;
 pub use pending::{Ended, PendingWork, WriteMonitor};
 pub use phase::{Phase, Phases};
 pub use retention::{History, Retention, keep_store};

@@ -151,7 +151,7 @@ async fn read_image(
     template: &Arc<dyn Template>,
 ) -> Result<LabImage, LabError> {
     let read = match File::open(path) {
-        Ok(file) => snapshot::load(file, path, "", (keys, template)).await,
+        Ok(file) => snapshot::load(file, path, ("", snapshot::Identity::Kept), (keys, template)).await,
         Err(error) => Err(error.into()),
     };
     read.map_err(|error| LabError::Image { path: path.to_owned(), error })

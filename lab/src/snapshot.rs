@@ -10,7 +10,8 @@ use crate::template::Template;
 use bincode::config::{Configuration, Limit};
 use bincode::{Decode, Encode};
 use jiff::Timestamp;
-use kstore_cluster::ControlPlaneImage;
+use kstore_cluster::{ControlPlaneImage, ImageError};
+use kstore_nondet::{Clock, Nondet, Rng};
 use kstore_store::maintenance::envelope::{self, Envelope, EnvelopeError};
 use kstore_store::{LeaseId, Revision, SnapshotError};
 use sha2::{Digest as _, Sha256};
@@ -56,6 +57,9 @@ pub enum LoadError {
     /// No API server starts from its objects.
     #[error("the snapshot file cannot be used: {0}")]
     Start(#[from] HostError),
+    /// Its namespaces have no new UIDs.
+    #[error("the snapshot file cannot be used: {0}")]
+    Identity(#[from] ImageError),
     /// The keys in it.
     #[error("the snapshot file cannot be used: its keys are malformed: {0}")]
     Keys(String),
@@ -215,6 +219,16 @@ pub async fn save(image: &LabImage, options: SaveOptions) -> Result<File, SaveEr
     writing.await.unwrap_or_else(|error| Err(io::Error::other(error).into()))
 }
 
+/// The identity of clusters from a file: the UIDs of their namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Identity {
+    /// That of the original cluster.
+    #[default]
+    Kept,
+    /// A new one for this load of the file.
+    New,
+}
+
 /// Reads an image from a file; `path` is for messages. Clusters from it have the file's keys, or else `keys`.
 ///
 /// # Errors
@@ -222,12 +236,18 @@ pub async fn save(image: &LabImage, options: SaveOptions) -> Result<File, SaveEr
 pub async fn load(
     file: File,
     path: &Path,
-    name: &str,
+    (name, identity): (&str, Identity),
     (keys, template): (&Arc<ClusterKeys>, &Arc<dyn Template>),
 ) -> Result<LabImage, LoadError> {
     let (path, keys) = (path.to_owned(), keys.clone());
     let reading = tokio::task::spawn_blocking(move || read(file, &path, keys));
-    let (header, state, keys, digest) = reading.await.map_err(io::Error::other)??;
+    let (header, mut state, keys, mut digest) = reading.await.map_err(io::Error::other)??;
+    if identity == Identity::New {
+        let nondet = Nondet { clock: Clock::real(), rng: Rng::from_os() };
+        state = state.with_new_namespaces(&nondet).await?;
+        // Another image than that of the file as it is.
+        digest = Sha256::digest([&digest[..], b"identity=new"].concat()).into();
+    }
     let (history, components) = (state.store().compacted().0, header.components()?);
     let mode = header.mode.mode().ok_or_else(|| LoadError::Header("no clock has its mode".to_owned()))?;
     let state = Arc::new(host::remember(state, &keys, template).await?);

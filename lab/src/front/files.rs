@@ -4,7 +4,7 @@ use super::clusters::image_report;
 use super::{Call, Reply, parse};
 use crate::error::{bad_request, too_large, too_many};
 use crate::registry::Lab;
-use crate::snapshot::{self, SaveOptions};
+use crate::snapshot::{self, Identity, SaveOptions};
 use crate::{limits, values};
 use axum::body::Body;
 use bytes::Bytes;
@@ -95,16 +95,21 @@ fn piece(mut file: File) -> io::Result<(Bytes, File)> {
     Ok((bytes.into(), file))
 }
 
-/// `PUT /images/{name}/file`.
+/// `PUT /images/{name}/file?identity=`.
 pub(super) async fn load(call: &mut Call, name: &str) -> Result<Reply, Status> {
-    parse::only(&call.query, &[])?;
+    parse::only(&call.query, &["identity"])?;
+    let identity = match parse::text(&call.query, "identity") {
+        None | Some("kept") => Identity::Kept,
+        Some("new") => Identity::New,
+        Some(other) => return Err(bad_request("identity", format!("{other:?} is none of kept, new"))),
+    };
     values::name(name, "name")?;
     let Some(Upload { file, permit }) = call.upload.take() else {
         return Err(bad_request("/", "the body is a snapshot file"));
     };
     let keys = call.lab.cluster_keys().clone();
-    let image =
-        snapshot::load(file, Path::new("the snapshot file"), name, (&keys, call.lab.template())).await;
+    let path = Path::new("the snapshot file");
+    let image = snapshot::load(file, path, (name, identity), (&keys, call.lab.template())).await;
     let image = image.map_err(|error| Status::bad_request(error.to_string()))?;
     drop(permit);
     let image = call.lab.keep_image(image)?;

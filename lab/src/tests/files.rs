@@ -175,3 +175,37 @@ async fn a_lab_starts_from_a_file_and_resets_to_it() {
     let start = Some("2026-03-01T00:00:00Z".parse().unwrap());
     assert!(matches!(Lab::start(LabConfig { start, ..config }).await, Err(LabError::StartOfImage)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_of_a_file_get_new_uids_if_the_load_says_so() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    admin.api(Method::POST, CONFIG_MAPS, Some(config_map("a"))).await;
+    admin.lab(Method::POST, "/images", Some(json!({"name": "original"}))).await;
+    let bytes = file(&admin, "original", "").await;
+    let load = async |path: &str| admin.lab_bytes(Method::PUT, path, bytes.clone()).await.0;
+    assert_eq!(load("/images/kept/file").await, 201);
+    assert_eq!(load("/images/new/file?identity=new").await, 201);
+    assert_eq!(load("/images/newer/file?identity=new").await, 201);
+    assert_eq!(load("/images/new/file?identity=new").await, 201, "the same load again");
+    assert_eq!(load("/images/new/file").await, 409, "another image has the name");
+    assert_eq!(load("/images/other/file?identity=old").await, 400);
+    let uids = async |image: &str| {
+        let started = admin.lab(Method::POST, "/clusters", Some(json!({"from": {"image": image}}))).await;
+        let cluster = TestClient::of(started.body["kubeconfig"].as_str().unwrap(), "test");
+        let map = cluster.api(Method::GET, &format!("{CONFIG_MAPS}/a"), None).await.body;
+        let spaces = cluster.api(Method::GET, "/api/v1/namespaces", None).await.body;
+        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
+        let spaces: Vec<String> = spaces["items"].as_array().unwrap().iter().map(uid).collect();
+        (uid(&map), spaces)
+    };
+    let [original, kept, new, newer] =
+        [uids("original").await, uids("kept").await, uids("new").await, uids("newer").await];
+    assert_eq!(original, kept);
+    assert_eq!((&new.0, new.1.len()), (&original.0, original.1.len()), "other objects keep theirs");
+    let all: std::collections::BTreeSet<&String> =
+        [&original.1, &new.1, &newer.1].into_iter().flatten().collect();
+    assert_eq!(all.len(), 3 * original.1.len(), "each load has an identity of its own");
+    let again = uids("new").await;
+    assert_eq!(again, new, "clusters from one load are the same cluster");
+    lab.end().await;
+}

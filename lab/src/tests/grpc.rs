@@ -280,18 +280,23 @@ async fn compare_files(twins: &mut Twins) {
     let expected = one.lab_bytes(Method::GET, "/images/prepared/file", Bytes::new()).await;
     assert_eq!((200, Bytes::from(file.clone())), expected);
     let half = file.len() / 2;
-    let pieces = [("again", &file[..half]), ("", &file[half..])].map(|(name, data)| {
+    let piece = |name: &str, data: &[u8], identity: &str| {
         let mut message = DynamicMessage::new(method("LoadImage").input());
         message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
         message.set_field_by_name("data", prost_reflect::Value::Bytes(Bytes::copy_from_slice(data)));
+        message.set_field_by_name("identity", prost_reflect::Value::String(identity.to_owned()));
         message.encode_to_vec()
-    });
+    };
+    let pieces = [piece("again", &file[..half], ""), piece("", &file[half..], "")];
     let (answers, status) = send(one, &path("LoadImage"), &pieces, None).await;
     assert_eq!(status.code(), Code::Ok, "{status:?}");
     let loaded = to_json(&DynamicMessage::decode(method("LoadImage").output(), answers[0].clone()).unwrap());
-    let (code, expected) = other.lab_bytes(Method::PUT, "/images/again/file", Bytes::from(file)).await;
+    let (code, expected) =
+        other.lab_bytes(Method::PUT, "/images/again/file", Bytes::from(file.clone())).await;
     let expected = serde_json::from_slice(&expected).unwrap();
     assert_eq!((code, comparable(&loaded.unwrap())), (201, comparable(&expected)));
+    let (_, refused) = send(one, &path("LoadImage"), &[piece("new", &file, "old")], None).await;
+    assert!(refused.message().contains("none of kept, new"), "{refused:?}");
     let (_, refused) = send(one, &path("LoadImage"), &pieces[..1], None).await;
     assert_eq!(refused.code(), Code::InvalidArgument, "half a file: {refused:?}");
     twins.called.extend(["SaveImage".to_owned(), "LoadImage".to_owned()]);
@@ -314,6 +319,64 @@ async fn compare_observed(twins: &mut Twins) {
     let write = twins.both("GetWrite", json!({"revision": revision})).await;
     assert_eq!(write[0]["objects"][0]["after"]["data"], json!({"a": "a"}), "{write:?}");
     twins.both("ClearRequests", json!({})).await;
+}
+
+/// Calls about faults, caches and plans.
+async fn compare_perturbations(twins: &mut Twins) {
+    let rule = json!({"fault": "too-many", "probability": 0.5, "client": {"agent": "backup"}});
+    twins.both("SetFaults", json!({"seed": 7, "rules": [rule]})).await;
+    twins.both("GetFaults", json!({})).await;
+    let counts = twins.both("GetFaultCounts", json!({})).await;
+    assert_eq!(counts[0]["rules"][0]["fault"], "too-many", "{counts:?}");
+    twins.both("SetFaults", json!({"rules": [{"fault": "unknown"}]})).await;
+    let started = json!({"name": "faulty", "faults": {"seed": 9, "rules": [rule]}});
+    assert_eq!(twins.both("StartClusters", started).await.len(), 1);
+    twins.both("GetFaults", json!({"cluster": "faulty"})).await;
+    twins.both("DeleteFaults", json!({})).await;
+    twins.both("PutCache", json!({"name": "behind", "window": 100})).await;
+    twins.both("FreezeCache", json!({"name": "behind", "resources": ["configmaps"]})).await;
+    let routes = json!({"routes": [{"client": {"agent": "backup"}, "cache": "behind"}]});
+    twins.both("SetRoutes", routes).await;
+    twins.both("SetRoutes", json!({"routes": [{"cache": "none"}]})).await;
+    let routes = twins.both("GetRoutes", json!({})).await;
+    assert_eq!(routes[0]["routes"][0]["cache"], "behind", "{routes:?}");
+    twins.both("ThawCache", json!({"name": "behind"})).await;
+    twins.both("ThawCache", json!({"name": "behind", "step": 0})).await;
+    twins.both("GetCache", json!({"name": "behind"})).await;
+    twins.both("ListCaches", json!({})).await;
+    twins.both("SetRoutes", json!({})).await;
+    twins.both("DeleteCache", json!({"name": "behind"})).await;
+    compare_plans(twins).await;
+}
+
+/// A plan whose only action waits for a step of the test.
+async fn compare_plans(twins: &mut Twins) {
+    let action = json!({"action": "leap", "by": "1s", "trigger": {"step": {"name": "begin"}}});
+    let plan = json!({"name": "late", "actions": [action]});
+    let (client, request) = (twins.clients[0].clone(), plan.clone());
+    let stream = tokio::spawn(async move { call(&client, "RunPlan", request).await });
+    let started = http(&twins.clients[1], "RunPlan", plan).await;
+    assert_eq!(started.code, 201, "{started:?}");
+    let id = json!({"id": "late"});
+    while !stream.is_finished() && call(&twins.clients[0], "GetPlan", id.clone()).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    twins.both("GetPlan", id.clone()).await;
+    twins.both("ListPlans", json!({})).await;
+    twins.both("ResumePlan", id.clone()).await;
+    twins.both("PlanEvents", id.clone()).await;
+    twins.both("StepPlan", json!({"id": "late", "name": "begin"})).await;
+    let messages = stream.await.unwrap().unwrap();
+    assert_eq!(comparable(&messages[0]["plan"]), comparable(&started.body));
+    let last = messages.last().unwrap();
+    assert_eq!(
+        (&last["running"], &last["events"][0]["action"]),
+        (&Value::Null, &Value::Null),
+        "{messages:?}"
+    );
+    twins.called.insert("RunPlan".to_owned());
+    twins.both("DeletePlan", id.clone()).await;
+    twins.both("GetPlan", id).await;
 }
 
 /// Calls about programs.
@@ -349,6 +412,7 @@ async fn every_call_over_grpc_has_the_answer_of_its_http_call() {
     compare_clock(&mut twins).await;
     compare_observed(&mut twins).await;
     compare_clusters(&mut twins).await;
+    compare_perturbations(&mut twins).await;
     compare_programs(&mut twins).await;
     let missing: Vec<&str> =
         CALLS.iter().map(|rpc| rpc.name).filter(|name| !twins.called.contains(*name)).collect();

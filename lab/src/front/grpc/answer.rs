@@ -4,12 +4,13 @@ use super::codec::{FilePiece, LoadImagePiece};
 use super::{AnswerForm, GrpcCall, Messages, refused};
 use crate::cluster::LabCluster;
 use crate::front::observed::{self, Follower};
-use crate::front::{Call, Reply, files, perform};
+use crate::front::{Call, Reply, files, parse, perform};
 use crate::limits;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
+use http::Method;
 use kstore_api::status::Status;
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -52,6 +53,37 @@ impl Advancing {
     }
 }
 
+/// A reader of a plan's events.
+struct PlanReader {
+    cluster: Arc<LabCluster>,
+    id: String,
+    /// Position of the last event that was read.
+    since: u64,
+    /// Whether it waits for further events.
+    follows: bool,
+}
+
+impl PlanReader {
+    /// The next events, and whether the plan goes on.
+    async fn batch(&mut self, call: &GrpcCall) -> Result<(Value, bool), Status> {
+        loop {
+            let mut query = vec![("since".to_owned(), self.since.to_string())];
+            query.push(("follow".to_owned(), self.follows.to_string()));
+            let path = ["plans", &self.id, "events"].map(str::to_owned).to_vec();
+            let (lab, cluster) = (call.lab.clone(), self.cluster.clone());
+            let call =
+                Call { lab, cluster, method: Method::GET, path, query, body: Bytes::new(), upload: None };
+            let batch = json_of(perform(call, None, "").await?)?;
+            let is_running = batch["running"] == true;
+            let last = batch["events"].as_array().and_then(|events| events.last());
+            if last.is_some() || !is_running || !self.follows {
+                self.since = last.and_then(|last| last["n"].as_u64()).unwrap_or(self.since);
+                return Ok((batch, is_running));
+            }
+        }
+    }
+}
+
 impl GrpcCall {
     /// Answers a call with one message.
     pub(super) async fn answer(self, messages: Streaming<Bytes>) -> Result<Messages, tonic::Status> {
@@ -73,6 +105,20 @@ impl GrpcCall {
                 Reply::Stream(response) => Ok(pieces(response.into_body())),
                 Reply::Json(..) => Err(Status::internal("the answer is no file")),
             },
+            AnswerForm::PlanEvents => {
+                let parameter = |name: &str| parse::text(&call.query, name).unwrap_or_default().to_owned();
+                let (since, follows) =
+                    (parameter("since").parse().unwrap_or(0), parameter("follow") == "true");
+                let id = call.path.get(1).cloned().unwrap_or_default();
+                Ok(self.plan(PlanReader { cluster: call.cluster, id, since, follows }, None))
+            }
+            AnswerForm::Plan => {
+                let cluster = call.cluster.clone();
+                let plan = json_of(perform(call, key.as_deref(), &path).await?)?;
+                let id = plan["id"].as_str().unwrap_or_default().to_owned();
+                let reader = PlanReader { cluster, id, since: 0, follows: true };
+                Ok(self.plan(reader, Some(plan)))
+            }
             AnswerForm::Program => {
                 let cluster = call.cluster.clone();
                 let program = json_of(perform(call, key.as_deref(), &path).await?)?;
@@ -128,6 +174,21 @@ impl GrpcCall {
         .boxed()
     }
 
+    /// A plan that was started, and the events of a plan.
+    fn plan(self, reader: PlanReader, started: Option<Value>) -> Messages {
+        let first = started.map(|plan| self.message(&json!({"plan": plan, "running": true})));
+        let events = stream::unfold(Some((self, reader)), |state| async {
+            let (call, mut reader) = state?;
+            match reader.batch(&call).await {
+                Ok((batch, is_running)) => {
+                    Some((call.message(&batch), (is_running && reader.follows).then_some((call, reader))))
+                }
+                Err(status) => Some((Err(refused(&status)), None)),
+            }
+        });
+        stream::iter(first).chain(events).boxed()
+    }
+
     /// A program when it was started, and when it has ended.
     fn program(self, started: Value, cluster: Arc<LabCluster>) -> Messages {
         let is_running = started["state"] == "running";
@@ -150,17 +211,20 @@ impl GrpcCall {
         let Some(first) = messages.message().await? else {
             return Err(tonic::Status::invalid_argument("the call has no message"));
         };
-        let LoadImagePiece { name, data } = decode(first)?;
+        let LoadImagePiece { name, data, identity } = decode(first)?;
         let rest = messages.map(move |bytes| decode(bytes?).map(|piece| piece.data));
         let body = Body::from_stream(stream::once(async { Ok(data) }).chain(rest));
-        let answer = self.load(name, body).await.map_err(|status| refused(&status))?;
+        let answer = self.load((name, identity), body).await.map_err(|status| refused(&status))?;
         let message = self.message(&answer);
         Ok(stream::once(async { message }).boxed())
     }
 
-    async fn load(&self, name: String, body: Body) -> Result<Value, Status> {
+    async fn load(&self, (name, identity): (String, String), body: Body) -> Result<Value, Status> {
         let members = [("name".to_owned(), Value::String(name))].into_iter().collect();
         let (mut call, path) = self.http(members)?;
+        if !identity.is_empty() {
+            call.query.push(("identity".to_owned(), identity));
+        }
         call.upload = Some(files::receive(&self.lab, body).await?);
         json_of(perform(call, None, &path).await?)
     }

@@ -13,7 +13,7 @@ pub(crate) const BATCH: usize = 256;
 pub(crate) enum AnswerForm {
     /// One message with the answer's JSON.
     Whole,
-    /// One message whose only member has the answer's JSON: `json` of an object.
+    /// One message whose only member has the answer's JSON: `json` of an object. The body of a PUT is that member as well.
     Member(&'static str),
     /// One message with a list in this member, which the answer is or has.
     List(&'static str),
@@ -29,6 +29,10 @@ pub(crate) enum AnswerForm {
     Upload,
     /// The program when it runs, and when it has ended.
     Program,
+    /// The plan that begins, and its events.
+    Plan,
+    /// The events of a plan.
+    PlanEvents,
 }
 
 /// A call.
@@ -48,10 +52,10 @@ const fn rpc(name: &'static str, method: Method, path: &'static str, form: Answe
     LabRpc { name, method, path, form }
 }
 
-use AnswerForm::{Batches, Download, List, Log, Member, Program, Progress, Upload, Whole};
+use AnswerForm::{Batches, Download, List, Log, Member, Plan, PlanEvents, Program, Progress, Upload, Whole};
 
 /// All calls, in the order of `lab.proto`.
-pub(crate) const CALLS: [LabRpc; 35] = [
+pub(crate) const CALLS: [LabRpc; 54] = [
     rpc("GetInfo", Method::GET, "", Whole),
     rpc("GetClock", Method::GET, "clock", Whole),
     rpc("SetClock", Method::PUT, "clock", Whole),
@@ -81,6 +85,25 @@ pub(crate) const CALLS: [LabRpc; 35] = [
     rpc("ClearRequests", Method::DELETE, "requests", Whole),
     rpc("Writes", Method::GET, "writes", Batches("writes", "revision")),
     rpc("GetWrite", Method::GET, "writes/{revision}", Whole),
+    rpc("GetFaults", Method::GET, "faults", Whole),
+    rpc("SetFaults", Method::PUT, "faults", Whole),
+    rpc("DeleteFaults", Method::DELETE, "faults", Whole),
+    rpc("GetFaultCounts", Method::GET, "faults/counts", Whole),
+    rpc("ListCaches", Method::GET, "caches", Whole),
+    rpc("PutCache", Method::PUT, "caches/{name}", Whole),
+    rpc("GetCache", Method::GET, "caches/{name}", Whole),
+    rpc("DeleteCache", Method::DELETE, "caches/{name}", Whole),
+    rpc("FreezeCache", Method::POST, "caches/{name}/freeze", Whole),
+    rpc("ThawCache", Method::POST, "caches/{name}/thaw", Whole),
+    rpc("GetRoutes", Method::GET, "routes", Member("routes")),
+    rpc("SetRoutes", Method::PUT, "routes", Member("routes")),
+    rpc("ListPlans", Method::GET, "plans", Whole),
+    rpc("RunPlan", Method::POST, "plans", Plan),
+    rpc("GetPlan", Method::GET, "plans/{id}", Whole),
+    rpc("DeletePlan", Method::DELETE, "plans/{id}", Whole),
+    rpc("PlanEvents", Method::GET, "plans/{id}/events", PlanEvents),
+    rpc("ResumePlan", Method::POST, "plans/{id}/resume", Whole),
+    rpc("StepPlan", Method::POST, "plans/{id}/steps", Whole),
     rpc("ListPrograms", Method::GET, "programs", Whole),
     rpc("StartProgram", Method::POST, "programs", Program),
     rpc("GetProgram", Method::GET, "programs/{name}", Whole),
@@ -136,6 +159,12 @@ impl LabRpc {
                     .ok_or_else(|| bad_request(&format!("/{name}"), "must not be empty"))?,
             });
         }
+        if let AnswerForm::Member(name) = self.form
+            && self.method == Method::PUT
+        {
+            let body = members.remove(name).unwrap_or_else(|| json!([]));
+            return Ok(HttpForm { path, query: Vec::new(), body });
+        }
         Ok(match self.method == Method::POST || self.method == Method::PUT {
             true => HttpForm { path, query: Vec::new(), body: Value::Object(members) },
             false => {
@@ -151,6 +180,7 @@ impl LabRpc {
             AnswerForm::Member(name) => vec![json!({name: answer})],
             AnswerForm::List(name) if answer.get(name).is_none() => vec![json!({name: [answer]})],
             AnswerForm::Progress => vec![json!({"result": answer})],
+            AnswerForm::Plan => vec![json!({"plan": answer})],
             AnswerForm::Batches(name, position) => batches(answer, name, position),
             AnswerForm::Log => batches(answer, "requests", "n"),
             _ => vec![answer],
@@ -196,6 +226,9 @@ mod tests {
         let end = json!({"name": "a", "grace": "1s"});
         assert_eq!(http("EndProgram", end), made("programs/a", "grace=1s", Value::Null));
         assert_eq!(http("GetWrite", json!({"revision": 7})), made("writes/7", "", Value::Null));
+        let routes = json!([{"cache": "a"}]);
+        assert_eq!(http("SetRoutes", json!({"routes": routes})), made("routes", "", routes));
+        assert_eq!(http("SetRoutes", json!({})), made("routes", "", json!([])));
         assert_eq!(http("GetView", json!({})), Err("/name: must not be empty".to_owned()));
     }
 
@@ -219,7 +252,8 @@ mod tests {
         assert_eq!(names, CALLS.map(|rpc| rpc.name.to_owned()));
         for method in service.methods() {
             let rpc = LabRpc::named(method.name()).unwrap();
-            let is_stream = matches!(rpc.form, Progress | Batches(..) | Log | Download | Program);
+            let is_stream =
+                matches!(rpc.form, Progress | Batches(..) | Log | Download | Program | Plan | PlanEvents);
             assert_eq!(method.is_server_streaming(), is_stream, "{}", rpc.name);
             assert_eq!(method.is_client_streaming(), rpc.form == Upload, "{}", rpc.name);
             for segment in rpc.path.split('/').filter_map(|segment| segment.strip_prefix('{')) {

@@ -56,4 +56,6 @@ pub(super) struct LoadImagePiece {
     pub(super) name: String,
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) data: Bytes,
+    #[prost(string, tag = "3")]
+    pub(super) identity: String,
 }
