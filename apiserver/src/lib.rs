@@ -30,4 +30,4 @@ pub mod tunnel;
 mod unread_body;
 
 pub use config::ServerConfig;
-pub use server::{ApiServer, CallerRecord, InProcess, ServerImage, StartError, WatchBatches};
+pub use server::{ApiServer, CallerRecord, InProcess, ResetAnswer, ServerImage, StartError, WatchBatches};

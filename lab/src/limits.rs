@@ -44,6 +44,8 @@ pub const ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const STOPS: u64 = 10_000_000;
 /// Longest jump of the clock forward.
 pub const LEAP: Duration = ADVANCE;
+/// Longest jump of the clock backward, as that of a clock that is set from local time by mistake.
+pub const LEAP_BACK: Duration = Duration::from_secs(3600);
 /// Most clients that wait for a time of one cluster.
 pub const TIME_WAITS: usize = 1024;
 /// How long an idempotency key is known.
@@ -84,6 +86,50 @@ pub const SCALED_TICK: Duration = Duration::from_millis(10);
 pub const EVENT_BYTES: usize = 2 * 1024 * 1024;
 /// Longest lifetime of a token that `/kubeconfigs` makes.
 pub const TOKEN: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Most seeded rules of a cluster: each costs a draw for each request that it selects.
+pub const RULES: usize = 256;
+/// Most routes of a cluster: each is compared with each request.
+pub const ROUTES: usize = 64;
+/// Most lagging caches of a cluster.
+pub const CACHES: usize = 8;
+/// Most kinds that a lagging cache knows by name: as many as in the view of a client.
+pub const CACHE_KINDS: usize = 512;
+/// Newest requests of the log among which the client of a write is looked for: more than are under way at a time.
+pub const WRITER_ENTRIES: usize = 4096;
+/// Most plans of a cluster at a time: each observes every request.
+pub const PLANS: usize = 8;
+/// Most actions of a plan.
+pub const PLAN_ACTIONS: usize = 64;
+/// Most triggers within one, with those of `any` and `all`.
+pub const TRIGGERS: usize = 64;
+/// Deepest nesting of `any` and `all`.
+pub const TRIGGER_DEPTH: usize = 4;
+/// Most requests that plans hold; for one more, the oldest goes on and its plan fails.
+pub const HELD: usize = 64;
+/// Real time after which a held request goes on and its plan fails.
+pub const HELD_TIME: Duration = Duration::from_secs(3600);
+/// Longest real time by which a fault delays an answer: beyond the timeouts of all clients.
+pub const FAULT_DELAY: Duration = Duration::from_secs(600);
+/// Most seconds of `Retry-After` that a fault sends.
+pub const RETRY_AFTER: u32 = 3600;
+/// Most different clients, verbs and paths whose requests are counted for seeded rules; beyond it, counts start anew.
+pub const COUNTED_PATHS: usize = 100_000;
+/// Bytes of these clients, verbs and paths, which clients choose; beyond it, counts start anew.
+pub const COUNTED_PATH_BYTES: usize = 16 * 1024 * 1024;
+/// Real time for which a read waits for a lagging cache, as kube-apiserver's watch cache does.
+pub const CACHE_WAIT: Duration = Duration::from_secs(3);
+/// Bytes of the longest condition of a trigger.
+pub const CONDITION_BYTES: usize = 10_000;
+/// Cost of evaluating a condition once, in units of CEL: as Kubernetes bounds an expression of an admission policy.
+pub const CONDITION_COST: u64 = 10_000_000;
+/// Most events of a plan that are kept: several for each action.
+pub const PLAN_EVENTS: usize = 1024;
+/// Bytes of the body of a request that a plan reads: as the API server bounds bodies.
+pub const PLAN_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Most requests in a row that an action of a plan gives a fault.
+pub const FAULT_TIMES: u64 = 1000;
+/// Most blocked kinds of clients: each is a `skip` of a plan that has not ended.
+pub const BLOCKED: usize = PLANS * PLAN_ACTIONS;
 /// Most programs of a cluster: each has a process group, a pipe and a task.
 pub const PROGRAMS: usize = 64;
 /// Bytes of a program's output that its file keeps: a program in a hot loop must not fill the disk.

@@ -62,7 +62,7 @@ impl ObjectName {
     }
 
     /// The kind with a version that the server serves; `None` if it serves none.
-    fn gvr(&self, running: &Running) -> Option<Gvr> {
+    pub(crate) fn gvr(&self, running: &Running) -> Option<Gvr> {
         let kinds = running.api().pipeline().cache().kinds();
         let version = kinds
             .rows()

@@ -4,6 +4,7 @@ use crate::authority::{Authority, AuthorityError, ClusterKeys};
 use crate::clock::Mode;
 use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
+use crate::fault::RuleSet;
 use crate::host::{ComponentChoice, HostConfig, Origin, Placement};
 use crate::idempotency::IdempotencyKeys;
 use crate::limits;
@@ -101,6 +102,8 @@ pub struct StartOptions {
     pub mode: Option<Mode>,
     /// Components; `None`: those of the image.
     pub components: Option<ComponentChoice>,
+    /// Fault rules.
+    pub faults: RuleSet,
 }
 
 /// All clusters and images of a process.
@@ -206,6 +209,7 @@ impl Lab {
             image,
             host,
             log_bytes: config.log_bytes,
+            faults: RuleSet::default(),
             keys,
         };
         let started = LabCluster::start(cluster, config.listen, (lab.front)(&lab)).await?;
@@ -296,6 +300,7 @@ impl Lab {
             image: Some(image.clone()),
             host,
             log_bytes: self.config.log_bytes,
+            faults: options.faults,
             keys: image.keys.clone(),
         };
         let listen = SocketAddr::new(self.config.listen.ip(), 0);

@@ -2,8 +2,10 @@
 //! clients, log, faults, caches, plans and the checker of legality. Pure.
 
 use http::{Method, Uri};
-use serde::Serialize;
+use kstore_api::status::Status;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 
 /// A stage of a request's way from the listener to the API server and back. The order of [`STAGES`] is the contract: each stage sees what
 /// the ones before it decided, and none of them performs I/O. A stage that is not built passes the request on.
@@ -43,20 +45,22 @@ pub const STAGES: [Stage; 9] = [
 ];
 
 /// The moment of a request at which it is observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Read and authenticated, not performed.
+    #[default]
     Arrived,
     /// Performed, answer not sent.
     Done,
 }
 
 /// The moment of a watch event at which it is observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventPhase {
     /// The server has the event for the client, and has not written it.
+    #[default]
     Due,
     /// The event was written to the client's connection.
     Delivered,
@@ -66,34 +70,65 @@ pub enum EventPhase {
 /// carries each out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervention {
-    /// Real time before the request is performed.
-    pub delay: std::time::Duration,
+    /// Real time before the request is performed or refused.
+    pub delay: Duration,
+    /// Whether the lab changes an annotation of the object first, if the write carries a `resourceVersion`.
+    pub touches: bool,
     /// The answer that replaces the server's; the request is performed first if [`Self::is_performed`].
     pub refusal: Option<Refusal>,
     /// Whether the request is performed although it gets a refusal: its answer is lost.
     pub is_performed: bool,
+    /// Revisions by which a list that accepts any state lags; 0: none.
+    pub stale_by: u64,
+    /// How a watch ends early.
+    pub ending: Option<WatchEnding>,
     /// Name of the fault for the log; empty if there is none.
     pub fault: &'static str,
+}
+
+/// An injected end of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEnding {
+    /// The body ends after so many events.
+    Cut {
+        /// How it ends.
+        how: CutForm,
+        /// Events that are delivered before.
+        after: u64,
+    },
+    /// 410 as an ERROR event before the next event.
+    Expired,
+}
+
+/// How the body of a watch ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CutForm {
+    /// The body ends, as after its timeout.
+    #[default]
+    End,
+    /// The connection is reset between two events.
+    Reset,
+    /// The connection is reset within an event.
+    Frame,
 }
 
 /// An answer that replaces that of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A `Status` with this code, reason, message and seconds to wait.
-    Status {
-        /// HTTP status code.
-        code: u16,
-        /// Reason as Kubernetes writes it.
-        reason: &'static str,
-        /// Message of a real server.
-        message: String,
-        /// `retryAfterSeconds`; 0: none.
-        retry_after: u32,
-    },
+    /// A refusal as a real server sends it.
+    Status(Box<Status>),
     /// The connection is reset.
     Reset,
     /// No answer until the client gives up.
     Silence,
+}
+
+impl Refusal {
+    /// A refusal with this Status.
+    pub fn status(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
 }
 
 /// The state that a read may show: the result of the stage [`Stage::Cache`].
@@ -107,7 +142,7 @@ pub enum ReadState {
 }
 
 /// The API verb of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// GET of an object.
@@ -360,7 +395,7 @@ pub struct LabRequest {
 }
 
 /// The type of a watch event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
     /// The object is new, or newly selected.

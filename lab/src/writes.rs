@@ -148,6 +148,22 @@ async fn history(store: &Store, from: i64, to: i64) -> Result<Vec<Batch>, Status
     Ok(batches)
 }
 
+/// The revisions from one to another at which objects of a kind changed, ascending. Must run on the cluster's runtime.
+///
+/// # Errors
+/// 410: the history is compacted.
+pub(crate) async fn revisions_of(
+    store: &Store,
+    resource: &str,
+    from: i64,
+    to: i64,
+) -> Result<Vec<i64>, Status> {
+    let batches = history(store, from, to).await?;
+    let is_of_kind = |event: &Event| change(event).is_some_and(|change| change.resource == resource);
+    let changed = batches.iter().filter(|batch| batch.events.iter().any(|event| is_of_kind(event)));
+    Ok(changed.map(|batch| batch.revision.0).collect())
+}
+
 /// A batch as a write, without its basis.
 fn write(batch: &Batch, log: &RequestLog, is_whole: bool) -> Option<Write> {
     let note = batch.events.iter().find_map(|event| Note::decode(event.note.as_deref()?));

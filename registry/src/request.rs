@@ -1,7 +1,7 @@
 //! [`Request`]: the form into which the REST and gRPC front ends decode requests. All later stages work with
 //! it alone. Plain data and pure helpers.
 
-use crate::cache::Filter;
+use crate::cache::{Filter, ReadBound};
 use crate::fence::{Fence, leases};
 use crate::kinds::CustomVersion;
 use crate::stage::Stage;
@@ -31,6 +31,8 @@ pub struct Request {
     pub stage: Option<Arc<Stage>>,
     /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
+    /// How far a read sees; `None` outside the lab.
+    pub bound: Option<Arc<dyn ReadBound>>,
     /// The object, collection or subresource that the request is about.
     pub target: Target,
     /// The operation with its options and body.
@@ -81,6 +83,7 @@ pub fn own_request(target: Target, action: Action) -> Request {
         fence: None,
         stage: None,
         timeout: None,
+        bound: None,
         target,
         action,
     }

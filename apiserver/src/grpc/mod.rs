@@ -192,7 +192,8 @@ fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, 
 impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
         let Self { user, agent, causes, fence, timeout, .. } = self;
-        Request { user, agent, causes, fence, stage: None, timeout, target, action }
+        let bound = None;
+        Request { user, agent, causes, fence, stage: None, timeout, bound, target, action }
     }
 
     fn options(&self, dry_run: bool, validation: pb::FieldValidation) -> WriteOptions {

@@ -6,7 +6,7 @@ use kstore_api::selector::field;
 use kstore_api::status::Status;
 use kstore_proto::ProgressDemand;
 use kstore_proto::kstore::v1 as pb;
-use kstore_registry::cache::{Batch, Cache, Delivery, Filter, Watch, WatchEnd, WatchStart};
+use kstore_registry::cache::{Batch, Cache, Delivery, Filter, ReadBound, Watch, WatchEnd, WatchStart};
 use kstore_registry::conversion::{Converter, FieldSelection, filter_by_version};
 use kstore_registry::entry::Entry;
 use kstore_registry::error::{no_such_method, of_read, timed_out, to_grpc};
@@ -33,6 +33,7 @@ pub(super) async fn serve(
 ) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
     let caller = grpc.caller(&request).await?;
     let demand = request.extensions().get::<ProgressDemand>().cloned();
+    let bound = request.extensions().get::<Arc<dyn ReadBound>>().cloned();
     let message = request.into_inner();
     if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
@@ -59,7 +60,8 @@ pub(super) async fn serve(
         filters.push(filter_by_version(&selected, target.custom.as_ref()));
         kinds.push(Served { resource: target.resource, custom: target.custom });
     }
-    let watch = begin(grpc, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
+    let watch = begin(grpc, filters, message.after_revision, bound).await;
+    let watch = watch.map_err(|status| to_grpc(&status))?;
     let now = Instant::now();
     // The same bound as for REST. A component in this process has none, since it ends with the process.
     let longest = caller
@@ -80,9 +82,14 @@ pub(super) async fn serve(
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-async fn begin(grpc: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, Status> {
+async fn begin(
+    grpc: &Grpc,
+    filters: Vec<Filter>,
+    after: i64,
+    bound: Option<Arc<dyn ReadBound>>,
+) -> Result<Watch, Status> {
     let start = if after == 0 { WatchStart::State } else { WatchStart::After(after) };
-    grpc.pipeline.start_watch(filters, start).await
+    grpc.pipeline.start_watch(filters, start, bound).await
 }
 
 /// The conditions that end a watch stream while its client still reads.

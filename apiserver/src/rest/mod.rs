@@ -46,6 +46,7 @@ use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_pipeline::fairness::{Entered, Seat};
 use kstore_pipeline::pipeline::{Pipeline, measured_as};
+use kstore_registry::cache::ReadBound;
 use kstore_registry::decode::delete_options;
 use kstore_registry::fence::Fence;
 use kstore_registry::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -388,7 +389,8 @@ impl Rest {
             }
         };
         let causes = kstore_registry::request::causes(header(headers, CAUSE));
-        Ok(DecodedRequest { agent, causes, fence, timeout, subresource, action })
+        let bound = parts.extensions.get().cloned();
+        Ok(DecodedRequest { agent, causes, fence, timeout, bound, subresource, action })
     }
 
     /// Reads delete options from the body, or from the query if there is no body.
@@ -451,6 +453,7 @@ struct DecodedRequest {
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
     timeout: Option<Duration>,
+    bound: Option<Arc<dyn ReadBound>>,
     subresource: &'static str,
     action: Action,
 }
@@ -458,10 +461,10 @@ struct DecodedRequest {
 impl DecodedRequest {
     /// Completes the request with its user and path.
     fn into_request(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
-        let Self { agent, causes, fence, timeout, subresource, action } = self;
+        let Self { agent, causes, fence, timeout, bound, subresource, action } = self;
         let ResourcePath { resource, custom, namespace, name, .. } = path;
         let target = Target { resource, custom, subresource, namespace, name };
-        Request { user, agent, causes, fence, stage: None, timeout, target, action }
+        Request { user, agent, causes, fence, stage: None, timeout, bound, target, action }
     }
 }
 

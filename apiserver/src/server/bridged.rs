@@ -29,6 +29,16 @@ impl CallerRecord {
     }
 }
 
+/// Marks an answer that a listener of [`ApiServer::behind`] does not send: it resets the stream of HTTP/2, or closes the connection of
+/// HTTP/1.1. An extension of the response.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetAnswer;
+
+/// The answer of a request is [`ResetAnswer`].
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the embedder resets the request")]
+pub(super) struct RequestReset;
+
 impl ApiServer {
     /// A copy of this server for listeners that may run on another runtime. Its [`ApiServer::serve`] reads no request itself and passes
     /// all, gRPC calls included, to `service` with the extensions of the connection. The service brings them to

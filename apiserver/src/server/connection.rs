@@ -4,6 +4,7 @@
 
 use super::activity::{Activity, InFlight};
 use super::answer::AnswerBody;
+use super::bridged::{RequestReset, ResetAnswer};
 use super::connections::ConnectionSlot;
 use super::stream_executor::{self, StreamExecutor};
 use crate::access::{AccessRecord, RequestCaller};
@@ -27,7 +28,6 @@ use kstore_access::peer::Peer;
 use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use kstore_storage::limits;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -125,6 +125,7 @@ where
             served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
         let request = Request::from_parts(parts, body);
         let (activity, unsent, router) = (served.clone(), unsent.clone(), router.clone());
+        let is_bridged = grpc.is_none();
         let grpc = grpc.clone().filter(|_| is_call(&request));
         async move {
             let refused = match gate {
@@ -135,7 +136,10 @@ where
                 Some(refused) => refused,
                 None => answer(request, grpc, router).await,
             };
-            Ok::<_, Infallible>(observe_end(response, &caller, record, in_flight, &activity, &unsent))
+            if is_bridged && response.extensions().get::<ResetAnswer>().is_some() {
+                return Err(RequestReset);
+            }
+            Ok(observe_end(response, &caller, record, in_flight, &activity, &unsent))
         }
     });
     let mut http = auto::Builder::new(StreamExecutor);

@@ -22,7 +22,7 @@ use crate::tunnel::Tunnels;
 use crate::{definitions, identity};
 use axum::Router;
 use axum::body::Body;
-pub use bridged::CallerRecord;
+pub use bridged::{CallerRecord, ResetAnswer};
 use connections::{ConnectionSlot, Connections};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};

@@ -1,12 +1,15 @@
 //! Requests of a cluster on the process's runtime: nothing has to be brought to another thread, so that the lab costs them as little as it
 //! can.
 
-use super::{BodyReader, Bridge, GuardedBytes, Stage, address};
+use super::{BodyReader, Bridge, GuardedBytes, Stage, address, perturbed};
+use crate::request::CutForm;
+use crate::watch::WatchControl;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 impl Bridge {
@@ -18,11 +21,13 @@ impl Bridge {
         let (parts, body) = request.into_parts();
         let stage = self.arrive(&parts, program.as_deref()).await;
         drop(waiting);
-        let (response, reader) = stage.answer(Request::from_parts(parts, body)).await;
+        let (response, reader, control) = stage.answer(Request::from_parts(parts, body)).await;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response;
         }
-        response.map(|body| Body::new(ObservedBody { body, reader: Some(reader), stage }))
+        response.map(|body| {
+            Body::new(ObservedBody { body, reader: Some(reader), stage, control, is_broken: false })
+        })
     }
 }
 
@@ -32,6 +37,10 @@ struct ObservedBody {
     /// `None` after the end.
     reader: Option<BodyReader>,
     stage: Stage,
+    /// Of a watch.
+    control: Option<Arc<WatchControl>>,
+    /// Whether a fault broke the body within a frame, which was its last.
+    is_broken: bool,
 }
 
 impl http_body::Body for ObservedBody {
@@ -42,7 +51,14 @@ impl http_body::Body for ObservedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+        if self.is_broken {
+            self.finish();
+            return Poll::Ready(Some(Err(perturbed::broken())));
+        }
+        let next = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let cut = self.control.as_deref().and_then(WatchControl::cut);
+        self.is_broken = next.is_some() && cut == Some(CutForm::Frame);
+        let Some(frame) = perturbed::cut(next, cut) else {
             self.finish();
             return Poll::Ready(None);
         };
@@ -64,6 +80,7 @@ impl ObservedBody {
         let Some(reader) = &mut self.reader else { return frame };
         let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.stage.active)).unwrap_or_default();
         self.stage.log_events(&events);
+        self.stage.bridge.perturbations.note_traffic();
         let guard = self.stage.active.frame(events);
         self.stage.note_traffic();
         frame.map_data(|bytes| Bytes::from_owner(GuardedBytes { bytes, _guard: guard }))

@@ -2,6 +2,7 @@
 //! one, bodies by channels of [`limits::BODY_FRAMES`] frames. It carries out the order of [`crate::request::STAGES`].
 
 mod here;
+mod perturbed;
 
 use crate::client::identity::short_agent;
 use crate::client::view::{EventReader, revision_of};
@@ -9,8 +10,10 @@ use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::host::{Placement, Running};
 use crate::limits;
 use crate::log::{LoggedRequest, RequestLog};
+use crate::perturb::Perturbations;
 use crate::programs::Programs;
-use crate::request::{LabEvent, RequestTarget, Verb};
+use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
+use crate::watch::WatchControl;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
@@ -21,12 +24,14 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use kstore_access::peer::Peer;
+use kstore_apiserver::ResetAnswer;
 use kstore_apiserver::rest::respond::refusal;
 use kstore_nondet::Clock;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 /// The header with the cluster's time, to the millisecond.
@@ -44,8 +49,12 @@ pub struct Bridge {
     pub clients: Arc<Clients>,
     /// Its request log.
     pub log: Arc<RequestLog>,
+    /// What changes what its clients see.
+    pub perturbations: Arc<Perturbations>,
     /// Its programs.
     pub programs: Arc<Programs>,
+    /// The listener's runtime, whose time is real.
+    pub real: Handle,
 }
 
 /// The answer's body on the listener's side.
@@ -175,7 +184,11 @@ impl Bridge {
         }
         entry.incarnation = active.incarnation();
         let number = self.log.append(entry);
-        Stage { bridge: self, active, target, number, real }
+        self.perturbations.note_traffic();
+        // A request that nothing perturbs does not pay for a copy of its agent.
+        let is_perturbed = self.perturbations.concerns(target.as_ref());
+        let agent = if is_perturbed { agent.to_owned() } else { String::new() };
+        Stage { bridge: self, active, target, number, real, user, agent, is_perturbed }
     }
 }
 
@@ -199,12 +212,17 @@ struct Stage {
     target: Option<RequestTarget>,
     number: u64,
     real: Timestamp,
+    user: String,
+    /// Whole user agent; empty if nothing perturbs the request.
+    agent: String,
+    /// Whether rules, caches or plans may change the request, as of its arrival.
+    is_perturbed: bool,
 }
 
 impl Stage {
     /// Performs the request, sends the head of the answer, and then its body as the listener takes it.
     async fn perform(self, request: Request<Body>, send: oneshot::Sender<(Response<SizeHint>, Pump)>) {
-        let (response, reader) = self.answer(request).await;
+        let (response, reader, control) = self.answer(request).await;
         let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let (parts, body) = response.into_parts();
         let (frames, pump) = mpsc::channel(limits::BODY_FRAMES);
@@ -212,25 +230,34 @@ impl Stage {
         if send.send((head, Pump { frames: pump })).is_err() || is_upgrade {
             return;
         }
-        self.pump(body, frames, reader).await;
+        self.pump(body, frames, reader, control.as_deref()).await;
     }
 
-    /// Performs the request and notes the answer.
-    async fn answer(&self, request: Request<Body>) -> (Response<Body>, BodyReader) {
+    /// Performs the request and notes the answer. The control is that of a watch.
+    async fn answer(
+        &self,
+        request: Request<Body>,
+    ) -> (Response<Body>, BodyReader, Option<Arc<WatchControl>>) {
         let running = &self.bridge.running;
-        let mut response = running.api().answer(request).await;
-        let code = response.status().as_u16();
+        // Boxed because few requests are perturbed: otherwise the future of every request would be larger.
+        let (mut response, control) = match self.is_perturbed {
+            true => Box::pin(self.perturbed(request)).await,
+            false => (running.api().answer(request).await, None),
+        };
+        // A request whose connection a fault resets has no answer; its client may repeat it, as after 503.
+        let is_reset = response.extensions().get::<ResetAnswer>().is_some();
+        let code = if is_reset { 0 } else { response.status().as_u16() };
         let (revision, now) = (running.store().revision().0, running.plane.nondet().clock.now());
         let took = Clock::real().now().duration_since(self.real).as_millis();
         self.bridge.log.change(self.number, |entry| {
             (entry.code, entry.revision) = (code, revision);
             entry.took = u64::try_from(took).unwrap_or(0);
         });
-        self.active.answered(code);
+        self.active.answered(if is_reset { 503 } else { code });
         add_times(&mut response, now);
         let reader = BodyReader::of(&response, self.target.as_ref());
         self.note_traffic();
-        (response, reader)
+        (response, reader, control)
     }
 
     /// Notes the end of the answer's body.
@@ -250,6 +277,7 @@ impl Stage {
         mut body: Body,
         frames: mpsc::Sender<Result<BridgedFrame, axum::Error>>,
         mut reader: BodyReader,
+        control: Option<&WatchControl>,
     ) {
         loop {
             let next = tokio::select! {
@@ -257,19 +285,25 @@ impl Stage {
                 () = frames.closed() => break,
                 next = body.frame() => next,
             };
-            let Some(frame) = next else { break };
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(error) => {
+            let cut = control.and_then(WatchControl::cut);
+            let frame = match perturbed::cut(next, cut) {
+                None => break,
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => {
                     let _ = frames.send(Err(error)).await;
                     break;
                 }
             };
             let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.active)).unwrap_or_default();
             self.log_events(&events);
+            self.bridge.perturbations.note_traffic();
             let guard = self.active.frame(events);
             self.note_traffic();
             if frames.send(Ok(BridgedFrame { frame, guard })).await.is_err() {
+                break;
+            }
+            if cut == Some(CutForm::Frame) {
+                let _ = frames.send(Err(perturbed::broken())).await;
                 break;
             }
         }
@@ -411,6 +445,9 @@ fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) 
         object_version: None,
         basis: None,
         previous_write: 0,
+        cache: String::new(),
+        fault: String::new(),
+        plan: String::new(),
     }
 }
 

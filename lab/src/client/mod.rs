@@ -304,6 +304,13 @@ impl Clients {
         busy
     }
 
+    /// Names of the clients for which the clock waits.
+    pub fn counted(&self) -> Vec<String> {
+        let (now, state) = (self.clock.now(), self.state.lock());
+        let counted = state.clients.iter().filter(|(_, client)| client.is_counted(now));
+        counted.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Names a client, or changes its definition.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! [`Driver`]: moves the clock of a cluster on its own runtime. It knows nothing of clients in real time; `advance` does.
 
 use super::gate::Gate;
+use jiff::SignedDuration;
+use kstore_nondet::ClockOffset;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,6 +77,8 @@ pub struct Move {
 #[derive(Debug)]
 pub struct Driver {
     gate: Arc<Gate>,
+    /// By which the wall time leaps backward.
+    offset: ClockOffset,
     /// Set when anything was delivered to, answered for or asked by a counted client.
     traffic: Signal,
     /// Set by the hook of the runtime's thread when a deadline was reached and [`Self::allowed_stops`] are made.
@@ -121,6 +125,7 @@ impl Driver {
     fn of(is_real: bool) -> Arc<Self> {
         Arc::new(Self {
             gate: Arc::default(),
+            offset: ClockOffset::new(),
             traffic: Signal::default(),
             stopped: Signal::default(),
             wants_idle: AtomicBool::new(false),
@@ -258,6 +263,16 @@ impl Driver {
         // Tasks whose timers fired at this time.
         self.until_idle().await;
         ended
+    }
+
+    /// The offset of the cluster's clock.
+    pub fn offset(&self) -> &ClockOffset {
+        &self.offset
+    }
+
+    /// Sets the wall time back by `by`. Timers keep their remaining time.
+    pub fn leap_back(&self, by: Duration) {
+        self.offset.leap(-SignedDuration::try_from(by).unwrap_or_default());
     }
 
     /// Jumps `by` forward at once: what was due meanwhile fires late, at the new time. Must run on the runtime.

@@ -244,28 +244,21 @@ struct LeapBody {
     by: String,
 }
 
-/// `POST /clock/leap`: one jump forward.
+/// `POST /clock/leap`: one jump, forward or up to an hour backward.
 pub(super) async fn leap(call: &Call) -> Result<Reply, Status> {
     let body: LeapBody = parse::body(&call.body)?;
-    if values::signed_duration(&body.by, "/by")? < 0 {
-        return Err(error::not_there_yet("a leap backward"));
+    let is_back = values::signed_duration(&body.by, "/by")? < 0;
+    let by = values::clock_duration(body.by.strip_prefix('-').unwrap_or(&body.by), "/by")?;
+    if is_back && by > limits::LEAP_BACK {
+        return Err(bad_request("/by", "must be at most an hour backward"));
     }
-    let by = values::clock_duration(&body.by, "/by")?;
     if by > limits::LEAP {
         return Err(bad_request("/by", "must be at most 10 years"));
     }
     if call.cluster.stays_real() {
         return Err(stays_real());
     }
-    let current = call.cluster.current()?;
-    let _moving = call.cluster.begin_moving()?;
-    let running = current.running();
-    let (from, driver) = (running.time(), running.driver.clone());
-    let leaping = running.call(async move {
-        driver.leap(by).await;
-        driver.until_idle().await;
-    });
-    leaping.await.map_err(|_| error::ended())?;
+    let (from, running) = call.cluster.leap(by, is_back).await?;
     let (time, revision) = (running.time(), running.store().revision().0);
     let ended = Ended::There;
     Reply::ok(&Advanced { from, time, stops: 1, barriers: 0, ended, busy: Vec::new(), revision })

@@ -5,6 +5,7 @@ use super::{Call, Reply, parse};
 use crate::authority::Credentials;
 use crate::cluster::{LabCluster, LabImage};
 use crate::error::{self, bad_request, conflict};
+use crate::fault::RuleSet;
 use crate::host::ComponentChoice;
 use crate::registry::StartOptions;
 use crate::settle::{self, Settle};
@@ -41,6 +42,7 @@ struct StartBody {
     count: Option<usize>,
     components: Option<Vec<String>>,
     nodes: Option<usize>,
+    faults: Option<RuleSet>,
 }
 
 /// Components by their names, with a number of nodes.
@@ -66,7 +68,8 @@ fn components(
 }
 
 impl StartBody {
-    fn options(&self, image: &LabImage) -> Result<StartOptions, Status> {
+    /// The options; the fault rules of the cluster that is forked are `inherited`.
+    fn options(&self, image: &LabImage, inherited: &RuleSet) -> Result<StartOptions, Status> {
         if let Some(name) = &self.name {
             values::name(name, "/name")?;
         }
@@ -80,7 +83,9 @@ impl StartBody {
             return Err(bad_request("/nodes", format!("must be at most {}", limits::NODES)));
         }
         let mode = self.clock.as_ref().map(|clock| clock.mode("/clock")).transpose()?;
-        Ok(StartOptions { name: self.name.clone(), seed: self.seed, mode, components })
+        let faults = self.faults.as_ref().unwrap_or(inherited).clone();
+        faults.check()?;
+        Ok(StartOptions { name: self.name.clone(), seed: self.seed, mode, components, faults })
     }
 }
 
@@ -94,21 +99,25 @@ pub(super) async fn start(call: &Call) -> Result<Reply, Status> {
     if count > 1 && body.name.is_some() {
         return Err(bad_request("/name", "several clusters cannot have one name"));
     }
-    let (image, from) = match (&body.from.image, &body.from.cluster) {
+    let forked = match (&body.from.image, &body.from.cluster) {
         (Some(_), Some(_)) => return Err(bad_request("/from", "has either a cluster or an image")),
-        (Some(name), None) => (call.lab.image(name)?, format!("image {name}")),
-        (None, Some(name)) => {
-            let cluster = call.lab.cluster(name)?;
+        (Some(_), None) => None,
+        (None, Some(name)) => Some(call.lab.cluster(name)?),
+        (None, None) => Some(call.cluster.clone()),
+    };
+    let (image, from) = match (&body.from.image, &forked) {
+        (None, Some(cluster)) => {
             (Arc::new(cluster.image("").await?), format!("cluster {}", cluster.config.id))
         }
-        (None, None) => {
-            let id = &call.cluster.config.id;
-            (Arc::new(call.cluster.image("").await?), format!("cluster {id}"))
+        (name, _) => {
+            let name = name.as_deref().unwrap_or_default();
+            (call.lab.image(name)?, format!("image {name}"))
         }
     };
+    let inherited = forked.map(|cluster| cluster.faults()).unwrap_or_default();
     let mut started: Vec<Arc<LabCluster>> = Vec::new();
     for _ in 0..count {
-        match call.lab.start_from(&image, from.clone(), body.options(&image)?).await {
+        match call.lab.start_from(&image, from.clone(), body.options(&image, &inherited)?).await {
             Ok(cluster) => started.push(cluster),
             Err(refused) => {
                 for cluster in started {

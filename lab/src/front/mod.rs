@@ -1,11 +1,15 @@
 //! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster. `parse` reads bodies, `route` finds the
 //! call, the other modules carry calls out. Only members of `system:masters` may call.
 
+mod caches;
 mod clock;
 mod clusters;
+mod faults;
 mod files;
 mod observed;
 mod parse;
+mod perturb;
+mod plans;
 mod programs;
 mod route;
 

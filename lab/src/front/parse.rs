@@ -21,6 +21,20 @@ pub(super) fn body<T: DeserializeOwned>(body: &Bytes) -> Result<T, Status> {
     })
 }
 
+/// Reads a part of a body that was read as JSON; `pointer` is where it was.
+///
+/// # Errors
+/// 400: it has another form.
+pub(super) fn part<T: DeserializeOwned>(value: serde_json::Value, pointer: &str) -> Result<T, Status> {
+    serde_json::from_value(value).map_err(|error| {
+        let message = error.to_string();
+        match unknown(&message) {
+            Some((name, nearest)) => bad_request(&format!("{pointer}/{name}"), nearest),
+            None => bad_request(pointer, message),
+        }
+    })
+}
+
 /// The unknown member in an error of serde, and what to use instead.
 fn unknown(message: &str) -> Option<(String, String)> {
     let rest = message.strip_prefix("unknown field `")?;

@@ -1,20 +1,11 @@
 //! Which handler serves a call, by method and path.
 
-use super::{Call, Reply, clock, clusters, files, observed, parse, programs};
+use super::{Call, Reply, clock, clusters, files, observed, parse, perturb, programs};
 use crate::cluster::PREFIX;
-use crate::error::not_there_yet;
 use crate::limits;
 use http::Method;
 use kstore_api::status::Status;
 use serde_json::json;
-
-/// Parts of the API that this version has not, by their first segment.
-const MISSING: [(&str, &str); 4] = [
-    ("faults", "fault injection"),
-    ("caches", "lagging caches"),
-    ("routes", "routes to lagging caches"),
-    ("plans", "plans"),
-];
 
 /// Serves a call.
 ///
@@ -62,22 +53,19 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::DELETE, ["requests"]) => observed::clear(&call),
         (&Method::GET, ["writes"]) => observed::writes(&call).await,
         (&Method::GET, ["writes", revision]) => observed::write(&call, revision).await,
+        (_, ["faults" | "caches" | "routes" | "plans", ..]) => perturb::dispatch(&call, &path).await,
         (&Method::GET, ["programs"]) => programs::list(&call),
         (&Method::POST, ["programs"]) => programs::start(&call).await,
         (&Method::GET, ["programs", name]) => programs::get(&call, name),
         (&Method::DELETE, ["programs", name]) => programs::end(&call, name).await,
         (&Method::POST, ["programs", name, "signal"]) => programs::signal(&call, name),
         (&Method::POST, ["programs", name, "start"]) => programs::start_again(&call, name).await,
-        (_, [first, ..]) if MISSING.iter().any(|(name, _)| name == first) => {
-            let what = MISSING.iter().find(|(name, _)| name == first).map_or("this", |(_, what)| what);
-            Err(not_there_yet(what))
-        }
         (method, path) => Err(unknown(method, path)),
     }
 }
 
 /// The refusal of a path or method that no row has.
-fn unknown(method: &Method, path: &[&str]) -> Status {
+pub(super) fn unknown(method: &Method, path: &[&str]) -> Status {
     let text = format!("the lab has no call {method} {PREFIX}/{}", path.join("/"));
     Status::foreign(404, "NotFound".to_owned(), text)
 }
@@ -102,16 +90,18 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "writes",
         "kubeconfigs",
         "nodes",
+        "faults",
+        "caches",
+        "routes",
+        "plans",
     ];
     if call.lab.allows_programs() {
         features.push("programs");
     }
-    let missing: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
     Reply::ok(&json!({
         "version": "v1",
         "kstore": env!("CARGO_PKG_VERSION"),
         "features": features,
-        "missing": missing,
         "cluster": call.cluster.config.id,
         "clock": call.cluster.clock()?,
         "bounds": {
@@ -122,6 +112,12 @@ fn info(call: &Call) -> Result<Reply, Status> {
             "fileBytes": limits::FILE_BYTES,
             "count": limits::COUNT,
             "timeWaits": limits::TIME_WAITS,
+            "rules": limits::RULES,
+            "routes": limits::ROUTES,
+            "caches": limits::CACHES,
+            "plans": limits::PLANS,
+            "actions": limits::PLAN_ACTIONS,
+            "heldRequests": limits::HELD,
             "programs": limits::PROGRAMS,
             "logBytes": call.cluster.config.log_bytes,
         },

@@ -104,17 +104,34 @@ impl TestClient {
         body: Option<Value>,
         key: Option<&str>,
     ) -> (u16, Incoming) {
+        self.try_open(method, path, body, key).await.unwrap()
+    }
+
+    /// Begins a request like [`TestClient::open`]; an error if no answer comes.
+    pub(super) async fn try_open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        key: Option<&str>,
+    ) -> Result<(u16, Incoming), hyper::Error> {
         let body = body.filter(|body| !body.is_null()).map(|body| body.to_string()).unwrap_or_default();
         self.open_with(method, path, Bytes::from(body), key).await
     }
 
     /// Sends a call of the lab whose body or answer is no JSON.
     pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
-        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await;
+        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
         (code, body.collect().await.unwrap().to_bytes())
     }
 
-    async fn open_with(&self, method: Method, path: &str, body: Bytes, key: Option<&str>) -> (u16, Incoming) {
+    async fn open_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        key: Option<&str>,
+    ) -> Result<(u16, Incoming), hyper::Error> {
         let socket = TcpStream::connect(&self.host).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let socket = TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap();
@@ -128,8 +145,8 @@ impl TestClient {
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let response = sender.send_request(request.body(Full::new(body)).unwrap()).await.unwrap();
-        (response.status().as_u16(), response.into_body())
+        let response = sender.send_request(request.body(Full::new(body)).unwrap()).await?;
+        Ok((response.status().as_u16(), response.into_body()))
     }
 }
 

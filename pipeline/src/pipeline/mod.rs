@@ -340,7 +340,7 @@ impl Pipeline {
         match &request.action {
             Action::Get(options) => self.get(request, options).await,
             Action::List(options) => self.list(request, options, warnings).await,
-            Action::Watch(options) => self.watch(&request.target, options).await,
+            Action::Watch(options) => self.watch(request, options).await,
             Action::Create(body, options) if request.target.subresource.is_empty() => {
                 self.create(request, body, options, warnings).await
             }

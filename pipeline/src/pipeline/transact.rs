@@ -190,6 +190,7 @@ impl Pipeline {
             fence: None,
             stage: Some(stage.clone()),
             timeout: None,
+            bound: None,
             target: target.clone(),
             action: action.clone(),
         };

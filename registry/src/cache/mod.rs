@@ -3,6 +3,7 @@
 //! truth: a linearizable read first waits until the cache has reached the storage's revision
 //! ([`Cache::fresh`]).
 
+mod bound;
 mod change;
 mod changes;
 mod fill;
@@ -20,6 +21,7 @@ mod watchers;
 
 use crate::entry::Entry;
 use crate::kinds::Kinds;
+pub use bound::{ReadBound, Verdict};
 pub use change::{Change, EventType};
 pub use changes::{Changes, Position};
 pub use filter::{DeclaredFields, Filter};

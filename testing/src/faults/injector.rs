@@ -1,6 +1,7 @@
 //! [`FaultInjector`]: injects faults into requests to the API server of one cluster. `Faults` decides which request gets which fault.
 
 use super::request::{self, Verb};
+use super::touch;
 use super::{Cut, FaultCounts, Faults, Refusal, RequestFaults};
 use crate::limits::COUNTED_REQUESTS;
 use axum::Router;
@@ -112,6 +113,12 @@ impl FaultInjector {
         if let Some(refusal) = injected.refusal {
             return refused(refusal, is_call);
         }
+        if injected.touches {
+            let value = self.state.lock().counts.conflicts;
+            let (same, is_touched) = Box::pin(touch::touch(request, next.clone(), value)).await;
+            request = same;
+            self.state.lock().counts.conflicts += u64::from(is_touched);
+        }
         if let Some(stale) = injected.stale_by.and_then(|by| self.stale(request.uri(), by)) {
             *request.uri_mut() = stale;
         }
@@ -221,11 +228,6 @@ impl Refusal {
     /// The Status object of the response that kube-apiserver would send.
     fn status(self) -> Value {
         let (code, reason, message) = match self {
-            Self::Conflict => (
-                409,
-                "Conflict",
-                "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
-            ),
             Self::TooManyRequests => (
                 429,
                 "TooManyRequests",
@@ -276,7 +278,6 @@ impl FaultCounts {
     fn add(&mut self, injected: &RequestFaults) {
         let refused = |refusal| u64::from(injected.refusal == Some(refusal));
         let is_served = injected.refusal.is_none();
-        self.conflicts += refused(Refusal::Conflict);
         self.too_many_requests += refused(Refusal::TooManyRequests);
         self.server_errors += refused(Refusal::InternalError);
         self.expired_watches += refused(Refusal::Expired);

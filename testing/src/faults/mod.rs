@@ -3,6 +3,7 @@
 
 mod injector;
 mod request;
+mod touch;
 
 pub(crate) use injector::{FaultInjector, OWN_AGENT};
 use kstore_nondet::Rng;
@@ -34,7 +35,10 @@ use std::time::Duration;
 /// let error = config_maps.replace("a", &PostParams::default(), &created).await.unwrap_err();
 /// assert!(error.to_string().contains("the object has been modified"));
 /// cluster.set_faults(None);
-/// config_maps.replace("a", &PostParams::default(), &created).await?;
+/// // Another writer was faster, so the object is newer than the one that the update was made from.
+/// let newer = config_maps.get("a").await?;
+/// assert_ne!(newer.metadata.resource_version, created.metadata.resource_version);
+/// config_maps.replace("a", &PostParams::default(), &newer).await?;
 /// # cluster.stop().await;
 /// # Ok(())
 /// # }
@@ -91,7 +95,9 @@ impl Faults {
         self
     }
 
-    /// Refuses updates and patches with 409 Conflict. Nothing is written.
+    /// Lets another writer be faster: before an update or patch that carries a `resourceVersion` is performed, annotation
+    /// `lab.kstore.io/touch` of the object changes, so that the server refuses the write with 409 Conflict. Writes without a version
+    /// are not affected.
     #[must_use]
     pub fn conflicts(self, probability: f64) -> Self {
         Self { conflicts: probability, ..self }
@@ -163,8 +169,6 @@ impl Faults {
             Some(Refusal::TooManyRequests)
         } else if error < self.errors {
             Some(Refusal::InternalError)
-        } else if verb == Verb::Change && conflict < self.conflicts {
-            Some(Refusal::Conflict)
         } else if verb == Verb::Watch && gone < self.gone {
             Some(Refusal::Expired)
         } else {
@@ -172,6 +176,7 @@ impl Faults {
         };
         RequestFaults {
             delay: slow.unwrap_or_default() + slow_list.unwrap_or_default(),
+            touches: refusal.is_none() && verb == Verb::Change && conflict < self.conflicts,
             refusal,
             loses_answer: verb.is_write() && lost < self.lost_answers,
             stale_by: (verb == Verb::List && stale < self.stale_lists)
@@ -190,6 +195,8 @@ struct RequestFaults {
     /// Delay before the request is served or refused.
     delay: Duration,
     refusal: Option<Refusal>,
+    /// Whether another writer is faster.
+    touches: bool,
     loses_answer: bool,
     /// Number of revisions by which a list lags, if it accepts that.
     stale_by: Option<u64>,
@@ -207,7 +214,6 @@ struct Cut {
 /// An error response that replaces the server's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    Conflict,
     TooManyRequests,
     InternalError,
     Expired,
@@ -219,7 +225,7 @@ enum Refusal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FaultCounts {
-    /// Updates and patches refused with 409.
+    /// Updates and patches before which another writer changed the object, so that they were refused with 409.
     pub conflicts: u64,
     /// Requests refused with 429.
     pub too_many_requests: u64,
@@ -260,9 +266,8 @@ mod tests {
 
     #[test]
     fn faults_have_their_probability_and_are_independent_of_each_other() {
-        let conflicts = |requests: &[RequestFaults]| {
-            requests.iter().map(|injected| injected.refusal == Some(Refusal::Conflict)).collect::<Vec<_>>()
-        };
+        let conflicts =
+            |requests: &[RequestFaults]| requests.iter().map(|injected| injected.touches).collect::<Vec<_>>();
         let alone = all(&Faults::seeded(1).conflicts(0.3));
         let count = conflicts(&alone).iter().filter(|hit| **hit).count();
         assert!((150..250).contains(&count), "{count} of 667 changes");

@@ -1,5 +1,7 @@
 //! The lab in the program, driven as users of other languages do: kubectl and HTTP against the real binary.
 
+mod faults;
+mod memory;
 mod run;
 
 use crate::SERVER;

@@ -122,7 +122,8 @@ fn events(
         let mut unmarked = lifetime.mark_initial_end.filter(|_| lifetime.bookmarks);
         let mut alarm = std::pin::pin!(sleep_until(first_alarm(&lifetime, last_bookmark, deadline)));
         loop {
-            if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
+            // A watch that ended as it began has shown no state, and the mark would say that there are no objects.
+            if unmarked.is_some_and(|wanted| wanted <= watch.revision()) && !watch.has_ended() {
                 unmarked = None;
                 yield Ok(encoder.bookmark(watch.revision(), true));
             }
@@ -165,7 +166,7 @@ fn events(
                 // A clean end: a client that fell behind, or whose server stops, resumes from the last
                 // revision that it received.
                 Err(WatchEnd::Overrun | WatchEnd::Closed) => break,
-                Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_))) => {
+                Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_) | WatchEnd::Refused(_))) => {
                     yield Ok(encoder.error(&end.status()));
                     break;
                 }

@@ -55,6 +55,7 @@ impl Api {
             causes: Vec::new(),
             fence,
             stage: None,
+            bound: None,
             timeout: None,
             target,
             action,

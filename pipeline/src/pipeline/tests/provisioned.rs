@@ -58,6 +58,7 @@ pub(super) async fn create(
         causes: Vec::new(),
         fence: None,
         stage: None,
+        bound: None,
         timeout: None,
         target,
         action: Action::Create(Body::json(object.to_string().into()), options),

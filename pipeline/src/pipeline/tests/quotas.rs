@@ -34,6 +34,7 @@ fn request(name: &str) -> Request {
         causes: Vec::new(),
         fence: None,
         stage: None,
+        bound: None,
         timeout: None,
         target,
         action: Action::Create(Body::json(object.to_string().into()), WriteOptions::default()),

@@ -11,13 +11,17 @@
 //! passes one change of the revision, as it is after every write of a single object, begin exactly after it. If compaction removed a
 //! state that such a repetition needs, the watch ends as expired, and the client lists again.
 
+mod bounded;
+
 use super::Cache;
+use super::bound::ReadBound;
 use super::change::{Change, EventType};
 use super::filter::Filter;
 use super::kind::Kind;
 use super::selection::Snapshot;
 use super::watchers::{Delivery, Listening, Queue, QueueContent};
 use crate::entry::Entry;
+use bounded::HeldDeliveries;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_storage::limits;
@@ -66,6 +70,9 @@ pub enum WatchEnd {
     /// The storage failed.
     #[error("{0}")]
     Failed(String),
+    /// The bound of the watch refuses it.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
 }
 
 impl WatchEnd {
@@ -76,6 +83,7 @@ impl WatchEnd {
             Self::Overrun => Status::too_many_requests(self.to_string(), 1),
             Self::Closed => Status::service_unavailable(self.to_string()),
             Self::Failed(message) => Status::internal(message.clone()),
+            Self::Refused(status) => (**status).clone(),
         }
     }
 }
@@ -95,6 +103,8 @@ pub struct Watch {
     is_behind: bool,
     /// Values that were compared with the history since other tasks ran.
     checks: usize,
+    /// The bound of the request, with the deliveries that it holds; `None` outside the lab.
+    held: Option<Box<HeldDeliveries>>,
 }
 
 /// The source of a watch's changes.
@@ -135,6 +145,7 @@ impl Watch {
             repeats: false,
             is_behind: false,
             checks: 0,
+            held: None,
         }
     }
 
@@ -162,6 +173,7 @@ impl Watch {
             repeats: false,
             is_behind: false,
             checks: 0,
+            held: None,
         }
     }
 
@@ -182,12 +194,32 @@ impl Watch {
                 repeats: false,
                 is_behind: false,
                 checks: 0,
+                held: None,
             });
         }
         let history = cache.storage.watch(ROOT, revision - i64::from(repeats)).await;
         let history = history.map_err(|error| WatchEnd::of(error, revision))?;
         let source = Source::History(history);
-        Ok(Self { cache, filters, source, initial: None, revision, repeats, is_behind: false, checks: 0 })
+        let is_behind = false;
+        Ok(Self {
+            cache,
+            filters,
+            source,
+            initial: None,
+            revision,
+            repeats,
+            is_behind,
+            checks: 0,
+            held: None,
+        })
+    }
+
+    /// The watch within a bound. `state` replaces the initial objects, as of the watch's revision.
+    #[must_use]
+    pub fn within(mut self, bound: Arc<dyn ReadBound>, state: Option<Vec<(u32, Arc<Entry>)>>) -> Self {
+        self.held = Some(Box::new(HeldDeliveries::new(bound, self.revision)));
+        self.initial = state.or(self.initial.take());
+        self
     }
 
     /// Takes the initial objects: (selector, object) in order of selectors and keys, as of
@@ -197,14 +229,19 @@ impl Watch {
         self.initial.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether the watch begins with the current state.
+    /// Whether the watch begins with the current state. A watch that ended as it began has none, and an empty one would be false.
     pub fn starts_with_state(&self) -> bool {
-        self.initial.is_some()
+        self.initial.is_some() && !self.has_ended()
+    }
+
+    /// Whether the watch shows nothing more and its end is known.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.source, Source::Ended(_))
     }
 
     /// The revision up to which all matching changes have been returned.
     pub fn revision(&self) -> i64 {
-        self.revision
+        self.held.as_ref().map_or(self.revision, |held| held.shown())
     }
 
     /// The cache that the watch reads.
@@ -219,6 +256,14 @@ impl Watch {
 
     /// Waits for deliveries. Cancel safe.
     pub async fn next(&mut self) -> Result<Batch, WatchEnd> {
+        match self.held {
+            None => self.next_unbound().await,
+            // Boxed because it is rare: otherwise the future of every watch would be larger.
+            Some(_) => Box::pin(self.next_within_bound()).await,
+        }
+    }
+
+    async fn next_unbound(&mut self) -> Result<Batch, WatchEnd> {
         loop {
             if let Some(batch) = self.poll_once().await? {
                 return Ok(batch);
@@ -228,6 +273,13 @@ impl Watch {
 
     /// The watch's progress and any deliveries that are queued, without waiting.
     pub fn progress(&mut self) -> Result<Batch, WatchEnd> {
+        match self.held {
+            None => self.progress_unbound(),
+            Some(_) => self.progress_within_bound(),
+        }
+    }
+
+    fn progress_unbound(&mut self) -> Result<Batch, WatchEnd> {
         match &self.source {
             Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
             Source::Live { .. } => self.take(),

@@ -350,3 +350,75 @@ async fn costly_selectors_are_evaluated_by_their_own_watch_in_steps() {
     let none = tokio::time::timeout(std::time::Duration::from_secs(1), quiet.next()).await;
     assert!(none.is_err() && quiet.revision() == end, "{none:?}");
 }
+
+/// A bound that a test moves.
+#[derive(Debug, Default)]
+struct TestBound {
+    limit: AtomicI64,
+    /// The revision before which the watch ends; 0: none.
+    end: AtomicI64,
+    changed: tokio::sync::Notify,
+}
+
+impl TestBound {
+    fn move_to(&self, limit: i64) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+}
+
+impl ReadBound for TestBound {
+    fn state(&self) -> Option<i64> {
+        None
+    }
+
+    fn refusal(&self) -> Option<WatchEnd> {
+        None
+    }
+
+    fn limit(&self) -> i64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    fn due(&self, delivery: &Delivery) -> super::super::Verdict {
+        match delivery.change.revision == self.end.load(Ordering::Relaxed) {
+            true => super::super::Verdict::End(WatchEnd::Closed),
+            false => super::super::Verdict::Show,
+        }
+    }
+
+    fn changed(&self) -> &tokio::sync::Notify {
+        &self.changed
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_stops_at_its_bound_and_goes_on_in_order_when_it_moves() {
+    let cache = cache().await;
+    let begin = cache.fresh().await.unwrap();
+    let bound = Arc::new(TestBound::default());
+    bound.move_to(begin);
+    let start = WatchStart::After(begin);
+    let watch = Watch::start(cache.clone(), vec![Filter::all(maps())], start).await.unwrap();
+    let mut watch = watch.within(bound.clone(), None);
+    for name in ["a", "b", "c", "d"] {
+        put(&cache, &[maps()], name).await;
+    }
+    cache.fresh().await.unwrap();
+    let nothing = tokio::time::timeout(std::time::Duration::from_secs(60), watch.next()).await;
+    assert!(nothing.is_err(), "everything is beyond the bound");
+    let progress = watch.progress().unwrap();
+    assert_eq!((progress.deliveries.len(), progress.revision), (0, begin), "no bookmark is beyond it");
+    bound.move_to(begin + 1);
+    assert_eq!(deliveries(&mut watch, 1).await, [("configmaps", begin + 1)]);
+    assert_eq!(watch.revision(), begin + 1);
+    bound.end.store(begin + 4, Ordering::Relaxed);
+    let waiting = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        bound.move_to(i64::MAX);
+    };
+    let (found, ()) = tokio::join!(deliveries(&mut watch, 2), waiting);
+    assert_eq!(found, [("configmaps", begin + 2), ("configmaps", begin + 3)]);
+    assert_eq!(watch.revision(), begin + 3);
+    assert!(matches!(watch.next().await, Err(WatchEnd::Closed)), "the bound ends it before the last change");
+}

@@ -1,14 +1,19 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
+mod report;
+
 use crate::advance;
 use crate::authority::{ClusterKeys, Credentials};
 use crate::bridge::Bridge;
 use crate::client::Clients;
 use crate::clock::Mode;
 use crate::error;
+use crate::fault::RuleSet;
 use crate::host::{Host, HostConfig, HostError, Origin, Placement, Running};
 use crate::limits;
 use crate::log::RequestLog;
+use crate::perturb::Perturbations;
+use crate::plan::{execute, observe};
 use crate::programs::Programs;
 use crate::waits::TimeWaits;
 use axum::body::Body;
@@ -18,7 +23,7 @@ use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
-use serde::Serialize;
+pub use report::{ClockReport, ClusterReport, NextDeadline};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +89,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Bytes of its request log.
     pub log_bytes: usize,
+    /// Fault rules from the start.
+    pub faults: RuleSet,
     /// Keys of its certificates and tokens.
     pub keys: Arc<ClusterKeys>,
 }
@@ -97,6 +104,8 @@ pub struct Current {
     pub bridge: Bridge,
     /// Clients that wait for a time.
     pub waits: Arc<TimeWaits>,
+    /// Observes for plans, and carries out their operations.
+    _plans: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Current {
@@ -116,6 +125,8 @@ pub struct LabCluster {
     mode: Mutex<Mode>,
     /// Held by the call that moves the clock, and by a reset.
     moving: Arc<tokio::sync::Mutex<()>>,
+    /// Fault rules, which a reset and forks inherit.
+    faults: Mutex<RuleSet>,
     /// Moves a clock that moves by itself.
     mover: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Cancelled when a component has ended although it should not have.
@@ -157,6 +168,7 @@ impl LabCluster {
         let cluster = Arc::new(Self {
             url: format!("https://{address}"),
             mode: Mutex::new(config.host.mode),
+            faults: Mutex::new(config.faults.clone()),
             config,
             current: Mutex::new(None),
             moving: Arc::default(),
@@ -185,9 +197,11 @@ impl LabCluster {
         });
         // Programs outlive a reset: they are clients of the new generation, too.
         self.programs.attach(&clients);
-        let programs = self.programs.clone();
-        let bridge = Bridge { running: running.clone(), clients, log, programs };
-        let current = Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default() };
+        let (perturbations, plans) = self.perturb(&running, &clients, &log);
+        let (programs, real) = (self.programs.clone(), tokio::runtime::Handle::current());
+        let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, real };
+        let current =
+            Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
         let router = bridge.router(PREFIX, move |request| {
             let (front, cluster) = (front.clone(), cluster.upgrade());
@@ -203,6 +217,24 @@ impl LabCluster {
         tokio::spawn(running.api().clone().behind(router).serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())
+    }
+
+    /// What changes what clients of a host see, and the task of its plans.
+    fn perturb(
+        &self,
+        running: &Arc<Running>,
+        clients: &Arc<Clients>,
+        log: &Arc<RequestLog>,
+    ) -> (Arc<Perturbations>, Arc<AbortOnDropHandle<()>>) {
+        let (perturbations, jobs) = Perturbations::new();
+        perturbations.faults.set(self.faults.lock().clone());
+        perturbations.set_programs(self.programs.clone());
+        let plans = execute::Executor { running: running.clone(), perturbations: perturbations.clone() };
+        let observing = observe::run(plans.clone(), clients.clone(), log.clone());
+        let planning = async move {
+            tokio::join!(execute::run(plans, jobs), observing);
+        };
+        (perturbations, Arc::new(AbortOnDropHandle::new(tokio::spawn(planning))))
     }
 
     /// The running part.
@@ -226,6 +258,21 @@ impl LabCluster {
     /// Mode of the clock.
     pub fn mode(&self) -> Mode {
         *self.mode.lock()
+    }
+
+    /// Fault rules in force.
+    pub fn faults(&self) -> RuleSet {
+        self.faults.lock().clone()
+    }
+
+    /// Replaces the fault rules. Their counts begin at 0.
+    ///
+    /// # Errors
+    /// 410: the cluster has ended.
+    pub fn set_faults(&self, rules: RuleSet) -> Result<(), Status> {
+        self.current()?.bridge.perturbations.faults.set(rules.clone());
+        *self.faults.lock() = rules;
+        Ok(())
     }
 
     /// Whether the cluster follows the system's clock for its whole life.
@@ -269,6 +316,42 @@ impl LabCluster {
         drop(moving);
         self.run_mover();
         Ok(())
+    }
+
+    /// Lets the wall time jump. Forward, what was due meanwhile fires late; backward, timers keep their remaining time. Returns the time
+    /// before, and the running cluster.
+    ///
+    /// # Errors
+    /// 409: another call moves the clock. 410: the cluster has ended.
+    pub async fn leap(
+        self: &Arc<Self>,
+        by: Duration,
+        is_back: bool,
+    ) -> Result<(Timestamp, Arc<Running>), Status> {
+        if !self.current()?.running().plane.nondet().clock.is_simulated() {
+            return Err(error::impossible("this cluster follows the system's clock, which does not leap"));
+        }
+        // A clock that moves by itself has its next time already: it begins anew afterwards.
+        let moves_itself = self.mover.lock().take().is_some();
+        let moving = match moves_itself {
+            true => self.wait_to_move().await,
+            false => self.begin_moving()?,
+        };
+        let running = self.current()?.running().clone();
+        let (from, leaping) = (running.time(), running.clone());
+        let leaping = running.call(async move {
+            match is_back {
+                true => leaping.driver.leap_back(by),
+                false => leaping.driver.leap(by).await,
+            }
+            leaping.driver.until_idle().await;
+        });
+        let leapt = leaping.await.map_err(|_| error::ended());
+        drop(moving);
+        if moves_itself {
+            self.run_mover();
+        }
+        leapt.map(|()| (from, running))
     }
 
     /// Starts the task of a clock that moves by itself.
@@ -375,6 +458,15 @@ impl LabCluster {
     /// # Errors
     /// 409: the clock is being moved. 410: the cluster has ended.
     pub async fn reset(self: &Arc<Self>, to: Option<&Arc<LabImage>>) -> Result<(), Status> {
+        if self.current()?.bridge.perturbations.plans.is_running() {
+            return Err(error::conflict("a plan runs on this cluster: delete it first"));
+        }
+        let Some(image) = to.or(self.config.image.as_ref()) else {
+            return Err(error::impossible(
+                "a cluster that was started empty has no image: take one, and name it in `to`",
+            ));
+        };
+        // From here on nothing is refused but for a manual clock that another call moves: a clock that moves by itself has lost its task.
         let mover = self.mover.lock().take();
         drop(mover);
         let _moving = match self.mode() {
@@ -383,15 +475,7 @@ impl LabCluster {
         };
         let old = self.current()?;
         let above = old.running().store().revision().0;
-        let image = to.or(self.config.image.as_ref());
-        let origin = match image {
-            Some(image) => Origin::Above(image.state.clone(), above),
-            None => {
-                return Err(error::impossible(
-                    "a cluster that was started empty has no image: take one, and name it in `to`",
-                ));
-            }
-        };
+        let origin = Origin::Above(image.state.clone(), above);
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
@@ -487,68 +571,4 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
         }
     }
     address
-}
-
-/// A cluster in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterReport {
-    /// Identifier in paths.
-    pub id: String,
-    /// Name.
-    pub name: String,
-    /// What it was started from.
-    pub from: String,
-    /// `https://127.0.0.1:PORT`.
-    pub url: String,
-    /// Kubeconfig (YAML) of its administrator.
-    pub kubeconfig: String,
-    /// Seed of its random values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Clock.
-    pub clock: ClockReport,
-    /// Revision of the store.
-    pub revision: i64,
-    /// Objects.
-    pub objects: u64,
-    /// Bytes of the store's history.
-    pub bytes: u64,
-    /// Components.
-    pub components: Vec<&'static str>,
-    /// Image that it was started from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-}
-
-/// A clock in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClockReport {
-    /// Mode.
-    pub mode: &'static str,
-    /// Factor of `scaled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub factor: Option<f64>,
-    /// `upTo` of `auto`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub up_to: Option<String>,
-    /// Time of the cluster.
-    pub time: Timestamp,
-    /// The earliest deadline that the lab knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<NextDeadline>,
-    /// Time of the cluster minus real time.
-    pub skew: String,
-    /// Times to which the clock moved.
-    pub stops: u64,
-}
-
-/// A deadline at which the clock stops.
-#[derive(Clone, Debug, Serialize)]
-pub struct NextDeadline {
-    /// When.
-    pub time: Timestamp,
-    /// Whose.
-    pub owner: &'static str,
 }

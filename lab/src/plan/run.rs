@@ -1,0 +1,373 @@
+//! [`Plans`]: the plans of a cluster. They observe requests, events, writes, quiet clients and time, and hold what their machines say.
+//! Operations go to an executor, which reports when they are done.
+
+use super::matching::Observation;
+use super::step::{Cause, Order, PlanMachine};
+use super::{Operation, Plan, PlanEvent, PlanReport, PlanState, PlannedAction};
+use crate::error::{bad_request, conflict, not_found, too_many};
+use crate::fault::Fault;
+use crate::limits;
+use jiff::Timestamp;
+use kstore_api::status::Status;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::{Notify, mpsc};
+
+/// An operation for the executor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Identifier of the plan.
+    pub plan: String,
+    /// Place of the action.
+    pub action: usize,
+    /// What is to be done.
+    pub operation: Operation,
+    /// What fired it.
+    pub cause: Cause,
+    /// Whether the operation ends what it began.
+    pub is_undo: bool,
+}
+
+/// What plans want of an observed request or event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdicts {
+    /// Faults, in the order of the plans' actions.
+    pub faults: Vec<Fault>,
+    /// Identifier of the hold; `None`: it goes on.
+    pub hold: Option<u64>,
+    /// Identifier of the plan that said so.
+    pub plan: String,
+}
+
+/// The plans of a cluster.
+#[derive(Debug)]
+pub struct Plans {
+    state: Mutex<PlansState>,
+    /// Plans that have not ended.
+    running: AtomicUsize,
+    next_hold: AtomicU64,
+    /// Revision up to which writes were observed.
+    observed: AtomicI64,
+    jobs: mpsc::UnboundedSender<Job>,
+    /// Notified, for all waiting, when a hold ends or a plan begins, moves or ends.
+    pub changed: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct PlansState {
+    plans: BTreeMap<String, PlanEntry>,
+    next: u64,
+    /// Held requests and events by identifier, which ascends, with their plan and action.
+    holds: BTreeMap<u64, (String, usize)>,
+}
+
+#[derive(Debug)]
+struct PlanEntry {
+    machine: PlanMachine,
+    plan: Plan,
+}
+
+impl Plans {
+    /// No plans. Operations are sent to the receiver's executor.
+    pub fn new(changed: Arc<Notify>) -> (Self, mpsc::UnboundedReceiver<Job>) {
+        let (jobs, executor) = mpsc::unbounded_channel();
+        let plans = Self {
+            state: Mutex::default(),
+            running: AtomicUsize::new(0),
+            next_hold: AtomicU64::new(1),
+            observed: AtomicI64::new(0),
+            jobs,
+            changed,
+        };
+        (plans, executor)
+    }
+
+    /// Whether a plan runs.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
+    /// Starts a plan. `revision` is the newest one. A plan with a name that an equal one has is that one.
+    ///
+    /// # Errors
+    /// 400: the plan cannot be used. 403: it has an illegal fault. 409: the name is taken. 429: there are too many.
+    pub fn start(&self, plan: Plan, now: Timestamp, revision: i64) -> Result<String, Status> {
+        check(&plan)?;
+        let mut state = self.state.lock();
+        if let Some(known) = state.plans.get(&plan.name) {
+            return match known.plan == plan {
+                true => Ok(plan.name),
+                false => Err(conflict(format!("plan {:?} exists and is another one", plan.name))),
+            };
+        }
+        if state.plans.len() >= limits::PLANS {
+            return Err(too_many("plans", limits::PLANS, "too many plans"));
+        }
+        let mut id = plan.name.clone();
+        while id.is_empty() || state.plans.contains_key(&id) {
+            state.next += 1;
+            id = format!("p{}", state.next);
+        }
+        let (machine, orders) = PlanMachine::new(id.clone(), &plan, now)
+            .map_err(|problem| bad_request(&problem.pointer, problem.problem))?;
+        state.plans.insert(id.clone(), PlanEntry { machine, plan });
+        if !self.is_running() {
+            self.observed.store(revision, Ordering::Release);
+        }
+        self.carry_out(&mut state, &id, orders);
+        self.count(&state);
+        drop(state);
+        self.changed.notify_waiters();
+        Ok(id)
+    }
+
+    /// Ends a plan and forgets it. What its operations began ends, and what it held goes on.
+    pub fn end(&self, id: &str, now: Timestamp) {
+        let mut state = self.state.lock();
+        let Some(mut entry) = state.plans.remove(id) else { return };
+        let orders = entry.machine.end(now);
+        self.carry_out(&mut state, id, orders);
+        state.holds.retain(|_, (plan, _)| plan != id);
+        self.count(&state);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Lets everything go on that a plan holds.
+    ///
+    /// # Errors
+    /// 404: there is no such plan.
+    pub fn resume(&self, id: &str) -> Result<(), Status> {
+        let mut state = self.state.lock();
+        if !state.plans.contains_key(id) {
+            return Err(not_found("plan", id));
+        }
+        state.holds.retain(|_, (plan, _)| plan != id);
+        drop(state);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// A plan in answers of the lab.
+    ///
+    /// # Errors
+    /// 404: there is none.
+    pub fn report(&self, id: &str) -> Result<PlanReport, Status> {
+        let state = self.state.lock();
+        state.plans.get(id).map(|entry| entry.machine.report()).ok_or_else(|| not_found("plan", id))
+    }
+
+    /// Identifiers of the plans.
+    pub fn names(&self) -> Vec<String> {
+        self.state.lock().plans.keys().cloned().collect()
+    }
+
+    /// Events of a plan after a position, and whether the plan goes on.
+    ///
+    /// # Errors
+    /// 404: there is no such plan.
+    pub fn events(&self, id: &str, after: u64) -> Result<(Vec<PlanEvent>, bool), Status> {
+        let state = self.state.lock();
+        let entry = state.plans.get(id).ok_or_else(|| not_found("plan", id))?;
+        let is_running = entry.machine.state() == PlanState::Running;
+        Ok((entry.machine.events_after(after).to_vec(), is_running))
+    }
+
+    /// Whether a running plan needs the bodies of requests.
+    pub fn reads_bodies(&self) -> bool {
+        self.is_running() && self.state.lock().plans.values().any(|entry| entry.machine.reads_bodies())
+    }
+
+    /// The earliest time at which a plan wants to observe the time.
+    pub fn next_time(&self) -> Option<Timestamp> {
+        self.state.lock().plans.values().filter_map(|entry| entry.machine.next_time()).min()
+    }
+
+    /// Observes for all plans. An observed request or event waits while [`Plans::is_held`] says so.
+    pub fn observe(&self, observation: &Observation<'_>, now: Timestamp) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        if !self.is_running() {
+            return verdicts;
+        }
+        let mut state = self.state.lock();
+        let ids: Vec<String> = state.plans.keys().cloned().collect();
+        let mut has_changed = false;
+        for id in ids {
+            let Some(entry) = state.plans.get_mut(&id) else { continue };
+            let orders = entry.machine.step(observation, now);
+            has_changed |= !orders.is_empty();
+            for order in &orders {
+                match order {
+                    Order::Hold(place) => {
+                        let hold = self.hold(&mut state, &id, *place);
+                        verdicts.hold = Some(hold);
+                        verdicts.plan.clone_from(&id);
+                    }
+                    Order::Inject(_, fault) => {
+                        verdicts.faults.push(fault.clone());
+                        verdicts.plan.clone_from(&id);
+                    }
+                    Order::Begin(..) | Order::Undo(..) | Order::Release => {}
+                }
+            }
+            self.carry_out(&mut state, &id, orders);
+        }
+        self.count(&state);
+        drop(state);
+        if has_changed {
+            self.changed.notify_waiters();
+        }
+        verdicts
+    }
+
+    /// The revision up to which writes were observed.
+    pub fn observed(&self) -> i64 {
+        self.observed.load(Ordering::Acquire)
+    }
+
+    /// Writes up to this revision were observed.
+    pub fn observed_writes(&self, revision: i64) {
+        self.observed.fetch_max(revision, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the writes up to a revision were observed, so that their events may be delivered. True while no plan runs.
+    pub fn has_observed(&self, revision: i64) -> bool {
+        !self.is_running() || self.observed.load(Ordering::Acquire) >= revision
+    }
+
+    /// The executor has carried out an operation, or could not: the reason.
+    pub fn completed(&self, job: &Job, result: Result<(), String>, now: Timestamp) {
+        let mut state = self.state.lock();
+        if !job.is_undo {
+            state.holds.retain(|_, (plan, place)| (&**plan, *place) != (&*job.plan, job.action));
+            if let Some(entry) = state.plans.get_mut(&job.plan) {
+                let orders = entry.machine.completed(job.action, result, now);
+                self.carry_out(&mut state, &job.plan, orders);
+            }
+        }
+        self.count(&state);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether a request or event is still held.
+    pub fn is_held(&self, hold: u64) -> bool {
+        self.state.lock().holds.contains_key(&hold)
+    }
+
+    /// Waits until a held request goes on.
+    pub async fn released(&self, hold: u64) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.is_held(hold) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// A held request or event goes on before its time: its plan fails.
+    pub fn give_up(&self, hold: u64) {
+        give_up(&mut self.state.lock(), hold);
+        self.changed.notify_waiters();
+    }
+
+    fn hold(&self, state: &mut PlansState, plan: &str, place: usize) -> u64 {
+        if state.holds.len() >= limits::HELD
+            && let Some(oldest) = state.holds.keys().next().copied()
+        {
+            give_up(state, oldest);
+        }
+        let hold = self.next_hold.fetch_add(1, Ordering::Relaxed);
+        state.holds.insert(hold, (plan.to_owned(), place));
+        hold
+    }
+
+    /// Sends operations to the executor, and releases what is to go on.
+    fn carry_out(&self, state: &mut PlansState, id: &str, orders: Vec<Order>) {
+        for order in orders {
+            let job = match order {
+                Order::Begin(action, operation, cause) => {
+                    Job { plan: id.to_owned(), action, operation, cause, is_undo: false }
+                }
+                Order::Undo(action, operation) => {
+                    let cause = Cause::default();
+                    Job { plan: id.to_owned(), action, operation, cause, is_undo: true }
+                }
+                Order::Release => {
+                    state.holds.retain(|_, (plan, _)| plan != id);
+                    continue;
+                }
+                Order::Hold(_) | Order::Inject(..) => continue,
+            };
+            // Without an executor the cluster has ended.
+            let _ = self.jobs.send(job);
+        }
+    }
+
+    fn count(&self, state: &PlansState) {
+        let running = state.plans.values().filter(|entry| entry.machine.state() == PlanState::Running);
+        self.running.store(running.count(), Ordering::Release);
+    }
+}
+
+fn give_up(state: &mut PlansState, hold: u64) {
+    if let Some((plan, _)) = state.holds.remove(&hold)
+        && let Some(entry) = state.plans.get_mut(&plan)
+    {
+        entry.machine.fail();
+    }
+}
+
+/// Checks a plan's bounds and parameters.
+fn check(plan: &Plan) -> Result<(), Status> {
+    if !plan.name.is_empty() {
+        crate::values::name(&plan.name, "/name")?;
+    }
+    if plan.actions.is_empty() || plan.actions.len() > limits::PLAN_ACTIONS {
+        return Err(bad_request("/actions", format!("a plan has 1 to {} actions", limits::PLAN_ACTIONS)));
+    }
+    for (place, planned) in plan.actions.iter().enumerate() {
+        check_action(planned, &format!("/actions/{place}"))?;
+    }
+    Ok(())
+}
+
+fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
+    match &planned.action {
+        super::Action::Inject(fault) => {
+            if let Some((member, problem)) = fault.problem() {
+                return Err(bad_request(&format!("{pointer}/{member}"), problem));
+            }
+            crate::fault::check_legality(fault, planned.illegal, pointer)?;
+            if !(1..=limits::FAULT_TIMES).contains(&planned.times) {
+                let most = limits::FAULT_TIMES;
+                return Err(bad_request(&format!("{pointer}/times"), format!("must be from 1 to {most}")));
+            }
+            if planned.trigger.is_none() {
+                return Err(bad_request(
+                    &format!("{pointer}/trigger"),
+                    "a fault needs a request or an event",
+                ));
+            }
+            Ok(())
+        }
+        super::Action::Perform(Operation::WebhookDown { .. }) => {
+            Err(crate::error::not_there_yet("failing calls of webhooks"))
+        }
+        super::Action::Perform(Operation::Leap { by })
+            if by.unsigned_abs() > if by.is_negative() { limits::LEAP_BACK } else { limits::LEAP } =>
+        {
+            let text = "must be at most 10 years forward or an hour backward";
+            Err(bad_request(&format!("{pointer}/by"), text))
+        }
+        super::Action::Perform(_) if planned.times != 1 => {
+            Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))
+        }
+        super::Action::Perform(_) => Ok(()),
+    }
+}
