@@ -233,13 +233,12 @@ func (r runner) happened(kind, text string, is expected, given json.RawMessage) 
 	case "planned":
 		var running struct{ Plans []Plan }
 		lab.must(t, http.MethodGet, "/plans", nil, &running)
-		for _, plan := range running.Plans {
-			if state := (&Plan{plan.ID, lab}).State(t); state.State != text {
-				t.Errorf("%+v", state)
-			}
-		}
 		if len(running.Plans) != 1 {
-			t.Errorf("%d plans", len(running.Plans))
+			t.Fatalf("%d plans", len(running.Plans))
+		}
+		plan := &Plan{running.Plans[0].ID, lab}
+		if state := plan.Wait(t); state.State != text {
+			t.Errorf("%+v", state)
 		}
 	case "incarnation":
 		if state := (&Program{is.Program, lab}).State(t); state.Incarnation != is.Is {

@@ -53,11 +53,12 @@ func TestACrashBetweenRecordAndStatus(t *testing.T) {
 	operator := startBackup(t, lab)
 	plan := lab.Plan(t, Kill(operator).After("create", "configmaps"))
 	lab.Advance(t, time.Hour)
+	state := plan.Wait(t)
 	lab.Settled(t)
 	if records := lab.records(t); records != 1 {
 		t.Errorf("%d records", records)
 	}
-	if state, started := plan.State(t), operator.State(t); state.State != "done" || started.Incarnation != 1 {
+	if started := operator.State(t); state.State != "done" || started.Incarnation != 1 {
 		t.Errorf("%+v %+v", state, started)
 	}
 }

@@ -243,6 +243,21 @@ func (p *Plan) State(t testing.TB) PlanState {
 	return state
 }
 
+// Wait waits, in real time, until the plan no longer runs. The test fails if that takes longer than LabOptions.Patience. A killed program is
+// started again by then: Settled then waits for it.
+func (p *Plan) Wait(t testing.TB) PlanState {
+	t.Helper()
+	for limit := time.Now().Add(p.lab.patience); ; time.Sleep(10 * time.Millisecond) {
+		state := p.State(t)
+		if state.State != "running" {
+			return state
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("kstoretest: the plan %s still runs: %+v", p.ID, state)
+		}
+	}
+}
+
 // Resume lets held requests go on.
 func (p *Plan) Resume(t testing.TB) {
 	t.Helper()

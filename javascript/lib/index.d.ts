@@ -309,6 +309,11 @@ export interface Plan {
   readonly id: string;
   report(): Promise<Record<string, any>>;
   state(): Promise<'running' | 'done' | 'failed' | 'not-reached'>;
+  /**
+   * Waits, in real time, until the plan no longer runs, and resolves to its state. A killed program is started again by then: `settled` then
+   * waits for it. Rejects with KstoreError after `timeout` milliseconds (30,000).
+   */
+  wait(options?: { timeout?: number }): Promise<'done' | 'failed' | 'not-reached'>;
   events(since?: number): Promise<Record<string, any>[]>;
   /** Lets held requests go on. */
   resume(): Promise<void>;

@@ -2,6 +2,13 @@
 'use strict';
 
 const { query } = require('./api');
+const { KstoreError } = require('./errors');
+// Not those of a test runner's fake timers.
+const { setTimeout } = require('node:timers');
+
+const WAIT_MILLISECONDS = 30_000;
+// How often a plan is looked at, in real time.
+const LOOK_MILLISECONDS = 50;
 
 /** The name of a client in the lab: a program, or the name itself. */
 const nameOf = (client) => (typeof client === 'string' || client === undefined ? client : client.name);
@@ -180,6 +187,21 @@ class Plan {
 
   async state() {
     return (await this.report()).state;
+  }
+
+  async wait({ timeout = WAIT_MILLISECONDS } = {}) {
+    const limit = performance.now() + timeout;
+    for (;;) {
+      const { state, actions } = await this.report();
+      if (state !== 'running') return state;
+      if (performance.now() > limit) {
+        const states = actions.map((one) => `${one.action.action} is ${one.state}`).join(', ');
+        throw new KstoreError(`the plan ${this.id} still runs after ${timeout} ms: ${states}`);
+      }
+      await new Promise((resolve) => {
+        setTimeout(resolve, LOOK_MILLISECONDS);
+      });
+    }
   }
 
   async events(since = 0) {

@@ -81,7 +81,7 @@ const STEPS = {
     plans.set(lab, await lab.plan(lab.kill(kill).after(...after)));
   },
   hits: async (lab, given) => assert.deepEqual((await lab.faults().counts()).map(({ hits }) => hits), given),
-  planned: async (lab, given) => assert.equal(await plans.get(lab).state(), given),
+  planned: async (lab, given) => assert.equal(await plans.get(lab).wait({ timeout: 180_000 }), given),
   async incarnation(lab, { program, is }) {
     const found = lab.cluster.operators.find(({ name }) => name === program);
     await found.report();

@@ -153,7 +153,7 @@ def hits(lab, given, begin):
 
 
 def planned(lab, given, begin):
-    assert lab.call("GET", "/plans/shared")["state"] == given
+    assert kstore.Plan(lab, {"id": "shared"}).wait(timeout=180) == given
 
 
 STEPS = {

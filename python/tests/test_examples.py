@@ -33,9 +33,9 @@ def test_a_crash_between_record_and_status(lab):
         lab.settled()
         # Killed when the record is made, and started again.
         lab.advance(hours=1)
+        assert plan.wait(timeout=180) == "done" and operator.incarnation == 1
         lab.settled()
         assert len(lab.cluster.list("configmaps", labels="backup=b")) == 1, lab.explain("backup/b")
-        assert plan.state == "done" and operator.incarnation == 1
 
 
 def test_a_lagging_watch_makes_no_second_record(lab):

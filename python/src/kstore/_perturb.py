@@ -3,13 +3,14 @@ could not do, unless it says so."""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, Union
 from urllib.parse import quote
 
 from ._clock import Duration, duration
-from ._errors import hide_frames
-from ._program import LabProgram
+from ._errors import KstoreError, hide_frames
+from ._program import LOOK_SECONDS, LabProgram
 
 if TYPE_CHECKING:
     from ._lab import Lab
@@ -251,6 +252,19 @@ class Plan:
     def state(self) -> str:
         """`running`, `done`, `failed` (a held request had to go on), or `not-reached`."""
         return str(self.report()["state"])
+
+    def wait(self, timeout: float = 30.0) -> str:
+        """Waits, in real time, until the plan no longer runs, and returns its state. Raises KstoreError after `timeout` seconds.
+
+        A killed program is started again by then: `settled` then waits for it.
+        """
+        limit = time.monotonic() + timeout
+        while (report := self.report())["state"] == "running":
+            if time.monotonic() > limit:
+                states = ", ".join(f"{one['action']['action']} is {one['state']}" for one in report["actions"])
+                raise KstoreError(f"the plan {self.id} still runs after {timeout:g} s: {states}")
+            time.sleep(LOOK_SECONDS)
+        return str(report["state"])
 
     def events(self, since: int = 0) -> List[Object]:
         """What has happened, with what fired it."""
