@@ -187,6 +187,21 @@ install_go_utils() {
     printf 'module k8s.io/utils\n\ngo 1.18\n' >"$GO_UTILS/go.mod"
 }
 
+# JUnit 5 from Debian's archive: its jars, without the engine for older tests, which needs more.
+JUNIT=$TOOLS/junit
+
+install_junit() {
+    [ -e "$JUNIT/junit-jupiter-api.jar" ] && return 0
+    download trixie junit5 libapiguardian-java libopentest4j-java libpicocli-java libunivocity-parsers-java || return 1
+    local name
+    mkdir -p "$JUNIT.new"
+    for name in junit-jupiter-{engine,params} junit-platform-{commons,console,engine,launcher,reporting} apiguardian-api opentest4j picocli \
+        univocity-parsers junit-jupiter-api; do
+        cp "$TOOLS/trixie/root/usr/share/java/$name.jar" "$JUNIT.new" || return 1
+    done
+    mv "$JUNIT.new" "$JUNIT"
+}
+
 # JavaScript's clients, with the Node of the packaging tools: they need a newer one than Debian has.
 JAVASCRIPT_CLIENTS=$TOOLS/javascript
 

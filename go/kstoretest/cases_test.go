@@ -78,6 +78,15 @@ type expected struct {
 	Codes                                                                                                          []int
 	Command, Effects                                                                                               []string
 	Matches, Body                                                                                                  object
+	Cache, Kill, Program                                                                                           string
+	Seed                                                                                                           int
+	Clients, Resources, After                                                                                      []string
+	Rules                                                                                                          []struct {
+		Fault, Client    string
+		Probability      float64
+		Times            int
+		Verbs, Resources []string
+	}
 }
 
 func (r runner) run(steps []map[string]json.RawMessage) {
@@ -90,7 +99,7 @@ func (r runner) run(steps []map[string]json.RawMessage) {
 			if json.Unmarshal(given, &text) != nil && kind != "apply" {
 				r.read(kind, given, &in, &is)
 			}
-			if !r.act(kind, text, in, is, given) && !r.expect(kind, text, is) {
+			if !r.act(kind, text, in, is, given) && !r.perturb(kind, is) && !r.expect(kind, text, is) && !r.happened(kind, text, is, given) {
 				r.t.Fatalf("no such step: %s", kind)
 			}
 		}
@@ -100,9 +109,11 @@ func (r runner) run(steps []map[string]json.RawMessage) {
 func (r runner) read(kind string, given json.RawMessage, in *branch, is *expected) {
 	r.t.Helper()
 	var err error
-	if slices.Contains([]string{"fork", "forks", "image"}, kind) {
+	switch {
+	case kind == "hits":
+	case slices.Contains([]string{"fork", "forks", "image"}, kind):
 		err = json.Unmarshal(given, in)
-	} else {
+	default:
 		err = json.Unmarshal(given, is)
 	}
 	if err != nil {
@@ -144,7 +155,12 @@ func (r runner) act(kind, text string, in branch, is expected, given json.RawMes
 			place = ""
 		}
 		reference := found.qualified() + "/" + place + strings.Split(is.Object, "/")[1]
-		body := object{"object": reference, "condition": is.Condition, "limit": is.Limit, "patience": patience.String()}
+		body := object{"object": reference, "limit": is.Limit, "patience": patience.String()}
+		if is.Condition != "" {
+			body["condition"] = is.Condition
+		} else {
+			body["matches"] = object{}
+		}
 		lab.must(t, http.MethodPost, "/wait", body, nil)
 	case "client":
 		body := object{"busy": is.Busy}
@@ -172,6 +188,62 @@ func (r runner) act(kind, text string, in branch, is expected, given json.RawMes
 		r.run(in.Steps)
 		r.in(image.Fork(t)).run(in.Then)
 		image.Delete(t)
+	default:
+		return false
+	}
+	return true
+}
+
+func (r runner) perturb(kind string, is expected) bool {
+	t, lab := r.t, r.lab
+	t.Helper()
+	switch kind {
+	case "faults":
+		faults := Seed(is.Seed)
+		for _, rule := range is.Rules {
+			faults.Rule(rule.Fault, rule.Probability).Client(rule.Client).Verbs(rule.Verbs...).Resources(rule.Resources...).With("times", rule.Times)
+		}
+		lab.SetFaults(t, faults)
+	case "cache":
+		lab.Cache(t, is.Name, is.Clients...)
+	case "freeze":
+		(&LabCache{is.Cache, lab}).Freeze(t, is.Resources...)
+	case "thaw":
+		(&LabCache{is.Cache, lab}).Thaw(t)
+	case "plan":
+		lab.Plan(t, Kill(&Program{is.Kill, lab}).After(is.After[0], is.After[1]))
+	default:
+		return false
+	}
+	return true
+}
+
+func (r runner) happened(kind, text string, is expected, given json.RawMessage) bool {
+	t, lab := r.t, r.lab
+	t.Helper()
+	switch kind {
+	case "hits":
+		var wanted, found []int
+		for _, rule := range lab.FaultCounts(t) {
+			found = append(found, rule.Hits)
+		}
+		if err := json.Unmarshal(given, &wanted); err != nil || !slices.Equal(found, wanted) {
+			t.Errorf("%v, not %s", found, given)
+		}
+	case "planned":
+		var running struct{ Plans []Plan }
+		lab.must(t, http.MethodGet, "/plans", nil, &running)
+		if len(running.Plans) != 1 {
+			t.Fatalf("%d plans", len(running.Plans))
+		}
+		plan := &Plan{running.Plans[0].ID, lab}
+		if state := plan.Wait(t); state.State != text {
+			t.Errorf("%+v", state)
+		}
+	case "incarnation":
+		if state := (&Program{is.Program, lab}).State(t); state.Incarnation != is.Is {
+			t.Errorf("%+v", state)
+		}
 	default:
 		return false
 	}

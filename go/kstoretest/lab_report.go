@@ -82,7 +82,8 @@ func (i *Image) Delete(t testing.TB) {
 	i.lab.must(t, http.MethodDelete, "/images/"+i.Name, nil, nil)
 }
 
-// Report is for people: the clock, the clients for which time waits, and why they are not quiet. The log of a failed test has it.
+// Report is for people: the clock, the clients for which time waits and why they are not quiet, the faults that hit, and the plans. The log
+// of a failed test has it.
 func (l *Lab) Report() (string, error) {
 	var clock struct {
 		Mode, Time, Skew string
@@ -112,7 +113,39 @@ func (l *Lab) Report() (string, error) {
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(lines, "\n"), nil
+	return strings.Join(append(lines, l.perturbed()...), "\n"), nil
+}
+
+// perturbed has the faults that hit, and the plans. An older server has neither.
+func (l *Lab) perturbed() []string {
+	var lines []string
+	var counts struct{ Rules []FaultCount }
+	if l.Call(http.MethodGet, "/faults/counts", nil, &counts) == nil {
+		for _, rule := range counts.Rules {
+			if rule.Hits > 0 {
+				lines = append(lines, fmt.Sprintf("fault %s: %d hits", rule.Name, rule.Hits))
+			}
+		}
+	}
+	var running struct {
+		Plans []struct {
+			ID, State string
+			Actions   []struct {
+				Action struct{ Action string }
+				State  string
+			}
+		}
+	}
+	if l.Call(http.MethodGet, "/plans", nil, &running) == nil {
+		for _, plan := range running.Plans {
+			var states []string
+			for _, action := range plan.Actions {
+				states = append(states, action.Action.Action+" "+action.State)
+			}
+			lines = append(lines, fmt.Sprintf("plan %s: %s: %s", plan.ID, plan.State, strings.Join(states, ", ")))
+		}
+	}
+	return lines
 }
 
 // report tells the log of a test that failed what the lab knows, and keeps what shows the failure again.

@@ -199,6 +199,11 @@ class Cluster {
     return started;
   }
 
+  /** A program of the lab counts as an operator: it ends with the cluster, and waits tell its death. */
+  addProgram(program) {
+    this.#operators.push(program);
+  }
+
   get operators() {
     return [...this.#operators, ...(this.#parent?.operators ?? [])];
   }

@@ -157,18 +157,170 @@ export class Lab {
   requests(filters?: Record<string, string | number>): Promise<Record<string, any>[]>;
   /** Who wrote what: by client, resource, namespace, name. */
   writes(filters?: Record<string, string | number>): Promise<Record<string, any>[]>;
-  /** Starts a program for which time waits: a client of this name, known by its user and its process. It ends as one of `Cluster.operator`. */
+  /**
+   * Starts a program for which time waits, as a child of the server: a client of this name, known by its process, with KUBECONFIG of an
+   * administrator or of the service account, which is made if it is not there. It ends, and its death is told, as that of
+   * `Cluster.operator`; a plan may kill it and start it again.
+   */
   program(
     command: readonly string[],
     options: { name: string; serviceAccount?: string; env?: Record<string, string>; cwd?: string },
-  ): Promise<Operator>;
-  /** For people: the clock, and the clients for which time waits. */
+  ): Promise<LabProgram>;
+  /** Seeded faults of requests, in place of those before: `await lab.faults({ seed: 7 }).touch(0.3).lostAnswers(0.1).set()`. */
+  faults(options?: { seed?: number }): Faults;
+  /**
+   * A watch cache that can stand still, as another kube-apiserver's may. The reads of `routes` are answered from it: programs, names of
+   * clients, or routes as the lab's API has them. `window` is the number of changes before its revision that its watches still have.
+   */
+  cache(name: string, options?: { routes?: readonly (LabProgram | string | Record<string, any>)[]; window?: number }): LabCache;
+  /** Runs actions in their order, each at its trigger: a request, an event or a write that is observed, never the real time. */
+  plan(...actions: Action[]): Promise<Plan>;
+  /** An action: SIGKILL to a program, and a new start: `now`, `never`, or `{ when: TRIGGER }`, then reading from a cache. */
+  kill(program: LabProgram | string, options?: { start?: 'now' | 'never' | { when: object }; cache?: LabCache | string }): Action;
+  /** An action: SIGTERM to a program, and a new start after its end. */
+  term(program: LabProgram | string, options?: { start?: 'now' | 'never' | { when: object } }): Action;
+  /** An action: a program stands still until a trigger. */
+  pause(program: LabProgram | string, options: { until: object }): Action;
+  /** An action by its name in the lab's API, such as `freeze`, `recreate`, `take-lease`, or a fault. */
+  action(name: string, parameters?: Record<string, any>): Action;
+  /** Who wrote to the object, and what followed, as `Cluster.explain` does. */
+  explain(object: Reference, options?: { namespace?: string }): Promise<string>;
+  /** For people: the clock, the clients for which time waits, the faults that hit, and the plans. */
   report(): Promise<string>;
   /**
    * Writes what shows a failure again: a snapshot file and the request log, called after `name`. Resolves to their paths; to none if neither
    * `folder` nor the option `keep` or the variable KSTORE_KEEP names a folder.
    */
   keep(name: string, folder?: string): Promise<string[]>;
+}
+
+/** A program that the lab's server runs. It has what `Operator` has; what it is now is as of the last look at it, which `report` renews. */
+export interface LabProgram extends Operator {
+  /** Name of the program and of its client in the lab. */
+  readonly name: string;
+  /** How often it was started again. */
+  readonly incarnation: number;
+  /** Asks the server what the program is now. */
+  report(): Promise<Record<string, any>>;
+}
+
+/** Which requests a rule is for; without a client, those of all but the cluster's own components. Lists have globs. */
+export interface FaultSelector {
+  client?: LabProgram | string;
+  agent?: string;
+  user?: string;
+  verbs?: readonly string[];
+  /** As `plural.group`. */
+  resources?: readonly string[];
+  subresources?: readonly string[];
+  namespaces?: readonly string[];
+  names?: readonly string[];
+  /** Name of the rule in counts. */
+  name?: string;
+  /** Only the first so many requests of a client with one verb and path. */
+  first?: number;
+  /** Most hits among these. */
+  times?: number;
+}
+
+/** Seeded rules: each method adds one, with the probability of each request; `set` lets them begin. */
+export interface Faults {
+  /** Somebody changes the object before an update that carries a resourceVersion: a real conflict follows. */
+  touch(probability: number, which?: FaultSelector): this;
+  /** 429, with `Retry-After`; nothing is performed. */
+  tooMany(probability: number, which?: FaultSelector & { seconds?: number }): this;
+  /** 500 of an etcd that elects a leader; nothing is performed. */
+  errors(probability: number, which?: FaultSelector & { how?: 'timed-out' | 'leader-changed' }): this;
+  /** The connection is reset, or 503; nothing is performed. */
+  unavailable(probability: number, which?: FaultSelector & { how?: 'reset' | '503' }): this;
+  /** 504, after so much real time; nothing is performed. */
+  timeouts(probability: number, which?: FaultSelector & { after?: Duration }): this;
+  /** The request is performed, and its answer does not arrive. */
+  lostAnswers(probability: number, which?: FaultSelector & { how?: 'reset' | '504' | 'silence' }): this;
+  /** The request is performed late, in real time, by `by` and a random part of `upTo`. */
+  slow(probability: number, which: FaultSelector & { by?: Duration; upTo?: Duration }): this;
+  /** A watch ends after some events. */
+  cut(probability: number, which?: FaultSelector & { how?: 'end' | 'reset' | 'frame'; after?: number }): this;
+  /** A watch gets 410. */
+  expire(probability: number, which?: FaultSelector): this;
+  /** A list with `resourceVersion=0` shows a state of up to `by` revisions ago. */
+  staleLists(probability: number, which: FaultSelector & { by: number }): this;
+  /** 409 although nothing has changed. No real server does this: a program may break that is right. */
+  conflicts(probability: number, which?: FaultSelector): this;
+  /** A rule by the name of its fault in the lab's API. */
+  rule(fault: string, probability: number, which?: FaultSelector & Record<string, any>): this;
+  /** Sets the rules, in place of those before. */
+  set(): Promise<void>;
+  /** For each rule the numbers of hits and of draws that could not happen in a legal way. */
+  counts(): Promise<{ name: string; fault: string; hits: number; skipped: number }[]>;
+  /** Removes all rules. */
+  clear(): Promise<void>;
+}
+
+/** A watch cache that stands still when it is told to. */
+export interface LabCache {
+  readonly name: string;
+  /** Stands still for these kinds (`plural.group`; all if none), at the newest revision or an older one. */
+  freeze(options?: { resources?: readonly string[]; at?: number }): Promise<LabCache>;
+  /** Delivers what it has held back, in order; with `step` so many changes of each kind. */
+  thaw(options?: { resources?: readonly string[]; step?: number }): Promise<LabCache>;
+  report(): Promise<Record<string, any>>;
+  /** Removes the cache: its clients see the newest state, never an older one. */
+  delete(): Promise<void>;
+}
+
+/** Further members of a trigger; texts are globs, `where` is an expression of CEL. */
+export interface TriggerOptions {
+  client?: LabProgram | string;
+  name?: string;
+  namespace?: string;
+  subresource?: string;
+  where?: string;
+  /** Which matching one; 1 if not given. */
+  nth?: number;
+}
+
+/** An action of a plan, which happens once, at its trigger; without one at once. */
+export interface Action {
+  /** When such a request has been performed, before its client has the answer; of the action's program if no client is given. */
+  after(verb: string, resource: string, which?: TriggerOptions): this;
+  /** When such a request has arrived, before it is performed. */
+  before(verb: string, resource: string, which?: TriggerOptions): this;
+  /** When an event of a watch is due. */
+  atEvent(resource: string, which?: TriggerOptions & { type?: string; phase?: 'due' | 'delivered' }): this;
+  /** When an object changes. */
+  atWrite(resource: string, which?: Omit<TriggerOptions, 'client' | 'subresource'> & { by?: LabProgram | string }): this;
+  /** When a client, or all of them, have become quiet. */
+  whenQuiet(client?: LabProgram | string, options?: { nth?: number }): this;
+  /** When so much of the cluster's time has passed since the action before it. */
+  atTime(after: Duration): this;
+  /** At a trigger as the lab's API writes it. */
+  when(trigger: object): this;
+  /** The action waits for its trigger from when the one before it does, and not only after that has happened. */
+  together(): this;
+  /** A fault hits so many matching requests in a row. */
+  times(count: number): this;
+  /** As the lab's API has it. */
+  readonly body: Record<string, any>;
+}
+
+/** A running plan. */
+export interface Plan {
+  readonly id: string;
+  report(): Promise<Record<string, any>>;
+  state(): Promise<'running' | 'done' | 'failed' | 'not-reached'>;
+  /**
+   * Waits, in real time, until the plan no longer runs, and resolves to its state. A killed program is started again by then: `settled` then
+   * waits for it. Rejects with KstoreError after `timeout` milliseconds (30,000).
+   */
+  wait(options?: { timeout?: number }): Promise<'done' | 'failed' | 'not-reached'>;
+  events(since?: number): Promise<Record<string, any>[]>;
+  /** Lets held requests go on. */
+  resume(): Promise<void>;
+  /** Says that a step of the test begins, or ends, for triggers `{ step: { name } }`. */
+  step(name: string, phase?: 'begin' | 'end'): Promise<void>;
+  /** Ends the plan, and all that its actions began. */
+  end(): Promise<void>;
 }
 
 /** `vi` of Vitest, `jest`, or `mock.timers` of node:test. */

@@ -6,7 +6,9 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { MANAGER, query } = require('./api');
 const { Cluster } = require('./cluster');
-const { ApiError, LabBusy } = require('./errors');
+const { ApiError, LabBusy, UsageError } = require('./errors');
+const { Action, Faults, LabCache, Plan } = require('./perturb');
+const { LabProgram } = require('./program');
 const { LabTimers } = require('./timers');
 
 // The variable that names the folder in which failed tests keep what shows the failure again.
@@ -22,6 +24,7 @@ class Lab {
   #patience;
   #keep;
   #timers;
+  #hadPlans = false;
 
   static async start(options = {}) {
     const { clock = 'manual', start, seed, image, log, clusters, crds = [], manifests = [], flags = [], nodes = 1, ...more } = options;
@@ -109,14 +112,14 @@ class Lab {
   async advance(by, { to, next, patience = this.#patience, granule } = {}) {
     const until = to instanceof Date ? to.toISOString() : to;
     const body = { by: duration(by), to: until, next, patience: duration(patience), granule: duration(granule) };
-    this.#check();
+    await this.#check();
     await this.#timers?.ready();
     const advanced = await this.call('POST', '/clock/advance', body);
     if (advanced.ended === 'busy') {
       const busy = advanced.busy.map(({ part, what, client }) => `${client ? `client ${client}` : part}: ${what}`);
       throw new LabBusy(`the clock stands at ${advanced.time}, since not all clients are quiet: ${busy.join('; ')}`, busy);
     }
-    this.#check();
+    await this.#check();
     await this.#timers?.sync();
     return advanced;
   }
@@ -132,10 +135,10 @@ class Lab {
   }
 
   async settled({ limit, patience = this.#patience } = {}) {
-    this.#check();
+    await this.#check();
     await this.#timers?.ready();
     const settled = await this.call('POST', '/settled', { limit: duration(limit), patience: duration(patience) });
-    this.#check();
+    await this.#check();
     await this.#timers?.sync();
     return settled;
   }
@@ -155,7 +158,7 @@ class Lab {
     // Without any it has to exist.
     if (Object.values(chosen).every((value) => value === undefined)) chosen.matches = {};
     const { reference, named } = await this.cluster.labReference(object, namespace);
-    this.#check();
+    await this.#check();
     await this.#timers?.ready();
     const found = await this.call('POST', '/wait', { object: reference, ...chosen, limit: duration(limit), patience: duration(patience) });
     await this.#timers?.sync();
@@ -245,25 +248,61 @@ class Lab {
     return (await this.call('GET', query('/writes', filters))).writes;
   }
 
-  async program(command, { name, serviceAccount, env = {}, cwd }) {
-    let user = name;
-    let kubeconfig;
-    if (serviceAccount === undefined) {
-      const answer = await this.call('POST', '/kubeconfigs', { user, groups: ['system:masters'] });
-      kubeconfig = path.join(path.dirname(this.cluster.kubeconfig), `kubeconfig-of-${name}`);
-      fs.writeFileSync(kubeconfig, answer.kubeconfig, { mode: 0o600 });
-    } else {
-      user = `system:serviceaccount:${this.cluster.namespace}:${serviceAccount}`;
-      kubeconfig = await this.cluster.kubeconfigOf(serviceAccount);
+  async program(command, { name, serviceAccount, env = {}, cwd = '.' }) {
+    if (!Array.isArray(command) || command.length === 0) {
+      throw new UsageError(`give the program's command as an array, such as ['node', 'operator.js'], not ${JSON.stringify(command)}`);
     }
-    // Named before it starts, so that its first request is known.
-    await this.client(name, { user });
-    const started = await this.cluster.operator(command, { env: { KUBECONFIG: kubeconfig, ...env }, cwd });
-    await this.client(name, { process: started.pid });
-    return started;
+    const log = path.join(path.dirname(this.cluster.kubeconfig), `program-${randomUUID()}.log`);
+    const body = { name, command: command.map(String), env, folder: path.resolve(cwd), output: log };
+    if (serviceAccount === undefined) {
+      body.user = name;
+    } else {
+      const { namespace } = this.cluster;
+      await this.cluster.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: serviceAccount, namespace } });
+      body.serviceAccount = `${namespace}/${serviceAccount}`;
+    }
+    const report = await this.call('POST', '/programs', body);
+    const program = new LabProgram(this, { name, command, log, report, hadPlans: () => this.#hadPlans });
+    this.cluster.addProgram(program);
+    return program;
   }
 
-  #check() {
+  faults({ seed = 0 } = {}) {
+    return new Faults(this, seed);
+  }
+
+  cache(name, options) {
+    return new LabCache(this, name, options);
+  }
+
+  async plan(...actions) {
+    this.#hadPlans = true;
+    return new Plan(this, await this.call('POST', '/plans', { actions: actions.map(({ body }) => body) }));
+  }
+
+  kill(program, { start, cache } = {}) {
+    return new Action('kill', { program, start, cache: typeof cache === 'object' ? cache.name : cache });
+  }
+
+  term(program, { start } = {}) {
+    return new Action('term', { program, start });
+  }
+
+  pause(program, { until }) {
+    return new Action('pause', { program, until });
+  }
+
+  action(name, parameters) {
+    return new Action(name, parameters);
+  }
+
+  explain(object, options) {
+    return this.cluster.explain(object, options);
+  }
+
+  async #check() {
+    // What a program is now, and not when it was last looked at.
+    await Promise.all(this.cluster.operators.map((operator) => operator.report?.()));
     this.cluster.operators.forEach((operator) => operator.check());
   }
 
@@ -273,7 +312,23 @@ class Lab {
     for (const { name, counted, state, why } of await this.clients()) {
       if (counted) lines.push(`client ${name}: ${[state, ...why].join(': ')}`);
     }
-    return lines.join('\n');
+    return [...lines, ...(await this.#perturbed())].join('\n');
+  }
+
+  /** The faults that hit, and the plans. */
+  async #perturbed() {
+    try {
+      const [{ rules }, { plans }] = [await this.call('GET', '/faults/counts'), await this.call('GET', '/plans')];
+      const states = ({ actions }) => actions.map(({ action, state }) => `${action.action} ${state}`).join(', ');
+      return [
+        ...rules.filter(({ hits }) => hits > 0).map(({ name, hits }) => `fault ${name}: ${hits} hits`),
+        ...plans.map((plan) => `plan ${plan.id}: ${plan.state}: ${states(plan)}`),
+      ];
+    } catch (error) {
+      // An older server has neither.
+      if (error instanceof ApiError) return [];
+      throw error;
+    }
   }
 
   async keep(name, folder = this.#keep) {

@@ -9,8 +9,11 @@ const { load } = require('js-yaml');
 const { ApiError, Lab, LabBusy } = require('kstore');
 
 // A copy beside this file, or the file of the checkout.
-const places = [path.join(__dirname, 'cases.yaml'), path.join(__dirname, '../../lab/cases/cases.yaml')];
+const places = [path.join(__dirname, 'cases/cases.yaml'), path.join(__dirname, '../../lab/cases/cases.yaml')];
 const { cases } = load(fs.readFileSync(places.find((place) => fs.existsSync(place)), 'utf8'));
+// The cache and the plan of each cluster.
+const caches = new Map();
+const plans = new Map();
 const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 };
 
 let lab;
@@ -63,6 +66,27 @@ const STEPS = {
   program: (lab, { name, command }) => lab.program(command, { name }),
   stopNode: (lab, given) => lab.stopNode(given),
   startNode: (lab, given) => lab.startNode(given),
+  async faults(lab, { seed, rules }) {
+    const faults = lab.faults({ seed });
+    for (const { fault, probability, ...which } of rules) faults.rule(fault, probability, which);
+    await faults.set();
+  },
+  async cache(lab, { name, clients }) {
+    caches.set(lab, lab.cache(name, { routes: clients }));
+    await caches.get(lab).report();
+  },
+  freeze: (lab, { resources }) => caches.get(lab).freeze({ resources }),
+  thaw: (lab) => caches.get(lab).thaw(),
+  async plan(lab, { kill, after }) {
+    plans.set(lab, await lab.plan(lab.kill(kill).after(...after)));
+  },
+  hits: async (lab, given) => assert.deepEqual((await lab.faults().counts()).map(({ hits }) => hits), given),
+  planned: async (lab, given) => assert.equal(await plans.get(lab).wait({ timeout: 180_000 }), given),
+  async incarnation(lab, { program, is }) {
+    const found = lab.cluster.operators.find(({ name }) => name === program);
+    await found.report();
+    assert.equal(found.incarnation, is);
+  },
   reset: (lab) => lab.reset(),
   fork: async (lab, { name, clock, steps }, begin) => within(await lab.fork({ name, clock }), steps, begin),
   async forks(lab, { count, steps }, begin) {

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 # A copy beside this file, or the file of the checkout.
-PLACES = [os.environ.get("KSTORE_LAB_CASES"), Path(__file__).parent / "cases.yaml", Path(__file__).parents[2] / "lab/cases/cases.yaml"]
+PLACES = [os.environ.get("KSTORE_LAB_CASES"), Path(__file__).parent / "cases/cases.yaml", Path(__file__).parents[2] / "lab/cases/cases.yaml"]
 CASES = yaml.safe_load(next(Path(place) for place in PLACES if place and Path(place).exists()).read_text())["cases"]
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
@@ -129,6 +129,33 @@ def absent(lab, given, begin):
     assert lab.cluster.get(given) is None
 
 
+def faults(lab, given, begin):
+    rules = lab.faults(seed=given["seed"])
+    for rule in given["rules"]:
+        rules.rule(**rule)
+
+
+def cache(lab, given, begin):
+    lab.cache(given["name"], routes=given["clients"])
+
+
+def plan(lab, given, begin):
+    lab.plan(lab.kill(given["kill"]).after(*given["after"]), name="shared")
+
+
+def incarnation(lab, given, begin):
+    (program,) = [one for one in lab.cluster.operators if one.name == given["program"]]
+    assert program.incarnation == given["is"]
+
+
+def hits(lab, given, begin):
+    assert [rule["hits"] for rule in lab.call("GET", "/faults/counts")["rules"]] == given
+
+
+def planned(lab, given, begin):
+    assert kstore.Plan(lab, {"id": "shared"}).wait(timeout=180) == given
+
+
 STEPS = {
     "apply": lambda lab, given, begin: lab.apply(given),
     "delete": lambda lab, given, begin: lab.cluster.delete(given),
@@ -144,6 +171,14 @@ STEPS = {
     "fork": fork,
     "forks": forks,
     "image": image,
+    "faults": faults,
+    "cache": cache,
+    "freeze": lambda lab, given, begin: kstore.LabCache(lab, given["cache"]).freeze(*given["resources"]),
+    "thaw": lambda lab, given, begin: kstore.LabCache(lab, given["cache"]).thaw(),
+    "plan": plan,
+    "hits": hits,
+    "planned": planned,
+    "incarnation": incarnation,
     "reset": lambda lab, given, begin: lab.reset(),
     "passed": passed,
     "mode": mode,

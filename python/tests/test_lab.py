@@ -109,6 +109,18 @@ def test_time_waits_for_a_program_and_its_requests_are_logged(fork):
         assert "jobs.batch" in fork.view("recorder")["kinds"]
 
 
+def test_a_program_that_dies_ends_waits_at_once_and_has_the_rights_of_its_account(fork):
+    died = fork.program(["sh", "-c", "kubectl auth whoami -o jsonpath={.status.userInfo.username}; exit 3"], name="dies", service_account="robot")
+    with pytest.raises(kstore.OperatorDied, match="ended with 3") as raised:
+        fork.cluster.wait("configmap/never", timeout=180)
+    assert "system:serviceaccount:default:robot" in str(raised.value)
+    assert died.exit_code == 3 and died.incarnation == 0
+    with fork.program(["sh", "-c", "kill -9 $$"], name="killed") as killed:
+        assert killed.wait(timeout=180) == -9
+    with pytest.raises(kstore.UsageError, match="as a list"):
+        fork.program("sleep 1", name="text")
+
+
 def test_what_is_busy_is_named(fork):
     fork.client("worker", agent="worker", busy=True)
     with pytest.raises(kstore.LabBusy, match="client worker: says that it is busy") as raised:

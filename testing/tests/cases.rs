@@ -8,14 +8,17 @@ use kstore_testing::{Cluster, is_subset};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Cases with steps for which a test of this library has other means: programs, named clients, clocks of forks, logs of requests, refusals.
-const ONLY_OVER_THE_NETWORK: [&str; 6] = [
+/// Cases with steps for which a test of this library has other means: programs, named clients, clocks of forks, logs of requests, faults.
+const ONLY_OVER_THE_NETWORK: [&str; 9] = [
     "a leap fires late, and a wait lets the time pass that an object needs",
     "pods of a node without power go elsewhere or nowhere",
     "what is busy is named",
     "time waits for a program, whose requests and writes are recorded",
     "the writes of an object are recorded",
     "mistakes are refused with what was meant",
+    "seeded faults hit the requests of a program and are counted",
+    "a cache that stands still holds events back until it thaws",
+    "a plan kills a program between its write and the answer, and starts it again",
 ];
 
 /// Steps of the other cases that say something of a fork's own clock or port: all clusters of a runtime share its clock.

@@ -17,19 +17,26 @@ from ._cluster import Cluster
 from ._errors import ApiError, KstoreError, LabBusy, OperatorDied, StartError, UsageError, WaitTimeout
 from ._lab import Image, Lab
 from ._operator import Operator
+from ._perturb import Action, Faults, LabCache, Plan
+from ._program import LabProgram
 from ._trace import Trace
 
 __all__ = [
+    "Action",
     "ApiError",
     "Cluster",
+    "Faults",
     "Image",
     "KstoreError",
     "Lab",
     "LabBusy",
+    "LabCache",
     "LabClock",
     "LabEventLoop",
+    "LabProgram",
     "Operator",
     "OperatorDied",
+    "Plan",
     "ServingCertificate",
     "StartError",
     "Trace",

@@ -23,6 +23,7 @@ from ._expectation import expectation
 from ._manifests import Manifest, objects_of
 from ._operator import Operator
 from ._process import ServerProcess
+from ._program import LabProgram
 from ._trace import Trace
 
 __tracebackhide__ = hide_frames
@@ -86,7 +87,7 @@ class Cluster:
         self._kubeconfig: Optional[Path] = None
         self._parent: Optional[Cluster] = None
         self._views: List[Cluster] = []
-        self._operators: List[Operator] = []
+        self._operators: List[Union[Operator, LabProgram]] = []
 
     def start(self) -> "Cluster":
         """Starts the server; on return the API serves and the manifests are applied. Raises StartError."""
@@ -278,7 +279,7 @@ class Cluster:
         return started
 
     @property
-    def operators(self) -> List[Operator]:
+    def operators(self) -> List[Union[Operator, LabProgram]]:
         """Those that act here: its own, and those of the cluster that it is a namespace of."""
         return self._operators + (self._parent.operators if self._parent is not None else [])
 

@@ -17,8 +17,9 @@ from ._clock import PREFIX, Duration, LabClock, LabEventLoop, duration, format_t
 from ._cluster import Cluster
 from ._errors import ApiError, LabBusy, OperatorDied, UsageError, hide_frames
 from ._manifests import Manifest
-from ._operator import Operator
+from ._perturb import Action, Client, Faults, LabCache, Plan, name_of, selector
 from ._process import ServerProcess
+from ._program import LabProgram
 from ._trace import Trace
 
 __tracebackhide__ = hide_frames
@@ -71,6 +72,7 @@ class Lab:
         self._root: Lab = self
         self._id = "main"
         self._patience = patience
+        self._had_plans = False
         self._clock: Optional[LabClock] = None
         self._cluster = Cluster(
             nodes=nodes,
@@ -88,7 +90,7 @@ class Lab:
     def _of_fork(cls, origin: "Lab", answer: Object) -> "Lab":
         lab, root = cls.__new__(cls), origin._root
         lab._root, lab._id, lab._first, lab._forks = root, str(answer["id"]), [], []
-        lab._patience, lab._clock = origin._patience, None
+        lab._patience, lab._clock, lab._had_plans = origin._patience, None, False
         process = root._cluster._running()[1]
         folder = process.directory / f"lab-{lab._id}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -422,26 +424,74 @@ class Lab:
         service_account: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
         cwd: Union[str, "os.PathLike[str]", None] = None,
-    ) -> Operator:
-        """Starts a program for which time waits: a client called `name`, known by its user and its process.
+    ) -> LabProgram:
+        """Starts a program for which time waits, as a child of the server: a client called `name`, known by its process.
 
-        Its KUBECONFIG has the rights of `service_account`, or without one those of an administrator. It ends as one of
-        `Cluster.operator` does.
+        Its KUBECONFIG has the rights of `service_account`, which is made if it is not there, or without one those of an administrator. It
+        ends, and its death is told, as that of `Cluster.operator`; a plan may kill it and start it again.
         """
+        if isinstance(command, str) or not command:
+            raise UsageError(f"give the program's command as a list, such as ['kopf', 'run', 'operator.py'], not {command!r}")
+        log = self._cluster._directory() / f"program-{uuid.uuid4().hex}.log"
+        body: Object = {
+            "name": name,
+            "command": [str(part) for part in command],
+            "env": {"PYTHONUNBUFFERED": "1", **(env or {})},
+            "folder": os.path.abspath(cwd or "."),
+            "output": str(log),
+        }
         if service_account is None:
-            answer = self.call("POST", "/kubeconfigs", {"user": name, "groups": ["system:masters"]})
-            path = self._cluster._directory() / f"kubeconfig-of-{name}"
-            path.touch(mode=0o600)
-            path.write_text(str(answer["kubeconfig"]))
-            user, kubeconfig = name, str(path)
+            body["user"] = name
         else:
-            kubeconfig = self._cluster.kubeconfig_of(service_account)
-            user = f"system:serviceaccount:{self._cluster.namespace}:{service_account}"
-        # Named before it starts, so that its first request is known.
-        self.client(name, user=user)
-        started = self._cluster.operator(command, env={"KUBECONFIG": kubeconfig, **(env or {})}, cwd=cwd)
-        self.client(name, process=started.pid)
+            place = self._cluster.namespace
+            self.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service_account, "namespace": place}})
+            body["serviceAccount"] = f"{place}/{service_account}"
+        self.call("POST", "/programs", body)
+        started = LabProgram(self, name, command, log)
+        self._cluster._operators.append(started)
         return started
+
+    def faults(self, seed: int = 0) -> Faults:
+        """Seeded faults of requests, in place of those before: see `Faults`."""
+        return Faults(self, seed)
+
+    def cache(self, name: str, *, routes: Sequence[Union[Client, Object]] = (), window: Optional[int] = None) -> LabCache:
+        """A watch cache that can stand still, and the routes to it.
+
+        `routes` are programs, names of clients, or routes as the lab's API has them, whose reads are answered from it; `window` is the number
+        of changes before its revision that its watches still have.
+        """
+        self.call("PUT", f"/caches/{quote(name)}", {"window": window} if window is not None else {})
+        if routes:
+            added = [{**route, "cache": name} if isinstance(route, dict) else {"client": selector(route, None, None), "cache": name} for route in routes]
+            self.call("PUT", "/routes", [*added, *self.call("GET", "/routes")])
+        return LabCache(self, name)
+
+    def plan(self, *actions: Action, name: str = "") -> Plan:
+        """Runs actions in their order, each at its trigger: a request, an event or a write that is observed, never the real time.
+
+            with lab.plan(lab.kill(operator).after("create", "configmaps")):
+                lab.advance(hours=1)
+        """
+        self._had_plans = True
+        return Plan(self, self.call("POST", "/plans", {"name": name, "actions": [action.body() for action in actions]}))
+
+    def kill(self, program: Client, *, start: Union[str, Object] = "now", cache: Union[LabCache, str, None] = None) -> Action:
+        """An action: SIGKILL to a program, and a new start: `now`, `never`, or `{"when": TRIGGER}`, then reading from a cache."""
+        chosen = cache.name if isinstance(cache, LabCache) else cache
+        return Action("kill", name_of(program), start=start, cache=chosen)
+
+    def term(self, program: Client, *, start: Union[str, Object] = "now") -> Action:
+        """An action: SIGTERM to a program, and a new start after its end."""
+        return Action("term", name_of(program), start=start)
+
+    def pause(self, program: Client, *, until: Object) -> Action:
+        """An action: a program stands still until a trigger."""
+        return Action("pause", name_of(program), until=until)
+
+    def action(self, name: str, **parameters: Any) -> Action:
+        """An action by its name in the lab's API, such as `freeze`, `thaw`, `recreate`, `flip`, `take-lease`, or a fault."""
+        return Action(name, **parameters)
 
     def _check(self) -> None:
         self._cluster._check_operators()
@@ -463,7 +513,21 @@ class Lab:
             for asked in self.requests(client=client["name"])[-REPORTED_REQUESTS:]:
                 place = "/".join(part for part in (asked["resource"], asked["namespace"], asked["name"]) if part)
                 lines.append(f"  {asked['time']}  {asked['verb'] or 'get'} {place} → {asked['code'] or 'no answer yet'}")
-        return "\n".join(lines)
+        return "\n".join(lines + self._perturbed())
+
+    def _perturbed(self) -> List[str]:
+        """The faults that hit, and the plans."""
+        try:
+            rules = self.call("GET", "/faults/counts")["rules"]
+            plans = self.call("GET", "/plans")["plans"]
+        except ApiError:
+            # An older server has neither.
+            return []
+        lines = [f"fault {rule['name']}: {rule['hits']} hits" for rule in rules if rule["hits"]]
+        for plan in plans:
+            states = ", ".join(f"{one['action']['action']} {one['state']}" for one in plan["actions"])
+            lines.append(f"plan {plan['id']}: {plan['state']}: {states}")
+        return lines
 
     def keep(self, folder: Union[str, "os.PathLike[str]"], name: str) -> List[Path]:
         """Writes what shows a failure again into a folder: a snapshot file of this cluster, and its request log as JSON.

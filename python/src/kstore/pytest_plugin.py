@@ -21,7 +21,7 @@ from ._lab import Image, Lab
 
 WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation", "lab")
 # What the marker's `lab` says of the test's fork.
-LAB_WORDS = ("clock", "seed")
+LAB_WORDS = ("clock", "seed", "patience")
 PREPARED = "kstore-prepared"
 ISOLATIONS = ("namespace", "cluster")
 STARTED = pytest.StashKey[Tuple[Cluster, int]]()
@@ -51,8 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "kstore(crds, manifests, nodes, components, version, isolation, lab): the cluster that a test needs: paths of definitions and "
         "manifests, relative to the test's file, which are applied before it; simulated nodes and components, for which it gets a cluster "
-        "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it; lab={'clock': …, 'seed': …} "
-        "for its fixture `lab`",
+        "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it; "
+        "lab={'clock': …, 'seed': …, 'patience': …} for its fixture `lab`",
     )
 
 
@@ -113,6 +113,7 @@ def lab(request: pytest.FixtureRequest, _kstore_image: Image) -> Iterator[Lab]:
     clock = chosen.get("clock") or config.getoption("--kstore-lab") or config.getini("kstore_lab")
     options: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
     with _kstore_image.fork(seed=chosen.get("seed"), clock=clock, **options) as fork:
+        fork._patience = chosen.get("patience", fork._patience)
         request.node.stash[LAB] = fork
         for _ in _prepared(request, fork.cluster, wanted):
             yield fork
