@@ -174,6 +174,19 @@ install_packaging_tools() {
     cp "$wanted" "$PACKAGING_TOOLS/requirements.txt"
 }
 
+# The package k8s.io/utils/clock of Go from Debian's archive, which needs only the standard library, as a module of its own.
+GO_UTILS=$TOOLS/go-utils
+
+install_go_utils() {
+    [ -e "$GO_UTILS/go.mod" ] && return 0
+    download trixie golang-k8s-utils-dev || return 1
+    rm -rf "$GO_UTILS"
+    mkdir -p "$GO_UTILS" && cp -r "$TOOLS/trixie/root/usr/share/gocode/src/k8s.io/utils/clock" "$GO_UTILS/clock" || return 1
+    # Its own tests have further dependencies.
+    rm -rf "$GO_UTILS/clock/testing" "$GO_UTILS"/clock/*_test.go
+    printf 'module k8s.io/utils\n\ngo 1.18\n' >"$GO_UTILS/go.mod"
+}
+
 # JavaScript's clients, with the Node of the packaging tools: they need a newer one than Debian has.
 JAVASCRIPT_CLIENTS=$TOOLS/javascript
 

@@ -7,7 +7,7 @@ use crate::namespaces;
 use crate::storage::Storage;
 use jiff::Timestamp;
 use kstore_apiserver::{ServerConfig, ServerImage};
-use kstore_nondet::{Clock, Nondet};
+use kstore_nondet::Nondet;
 use kstore_store::{Revision, Store, StoreImage};
 use std::fmt;
 
@@ -90,8 +90,8 @@ impl ControlPlaneImage {
     pub fn start(&self, mut server: ServerConfig, config: ClusterConfig) -> Starting<'_> {
         let generation = self.generation + 1;
         let Nondet { clock, rng } = server.nondet;
-        let clock = if clock.is_simulated() { Clock::simulated_from(self.time) } else { clock };
-        server.nondet = Nondet { clock, rng: rng.fork(&format!("image-{generation}")) };
+        server.nondet =
+            Nondet { clock: clock.restarted_from(self.time), rng: rng.fork(&format!("image-{generation}")) };
         Box::pin(async move {
             let store = Store::from_image(&self.store, &server.nondet);
             let mut plane = self.assemble(store, generation, server, config).await?;
@@ -113,8 +113,8 @@ impl ControlPlaneImage {
     ) -> Starting<'_> {
         let generation = self.generation + 1;
         let Nondet { clock, rng } = server.nondet;
-        let clock = if clock.is_simulated() { Clock::simulated_from(self.time) } else { clock };
-        server.nondet = Nondet { clock, rng: rng.fork(&format!("image-{generation}")) };
+        server.nondet =
+            Nondet { clock: clock.restarted_from(self.time), rng: rng.fork(&format!("image-{generation}")) };
         Box::pin(async move {
             let store = Store::from_image(&self.store.above(revision), &server.nondet);
             let config = ClusterConfig { storage: Storage::Opened(store), ..config };

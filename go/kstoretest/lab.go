@@ -2,6 +2,7 @@ package kstoretest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -32,6 +33,15 @@ const (
 	RealClock = "real"
 )
 
+// KeepVariable names the folder in which failed tests keep what shows the failure again, instead of LabOptions.Keep.
+const KeepVariable = "KSTORE_KEEP"
+
+// agent is the user agent of this package's requests.
+const agent = "kstore-go"
+
+// defaultPatience is that of the server.
+const defaultPatience = 10 * time.Second
+
 // labPath is where the lab answers, on the port of each cluster.
 const labPath = "/kstore/lab/v1"
 
@@ -49,6 +59,12 @@ type LabOptions struct {
 	Start time.Time
 	// Seed is that of all random values of the cluster's own components; a random one if 0.
 	Seed uint64
+	// Image is a snapshot file from which the cluster starts, such as that of a failed test.
+	Image string
+	// Patience is the real time for which calls wait for clients that are busy: ten seconds if 0, more for a busy machine. Forks have it, too.
+	Patience time.Duration
+	// Keep is a folder for a snapshot file and the request log of each failed test; the variable KSTORE_KEEP names another one.
+	Keep string
 	// Flags are further ones of `kstore-server run`.
 	Flags []string
 }
@@ -69,6 +85,9 @@ func (o LabOptions) cluster() Options {
 	if o.Seed != 0 {
 		flags = append(flags, "--lab-seed", strconv.FormatUint(o.Seed, 10))
 	}
+	if o.Image != "" {
+		flags = append(flags, "--lab-image", o.Image)
+	}
 	for _, path := range o.CRDs {
 		flags = append(flags, "--crd", path)
 	}
@@ -87,10 +106,12 @@ type Lab struct {
 	// ID of the cluster in the lab.
 	ID string
 
-	cluster *Cluster
-	first   *Lab
-	client  *http.Client
-	end     sync.Once
+	cluster  *Cluster
+	first    *Lab
+	client   *http.Client
+	patience time.Duration
+	keep     string
+	end      sync.Once
 }
 
 // LabError is a refusal of the lab.
@@ -156,7 +177,24 @@ func StartLabProcess(options LabOptions) (*Lab, error) {
 		cluster.Stop()
 		return nil, err
 	}
+	lab.patience, lab.keep = options.Patience, options.Keep
+	if named := os.Getenv(KeepVariable); named != "" {
+		lab.keep = named
+	}
+	if lab.patience == 0 {
+		lab.patience = defaultPatience
+	}
+	if err := lab.introduce(); err != nil {
+		cluster.Stop()
+		return nil, err
+	}
 	return lab, nil
+}
+
+// introduce says that what a test applies is no work that time has to wait for: its calls are answered before they return.
+func (l *Lab) introduce() error {
+	body := map[string]any{"match": map[string]string{"agent": agent}, "counted": false}
+	return l.Call(http.MethodPut, "/clients/"+agent, body, nil)
 }
 
 func labOf(cluster *Cluster, kubeconfig, id string) (*Lab, error) {
@@ -203,43 +241,65 @@ func field(kubeconfig, name string) string {
 // Call makes a call of the lab's API. path is that below /kstore/lab/v1; body and answer are encoded as JSON unless they are nil.
 // A refusal is a *LabError.
 func (l *Lab) Call(method, path string, body, answer any) error {
-	var content io.Reader
+	return l.CallContext(context.Background(), method, path, body, answer)
+}
+
+// CallContext is Call, which the context ends.
+func (l *Lab) CallContext(ctx context.Context, method, path string, body, answer any) error {
+	var content []byte
 	if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return err
 		}
-		content = bytes.NewReader(encoded)
+		content = encoded
 	}
-	request, err := http.NewRequest(method, l.URL+labPath+path, content)
-	if err != nil {
+	text, err := l.send(ctx, method, labPath+path, "application/json", content)
+	if err != nil || answer == nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	return json.Unmarshal(text, answer)
+}
+
+// send makes a request of the API or of the lab: the text of the answer.
+func (l *Lab) send(ctx context.Context, method, path, contentType string, content []byte) ([]byte, error) {
+	response, err := l.open(ctx, method, path, contentType, content)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
+// open is send where the caller reads the body.
+func (l *Lab) open(ctx context.Context, method, path, contentType string, content []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, l.URL+path, bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("User-Agent", agent)
 	if method == http.MethodPost {
 		// A repeated call happens once.
 		key := make([]byte, 16)
 		if _, err := rand.Read(key); err != nil {
-			return err
+			return nil, err
 		}
 		request.Header.Set("Idempotency-Key", hex.EncodeToString(key))
 	}
 	response, err := l.client.Do(request)
 	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	if response.StatusCode >= 400 {
-		return refusal(response.StatusCode, text)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal(response.StatusCode, text)
 	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(text, answer)
+	return response, nil
 }
 
 func refusal(code int, text []byte) error {
@@ -265,10 +325,10 @@ func (l *Lab) must(t testing.TB, method, path string, body, answer any) {
 }
 
 // Advance lets time pass, stop by stop: each timer of the cluster fires at its time, and clients react before time goes on. The test fails
-// if a client is not quiet within ten seconds of real time; AdvanceFor says otherwise.
+// if a client is not quiet within LabOptions.Patience; AdvanceFor says otherwise.
 func (l *Lab) Advance(t testing.TB, by time.Duration) Advanced {
 	t.Helper()
-	return l.AdvanceFor(t, by, 10*time.Second)
+	return l.AdvanceFor(t, by, l.patience)
 }
 
 // AdvanceFor is Advance with the real time for which clients may be busy.
@@ -282,11 +342,29 @@ func (l *Lab) AdvanceFor(t testing.TB, by, patience time.Duration) Advanced {
 	return advanced
 }
 
+// Leap is one jump forward, as of a machine that was suspended: what was due meanwhile fires late.
+func (l *Lab) Leap(t testing.TB, by time.Duration) {
+	t.Helper()
+	l.must(t, http.MethodPost, "/clock/leap", map[string]string{"by": by.String()}, nil)
+}
+
+// SetClock changes how time passes, to a clock as LabOptions.Clock has it.
+func (l *Lab) SetClock(t testing.TB, clock string) {
+	t.Helper()
+	l.must(t, http.MethodPut, "/clock", clockOf(clock), nil)
+}
+
 // Settled waits until controllers, scheduler and nodes have nothing to do and all clients are quiet. A manual clock passes meanwhile. The
 // test fails with what is busy if that takes too long.
 func (l *Lab) Settled(t testing.TB) {
 	t.Helper()
-	l.must(t, http.MethodPost, "/settled", struct{}{}, nil)
+	l.must(t, http.MethodPost, "/settled", map[string]string{"patience": l.patience.String()}, nil)
+}
+
+// Quiet waits until all clients are quiet; no time passes. The test fails with those that are busy if that takes too long.
+func (l *Lab) Quiet(t testing.TB) {
+	t.Helper()
+	l.must(t, http.MethodPost, "/quiet", map[string]string{"patience": l.patience.String()}, nil)
 }
 
 // Now is the time of the cluster.
@@ -297,21 +375,65 @@ func (l *Lab) Now(t testing.TB) time.Time {
 	return clock.Time
 }
 
+// ForkOptions are those of a fork; with the zero value it is as its origin.
+type ForkOptions struct {
+	// Name of the fork; one that the lab chooses if empty.
+	Name string
+	// Clock as LabOptions.Clock has it.
+	Clock string
+	// Seed of all random values of the fork's own components.
+	Seed uint64
+	// Components that run.
+	Components []string
+}
+
+func (o ForkOptions) body(from, name string) map[string]any {
+	body := map[string]any{"from": map[string]string{from: name}}
+	if o.Name != "" {
+		body["name"] = o.Name
+	}
+	if o.Clock != "" {
+		body["clock"] = clockOf(o.Clock)
+	}
+	if o.Seed != 0 {
+		body["seed"] = o.Seed
+	}
+	if len(o.Components) > 0 {
+		body["components"] = o.Components
+	}
+	return body
+}
+
+// clockOf is a clock as options have it, as the body of a call.
+func clockOf(clock string) map[string]any {
+	if number, found := strings.CutSuffix(clock, "x"); found {
+		if factor, err := strconv.ParseFloat(number, 64); err == nil {
+			return map[string]any{"mode": "scaled", "factor": factor}
+		}
+	}
+	return map[string]any{"mode": clock}
+}
+
 // Fork is a branch: the same objects up to now, then a future and a clock of its own. It ends with the test.
 func (l *Lab) Fork(t testing.TB) *Lab {
 	t.Helper()
-	return l.fork(t, map[string]any{"from": map[string]string{"cluster": l.ID}})
+	return l.ForkWith(t, ForkOptions{})
+}
+
+// ForkWith is Fork with a clock, seed or components of its own.
+func (l *Lab) ForkWith(t testing.TB, options ForkOptions) *Lab {
+	t.Helper()
+	return l.fork(t, options.body("cluster", l.ID))
 }
 
 // Forks are several from one moment, for example to try another fault in each.
 func (l *Lab) Forks(t testing.TB, count int) []*Lab {
 	t.Helper()
-	image := fmt.Sprintf("forks-%d", time.Now().UnixNano())
-	l.must(t, http.MethodPost, "/images", map[string]string{"name": image}, nil)
-	defer l.must(t, http.MethodDelete, "/images/"+image, nil, nil)
+	image := l.Image(t, "")
+	defer image.Delete(t)
 	var forks []*Lab
 	for range count {
-		forks = append(forks, l.fork(t, map[string]any{"from": map[string]string{"image": image}}))
+		forks = append(forks, image.Fork(t))
 	}
 	return forks
 }
@@ -326,18 +448,35 @@ func (l *Lab) fork(t testing.TB, body map[string]any) *Lab {
 	if err == nil {
 		fork, err = labOf(l.cluster, kubeconfig, answer.ID)
 	}
+	if err == nil {
+		fork.first, fork.patience, fork.keep = l, l.patience, l.keep
+		if l.first != nil {
+			fork.first = l.first
+		}
+		err = fork.introduce()
+	}
 	if err != nil {
 		t.Fatalf("kstoretest: %v", err)
-	}
-	fork.first = l
-	if l.first != nil {
-		fork.first = l.first
 	}
 	t.Cleanup(func() {
 		fork.report(t)
 		fork.Stop()
 	})
 	return fork
+}
+
+// Reset goes back to the image that this fork came from, on the same port. All its connections end.
+func (l *Lab) Reset(t testing.TB) {
+	t.Helper()
+	root := l
+	if l.first != nil {
+		root = l.first
+	}
+	root.must(t, http.MethodPost, "/clusters/"+l.ID+"/reset", struct{}{}, nil)
+	l.client.CloseIdleConnections()
+	if err := l.introduce(); err != nil {
+		t.Fatalf("kstoretest: %v", err)
+	}
 }
 
 // Requests are those of the log that the query selects, such as "client=backup&verb=create".
@@ -370,28 +509,4 @@ func (l *Lab) Stop() {
 			fmt.Fprintf(os.Stderr, "kstoretest: the fork %s does not end: %v\n", l.ID, err)
 		}
 	})
-}
-
-// report writes the clock, and the clients that are not quiet, into the log of a test that failed.
-func (l *Lab) report(t testing.TB) {
-	if !t.Failed() {
-		return
-	}
-	var clock struct{ Mode, Time, Skew string }
-	var seen struct {
-		Clients []struct {
-			Name, State string
-			Counted     bool
-			Why         []string
-		}
-	}
-	if l.Call(http.MethodGet, "/clock", nil, &clock) != nil || l.Call(http.MethodGet, "/clients", nil, &seen) != nil {
-		return
-	}
-	t.Logf("cluster %s: clock %s at %s, %s from real time", l.ID, clock.Mode, clock.Time, clock.Skew)
-	for _, client := range seen.Clients {
-		if client.Counted && client.State != "quiet" {
-			t.Logf("cluster %s: client %s is %s: %s", l.ID, client.Name, client.State, strings.Join(client.Why, "; "))
-		}
-	}
 }

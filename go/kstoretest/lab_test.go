@@ -4,14 +4,23 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
+// failVariable makes the test binary the one whose test fails.
+const failVariable = "KSTORETEST_FAIL"
+
 const hourly = `{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "hourly"}, "spec": {"schedule": "0 * * * *",
 	"successfulJobsHistoryLimit": 100, "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never",
 	"containers": [{"name": "a", "image": "a", "command": ["true"]}]}}}}}}`
+
+// patience is for the busiest machine: the ten seconds of calls are of real time.
+const patience = 10 * time.Minute
 
 const jobsPath = "/apis/batch/v1/namespaces/default/jobs"
 
@@ -43,7 +52,7 @@ func (l *Lab) jobs(t *testing.T) int {
 
 func TestADayPassesAndForksGoTheirOwnWays(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 30, 0, time.UTC)
-	lab := StartLab(t, LabOptions{Start: start, Seed: 7})
+	lab := StartLab(t, LabOptions{Start: start, Seed: 7, Patience: patience})
 	lab.api(t, http.MethodPost, "/apis/batch/v1/namespaces/default/cronjobs", hourly)
 	lab.Settled(t)
 	fork := lab.Fork(t)
@@ -73,7 +82,7 @@ func TestADayPassesAndForksGoTheirOwnWays(t *testing.T) {
 }
 
 func TestWhatIsBusyIsNamed(t *testing.T) {
-	lab := StartLab(t, LabOptions{Components: []string{"apiserver"}})
+	lab := StartLab(t, LabOptions{Components: []string{"apiserver"}, Patience: patience})
 	busy := map[string]any{"match": map[string]string{"agent": "worker"}, "busy": true}
 	lab.must(t, http.MethodPut, "/clients/worker", busy, nil)
 	var refused *LabError
@@ -83,5 +92,55 @@ func TestWhatIsBusyIsNamed(t *testing.T) {
 	}
 	if err := lab.Call(http.MethodPost, "/clock/advance", map[string]string{"buy": "1h"}, nil); err == nil || !strings.Contains(err.Error(), `did you mean "by"?`) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestAFailedTestReportsTheLabAndKeepsASnapshotThatStartsAgain(t *testing.T) {
+	if os.Getenv(failVariable) != "" {
+		lab := StartLab(t, LabOptions{Components: []string{"apiserver"}, Patience: patience})
+		fork := lab.Fork(t)
+		fork.Apply(t, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`)
+		fork.must(t, http.MethodPut, "/clients/worker", map[string]any{"match": map[string]string{"agent": "worker"}, "busy": true}, nil)
+		t.Fatal("on purpose")
+	}
+	folder := filepath.Join(t.TempDir(), "kept")
+	command := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	command.Env = append(os.Environ(), failVariable+"=1", KeepVariable+"="+folder)
+	output, err := command.CombinedOutput()
+	text := string(output)
+	for _, part := range []string{"on purpose", "clock manual at", "client worker: busy: says that it is busy", "kept " + folder} {
+		if err == nil || !strings.Contains(text, part) {
+			t.Errorf("%q is not in the log, or the test passed (%v):\n%s", part, err, text)
+		}
+	}
+	logs, _ := filepath.Glob(filepath.Join(folder, "*.requests.json"))
+	found := 0
+	for _, log := range logs {
+		requests, _ := os.ReadFile(log)
+		if !strings.Contains(string(requests), `"configmaps"`) {
+			continue
+		}
+		found++
+		snapshot := strings.TrimSuffix(log, ".requests.json") + ".snapshot"
+		again := StartLab(t, LabOptions{Components: []string{"apiserver"}, Image: snapshot, Patience: patience})
+		again.api(t, http.MethodGet, "/api/v1/namespaces/default/configmaps/a", "")
+	}
+	if len(logs) != 2 || found != 1 {
+		t.Errorf("kept %v", logs)
+	}
+}
+
+func TestObjectsAreAppliedAsTextAndValues(t *testing.T) {
+	lab := StartLab(t, LabOptions{Components: []string{"apiserver"}, Patience: patience})
+	type object map[string]any
+	lab.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ns\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: ns}\n",
+		object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "b"}})
+	lab.api(t, http.MethodGet, "/api/v1/namespaces/ns/configmaps/a", "")
+	lab.api(t, http.MethodGet, "/api/v1/namespaces/default/configmaps/b", "")
+	if err := lab.apply([]byte(`{"kind": "ConfigMap"}`)); err == nil || !strings.Contains(err.Error(), "needs apiVersion") {
+		t.Errorf("%v", err)
+	}
+	if revisions := lab.api(t, http.MethodGet, "/apis/apps/v1/namespaces/default/controllerrevisions", ""); !strings.Contains(revisions, `"items":[]`) {
+		t.Errorf("%s", revisions)
 	}
 }

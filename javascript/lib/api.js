@@ -5,6 +5,9 @@
 const fs = require('node:fs');
 const https = require('node:https');
 const readline = require('node:readline');
+const { pipeline } = require('node:stream/promises');
+// Not those of a test runner's fake timers, which replace the global ones.
+const { clearTimeout, setTimeout } = require('node:timers');
 const { ApiError, KstoreError, UsageError } = require('./errors');
 
 // How long one request may take; watches have their own limit.
@@ -67,10 +70,24 @@ class Api {
   }
 
   /** The decoded answer; rejects with ApiError for one that is no success. */
-  async request(method, path, body, contentType = 'application/json', accept = 'application/json', { timeout = REQUEST_MILLISECONDS, headers } = {}) {
-    const answer = await this.#send(method, path, body, contentType, accept, AbortSignal.timeout(timeout), headers);
+  async request(method, path, body, contentType = 'application/json', accept = 'application/json', { timeout = REQUEST_MILLISECONDS, headers, signal } = {}) {
+    const limit = signal ?? AbortSignal.timeout(timeout);
+    const answer = await this.#send(method, path, body, contentType, accept, limit, headers);
     const text = await textOf(answer);
     return (answer.headers['content-type'] ?? '').includes('json') ? JSON.parse(text) : text;
+  }
+
+  /** Writes the body of an answer into a file; rejects with ApiError for a refusal. */
+  async download(path, file, timeout) {
+    const answer = await this.#send('GET', path, undefined, undefined, '*/*', AbortSignal.timeout(timeout));
+    await pipeline(answer, fs.createWriteStream(file));
+  }
+
+  /** Sends a file as the body of a PUT: the decoded answer; rejects with ApiError for a refusal. */
+  async upload(path, file, timeout) {
+    const body = fs.readFileSync(file);
+    const answer = await this.#send('PUT', path, body, 'application/octet-stream', 'application/json', AbortSignal.timeout(timeout));
+    return JSON.parse(await textOf(answer));
   }
 
   /** The events of a watch, to its end, to the time limit, or until `woken` (an AbortSignal) fires, at which it just ends. */
@@ -143,7 +160,7 @@ class Api {
 
   async #send(method, path, body, contentType, accept, signal, further = {}) {
     const headers = { Accept: accept, 'User-Agent': MANAGER, ...further };
-    const text = body === undefined ? undefined : JSON.stringify(body);
+    const text = body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     if (text !== undefined) Object.assign(headers, { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(text) });
     const answer = await new Promise((resolve, reject) => {
       const request = https.request(new URL(path, this.url), { method, headers, agent: this.#agent, signal }, resolve);

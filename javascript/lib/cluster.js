@@ -207,6 +207,16 @@ class Cluster {
     return this.#running().request(method, place, body, contentType);
   }
 
+  /** Writes an answer of the lab into a file. */
+  async labDownload(place, file, timeout) {
+    return this.#running().download(place, file, timeout);
+  }
+
+  /** Sends a file to the lab. */
+  async labUpload(place, file, timeout) {
+    return this.#running().upload(place, file, timeout);
+  }
+
   /** A request with a time limit and headers of its own, for the lab. */
   async labRequest(method, place, body, options) {
     return this.#running().request(method, place, body, undefined, undefined, options);
@@ -403,6 +413,13 @@ class Cluster {
     const trace = traceText(await this.#trace(kind, namespace, name));
     const output = this.operators.map((one) => `\nLast lines of the operator \`${one.command.join(' ')}\`:\n${one.logEnd()}`);
     return `${what} was not ${wanted} after ${timeout} ms: ${state}\nWhat led there:\n${trace}${output.join('')}`;
+  }
+
+  /** An object as the lab names it, and how its answers are named. */
+  async labReference(object, namespace) {
+    const { kind, place, name } = await this.#reference(object, namespace);
+    const reference = [kind.qualified, ...(kind.namespaced ? [place] : []), name].join('/');
+    return { reference, named: (found) => kind.named(found) };
   }
 
   async #reference(object, namespace) {

@@ -13,7 +13,7 @@ export interface Fixture {
   readonly lab: Lab;
   /**
    * The body of a test, run with a fork of its own, which ends afterwards. If it fails, the error's message also has the writes that led to
-   * the state of the cluster, the clock, and the clients for which time waits.
+   * the state of the cluster, the clock, the clients for which time waits, and where its snapshot file is (the option `keep`).
    */
-  inFork(body: (own: { cluster: Cluster; lab: Lab }) => void | Promise<void>): () => Promise<void>;
+  inFork(body: (own: { cluster: Cluster; lab: Lab }) => void | Promise<void>): (context?: any) => Promise<void>;
 }

@@ -38,7 +38,8 @@ function useClusterWith(beforeAll, afterAll, options) {
     },
     inNamespace: (body) => () => inOwnNamespace(running(), body),
     inFork(body) {
-      return () => inOwnFork(this.lab, body);
+      // Runners give a test's context, whose name is that of what is kept. For Jest a parameter would be a callback that it waits for.
+      return (...[context]) => inOwnFork(this.lab, body, context?.name ?? context?.task?.name ?? globalThis.expect?.getState?.().currentTestName);
     },
   };
 }
@@ -64,7 +65,7 @@ async function inOwnNamespace(cluster, body) {
 }
 
 /** Runs the body with a fork of its own, and adds the last writes and the lab to the error that it fails with. */
-async function inOwnFork(first, body) {
+async function inOwnFork(first, body, name = 'test') {
   const lab = await first.fork();
   const { cluster } = lab;
   const since = await cluster.revision();
@@ -72,7 +73,9 @@ async function inOwnFork(first, body) {
     return await body({ lab, cluster });
   } catch (error) {
     const text = await lab.report().catch((reason) => `it cannot be asked: ${reason.message}`);
-    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n`);
+    const kept = await lab.keep(`${name}-${lab.id}`).catch((reason) => [`nothing: ${reason.message}`]);
+    const files = kept.length > 0 ? `\nkstore: kept; Lab.start({ image }) and --lab-image start from the snapshot\n${kept.join('\n')}\n` : '';
+    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n${files}`);
     throw error;
   } finally {
     await lab.stop();

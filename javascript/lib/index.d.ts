@@ -53,6 +53,12 @@ export interface LabOptions extends ClusterOptions {
   start?: Date | string;
   /** Seed of all random values of the cluster's own components. */
   seed?: number;
+  /** A snapshot file from which the cluster starts, such as that of a failed test. */
+  image?: string;
+  /** Real time for which calls wait for clients that are busy, unless they say it themselves: ten seconds if not given. Forks have it, too. */
+  patience?: Duration;
+  /** Folder for a snapshot file and the request log of each failed test of `inFork`; the variable KSTORE_KEEP names another one. */
+  keep?: string;
   /** Memory of the request log, such as `64MiB`. */
   log?: string;
   /** Largest number of clusters. */
@@ -82,6 +88,8 @@ export interface LabImage {
   readonly name: string;
   readonly revision: number;
   fork(options?: ForkOptions): Promise<Lab>;
+  /** Writes it into a snapshot file, from which `Lab.start({ image })` starts; `keys` includes the cluster's private keys. */
+  save(file: string, options?: { keys?: boolean }): Promise<void>;
   /** Forgets it; clusters from it live on. */
   delete(): Promise<void>;
 }
@@ -99,7 +107,7 @@ export class Lab {
   /** Identifier in the lab. */
   readonly id: string;
   /** A call of the lab's API below `/kstore/lab/v1`: the decoded answer. */
-  call(method: string, path: string, body?: unknown): Promise<any>;
+  call(method: string, path: string, body?: unknown, options?: { signal?: AbortSignal }): Promise<any>;
   /** Mode, time and skew of the clock. */
   clock(): Promise<Record<string, any>>;
   /** The cluster's time. */
@@ -115,11 +123,26 @@ export class Lab {
   settled(options?: { limit?: Duration; patience?: Duration }): Promise<Record<string, any>>;
   /** Waits until all clients are quiet; no time passes. */
   quiet(options?: { patience?: Duration }): Promise<Record<string, any>>;
+  /** Waits for an object, and lets a manual clock pass meanwhile, up to `limit` (30 minutes). `Cluster.wait` waits in real time. */
+  wait(object: Reference, options: LabWaitOptions & { deleted: true }): Promise<undefined>;
+  wait(object: Reference, options?: LabWaitOptions): Promise<KubernetesObject>;
+  /** Switches a simulated node off. */
+  stopNode(name: string): Promise<void>;
+  /** Switches a simulated node on again. */
+  startNode(name: string): Promise<void>;
+  /**
+   * Installs the fake timers of a runner (`vi`, `jest`, or `mock.timers` of node:test), which then follow the cluster's clock: the global
+   * `setTimeout` and `setInterval` are waits at the server, at which the clock stops in order with the cluster's own timers, and `Date` is
+   * the cluster's time as of the last stop. Time waits for this process. They end with the lab, or with `stop()`.
+   */
+  fakeTimers(timers: FakeTimers): Promise<LabTimers>;
   /** A branch: the same objects up to now, then a future and a clock of its own. */
   fork(options?: ForkOptions): Promise<Lab>;
   /** Several from one moment. */
   forks(count: number): Promise<Lab[]>;
   image(name: string, options?: { settled?: boolean }): Promise<LabImage>;
+  /** An image from a snapshot file. */
+  loadImage(name: string, file: string): Promise<LabImage>;
   /** Goes back to the image that this fork came from, or to another one, on the same port. */
   reset(to?: string): Promise<void>;
   /** Names a client by agent or user, and says of it what is given. */
@@ -141,6 +164,35 @@ export class Lab {
   ): Promise<Operator>;
   /** For people: the clock, and the clients for which time waits. */
   report(): Promise<string>;
+  /**
+   * Writes what shows a failure again: a snapshot file and the request log, called after `name`. Resolves to their paths; to none if neither
+   * `folder` nor the option `keep` or the variable KSTORE_KEEP names a folder.
+   */
+  keep(name: string, folder?: string): Promise<string[]>;
+}
+
+/** `vi` of Vitest, `jest`, or `mock.timers` of node:test. */
+export type FakeTimers =
+  | { useFakeTimers(...given: any[]): any; useRealTimers(): any; advanceTimersByTimeAsync(by: number): Promise<any> }
+  | { enable(...given: any[]): void; tick(by?: number): void; reset(): void };
+
+/** Fake timers that follow a cluster's clock. */
+export interface LabTimers {
+  /** Moves the fake time to that of the cluster, as each call does that lets time pass. */
+  sync(): Promise<void>;
+  /** Removes the fake timers; the real ones are back. */
+  stop(): void;
+}
+
+/** What `Lab.wait` waits for; one of the first three. With none of them the object must exist. */
+export interface LabWaitOptions {
+  condition?: string;
+  matches?: object;
+  deleted?: boolean;
+  /** Time of the cluster. */
+  limit?: Duration;
+  patience?: Duration;
+  namespace?: string;
 }
 
 /** What to wait for; one of the first four. With none of them the object must exist. */

@@ -7,7 +7,10 @@ const path = require('node:path');
 const { MANAGER, query } = require('./api');
 const { Cluster } = require('./cluster');
 const { ApiError, LabBusy } = require('./errors');
+const { LabTimers } = require('./timers');
 
+// The variable that names the folder in which failed tests keep what shows the failure again.
+const KEEP = 'KSTORE_KEEP';
 const PREFIX = '/kstore/lab/v1';
 // How long a call that lets time pass may take, in real time.
 const CALL_MILLISECONDS = 3_600_000;
@@ -16,19 +19,26 @@ class Lab {
   #root;
   #forks = new Set();
   #stopped;
+  #patience;
+  #keep;
+  #timers;
 
   static async start(options = {}) {
-    const { clock = 'manual', start, seed, log, clusters, crds = [], manifests = [], flags = [], nodes = 1, ...rest } = options;
+    const { clock = 'manual', start, seed, image, log, clusters, crds = [], manifests = [], flags = [], nodes = 1, ...more } = options;
+    const { patience, keep, ...rest } = more;
     const given = {
       '--lab-clock': clock,
       '--lab-start': start instanceof Date ? start.toISOString() : start,
       '--lab-seed': seed,
       '--lab-log': log,
       '--lab-clusters': clusters,
+      '--lab-image': image,
     };
     const words = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, String(value)]));
     const lab = new Lab();
     lab.#root = lab;
+    lab.#patience = patience;
+    lab.#keep = process.env[KEEP] || keep;
     lab.id = 'main';
     lab.cluster = await Cluster.start({ ...rest, nodes, flags: ['--lab', ...words, ...flags] });
     try {
@@ -48,6 +58,7 @@ class Lab {
   }
 
   async #stop() {
+    this.#timers?.stop();
     const ends = [...this.#forks].map((fork) => fork.stop());
     try {
       await Promise.all(ends);
@@ -71,11 +82,11 @@ class Lab {
     await this.client(MANAGER, { counted: false });
   }
 
-  async call(method, place, body) {
+  async call(method, place, body, { signal } = {}) {
     // A repeated POST happens once.
     const headers = method === 'POST' ? { 'Idempotency-Key': randomUUID() } : {};
     try {
-      return await this.cluster.labRequest(method, `${PREFIX}${place}`, body, { headers, timeout: CALL_MILLISECONDS });
+      return await this.cluster.labRequest(method, `${PREFIX}${place}`, body, { headers, timeout: CALL_MILLISECONDS, signal });
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 504) throw error;
       const causes = error.status.details?.causes ?? [];
@@ -95,36 +106,68 @@ class Lab {
     return this.call('PUT', '/clock', { mode, factor, upTo: duration(upTo) });
   }
 
-  async advance(by, { to, next, patience, granule } = {}) {
+  async advance(by, { to, next, patience = this.#patience, granule } = {}) {
     const until = to instanceof Date ? to.toISOString() : to;
     const body = { by: duration(by), to: until, next, patience: duration(patience), granule: duration(granule) };
     this.#check();
+    await this.#timers?.ready();
     const advanced = await this.call('POST', '/clock/advance', body);
     if (advanced.ended === 'busy') {
       const busy = advanced.busy.map(({ part, what, client }) => `${client ? `client ${client}` : part}: ${what}`);
       throw new LabBusy(`the clock stands at ${advanced.time}, since not all clients are quiet: ${busy.join('; ')}`, busy);
     }
     this.#check();
+    await this.#timers?.sync();
     return advanced;
   }
 
-  leap(by) {
-    return this.call('POST', '/clock/leap', { by: duration(by) });
+  async leap(by) {
+    const advanced = await this.call('POST', '/clock/leap', { by: duration(by) });
+    await this.#timers?.sync();
+    return advanced;
   }
 
   sleep(time) {
     return this.call('GET', query('/clock/wait', { for: duration(time) }));
   }
 
-  async settled({ limit, patience } = {}) {
+  async settled({ limit, patience = this.#patience } = {}) {
     this.#check();
+    await this.#timers?.ready();
     const settled = await this.call('POST', '/settled', { limit: duration(limit), patience: duration(patience) });
     this.#check();
+    await this.#timers?.sync();
     return settled;
   }
 
-  quiet({ patience } = {}) {
+  async fakeTimers(timers) {
+    this.#timers?.stop();
+    this.#timers = await LabTimers.start(this, timers);
+    return this.#timers;
+  }
+
+  quiet({ patience = this.#patience } = {}) {
     return this.call('POST', '/quiet', { patience: duration(patience) });
+  }
+
+  async wait(object, { condition, matches, deleted, limit, patience = this.#patience, namespace } = {}) {
+    const chosen = { condition, matches, deleted: deleted || undefined };
+    // Without any it has to exist.
+    if (Object.values(chosen).every((value) => value === undefined)) chosen.matches = {};
+    const { reference, named } = await this.cluster.labReference(object, namespace);
+    this.#check();
+    await this.#timers?.ready();
+    const found = await this.call('POST', '/wait', { object: reference, ...chosen, limit: duration(limit), patience: duration(patience) });
+    await this.#timers?.sync();
+    return deleted ? undefined : named(found);
+  }
+
+  async stopNode(name) {
+    await this.call('POST', `/nodes/${encodeURIComponent(name)}/stop`, {});
+  }
+
+  async startNode(name) {
+    await this.call('POST', `/nodes/${encodeURIComponent(name)}/start`, {});
   }
 
   fork(options = {}) {
@@ -141,9 +184,22 @@ class Lab {
 
   async image(name, { settled } = {}) {
     const { revision } = await this.call('POST', '/images', { name, settled });
+    return this.#image(name, revision);
+  }
+
+  async loadImage(name, file) {
+    const { revision } = await this.#root.cluster.labUpload(`${PREFIX}/images/${encodeURIComponent(name)}/file`, file, CALL_MILLISECONDS);
+    return this.#image(name, revision);
+  }
+
+  #image(name, revision) {
     return {
       name,
       revision,
+      save: (file, { keys } = {}) => {
+        const place = query(`${PREFIX}/images/${encodeURIComponent(name)}/file`, { keys });
+        return this.#root.cluster.labDownload(place, file, CALL_MILLISECONDS);
+      },
       fork: (options = {}) => this.#forked({ image: name }, options),
       delete: () => this.#root.call('DELETE', `/images/${encodeURIComponent(name)}`),
     };
@@ -154,6 +210,8 @@ class Lab {
     const answer = await root.call('POST', '/clusters', { from, name, seed, clock: clockOf(clock), components, nodes });
     const fork = new Lab();
     fork.#root = root;
+    fork.#patience = this.#patience;
+    fork.#keep = this.#keep;
     fork.id = answer.id;
     fork.cluster = Cluster.ofFork(root.cluster, answer.id, answer.kubeconfig);
     root.#forks.add(fork);
@@ -216,6 +274,21 @@ class Lab {
       if (counted) lines.push(`client ${name}: ${[state, ...why].join(': ')}`);
     }
     return lines.join('\n');
+  }
+
+  async keep(name, folder = this.#keep) {
+    if (!folder) return [];
+    fs.mkdirSync(folder, { recursive: true });
+    const stem = path.join(folder, name.replace(/[^A-Za-z0-9_.-]+/g, '-'));
+    const files = [`${stem}.snapshot`, `${stem}.requests.json`];
+    const image = await this.image(`kept-${randomUUID().slice(0, 8)}`);
+    try {
+      await image.save(files[0]);
+    } finally {
+      await image.delete();
+    }
+    fs.writeFileSync(files[1], JSON.stringify(await this.requests(), undefined, 1));
+    return files;
   }
 }
 

@@ -9,6 +9,8 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+// Not those of a test runner's fake timers, which replace the global ones.
+const { clearTimeout, setTimeout } = require('node:timers');
 const { StartError } = require('./errors');
 
 // What the server runs: $0 is the folder, which is removed here too, since the process that made it may have been killed.

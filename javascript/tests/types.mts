@@ -1,5 +1,6 @@
 // Compiled, never run: the types as a test file in TypeScript uses them.
-import { ApiError, Cluster, findServer, WaitTimeout, type ClusterOptions, type KubernetesObject, type Manifest, type Operator, type ServingCertificate } from 'kstore';
+import { mock } from 'node:test';
+import { ApiError, Cluster, findServer, Lab, WaitTimeout, type Advanced, type ClusterOptions, type LabImage, type LabTimers, type KubernetesObject, type Manifest, type Operator, type ServingCertificate } from 'kstore';
 import { useCluster as forJest } from 'kstore/jest';
 import { useCluster as forNode } from 'kstore/node-test';
 import { useCluster as forVitest } from 'kstore/vitest';
@@ -33,3 +34,22 @@ await Cluster.start({ components: ['kubelet'] });
 new Cluster();
 const token: string = await cluster.token({ clusterRole: null });
 console.log(findServer(), token, (error: unknown) => error instanceof ApiError && error.code + error.reason.length, WaitTimeout);
+const lab: Lab = await Lab.start({ clock: '60x', start: new Date(), seed: 7, patience: '10m', keep: 'kept', image: 'a.snapshot', ...options });
+const fork: Lab = await lab.fork({ clock: 'manual' });
+const advanced: Advanced = await fork.advance('1h', { patience: 200 });
+const complete: KubernetesObject = await fork.wait('job/a', { condition: 'Complete', limit: '5m' });
+const ended: undefined = await fork.wait('job/a', { deleted: true });
+const image: LabImage = await fork.image('here');
+await image.save('here.snapshot', { keys: true });
+const kept: string[] = await fork.keep('a test', 'kept');
+console.log(advanced.stops, complete, ended, kept, await (await lab.loadImage('there', 'here.snapshot')).fork());
+// @ts-expect-error a clock is no number
+await Lab.start({ clock: 60 });
+const withLab: (context?: unknown) => Promise<void> = forNode({ lab: { clock: 'auto' } }).inFork(async ({ cluster, lab }) => {
+  await lab.settled();
+  await cluster.get('configmap/a');
+});
+console.log(withLab);
+
+const timers: LabTimers = await lab.fakeTimers(mock.timers);
+timers.stop();

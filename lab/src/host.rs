@@ -298,7 +298,7 @@ async fn run(
 async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, HostError> {
     let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
     let clock = match config.placement {
-        Placement::Thread => Clock::simulated_from(config.start),
+        Placement::Thread => Clock::simulated_from(config.start).with_offset(driver.offset()),
         Placement::Process => Clock::real(),
     };
     let nondet = Nondet { clock, rng };

@@ -32,6 +32,8 @@ pub const LOG_ANSWER: usize = 10_000;
 pub const FOLLOWERS: usize = 64;
 /// Most requests in one piece of a followed log, so that a reader that lags holds little in memory.
 pub const FOLLOW_PIECE: usize = 256;
+/// Real time between two messages of an advance over gRPC that show the clock: short for a person.
+pub const PROGRESS: Duration = Duration::from_secs(1);
 /// Real time for which a request without an answer holds back those after it in a followed log.
 pub const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the longest expression that a wait evaluates.
@@ -44,6 +46,8 @@ pub const ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const STOPS: u64 = 10_000_000;
 /// Longest jump of the clock forward.
 pub const LEAP: Duration = ADVANCE;
+/// Longest jump of the clock backward, as that of a clock that is set from local time by mistake.
+pub const LEAP_BACK: Duration = Duration::from_secs(3600);
 /// Most clients that wait for a time of one cluster.
 pub const TIME_WAITS: usize = 1024;
 /// How long an idempotency key is known.
@@ -90,6 +94,10 @@ pub const RULES: usize = 256;
 pub const ROUTES: usize = 64;
 /// Most lagging caches of a cluster.
 pub const CACHES: usize = 8;
+/// Most kinds that a lagging cache knows by name: as many as in the view of a client.
+pub const CACHE_KINDS: usize = 512;
+/// Newest requests of the log among which the client of a write is looked for: more than are under way at a time.
+pub const WRITER_ENTRIES: usize = 4096;
 /// Most plans of a cluster at a time: each observes every request.
 pub const PLANS: usize = 8;
 /// Most actions of a plan.
@@ -108,6 +116,8 @@ pub const FAULT_DELAY: Duration = Duration::from_secs(600);
 pub const RETRY_AFTER: u32 = 3600;
 /// Most different clients, verbs and paths whose requests are counted for seeded rules; beyond it, counts start anew.
 pub const COUNTED_PATHS: usize = 100_000;
+/// Bytes of these clients, verbs and paths, which clients choose; beyond it, counts start anew.
+pub const COUNTED_PATH_BYTES: usize = 16 * 1024 * 1024;
 /// Real time for which a read waits for a lagging cache, as kube-apiserver's watch cache does.
 pub const CACHE_WAIT: Duration = Duration::from_secs(3);
 /// Bytes of the longest condition of a trigger.

@@ -87,6 +87,21 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// A write of an object, whose client is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenBy<'a> {
+    /// Revision of the write.
+    pub revision: i64,
+    /// Resource, as `plural.group`.
+    pub resource: &'a str,
+    /// Name of the object.
+    pub name: &'a str,
+    /// User of the writer.
+    pub user: &'a str,
+    /// Agent of the writer, up to the first slash.
+    pub agent: &'a str,
+}
+
 impl LoggedRequest {
     /// Bytes that the entry takes in memory, about.
     fn size(&self) -> usize {
@@ -299,6 +314,26 @@ impl RequestLog {
             .cloned()
     }
 
+    /// The client that wrote an object at a revision, by its user and its agent up to the first slash. Its request may still be under way,
+    /// so that of two programs with one user that write one object at a time the newer request is taken.
+    pub fn writer_of(&self, written: &WrittenBy<'_>) -> Option<String> {
+        let WrittenBy { revision, resource, name, user, agent } = *written;
+        let state = self.state.lock();
+        let is_writer = |entry: &&LoggedRequest| {
+            let is_of_object = entry.resource == resource && (entry.name == name || entry.name.is_empty());
+            let is_under_way = entry.code == 0 && entry.fault != "unavailable";
+            let has_written = (200..300).contains(&entry.code)
+                && entry.object_version.map_or(entry.revision >= revision, |version| version == revision);
+            entry.verb.is_some_and(Verb::is_write)
+                && (entry.user == user && entry.agent == agent && is_of_object)
+                && (is_under_way || has_written)
+        };
+        let newest = state.entries.iter().rev().take(limits::WRITER_ENTRIES);
+        let known = |entry: &&LoggedRequest| (entry.object_version.is_none(), entry.code != 0);
+        // Of equal ones the first is taken, which is the newest.
+        newest.filter(is_writer).min_by_key(known).map(|entry| entry.client.clone())
+    }
+
     /// The revision of a client's newest write; 0: the log has none.
     pub fn last_write(&self, client: &str) -> i64 {
         let state = self.state.lock();
@@ -352,6 +387,31 @@ mod tests {
             fault: String::new(),
             plan: String::new(),
         }
+    }
+
+    #[test]
+    fn the_writer_of_an_object_is_known_while_its_request_is_under_way() {
+        let log = RequestLog::new(1 << 20);
+        let write = |client: &str, code: u16| {
+            let entry =
+                LoggedRequest { client: client.to_owned(), verb: Some(Verb::Update), ..request("a", code) };
+            log.append(entry)
+        };
+        let by = |revision, user| {
+            log.writer_of(&WrittenBy { revision, resource: "pods", name: "a", user, agent: "op" })
+        };
+        write("refused", 409);
+        assert_eq!(by(5, "u"), None, "it wrote nothing");
+        let first = write("first", 0);
+        assert_eq!(by(5, "u").as_deref(), Some("first"));
+        assert_eq!(by(5, "other"), None);
+        log.change(first, |entry| (entry.code, entry.revision, entry.object_version) = (200, 6, Some(5)));
+        write("second", 0);
+        assert_eq!(by(5, "u").as_deref(), Some("first"), "the answer tells");
+        assert_eq!(by(7, "u").as_deref(), Some("second"));
+        let reset = write("third", 0);
+        log.change(reset, |entry| "unavailable".clone_into(&mut entry.fault));
+        assert_eq!(by(7, "u").as_deref(), Some("second"), "a request that was reset was not performed");
     }
 
     fn names(log: &RequestLog, filter: &LogFilter, since: Option<u64>) -> Vec<String> {

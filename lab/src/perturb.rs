@@ -145,7 +145,8 @@ impl Perturbations {
 
     /// Whether an open watch is cut because its kind is hidden.
     pub fn is_cut(&self, watch: u64) -> bool {
-        self.is_blocking.load(Ordering::Acquire) && self.blocks.lock().iter().any(|block| block.watch == watch)
+        self.is_blocking.load(Ordering::Acquire)
+            && self.blocks.lock().iter().any(|block| block.watch == watch)
     }
 
     /// Waits while a kind is hidden from a client. `from` is the revision from which a watch begins. Returns whether the watch is expired:

@@ -74,8 +74,8 @@ fn watch(running: &Arc<Running>, quiet: Duration, goal: &Arc<Signal>) -> AbortOn
 
 /// What is busy in the cluster itself.
 async fn pending(running: &Arc<Running>) -> Result<Vec<Busy>, Status> {
-    let asked = running.clone();
-    let pending = running.call(async move { asked.plane.pending_work().await });
+    let cluster = running.clone();
+    let pending = running.call(async move { cluster.plane.pending_work().await });
     let pending = pending.await.map_err(|_| error::ended())?;
     let reasons = pending.map_err(Status::internal)?.into_reasons();
     Ok(reasons.iter().map(|reason| Busy::of_cluster(reason)).collect())

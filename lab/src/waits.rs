@@ -40,8 +40,12 @@ impl TimeWaits {
         let wait = self.begin(time)?;
         let (driver, clock) = (running.driver.clone(), running.plane.nondet().clock);
         let waiting = running.call(async move {
-            let left = Duration::try_from(time.duration_since(clock.now())).unwrap_or_default();
-            if !left.is_zero() {
+            // Again after a leap backward, by which the time is later than it was.
+            loop {
+                let left = Duration::try_from(time.duration_since(clock.now())).unwrap_or_default();
+                if left.is_zero() {
+                    break;
+                }
                 tokio::time::sleep(left).await;
                 driver.note_traffic();
             }

@@ -16,7 +16,7 @@ mod hash;
 mod rng;
 
 pub use backoff::{Backoff, Waits};
-pub use clock::Clock;
+pub use clock::{Clock, ClockOffset};
 pub use hash::{FixedState, HashMap, HashSet};
 pub use rng::Rng;
 

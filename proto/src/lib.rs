@@ -26,6 +26,15 @@ pub mod kstore {
         /// The encoded `FileDescriptorSet`, for server reflection.
         pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/kstore.v1.bin");
     }
+
+    /// The gRPC API of the lab.
+    pub mod lab {
+        /// Package `kstore.lab.v1`. It has no generated types: the lab reads and writes messages by their descriptors.
+        pub mod v1 {
+            /// The encoded `FileDescriptorSet`, with the imported files.
+            pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/kstore.lab.v1.bin");
+        }
+    }
 }
 
 /// The etcd v3 API. The modules have the names of the proto packages, which are part of the wire protocol.

@@ -12,6 +12,10 @@ fn generate(out: &Path) -> Result<(), Box<dyn Error>> {
     let kstore = compile("kstore/v1/kstore.proto")?;
     fs::write(out.join("kstore.v1.bin"), kstore.encode_to_vec())?;
     builder().compile_fds(kstore)?;
+    // Without comments, and without code: the lab reads messages by their descriptors.
+    let mut lab = protox::Compiler::new([Path::new(env!("CARGO_MANIFEST_DIR")).join("proto")])?;
+    lab.include_imports(true).include_source_info(false).open_file("kstore/lab/v1/lab.proto")?;
+    fs::write(out.join("kstore.lab.v1.bin"), lab.encode_file_descriptor_set())?;
     builder().compile_fds(compile("etcd/rpc.proto")?)?;
     builder().btree_map(".").compile_fds(compile("kms/v2/kms.proto")?)?;
     Ok(())

@@ -1,7 +1,11 @@
 """The lab: time that tests let pass, forks, and what their clients did."""
 
+import asyncio
 import datetime
+import json
 import sys
+import threading
+import time
 
 import kstore
 import pytest
@@ -33,6 +37,8 @@ while True:
             subprocess.run(["kubectl", "create", "configmap", f"record-{job}"], check=True, stdout=subprocess.DEVNULL)
 """
 UTC = datetime.timezone.utc
+# The calls' ten seconds are of real time: tests wait for clients until the busiest machine is done.
+PATIENCE = "10m"
 
 
 def config_map(name):
@@ -45,7 +51,7 @@ def records(lab):
 
 @pytest.fixture(scope="module")
 def prepared():
-    with kstore.Lab(start=datetime.datetime(2026, 3, 1, 0, 0, 30, tzinfo=UTC), seed=7) as lab:
+    with kstore.Lab(start=datetime.datetime(2026, 3, 1, 0, 0, 30, tzinfo=UTC), seed=7, patience=PATIENCE) as lab:
         lab.settled()
         yield lab
 
@@ -94,8 +100,8 @@ def test_forks_go_their_own_ways_and_a_reset_goes_back(prepared, fork):
 def test_time_waits_for_a_program_and_its_requests_are_logged(fork):
     with fork.program([sys.executable, "-c", OPERATOR], name="recorder"):
         fork.apply(HOURLY)
-        fork.settled(patience="2m")
-        fork.advance(hours=3, patience="5m")
+        fork.settled()
+        fork.advance(hours=3)
         assert len(records(fork)) == 3
         assert {record["metadata"]["creationTimestamp"][-6:-4] for record in records(fork)} == {"00"}
         made = fork.requests(client="recorder", verb="create", resource="configmaps")
@@ -170,8 +176,112 @@ def test_the_plugin_forks_a_lab_for_each_test(pytester):
         def test_misspelt(lab): ...
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--kstore-patience={PATIENCE}")
     result.assert_outcomes(passed=3, failed=1, errors=1)
     text = result.stdout.str()
     assert "kstore: the lab" in text and "client worker: busy: says that it is busy" in text
     assert "a dict of clock, seed" in text
+
+
+@pytest.mark.parametrize("by", ["option", "variable", "ini"])
+def test_a_failed_test_keeps_a_snapshot_that_starts_again(pytester, monkeypatch, by):
+    folder = pytester.path / "kept"
+    pytester.makepyfile(
+        """
+        def test_fails(lab):
+            lab.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+            lab.advance(hours=1)
+            assert False
+
+        def test_passes(lab): ...
+        """
+    )
+    options = ["-p", "no:cacheprovider", f"--kstore-patience={PATIENCE}"]
+    if by == "option":
+        options.append(f"--kstore-keep={folder}")
+    elif by == "variable":
+        monkeypatch.setenv("KSTORE_KEEP", str(folder))
+    else:
+        pytester.makeini(f"[pytest]\nkstore_keep = {folder}\n")
+    result = pytester.runpytest_subprocess(*options)
+    result.assert_outcomes(failed=1, passed=1)
+    (snapshot,) = folder.glob("*.snapshot")
+    (log,) = folder.glob("*.requests.json")
+    text = result.stdout.str()
+    assert "test_fails" in snapshot.name and f"{snapshot}: the cluster's state" in text and str(log) in text
+    assert "clock manual at" in text
+    assert any(request["resource"] == "configmaps" for request in json.loads(log.read_text()))
+    if by == "option":
+        with kstore.Lab(image=snapshot, components=["apiserver"], patience=PATIENCE) as again:
+            assert again.cluster.get("configmap/a") is not None
+            loaded = again.load_image("loaded", snapshot)
+            with loaded.fork() as fork:
+                assert fork.cluster.get("configmap/a") is not None
+
+
+def test_the_timers_of_an_event_loop_follow_the_clusters_clock(fork):
+    fork.apply(HOURLY)
+    fork.settled()
+    begin, seen = fork.clock.time(), []
+
+    async def operator():
+        loop = asyncio.get_running_loop()
+        assert abs(loop.time() - begin) < 0.01
+        for _ in range(3):
+            await asyncio.sleep(3600)
+            # At its time, after the job of that hour.
+            seen.append((round(loop.time() - begin), len(fork.cluster.list("jobs"))))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 60)
+        seen.append(round(loop.time() - begin))
+        return "done"
+
+    loop = fork.event_loop()
+    done = []
+    thread = threading.Thread(target=lambda: done.append(loop.run_until_complete(operator())))
+    thread.start()
+    try:
+        fork.advance(hours=2)
+        # The clock stood when the operator had seen both hours.
+        assert seen == [(3600, 1), (7200, 2)]
+        fork.advance(hours=2)
+    finally:
+        thread.join()
+        loop.close()
+    assert seen[2:] == [(10800, 3), 10860] and done == ["done"]
+
+
+def test_an_event_loop_serves_sockets_while_the_clock_stands(fork):
+    loop = fork.event_loop()
+    try:
+        async def calls():
+            server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+            # A timer that never is due while the clock stands.
+            timer = loop.call_later(3600, lambda: None)
+            reader, _ = await asyncio.open_connection(*server.sockets[0].getsockname())
+            assert await reader.read() == b""
+            timer.cancel()
+            server.close()
+
+        loop.run_until_complete(calls())
+    finally:
+        loop.close()
+
+
+def test_a_sleep_of_a_thread_ends_at_its_time(fork):
+    times = []
+    begin = fork.clock.time()
+
+    def program():
+        for _ in range(3):
+            fork.clock.sleep(600)
+            times.append(round(fork.clock.time() - begin))
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    while not fork.call("GET", "/clock").get("next"):
+        time.sleep(0.01)
+    fork.advance(hours=1)
+    thread.join()
+    assert times == [600, 1200, 1800]
+    assert fork.clock.monotonic() >= begin + 3600

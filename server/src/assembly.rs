@@ -115,7 +115,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     if let (Some(listener), Some(store)) = (parts.etcd_listener, plane.store()) {
         open_etcd(listeners, store, listener, &metrics);
     }
-    metrics_server.begin(|| clients::client(&plane, pki::METRICS_SERVER));
+    metrics_server.begin(|| clients::client(&plane, pki::METRICS_SERVER), &phases.core);
     info!(address = %listener.local_addr()?, "apiserver listening");
     if let Some(followed) = followed {
         publish_authorities(listeners, plane.api(), followed, &metrics);

@@ -212,7 +212,7 @@ impl FlagTemplate {
         };
         let (mode, is_new) = (api.metrics, start.is_new);
         let started = Box::new(move |plane: &ControlPlane| {
-            metrics_server.begin(|| clients::client(plane, pki::METRICS_SERVER));
+            metrics_server.begin(|| clients::client(plane, pki::METRICS_SERVER), &plane.phases().core);
             if is_new {
                 let (client, loops) = (clients::client(plane, pki::ADMIN), &plane.phases().loops);
                 let client = client.agent("kstore-server");

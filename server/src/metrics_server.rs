@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use kstore_client::{ApiError, Client};
+use kstore_cluster::Phase;
 use kstore_metrics_server::{MetricsServer, NAME, NAMESPACE, PORT};
 use kstore_nondet::Backoff;
 use kstore_registry::lookup::Lookup;
@@ -16,7 +17,7 @@ use kstore_registry::outbound::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::SetOnce;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -26,33 +27,44 @@ const RETRY_BASE: Duration = Duration::from_millis(250);
 const RETRY_CAP: Duration = Duration::from_secs(30);
 
 /// A metrics server that is set later: it needs an apiserver, which needs its outbound connections first.
-/// Requests wait until it is set.
-type Slot = Arc<SetOnce<MetricsServer>>;
+#[derive(Clone, Debug, Default)]
+enum Slot {
+    /// Requests wait.
+    #[default]
+    Starting,
+    /// Requests are answered.
+    Serving(MetricsServer),
+    /// The apiserver ends. Its outbound connections no longer keep a client of it, which would keep it in memory.
+    Ended,
+}
 
 /// A [`Network`] that answers requests for the metrics server's Service itself.
 #[derive(Clone, Debug)]
 pub(crate) struct WithMetricsServer {
     network: Network,
     /// `None`: the network also gets the requests for that Service.
-    slot: Option<Slot>,
+    slot: Option<Arc<watch::Sender<Slot>>>,
 }
 
 impl WithMetricsServer {
     /// Wraps a network. A backend that the user configured for the metrics server's Service takes precedence.
     pub(crate) fn new(network: Network, choice: MetricsServerMode, backends: &ServiceBackends) -> Self {
         let is_here = choice != MetricsServerMode::Off && !backends.serves(NAMESPACE, NAME, PORT);
-        Self { network, slot: is_here.then(Slot::default) }
+        Self { network, slot: is_here.then(Arc::default) }
     }
 
-    /// Sets the metrics server, with this client. Only the first call has an effect.
-    pub(crate) fn begin(&self, client: impl FnOnce() -> Client) {
-        if let Some(slot) = &self.slot {
-            // Only the function that starts the apiserver sets it.
-            let _ = slot.set(MetricsServer::new(client()));
-        }
+    /// Sets the metrics server, with this client, until `phase` is stopped. Only the function that starts the apiserver calls it.
+    pub(crate) fn begin(&self, client: impl FnOnce() -> Client, phase: &Phase) {
+        let Some(slot) = self.slot.clone() else { return };
+        slot.send_replace(Slot::Serving(MetricsServer::new(client())));
+        let stop = phase.stop();
+        phase.spawn("metrics-server-client", async move {
+            stop.cancelled().await;
+            slot.send_replace(Slot::Ended);
+        });
     }
 
-    fn slot_of(&self, backend: &ApiBackend) -> Option<&Slot> {
+    fn slot_of(&self, backend: &ApiBackend) -> Option<&Arc<watch::Sender<Slot>>> {
         let is_own = *backend.namespace == *NAMESPACE && *backend.name == *NAME && backend.port == PORT;
         self.slot.as_ref().filter(|_| is_own)
     }
@@ -81,9 +93,22 @@ impl Outbound for WithMetricsServer {
         };
         async move {
             let (parts, _) = request.into_parts();
-            Ok(slot.wait().await.answer(&parts).await.map(Body::from))
+            match serving(&slot).await {
+                Some(server) => Ok(server.answer(&parts).await.map(Body::from)),
+                None => Err(NoAnswer("the apiserver ends".to_owned())),
+            }
         }
         .boxed()
+    }
+}
+
+/// The metrics server, once it is set; `None` if it has ended.
+async fn serving(slot: &watch::Sender<Slot>) -> Option<MetricsServer> {
+    let mut states = slot.subscribe();
+    let state = states.wait_for(|state| !matches!(state, Slot::Starting)).await.ok()?;
+    match &*state {
+        Slot::Serving(server) => Some(server.clone()),
+        Slot::Starting | Slot::Ended => None,
     }
 }
 

@@ -30,9 +30,19 @@ const SERVICES: [&str; 3] = ["/kstore.v1.Kstore/", "/grpc.health.v1.Health/", "/
 /// Whether a request is a gRPC call. The router decides by the path alone, so a call without gRPC's content type is one
 /// as well: it must not be served without the bounds on its messages.
 pub(crate) fn is_call<B>(request: &Request<B>) -> bool {
+    has_grpc_type(request) || SERVICES.iter().any(|service| request.uri().path().starts_with(service))
+}
+
+fn has_grpc_type<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(CONTENT_TYPE);
     content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
-        || SERVICES.iter().any(|service| request.uri().path().starts_with(service))
+}
+
+/// Whether a request that no gRPC service has matched is a call nevertheless. Resources and aggregated API servers may have any body: a
+/// proxied pod may speak gRPC.
+pub(crate) fn is_call_of_unknown_service<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    has_grpc_type(request) && !path.starts_with("/api/") && !path.starts_with("/apis/")
 }
 
 /// The authenticated caller of a gRPC call, stored as an extension of the request before its message is read.
@@ -137,6 +147,22 @@ impl CallAuthenticator {
         if trail.received(operations).await.is_ok() {
             trail.answered(self.grpc.pipeline.authorizer(), refused.code, Some(refused)).await;
         }
+    }
+}
+
+impl Grpc {
+    /// Refuses a call of a service that this server has not, with UNAUTHENTICATED if its caller has no valid credentials, as the services
+    /// that it has.
+    pub(crate) async fn refuse_unknown(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, _) = request.into_parts();
+        let path = parts.uri.path();
+        if parts.extensions.get::<Authenticated>().is_none()
+            && let Err(status) =
+                self.pipeline.authenticate(parts.extensions.get(), &parts.headers, path).await
+        {
+            return refusal(&status);
+        }
+        tonic::Status::unimplemented(format!("the server has no gRPC method {path}")).into_http::<Body>()
     }
 }
 

@@ -410,3 +410,44 @@ async fn bodies_that_become_too_many_maps_are_refused_over_rest_and_over_grpc() 
     let api = server.in_process(UserInfo::new("admin", ["system:masters"]));
     assert_eq!(api.oneshot(request).await.unwrap().status().as_u16(), 413);
 }
+
+/// An empty call of `peer`.
+fn empty_call(peer: Peer, path: &str, token: Option<&str>) -> Request<Body> {
+    let mut request = Request::post(path).header("content-type", "application/grpc").extension(peer);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    request.body(Body::empty()).unwrap()
+}
+
+/// HTTP status, gRPC code and content type of an answer without a message.
+fn outcome(response: &Response<Body>) -> (StatusCode, Option<Code>, &str) {
+    let code = response.headers().get("grpc-status").map(|code| Code::from_bytes(code.as_bytes()));
+    let kind = response.headers().get("content-type").map_or("", |kind| kind.to_str().unwrap());
+    (response.status(), code, kind)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_unknown_services_and_methods_are_unimplemented() {
+    let server = start().await;
+    let admin = || user("admin", "system:masters");
+    let refused = |code| (StatusCode::OK, Some(code), "application/grpc");
+    for path in ["/kstore.lab.v1.Lab/GetInfo", "/Greeter/Hello", "/kstore.v1.Kstore/Unknown", "/a.B"] {
+        let answer = server.for_peer(admin()).oneshot(empty_call(admin(), path, None)).await.unwrap();
+        assert_eq!(outcome(&answer), refused(Code::Unimplemented), "{path}");
+        let remote = connect(&server, admin()).await;
+        assert_eq!(raw_call(&remote, path, &[]).await, Code::Unimplemented, "{path}");
+    }
+    // Authentication comes first, as for the services that the server has.
+    for path in ["/kstore.lab.v1.Lab/GetInfo", "/kstore.v1.Kstore/Get"] {
+        let answer = server.answer(empty_call(anonymous(), path, Some("wrong"))).await;
+        assert_eq!(outcome(&answer), refused(Code::Unauthenticated), "{path}");
+    }
+    let stranger = server.for_peer(anonymous());
+    let answer = stranger.oneshot(empty_call(anonymous(), "/a.B/C", Some("wrong"))).await.unwrap();
+    assert_eq!(outcome(&answer), refused(Code::Unauthenticated), "in process, too");
+    // Resources may have bodies of any type.
+    let proxied = empty_call(admin(), "/api/v1/namespaces/default/pods/a/proxy/a.B/C", None);
+    let answer = server.for_peer(admin()).oneshot(proxied).await.unwrap();
+    assert_ne!(outcome(&answer).2, "application/grpc");
+}

@@ -15,7 +15,7 @@ use crate::aggregator::{self, Aggregator};
 use crate::body_budget::BodyBudget;
 use crate::config::{CompletedConfig, ServerConfig};
 use crate::grpc::Grpc;
-use crate::grpc::authenticate::CallAuthenticator;
+use crate::grpc::authenticate::{CallAuthenticator, is_call_of_unknown_service};
 use crate::memory_shares::MemoryBudget;
 use crate::rest::Rest;
 use crate::tunnel::Tunnels;
@@ -419,13 +419,18 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
     // A new reporter reports SERVING for the whole server (the service ""), which is true from here on.
     drop(health);
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
-    tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
+    tonic::service::Routes::new(KstoreServer::new(grpc.clone()).max_decoding_message_size(max))
         .add_service(health_service)
         .add_service(Reflection)
         .into_axum_router()
         .fallback(move |request: Request<Body>| {
-            let rest = rest.clone();
-            async move { rest.serve(request).await }
+            let (rest, grpc) = (rest.clone(), grpc.clone());
+            async move {
+                match is_call_of_unknown_service(&request) {
+                    true => Box::pin(grpc.refuse_unknown(request)).await,
+                    false => rest.serve(request).await,
+                }
+            }
         })
 }
 

@@ -25,7 +25,9 @@ impl Bridge {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response;
         }
-        response.map(|body| Body::new(ObservedBody { body, reader: Some(reader), stage, control, is_broken: false }))
+        response.map(|body| {
+            Body::new(ObservedBody { body, reader: Some(reader), stage, control, is_broken: false })
+        })
     }
 }
 

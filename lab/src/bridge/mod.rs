@@ -24,6 +24,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use kstore_access::peer::Peer;
+use kstore_apiserver::ResetAnswer;
 use kstore_apiserver::rest::respond::refusal;
 use kstore_nondet::Clock;
 use std::net::SocketAddr;
@@ -111,7 +112,7 @@ impl http_body::Body for BridgedBody {
 
 impl Bridge {
     /// The service of a listener: all requests but the lab's own, which `front` answers.
-    pub fn router<F, A>(self, prefix: &'static str, front: F) -> Router
+    pub fn router<F, A>(self, prefixes: [&'static str; 2], front: F) -> Router
     where
         F: Fn(Request<Body>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Body>> + Send,
@@ -119,7 +120,8 @@ impl Bridge {
         Router::new().fallback(move |request: Request<Body>| {
             let (bridge, front) = (self.clone(), front.clone());
             async move {
-                match is_below(request.uri().path(), prefix) {
+                let path = request.uri().path();
+                match prefixes.iter().any(|prefix| is_below(path, prefix)) {
                     true => Box::pin(front(request)).await,
                     false => Box::pin(bridge.pass(request)).await,
                 }
@@ -243,14 +245,16 @@ impl Stage {
             true => Box::pin(self.perturbed(request)).await,
             false => (running.api().answer(request).await, None),
         };
-        let code = response.status().as_u16();
+        // A request whose connection a fault resets has no answer; its client may repeat it, as after 503.
+        let is_reset = response.extensions().get::<ResetAnswer>().is_some();
+        let code = if is_reset { 0 } else { response.status().as_u16() };
         let (revision, now) = (running.store().revision().0, running.plane.nondet().clock.now());
         let took = Clock::real().now().duration_since(self.real).as_millis();
         self.bridge.log.change(self.number, |entry| {
             (entry.code, entry.revision) = (code, revision);
             entry.took = u64::try_from(took).unwrap_or(0);
         });
-        self.active.answered(code);
+        self.active.answered(if is_reset { 503 } else { code });
         add_times(&mut response, now);
         let reader = BodyReader::of(&response, self.target.as_ref());
         self.note_traffic();

@@ -18,7 +18,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body::Frame;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_apiserver::ResetAnswer;
@@ -150,8 +150,11 @@ impl Stage {
         }
         let (parts, body) = request.into_parts();
         let read = Limited::new(body, limits::PLAN_BODY_BYTES).collect().await;
-        let bytes = read.map_err(|error| Status::bad_request(format!("the body cannot be read: {error}")))?;
-        let bytes = bytes.to_bytes();
+        let bytes = read.map_err(|error| match error.is::<LengthLimitError>() {
+            true => Status::too_large(&format!("limit is {}", limits::PLAN_BODY_BYTES)),
+            false => Status::bad_request(format!("the body cannot be read: {error}")),
+        });
+        let bytes = bytes?.to_bytes();
         seen.body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         if seen.name.is_empty() {
             seen.name = seen.body["metadata"]["name"].as_str().unwrap_or_default().to_owned();

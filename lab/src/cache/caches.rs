@@ -46,20 +46,35 @@ impl LaggingCache {
     }
 
     fn newest_shown(&self, resources: &[String]) -> i64 {
-        let is_named = |kind: &&String| resources.is_empty() || resources.contains(kind);
+        let is_named =
+            |kind: &&String| resources.is_empty() || resources.contains(kind) || *kind == OTHER_KINDS;
         let shown = self.shown.iter().filter(|(kind, _)| is_named(kind));
         shown.map(|(_, revision)| *revision).max().unwrap_or(0)
     }
 
-    fn set(&mut self, resources: &[String], at: Option<i64>) {
+    /// Sets where kinds stand, or all if none is named.
+    fn set(&mut self, resources: &[String], at: Option<i64>) -> Result<(), Status> {
         if resources.is_empty() {
             (self.all, self.kinds) = (at, BTreeMap::new());
         }
         for kind in resources {
+            if !self.kinds.contains_key(kind) && self.kinds.len() >= limits::CACHE_KINDS {
+                let text = "a lagging cache has too many kinds by name";
+                return Err(too_many("cacheKinds", limits::CACHE_KINDS, text));
+            }
             self.kinds.insert(kind.clone(), at);
         }
+        Ok(())
+    }
+
+    /// All kinds follow the newest state.
+    fn follow(&mut self) {
+        (self.all, self.kinds) = (None, BTreeMap::new());
     }
 }
+
+/// Stands in [`LaggingCache::shown`] for all kinds beyond [`limits::CACHE_KINDS`], whose names clients choose.
+const OTHER_KINDS: &str = "*";
 
 /// The cache to which a request is routed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +142,7 @@ impl Caches {
     /// A cache stands still. `head` is the newest revision, `oldest` the oldest that is retained.
     ///
     /// # Errors
-    /// 404: there is no such cache. 409: it has shown a newer state. 410: the revision is not retained.
+    /// 404: there is no such cache. 409: it has shown a newer state. 410: the revision is not retained. 429: too many kinds are named.
     pub fn freeze(&self, name: &str, how: &Freeze, head: i64, oldest: i64) -> Result<(), Status> {
         let mut state = self.state.lock();
         let cache = state.caches.get_mut(name).ok_or_else(|| not_found("cache", name))?;
@@ -144,7 +159,7 @@ impl Caches {
                 "cache {name:?} has shown revision {shown} and cannot go back to {at}"
             )));
         }
-        cache.set(&how.resources, Some(at));
+        cache.set(&how.resources, Some(at))?;
         drop(state);
         self.changed.notify_waiters();
         Ok(())
@@ -158,7 +173,7 @@ impl Caches {
         let mut state = self.state.lock();
         let cache = state.caches.get_mut(name).ok_or_else(|| not_found("cache", name))?;
         match how.step {
-            None => cache.set(&how.resources, None),
+            None => cache.set(&how.resources, None)?,
             Some(_) => {
                 for (kind, at) in steps {
                     cache.kinds.insert(kind.clone(), Some(*at));
@@ -172,7 +187,7 @@ impl Caches {
 
     /// All caches follow the newest state.
     pub fn thaw_all(&self) {
-        self.state.lock().caches.values_mut().for_each(|cache| cache.set(&[], None));
+        self.state.lock().caches.values_mut().for_each(LaggingCache::follow);
         self.changed.notify_waiters();
     }
 
@@ -229,7 +244,9 @@ impl Caches {
     /// A client was shown a revision of a kind from a cache.
     pub fn showed(&self, name: &str, resource: &str, revision: i64) {
         if let Some(cache) = self.state.lock().caches.get_mut(name) {
-            let shown = cache.shown.entry(resource.to_owned()).or_default();
+            let is_new = !cache.shown.contains_key(resource) && cache.shown.len() >= limits::CACHE_KINDS;
+            let kind = if is_new { OTHER_KINDS } else { resource };
+            let shown = cache.shown.entry(kind.to_owned()).or_default();
             *shown = revision.max(*shown);
         }
     }

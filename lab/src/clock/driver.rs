@@ -1,6 +1,8 @@
 //! [`Driver`]: moves the clock of a cluster on its own runtime. It knows nothing of clients in real time; `advance` does.
 
 use super::gate::Gate;
+use jiff::SignedDuration;
+use kstore_nondet::ClockOffset;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,6 +77,8 @@ pub struct Move {
 #[derive(Debug)]
 pub struct Driver {
     gate: Arc<Gate>,
+    /// By which the wall time leaps backward.
+    offset: ClockOffset,
     /// Set when anything was delivered to, answered for or asked by a counted client.
     traffic: Signal,
     /// Set by the hook of the runtime's thread when a deadline was reached and [`Self::allowed_stops`] are made.
@@ -121,6 +125,7 @@ impl Driver {
     fn of(is_real: bool) -> Arc<Self> {
         Arc::new(Self {
             gate: Arc::default(),
+            offset: ClockOffset::new(),
             traffic: Signal::default(),
             stopped: Signal::default(),
             wants_idle: AtomicBool::new(false),
@@ -260,6 +265,16 @@ impl Driver {
         ended
     }
 
+    /// The offset of the cluster's clock.
+    pub fn offset(&self) -> &ClockOffset {
+        &self.offset
+    }
+
+    /// Sets the wall time back by `by`. Timers keep their remaining time.
+    pub fn leap_back(&self, by: Duration) {
+        self.offset.leap(-SignedDuration::try_from(by).unwrap_or_default());
+    }
+
     /// Jumps `by` forward at once: what was due meanwhile fires late, at the new time. Must run on the runtime.
     pub async fn leap(&self, by: Duration) {
         self.until_idle().await;
@@ -294,8 +309,8 @@ mod tests {
     use super::*;
     use std::thread::JoinHandle;
 
-    /// Runs a future on a runtime with a held clock.
-    fn held<F: Future<Output = ()> + Send + 'static>(
+    /// Runs a future on a runtime with a paused clock.
+    fn on_paused_runtime<F: Future<Output = ()> + Send + 'static>(
         test: impl FnOnce(Arc<Driver>) -> F + Send + 'static,
     ) -> JoinHandle<()> {
         std::thread::spawn(move || {
@@ -341,7 +356,7 @@ mod tests {
             );
             assert!(begin.elapsed() <= Duration::from_secs(11));
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 
     #[test]
@@ -367,7 +382,7 @@ mod tests {
             driver.take_traffic();
             assert_eq!(driver.pass(to(target)).await, MoveEnd::There);
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 
     #[test]
@@ -390,6 +405,6 @@ mod tests {
             assert_eq!(driver.pass(Move { goal: Some(goal), ..to(target) }).await, MoveEnd::Goal);
             assert_eq!(begin.elapsed(), Duration::from_secs(3700));
         };
-        held(test).join().unwrap();
+        on_paused_runtime(test).join().unwrap();
     }
 }

@@ -38,6 +38,8 @@ struct RulesState {
     counts: Vec<RuleCount>,
     /// Requests and hits of bounded rules, by client, verb and path.
     streams: HashMap<String, (u64, BTreeMap<usize, u64>)>,
+    /// Bytes of the keys of `streams`.
+    stream_bytes: usize,
 }
 
 impl FaultRules {
@@ -76,11 +78,17 @@ impl FaultRules {
             return Decision::default();
         }
         let mut state = self.state.lock();
-        if state.streams.len() >= limits::COUNTED_PATHS {
-            state.streams.clear();
+        let stream = request.stream();
+        if !state.streams.contains_key(&stream) {
+            let bytes = state.stream_bytes + stream.len();
+            let is_full = state.streams.len() >= limits::COUNTED_PATHS || bytes > limits::COUNTED_PATH_BYTES;
+            if is_full {
+                state.streams.clear();
+            }
+            state.stream_bytes = if is_full { stream.len() } else { bytes };
         }
-        let RulesState { set, names, counts, streams } = &mut *state;
-        let (nth, hits) = streams.entry(request.stream()).or_default();
+        let RulesState { set, names, counts, streams, .. } = &mut *state;
+        let (nth, hits) = streams.entry(stream).or_default();
         let decision = set.decide(names, request, *nth, hits);
         *nth += 1;
         for place in &decision.hits {

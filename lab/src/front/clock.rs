@@ -221,9 +221,9 @@ pub(super) async fn advance(call: &Call) -> Result<Reply, Status> {
             let (name, condition) = condition.read("/condition")?;
             let goal = Arc::new(Signal::default());
             how.goal = Some(goal.clone());
-            let asked = running.clone();
+            let cluster = running.clone();
             Some(running.spawn(async move {
-                if objects::wait(&asked, &name, &condition).await.is_ok() {
+                if objects::wait(&cluster, &name, &condition).await.is_ok() {
                     goal.set();
                 }
             }))
@@ -244,28 +244,21 @@ struct LeapBody {
     by: String,
 }
 
-/// `POST /clock/leap`: one jump forward.
+/// `POST /clock/leap`: one jump, forward or up to an hour backward.
 pub(super) async fn leap(call: &Call) -> Result<Reply, Status> {
     let body: LeapBody = parse::body(&call.body)?;
-    if values::signed_duration(&body.by, "/by")? < 0 {
-        return Err(error::not_there_yet("a leap backward"));
+    let is_back = values::signed_duration(&body.by, "/by")? < 0;
+    let by = values::clock_duration(body.by.strip_prefix('-').unwrap_or(&body.by), "/by")?;
+    if is_back && by > limits::LEAP_BACK {
+        return Err(bad_request("/by", "must be at most an hour backward"));
     }
-    let by = values::clock_duration(&body.by, "/by")?;
     if by > limits::LEAP {
         return Err(bad_request("/by", "must be at most 10 years"));
     }
     if call.cluster.stays_real() {
         return Err(stays_real());
     }
-    let current = call.cluster.current()?;
-    let _moving = call.cluster.begin_moving()?;
-    let running = current.running();
-    let (from, driver) = (running.time(), running.driver.clone());
-    let leaping = running.call(async move {
-        driver.leap(by).await;
-        driver.until_idle().await;
-    });
-    leaping.await.map_err(|_| error::ended())?;
+    let (from, running) = call.cluster.leap(by, is_back).await?;
     let (time, revision) = (running.time(), running.store().revision().0);
     let ended = Ended::There;
     Reply::ok(&Advanced { from, time, stops: 1, barriers: 0, ended, busy: Vec::new(), revision })
@@ -344,9 +337,9 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
     let current = call.cluster.current()?;
     let (running, clients) = (current.running().clone(), &current.bridge.clients);
     let goal = Arc::new(Signal::default());
-    let (asked, reached, object, wanted) = (running.clone(), goal.clone(), name.clone(), condition.clone());
+    let (cluster, reached, object, wanted) = (running.clone(), goal.clone(), name.clone(), condition.clone());
     let _waiting = running.spawn(async move {
-        if objects::wait(&asked, &object, &wanted).await.is_ok() {
+        if objects::wait(&cluster, &object, &wanted).await.is_ok() {
             reached.set();
         }
     });
@@ -359,8 +352,8 @@ pub(super) async fn wait_for_object(call: &Call) -> Result<Reply, Status> {
         // In real time the patience is the limit; the answer says so if it ran out.
         let _ = tokio::time::timeout(patience, goal.wait()).await;
     }
-    let asked = running.clone();
-    let found = running.call(async move { objects::read(&asked, &name).await });
+    let cluster = running.clone();
+    let found = running.call(async move { objects::read(&cluster, &name).await });
     let found = found.await.map_err(|_| error::ended())??;
     match condition.holds(found.as_ref()) {
         true => Reply::ok(&found.unwrap_or(Value::Null)),

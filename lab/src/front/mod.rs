@@ -1,11 +1,12 @@
-//! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster. `parse` reads bodies, `route` finds the
-//! call, the other modules carry calls out. Only members of `system:masters` may call.
+//! The lab's API over HTTP and JSON at [`crate::cluster::PREFIX`], on the port of every cluster, and over gRPC. `parse` reads bodies,
+//! `route` finds the call, `grpc` makes calls of messages, the other modules carry calls out. Only members of `system:masters` may call.
 
 mod caches;
 mod clock;
 mod clusters;
 mod faults;
 mod files;
+pub(crate) mod grpc;
 mod observed;
 mod parse;
 mod perturb;
@@ -13,7 +14,7 @@ mod plans;
 mod programs;
 mod route;
 
-use crate::cluster::{Front, LabCluster, PREFIX};
+use crate::cluster::{Front, GRPC_PREFIX, LabCluster, PREFIX};
 use crate::error;
 use crate::idempotency::Answer;
 use crate::limits;
@@ -53,7 +54,10 @@ fn of(lab: &Arc<Lab>) -> Front {
         let lab = lab.clone();
         async move {
             let Some(lab) = lab.upgrade() else { return refusal(&error::ended()) };
-            serve(lab, cluster, request).await.unwrap_or_else(|status| refusal(&status))
+            match request.uri().path().starts_with(GRPC_PREFIX) {
+                true => grpc::serve(lab, cluster, request).await,
+                false => serve(lab, cluster, request).await.unwrap_or_else(|status| refusal(&status)),
+            }
         }
         .boxed()
     })
@@ -131,11 +135,7 @@ async fn serve(
     };
     let call = Call { lab, cluster, method: parts.method.clone(), path, query: query(&parts), body, upload };
     let key = key(&parts.headers).filter(|_| call.method == Method::POST);
-    let reply = match key {
-        None => route::dispatch(call).await?,
-        Some(key) => return once(call, &key, parts.uri.path()).await,
-    };
-    Ok(match reply {
+    Ok(match perform(call, key.as_deref(), parts.uri.path()).await? {
         Reply::Json(code, body) => json(code, body),
         Reply::Stream(response) => response,
     })
@@ -145,30 +145,31 @@ fn key(headers: &HeaderMap) -> Option<String> {
     headers.get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned())
 }
 
-/// Makes a call unless one with its key was made, whose answer is repeated.
-async fn once(call: Call, key: &str, path: &str) -> Result<Response<Body>, Status> {
+/// Performs a call, or repeats the answer of the call that was made with its key.
+async fn perform(call: Call, key: Option<&str>, path: &str) -> Result<Reply, Status> {
+    let Some(key) = key else { return route::dispatch(call).await };
     let slot = call.lab.keys.slot(key, path, &call.body, Clock::real().now())?;
     let mut known = slot.lock().await;
     if let Some((code, body)) = &*known {
-        return Ok(json(*code, body.clone()));
+        return Ok(Reply::Json(*code, body.clone()));
     }
     let (code, body): Answer = match route::dispatch(call).await {
         Ok(Reply::Json(code, body)) => (code, body),
-        Ok(Reply::Stream(response)) => return Ok(response),
+        Ok(stream @ Reply::Stream(_)) => return Ok(stream),
         Err(status) => (status.code, status.to_json().into()),
     };
     if body.len() <= limits::KEY_ANSWER_BYTES {
         *known = Some((code, body.clone()));
     }
-    Ok(json(code, body))
+    Ok(Reply::Json(code, body))
 }
 
 /// Refuses callers that are no administrators. The cluster authenticates, with its clock.
 async fn authorize(cluster: &LabCluster, parts: Parts) -> Result<Parts, Status> {
     let running = cluster.current()?.running().clone();
-    let asked = running.clone();
+    let cluster = running.clone();
     let identified = running.call(async move {
-        let user = asked.api().identify(&parts).await;
+        let user = cluster.api().identify(&parts).await;
         (parts, user)
     });
     let (parts, user) = identified.await.map_err(|_| error::ended())?;

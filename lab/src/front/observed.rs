@@ -4,7 +4,7 @@ use super::{Call, Reply, parse};
 use crate::client::identity::{ClientDefinition, glob};
 use crate::error::{bad_request, ended, gone, not_found, too_many};
 use crate::limits;
-use crate::log::{Forgotten, LogFilter, RequestLog};
+use crate::log::{Forgotten, LogFilter, LoggedRequest, RequestLog};
 use crate::writes;
 use axum::body::Body;
 use bytes::Bytes;
@@ -46,45 +46,71 @@ pub(super) fn view(call: &Call, name: &str) -> Result<Reply, Status> {
     view.map_or_else(|| Err(not_found("client", name)), |view| Reply::ok(&view))
 }
 
+/// Parameters of `GET /requests`.
+struct LogQuery {
+    filter: LogFilter,
+    since: Option<u64>,
+    limit: Option<u64>,
+    follows: bool,
+}
+
+impl LogQuery {
+    fn of(call: &Call) -> Result<Self, Status> {
+        let known = [
+            "client",
+            "user",
+            "agent",
+            "verb",
+            "resource",
+            "namespace",
+            "name",
+            "code",
+            "since",
+            "limit",
+            "follow",
+        ];
+        parse::only(&call.query, &known)?;
+        let text = |name: &str| parse::text(&call.query, name).map(str::to_owned);
+        let filter = LogFilter {
+            client: text("client"),
+            user: text("user"),
+            agent: text("agent"),
+            verb: text("verb"),
+            resource: text("resource"),
+            namespace: text("namespace"),
+            name: text("name"),
+            code: parse::parameter(&call.query, "code")?,
+        };
+        // No log has as many requests, and there is a number after it.
+        let since: Option<u64> = parse::parameter(&call.query, "since")?;
+        let since = since.map(|since| since.min(u64::MAX - 1));
+        let limit = parse::parameter(&call.query, "limit")?;
+        let follows = parse::parameter(&call.query, "follow")?.unwrap_or(false);
+        Ok(Self { filter, since, limit, follows })
+    }
+}
+
 /// `GET /requests`.
 pub(super) fn requests(call: &Call) -> Result<Reply, Status> {
-    let known = [
-        "client",
-        "user",
-        "agent",
-        "verb",
-        "resource",
-        "namespace",
-        "name",
-        "code",
-        "since",
-        "limit",
-        "follow",
-    ];
-    parse::only(&call.query, &known)?;
-    let text = |name: &str| parse::text(&call.query, name).map(str::to_owned);
-    let filter = LogFilter {
-        client: text("client"),
-        user: text("user"),
-        agent: text("agent"),
-        verb: text("verb"),
-        resource: text("resource"),
-        namespace: text("namespace"),
-        name: text("name"),
-        code: parse::parameter(&call.query, "code")?,
-    };
-    let since = parse::parameter(&call.query, "since")?;
-    if parse::parameter(&call.query, "follow")?.unwrap_or(false) {
-        return follow(call, filter, since, parse::parameter(&call.query, "limit")?);
+    let query = LogQuery::of(call)?;
+    if query.follows {
+        return lines(Follower::begin(call, query)?);
     }
-    let limit = parse::parameter(&call.query, "limit")?.unwrap_or(limits::LOG_ANSWER).min(limits::LOG_ANSWER);
+    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::LOG_ANSWER);
     let log = call.cluster.current()?.bridge.log;
-    let (found, next) = log.read(&filter, since, limit).map_err(dropped)?;
+    let (found, next) =
+        log.read(&query.filter, query.since, limit.min(limits::LOG_ANSWER)).map_err(dropped)?;
     Reply::ok(&json!({"requests": found, "next": next}))
 }
 
+/// The follower that a call about requests asks for, if it does.
+pub(super) fn follower(call: &Call) -> Result<Option<Follower>, Status> {
+    let query = LogQuery::of(call)?;
+    query.follows.then(|| Follower::begin(call, query)).transpose()
+}
+
 /// A follower of a request log.
-struct Follower {
+pub(super) struct Follower {
     log: Arc<RequestLog>,
     filter: LogFilter,
     next: u64,
@@ -94,8 +120,23 @@ struct Follower {
 }
 
 impl Follower {
-    /// The next lines; `None` at the end.
-    async fn lines(&mut self) -> Option<Bytes> {
+    fn begin(call: &Call, query: LogQuery) -> Result<Self, Status> {
+        let log = call.cluster.current()?.bridge.log;
+        let permit = log.followers.clone().try_acquire_owned();
+        let permit =
+            permit.map_err(|_| too_many("followers", limits::FOLLOWERS, "too many followers of logs"))?;
+        let next = query.since.unwrap_or_else(|| log.begin());
+        // A position that the log no longer has is refused, and not only shown in the first line.
+        log.follow(&query.filter, next, Clock::real().now()).map_err(dropped)?;
+        let left = query.limit.unwrap_or(u64::MAX);
+        Ok(Self { log, filter: query.filter, next, left, _permit: permit })
+    }
+
+    /// The next requests with the position after them, at most [`limits::FOLLOW_PIECE`]; `None` at the end.
+    ///
+    /// # Errors
+    /// The log has dropped what comes next. The end follows.
+    pub(super) async fn requests(&mut self) -> Result<Option<(Vec<LoggedRequest>, u64)>, Forgotten> {
         let log = self.log.clone();
         while self.left > 0 {
             let (added, answered) = (log.added.notified(), log.answered.notified());
@@ -104,21 +145,20 @@ impl Follower {
             added.as_mut().enable();
             answered.as_mut().enable();
             let followed = match log.follow(&self.filter, self.next, Clock::real().now()) {
-                Ok(followed) => followed?,
+                Ok(None) => return Ok(None),
+                Ok(Some(followed)) => followed,
                 Err(forgotten) => {
                     self.left = 0;
-                    return Some([&dropped(forgotten).to_json()[..], b"\n"].concat().into());
+                    return Err(forgotten);
                 }
             };
             self.next = followed.next;
-            let mut lines = Vec::new();
-            for entry in followed.entries.iter().take(usize::try_from(self.left).unwrap_or(usize::MAX)) {
-                serde_json::to_writer(&mut lines, entry).ok()?;
-                lines.push(b'\n');
-                self.left -= 1;
-            }
-            if !lines.is_empty() {
-                return Some(lines.into());
+            let mut requests = followed.entries;
+            requests.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            if let Some(last) = requests.last() {
+                self.left -= requests.len() as u64;
+                let next = if self.left == 0 { last.n } else { self.next };
+                return Ok(Some((requests, next)));
             }
             let patience =
                 if followed.is_held_back { limits::FOLLOW_PATIENCE } else { limits::PATIENCE_MOST };
@@ -129,20 +169,26 @@ impl Follower {
                 () = tokio::time::sleep(patience) => {}
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// The next lines of JSON; `None` at the end.
+    async fn lines(&mut self) -> Option<Bytes> {
+        let requests = match self.requests().await {
+            Ok(requests) => requests?.0,
+            Err(forgotten) => return Some([&dropped(forgotten).to_json()[..], b"\n"].concat().into()),
+        };
+        let mut lines = Vec::new();
+        for request in requests {
+            serde_json::to_writer(&mut lines, &request).ok()?;
+            lines.push(b'\n');
+        }
+        Some(lines.into())
     }
 }
 
 /// `GET /requests?follow=true`: a line of JSON for each request. A reader that falls behind the log gets a last line with a `Status`.
-fn follow(call: &Call, filter: LogFilter, since: Option<u64>, limit: Option<u64>) -> Result<Reply, Status> {
-    let log = call.cluster.current()?.bridge.log;
-    let permit = log.followers.clone().try_acquire_owned();
-    let permit =
-        permit.map_err(|_| too_many("followers", limits::FOLLOWERS, "too many followers of logs"))?;
-    let next = since.unwrap_or_else(|| log.begin());
-    // A position that the log no longer has is refused, and not only shown in the first line.
-    log.follow(&filter, next, Clock::real().now()).map_err(dropped)?;
-    let follower = Follower { log, filter, next, left: limit.unwrap_or(u64::MAX), _permit: permit };
+fn lines(follower: Follower) -> Result<Reply, Status> {
     let lines = stream::unfold(follower, |mut follower| async {
         let lines = follower.lines().await?;
         Some((Ok::<_, Infallible>(lines), follower))
@@ -166,13 +212,14 @@ pub(super) async fn writes(call: &Call) -> Result<Reply, Status> {
     parse::only(&call.query, &["since", "limit", "client", "resource", "namespace", "name"])?;
     let limit = parse::parameter(&call.query, "limit")?.unwrap_or(limits::LOG_ANSWER).min(limits::LOG_ANSWER);
     let since: Option<i64> = parse::parameter(&call.query, "since")?;
+    let since = since.map(|since| since.clamp(0, i64::MAX - 1));
     let text = |name: &str| parse::text(&call.query, name).map(str::to_owned);
     let [client, resource, namespace, name] = ["client", "resource", "namespace", "name"].map(text);
     let is = |wanted: &Option<String>, text: &str| wanted.as_deref().is_none_or(|wanted| glob(wanted, text));
     let bridge = call.cluster.current()?.bridge;
-    let asked = bridge.clone();
+    let cluster = bridge.clone();
     let listing = bridge.running.call(async move {
-        let since = since.unwrap_or_else(|| asked.running.store().compacted().0);
+        let since = since.unwrap_or_else(|| cluster.running.store().compacted().0);
         let filter = |write: &writes::Write| {
             let is_object = write.objects.iter().any(|object| {
                 is(&resource, &object.resource)
@@ -181,7 +228,7 @@ pub(super) async fn writes(call: &Call) -> Result<Reply, Status> {
             });
             is_object && is(&client, &write.client)
         };
-        writes::list(&asked.running, &asked.log, (since, limit), filter).await
+        writes::list(&cluster.running, &cluster.log, (since, limit), filter).await
     });
     let (found, next) = listing.await.map_err(|_| ended())??;
     Reply::ok(&json!({"writes": found, "next": next}))
@@ -191,7 +238,8 @@ pub(super) async fn writes(call: &Call) -> Result<Reply, Status> {
 pub(super) async fn write(call: &Call, revision: &str) -> Result<Reply, Status> {
     let revision = revision.parse().map_err(|_| bad_request("revision", "must be a number"))?;
     let bridge = call.cluster.current()?.bridge;
-    let asked = bridge.clone();
-    let reading = bridge.running.call(async move { writes::get(&asked.running, &asked.log, revision).await });
+    let cluster = bridge.clone();
+    let reading =
+        bridge.running.call(async move { writes::get(&cluster.running, &cluster.log, revision).await });
     Reply::ok(&reading.await.map_err(|_| ended())??)
 }

@@ -90,6 +90,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "writes",
         "kubeconfigs",
         "nodes",
+        "grpc",
         "faults",
         "caches",
         "routes",

@@ -3,7 +3,7 @@
 use super::run::Job;
 use super::{Operation, Start};
 use crate::cache::{Freeze, Route, Thaw};
-use crate::host::Running;
+use crate::host::{Placement, Running};
 use crate::objects::{self, Condition, ObjectName};
 use crate::perturb::Perturbations;
 use crate::programs::ProgramSignal;
@@ -169,6 +169,10 @@ impl Executor {
                 let second = format!("{program}-second");
                 match job.is_undo {
                     true => programs.kill(&second).await.map_err(message),
+                    // One that an earlier action ended has kept its name.
+                    false if programs.is_running(&second) == Some(false) => {
+                        programs.start(&second).await.map(drop).map_err(message)
+                    }
                     false => programs.start_second(program, &second).await.map_err(message),
                 }
             }
@@ -196,9 +200,16 @@ impl Executor {
     }
 
     async fn leap(&self, by: SignedDuration) -> Result<(), String> {
-        let by = Duration::try_from(by).map_err(|_| "a leap backward is not there yet")?;
+        if self.running.placement == Placement::Process {
+            return Err("this cluster follows the system's clock for its whole life".to_owned());
+        }
         let driver = self.running.driver.clone();
-        let leaping = self.running.call(async move { driver.leap(by).await });
+        let leaping = self.running.call(async move {
+            match by.is_negative() {
+                true => driver.leap_back(by.unsigned_abs()),
+                false => driver.leap(by.unsigned_abs()).await,
+            }
+        });
         leaping.await.map_err(|ended| ended.to_string())
     }
 

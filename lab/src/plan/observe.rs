@@ -3,9 +3,10 @@
 use super::execute::Executor;
 use super::matching::{Observation, ObservedWrite};
 use crate::client::Clients;
+use crate::client::identity::short_agent;
 use crate::host::Running;
 use crate::limits;
-use crate::log::RequestLog;
+use crate::log::{RequestLog, WrittenBy};
 use crate::settle;
 use kstore_registry::provenance::Note;
 use kstore_storage::storage_key::KeyPlace;
@@ -104,9 +105,12 @@ fn observe(running: &Running, plans: &super::run::Plans, log: &RequestLog, event
         group => format!("{}.{group}", place.plural),
     };
     let revision = event.revision().0;
-    let logged = log.write_of(revision, &resource, place.name).map(|logged| logged.client);
-    let note = || event.note.as_deref().and_then(Note::decode).map(|note| note.agent);
-    let by = logged.or_else(note).unwrap_or_default();
+    let by = event.note.as_deref().and_then(Note::decode).map(|Note { user, agent, .. }| {
+        let (name, agent) = (place.name, short_agent(&agent));
+        let written = WrittenBy { revision, resource: &resource, name, user: &user, agent };
+        log.writer_of(&written).unwrap_or_else(|| agent.to_owned())
+    });
+    let by = by.unwrap_or_default();
     let parsed = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or(Value::Null);
     let old = || event.prev_kv.as_ref().map_or(Value::Null, |before| parsed(before.value()));
     let new = || match event.kind {

@@ -105,8 +105,11 @@ impl Plans {
         if state.plans.len() >= limits::PLANS {
             return Err(too_many("plans", limits::PLANS, "too many plans"));
         }
-        state.next += 1;
-        let id = if plan.name.is_empty() { format!("p{}", state.next) } else { plan.name.clone() };
+        let mut id = plan.name.clone();
+        while id.is_empty() || state.plans.contains_key(&id) {
+            state.next += 1;
+            id = format!("p{}", state.next);
+        }
         let (machine, orders) = PlanMachine::new(id.clone(), &plan, now)
             .map_err(|problem| bad_request(&problem.pointer, problem.problem))?;
         state.plans.insert(id.clone(), PlanEntry { machine, plan });
@@ -356,8 +359,11 @@ fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
         super::Action::Perform(Operation::WebhookDown { .. }) => {
             Err(crate::error::not_there_yet("failing calls of webhooks"))
         }
-        super::Action::Perform(Operation::Leap { by }) if by.is_negative() => {
-            Err(crate::error::not_there_yet("a leap backward"))
+        super::Action::Perform(Operation::Leap { by })
+            if by.unsigned_abs() > if by.is_negative() { limits::LEAP_BACK } else { limits::LEAP } =>
+        {
+            let text = "must be at most 10 years forward or an hour backward";
+            Err(bad_request(&format!("{pointer}/by"), text))
         }
         super::Action::Perform(_) if planned.times != 1 => {
             Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))

@@ -230,6 +230,21 @@ impl Programs {
         Ok(self.program(name)?.report())
     }
 
+    /// Waits until a program has ended, also one that is started again meanwhile.
+    ///
+    /// # Errors
+    /// 404: there is none of this name.
+    pub(crate) async fn ended(&self, name: &str) -> Result<ProgramReport, Status> {
+        let program = self.program(name)?;
+        loop {
+            program.process().ended().await;
+            let report = program.report();
+            if report.state == "ended" {
+                return Ok(report);
+            }
+        }
+    }
+
     /// All programs in answers, by name.
     pub fn reports(&self) -> Vec<ProgramReport> {
         let programs: Vec<_> = self.state.lock().programs.values().cloned().collect();

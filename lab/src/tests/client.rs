@@ -17,14 +17,15 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A client with a new connection for each request.
 #[derive(Clone)]
 pub(super) struct TestClient {
-    host: String,
+    pub(super) host: String,
     roots: RootCertStore,
     tls: Arc<ClientConfig>,
-    token: Option<String>,
+    pub(super) token: Option<String>,
     agent: String,
 }
 
@@ -62,10 +63,22 @@ impl TestClient {
         Self { tls: tls(self.roots.clone(), None), token: None, ..self.clone() }
     }
 
+    /// The same with a token instead of credentials.
+    pub(super) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.anonymous() }
+    }
+
     /// The same credentials at another cluster, with another agent.
     pub(super) fn at(&self, url: &str, agent: &str) -> Self {
         let host = url.trim_start_matches("https://").to_owned();
         Self { host, agent: agent.to_owned(), ..self.clone() }
+    }
+
+    /// A new connection.
+    pub(super) async fn connect(&self) -> TlsStream<TcpStream> {
+        let socket = TcpStream::connect(&self.host).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        TlsConnector::from(self.tls.clone()).connect(name, socket).await.unwrap()
     }
 
     /// Whether both clients trust the same authorities.
@@ -121,8 +134,7 @@ impl TestClient {
 
     /// Sends a call of the lab whose body or answer is no JSON.
     pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
-        let (code, body) =
-            self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
+        let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
         (code, body.collect().await.unwrap().to_bytes())
     }
 

@@ -99,6 +99,40 @@ async fn time_waits_for_a_client_that_reacts_to_each_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leap_backward_sets_the_wall_time_and_timers_keep_their_remaining_time() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::ALL).await;
+    admin.lab(Method::POST, "/settled", None).await;
+    let begin = time(&admin).await;
+    let until = begin + Duration::from_secs(1200);
+    let waiting = admin.clone();
+    let wait = tokio::spawn(async move {
+        waiting.lab(Method::GET, &format!("/clock/wait?until={until}"), None).await;
+    });
+    while admin.lab(Method::GET, "/clock", None).await.body["next"].is_null() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let leapt = admin.lab(Method::POST, "/clock/leap", Some(json!({"by": "-30m"}))).await;
+    assert_eq!((leapt.code, &leapt.body["ended"]), (200, &json!("there")), "{leapt:?}");
+    assert_eq!(time(&admin).await, begin - Duration::from_secs(1800));
+    let made = admin.api(Method::POST, super::CONFIG_MAPS, Some(super::config_map("early"))).await.body;
+    let stamp: Timestamp = made["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
+    assert!(stamp < begin, "objects get the new time: {made}");
+    advance(&admin, json!({"by": "40m"})).await;
+    assert!(!wait.is_finished(), "the clock is not at the awaited time again");
+    assert_eq!(time(&admin).await, begin + Duration::from_secs(600));
+    let node = admin.api(Method::GET, "/api/v1/nodes/node-0", None).await.body;
+    let ready = node["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready");
+    assert_eq!(ready.unwrap()["status"], "True", "timers go on, so no lease runs out");
+    advance(&admin, json!({"by": "10m"})).await;
+    wait.await.unwrap();
+    assert_eq!(time(&admin).await, until);
+    for (by, code) in [("-61m", 400), ("-1us", 400), ("--1m", 400)] {
+        assert_eq!(admin.lab(Method::POST, "/clock/leap", Some(json!({"by": by}))).await.code, code, "{by}");
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_forks_write_the_same_bytes_however_the_clock_is_moved() {
     let (lab, admin) = lab(Mode::Manual, ComponentChoice::ALL).await;
     admin.lab(Method::POST, "/settled", None).await;

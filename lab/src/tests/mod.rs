@@ -4,6 +4,7 @@ mod client;
 mod clocks;
 mod files;
 mod forks;
+mod grpc;
 mod legal;
 mod perturbing;
 mod programs;
@@ -93,7 +94,9 @@ async fn wrong_calls_are_refused_by_name() {
     assert_eq!(refused(Method::GET, "/clusters/none", Value::Null).await.0, 404);
     assert_eq!(refused(Method::POST, "/clusters", json!({"count": 257})).await.0, 400);
     assert_eq!(refused(Method::PUT, "/clock", json!({"mode": "scaled", "factor": 0.001})).await.0, 400);
-    assert_eq!(refused(Method::GET, "/programs", Value::Null).await.0, 501);
+    assert_eq!(refused(Method::POST, "/programs", json!({"name": "a", "command": ["true"]})).await.0, 403);
+    let down = json!({"actions": [{"action": "webhook-down", "webhook": "w"}]});
+    assert_eq!(refused(Method::POST, "/plans", down).await.0, 501);
     assert_eq!(refused(Method::GET, "/nothing", Value::Null).await.0, 404);
     let large = Value::String("x".repeat(crate::limits::BODY_BYTES));
     assert_eq!(refused(Method::POST, "/images", large).await.0, 413);

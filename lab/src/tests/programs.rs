@@ -98,6 +98,76 @@ async fn a_program_is_a_client_of_its_own_that_is_known_by_its_process() {
     );
 }
 
+/// Waits until every action of a plan is done, and returns it.
+async fn plan_done(admin: &TestClient, plan: &str) -> Value {
+    for _ in 0..30_000 {
+        let report = admin.lab(Method::GET, &format!("/plans/{plan}"), None).await.body;
+        if report["state"] == "done" {
+            return report;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("plan {plan} is never done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_kills_a_program_between_its_write_and_the_answer() {
+    let config = LabConfig {
+        programs: true,
+        components: ComponentChoice::NONE,
+        mode: Mode::Manual,
+        ..LabConfig::default()
+    };
+    let (lab, admin) = lab_with(config).await;
+    admin.lab(Method::PUT, "/caches/b", None).await;
+    let made =
+        json!({"request": {"client": "first", "verb": "create", "resource": "configmaps", "phase": "done"}});
+    let kill = json!({"action": "kill", "program": "first", "cache": "b", "trigger": made});
+    let started = admin.lab(Method::POST, "/plans", Some(json!({"name": "crash", "actions": [kill]}))).await;
+    assert_eq!(started.code, 201, "{}", started.body);
+    assert_eq!(admin.lab(Method::POST, "/programs", Some(program("first", "a"))).await.code, 201);
+    said(&admin, "first", "made 409").await;
+    let report = admin.lab(Method::GET, "/programs/first", None).await.body;
+    assert_eq!(report["incarnation"], 1);
+    assert!(
+        !report["tail"].as_str().unwrap().contains("made 201"),
+        "the first answer never arrived: {report}"
+    );
+    let plan = plan_done(&admin, "crash").await;
+    assert_eq!(plan["actions"][0]["state"], "done", "{plan}");
+    let routes = admin.lab(Method::GET, "/routes", None).await.body;
+    assert_eq!(routes, json!([{"client": {"program": "first"}, "cache": "b"}]), "where it reads now");
+
+    // A second instance, and a pause, until a step of the test.
+    let step = json!({"step": {"name": "apply"}});
+    let actions = json!([{"action": "second", "program": "first", "until": step},
+        {"action": "pause", "program": "first", "until": step}, {"action": "term", "program": "none"}]);
+    let started =
+        admin.lab(Method::POST, "/plans", Some(json!({"name": "overlap", "actions": actions}))).await;
+    assert_eq!(started.code, 201, "{}", started.body);
+    said(&admin, "first-second", "made 409").await;
+    let second = admin.lab(Method::GET, "/programs/first-second", None).await.body;
+    assert_eq!(second["state"], "running");
+    assert_eq!(
+        admin.lab(Method::POST, "/plans/overlap/steps", Some(json!({"name": "apply"}))).await.code,
+        200
+    );
+    let plan = plan_done(&admin, "overlap").await;
+    let states: Vec<&Value> =
+        plan["actions"].as_array().unwrap().iter().map(|action| &action["state"]).collect();
+    assert_eq!(states, ["done", "done", "skipped"], "{plan}");
+    assert_eq!(plan["actions"][2]["why"], "the lab has no program \"none\"");
+    for attempt in 0.. {
+        let second = admin.lab(Method::GET, "/programs/first-second", None).await.body;
+        if second["state"] == "ended" {
+            break;
+        }
+        assert!(attempt < 30_000, "{second}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lab.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_need_a_server_that_allows_them() {
     let config = LabConfig { components: ComponentChoice::NONE, mode: Mode::Manual, ..LabConfig::default() };

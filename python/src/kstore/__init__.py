@@ -12,9 +12,10 @@ The pytest plugin has the fixtures `kstore`, `cluster`, `lab` and `lab_cluster`.
 
 from ._binary import find_server
 from ._certificate import ServingCertificate
+from ._clock import LabClock, LabEventLoop
 from ._cluster import Cluster
 from ._errors import ApiError, KstoreError, LabBusy, OperatorDied, StartError, UsageError, WaitTimeout
-from ._lab import Image, Lab, LabClock
+from ._lab import Image, Lab
 from ._operator import Operator
 from ._trace import Trace
 
@@ -26,6 +27,7 @@ __all__ = [
     "Lab",
     "LabBusy",
     "LabClock",
+    "LabEventLoop",
     "Operator",
     "OperatorDied",
     "ServingCertificate",

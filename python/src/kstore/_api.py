@@ -8,6 +8,8 @@ import difflib
 import http.client
 import json
 import re
+import select
+import shutil
 import socket
 import ssl
 import threading
@@ -112,6 +114,30 @@ class Api:
         finally:
             connection.close()
 
+    def download(self, path: str, to: Path, *, timeout: float = REQUEST_SECONDS) -> None:
+        """Writes the body of an answer into a file; raises ApiError for a refusal."""
+        connection = self._connect(timeout)
+        try:
+            answer = self._send(connection, "GET", path, None, "application/json", "*/*")
+            with open(to, "wb") as file:
+                shutil.copyfileobj(answer, file)
+        finally:
+            connection.close()
+
+    def upload(self, path: str, file: Path, *, timeout: float = REQUEST_SECONDS) -> Any:
+        """Sends a file as the body of a PUT: the decoded answer; raises ApiError for a refusal."""
+        connection = self._connect(timeout)
+        try:
+            body = file.read_bytes()
+            answer = self._send(connection, "PUT", path, body, "application/octet-stream", "application/json")
+            return json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def stream(self) -> "Stream":
+        """A connection for one request at a time whose answers are awaited by a selector."""
+        return Stream(self._connect(REQUEST_SECONDS))
+
     def watch(self, path: str, deadline: float, check: Callable[[], None]) -> Iterator[Object]:
         """The events of a watch, to its end or the deadline (by time.monotonic), at which it just ends.
 
@@ -212,7 +238,7 @@ class Api:
         headers = {"Accept": accept, "User-Agent": MANAGER, **(further or {})}
         if body is not None:
             headers["Content-Type"] = content_type
-            body = json.dumps(body).encode()
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
@@ -221,6 +247,69 @@ class Api:
         if answer.status >= 400:
             raise ApiError(answer.status, _status(answer.read()), f"{method} {path}")
         return answer
+
+
+class Stream:
+    """A connection whose answers are read without waiting, when a selector says that there is something to read."""
+
+    def __init__(self, connection: http.client.HTTPSConnection):
+        self._connection = connection
+        self._read = b""
+
+    def send(self, path: str) -> None:
+        """Sends a GET; the answer to the one before must have been read."""
+        if self._connection.sock is None:
+            self._connection.connect()
+        sock = self._socket()
+        sock.settimeout(REQUEST_SECONDS)
+        host = f"{self._connection.host}:{self._connection.port}"
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {MANAGER}\r\nAccept: application/json\r\n\r\n".encode())
+        sock.settimeout(0)
+
+    def poll(self) -> Optional[Tuple[int, str]]:
+        """The code and text of the answer, if all of it is here. Raises KstoreError if the server has closed the connection."""
+        while not self._is_whole():
+            try:
+                read = self._socket().recv(65536)
+            except (ssl.SSLWantReadError, BlockingIOError):
+                return None
+            except OSError as error:
+                raise KstoreError(f"the server does not answer: {error}") from error
+            if not read:
+                raise KstoreError("the server has closed the connection")
+            self._read += read
+        head, _, body = self._read.partition(b"\r\n\r\n")
+        self._read = b""
+        return int(head.split(b" ", 2)[1]), body.decode(errors="replace")
+
+    def ask(self, path: str) -> Tuple[int, str]:
+        """Sends a GET and waits for its answer."""
+        self.send(path)
+        while True:
+            answer = self.poll()
+            if answer is not None:
+                return answer
+            select.select([self], [], [], REQUEST_SECONDS)
+
+    def fileno(self) -> int:
+        """The socket's, for selectors."""
+        return self._socket().fileno()
+
+    def close(self) -> None:
+        """Closes the connection; the next request opens it again."""
+        self._read = b""
+        self._connection.close()
+
+    def _is_whole(self) -> bool:
+        head, end, body = self._read.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head) if end else None
+        return length is not None and len(body) >= int(length.group(1))
+
+    def _socket(self) -> socket.socket:
+        sock: Optional[socket.socket] = self._connection.sock
+        if sock is None:
+            raise KstoreError("the connection is closed")
+        return sock
 
 
 def query(path: str, **parameters: Any) -> str:

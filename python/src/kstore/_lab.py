@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import uuid
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Type, Union
 from urllib.parse import quote
 
 from ._api import MANAGER, Api, query
+from ._clock import PREFIX, Duration, LabClock, LabEventLoop, duration, format_time
 from ._cluster import Cluster
 from ._errors import ApiError, LabBusy, OperatorDied, UsageError, hide_frames
 from ._manifests import Manifest
@@ -21,10 +24,7 @@ from ._trace import Trace
 __tracebackhide__ = hide_frames
 
 Object = Dict[str, Any]
-# A duration: seconds, a timedelta, or as Go writes it (`1h30m`), or days (`3d`).
-Duration = Union[int, float, timedelta, str]
 
-PREFIX = "/kstore/lab/v1"
 # How long a call that lets time pass may take, in real time.
 CALL_SECONDS = 3600.0
 # How many of its last requests a report shows of a client that is not quiet.
@@ -39,8 +39,10 @@ class Lab:
             lab.advance(hours=24)
 
     `clock` is manual (time passes only when a call lets it), auto (to the next deadline whenever all is quiet), real, or a factor such as
-    60x; `start` is the time at which a clock begins, `seed` that of all random values of the cluster's own components. `log` is the memory
-    of the request log, `clusters` the largest number of clusters. What else it takes is that of `Cluster`.
+    60x; `start` is the time at which a clock begins, `seed` that of all random values of the cluster's own components; `image` is a
+    snapshot file from which it starts. `patience` is the real time for which calls wait for clients that are busy, unless they say it
+    themselves (the server's ten seconds; more for a busy machine); forks have that of their origin. `log` is the memory of the request
+    log, `clusters` the largest number of clusters. What else it takes is that of `Cluster`.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class Lab:
         clock: str = "manual",
         start: Union[datetime, str, None] = None,
         seed: Optional[int] = None,
+        image: Union[str, "os.PathLike[str]", None] = None,
+        patience: Optional[Duration] = None,
         log: Optional[str] = None,
         clusters: Optional[int] = None,
         nodes: int = 1,
@@ -60,12 +64,14 @@ class Lab:
         namespace: str = "default",
         start_timeout: float = 60.0,
     ):
-        given = {"--lab-clock": clock, "--lab-seed": seed, "--lab-log": log, "--lab-clusters": clusters}
+        given = {"--lab-clock": clock, "--lab-seed": seed, "--lab-log": log, "--lab-clusters": clusters, "--lab-image": image}
         if start is not None:
             given["--lab-start"] = start if isinstance(start, str) else _time(start)
         options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         self._root: Lab = self
         self._id = "main"
+        self._patience = patience
+        self._clock: Optional[LabClock] = None
         self._cluster = Cluster(
             nodes=nodes,
             components=components,
@@ -79,9 +85,10 @@ class Lab:
         self._forks: List[Lab] = []
 
     @classmethod
-    def _of_fork(cls, root: "Lab", answer: Object) -> "Lab":
-        lab = cls.__new__(cls)
+    def _of_fork(cls, origin: "Lab", answer: Object) -> "Lab":
+        lab, root = cls.__new__(cls), origin._root
         lab._root, lab._id, lab._first, lab._forks = root, str(answer["id"]), [], []
+        lab._patience, lab._clock = origin._patience, None
         process = root._cluster._running()[1]
         folder = process.directory / f"lab-{lab._id}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -170,7 +177,7 @@ class Lab:
 
         Raises LabBusy if a limit ran out.
         """
-        api, _ = self._cluster._running()
+        api = self._api()
         # A repeated POST happens once.
         headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
         try:
@@ -180,10 +187,24 @@ class Lab:
                 raise LabBusy(str(error.status.get("message", error)), _causes(error.status)) from None
             raise
 
+    def _api(self) -> Api:
+        return self._cluster._running()[0]
+
     @property
-    def clock(self) -> "LabClock":
+    def clock(self) -> LabClock:
         """The cluster's clock, with the functions of the module `time`: for programs that take a clock."""
-        return LabClock(self)
+        if self._clock is None:
+            self._clock = LabClock(self)
+        return self._clock
+
+    def event_loop(self) -> LabEventLoop:
+        """A new event loop of asyncio whose timers follow the cluster's clock; for an operator in this process.
+
+            loop = lab.event_loop()
+            threading.Thread(target=loop.run_until_complete, args=[operator()], daemon=True).start()
+            lab.advance(hours=1)
+        """
+        return LabEventLoop(self)
 
     def set_clock(self, mode: str, *, factor: Optional[float] = None, up_to: Optional[Duration] = None) -> Object:
         """Changes how time passes: `manual`, `auto` (up to `up_to` at a time), `scaled` (by `factor`), `real`. Returns the clock."""
@@ -210,7 +231,7 @@ class Lab:
         """Lets time pass, stop by stop: each timer of the cluster fires at its time, and clients react before time goes on.
 
         One of: `by`, or days, hours, minutes and seconds together; `to` a time; `next`, the next deadline. `patience` is the real time for
-        which a client may be busy (10 s), `granule` the time of the cluster whose deliveries clients may get together. Returns what
+        which a client may be busy (that of the lab, else 10 s), `granule` the time of the cluster whose deliveries clients may get together. Returns what
         happened (`time`, `stops`, `barriers`). Raises LabBusy, which names who is busy; then the clock stands where it is.
         """
         together = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
@@ -225,10 +246,13 @@ class Lab:
             body["to"] = to if isinstance(to, str) else _time(to)
         if next:
             body["next"] = True
-        for name, value in (("patience", patience), ("granule", granule)):
+        for name, value in (("patience", self._patience if patience is None else patience), ("granule", granule)):
             if value is not None:
                 body[name] = duration(value)
         self._check()
+        if self.clock._introduced:
+            # Threads of this process may be about to wait for the cluster's time.
+            self.quiet(patience=patience)
         advanced = dict(self.call("POST", "/clock/advance", body))
         if advanced["ended"] == "busy":
             busy = [_line(reason) for reason in advanced["busy"]]
@@ -252,7 +276,7 @@ class Lab:
         return self._settle("/quiet", None, patience)
 
     def _settle(self, path: str, limit: Optional[Duration], patience: Optional[Duration]) -> Object:
-        given = {"limit": limit, "patience": patience}
+        given = {"limit": limit, "patience": self._patience if patience is None else patience}
         self._check()
         settled = dict(self.call("POST", path, {name: duration(value) for name, value in given.items() if value is not None}))
         self._check()
@@ -279,7 +303,7 @@ class Lab:
         # Without any it has to exist.
         chosen = {key: value for key, value in given.items() if value is not None} or {"matches": {}}
         body: Object = {"object": reference, **chosen}
-        for key, length in (("limit", limit), ("patience", patience)):
+        for key, length in (("limit", limit), ("patience", self._patience if patience is None else patience)):
             if length is not None:
                 body[key] = duration(length)
         self._check()
@@ -324,7 +348,7 @@ class Lab:
             "nodes": nodes,
         }
         body = {"from": origin, **{key: value for key, value in given.items() if value is not None}}
-        return Lab._of_fork(self._root, self._root.call("POST", "/clusters", body))
+        return Lab._of_fork(self, self._root.call("POST", "/clusters", body))
 
     def image(self, name: str, *, settled: bool = False) -> "Image":
         """Takes an image of this cluster, from which others start; `settled` waits for that first."""
@@ -332,6 +356,10 @@ class Lab:
         if settled:
             body["settled"] = True
         return Image(self, dict(self.call("POST", "/images", body)))
+
+    def load_image(self, name: str, file: Union[str, "os.PathLike[str]"]) -> "Image":
+        """An image of this name from a snapshot file that `Image.save` or a failed test has written."""
+        return Image(self, dict(self._root._api().upload(f"{PREFIX}/images/{quote(name)}/file", Path(file), timeout=CALL_SECONDS)))
 
     def reset(self, to: Union["Image", str, None] = None) -> None:
         """Goes back to the image that this fork came from, or to another one, on the same port. All its connections end."""
@@ -419,7 +447,10 @@ class Lab:
         self._cluster._check_operators()
 
     def report(self) -> str:
-        """For people: the clock, the clients that are not quiet, and their last requests. A failed test's report has it."""
+        """For people: the clock, the clients for which time waits, the last requests of those that are not quiet, and the faults that hit.
+
+        A failed test's report has it.
+        """
         clock = self.call("GET", "/clock")
         lines = [f"clock {clock['mode']} at {clock['time']}, {clock['skew']} from real time, {clock['stops']} stops"]
         for client in self.clients():
@@ -433,6 +464,23 @@ class Lab:
                 place = "/".join(part for part in (asked["resource"], asked["namespace"], asked["name"]) if part)
                 lines.append(f"  {asked['time']}  {asked['verb'] or 'get'} {place} → {asked['code'] or 'no answer yet'}")
         return "\n".join(lines)
+
+    def keep(self, folder: Union[str, "os.PathLike[str]"], name: str) -> List[Path]:
+        """Writes what shows a failure again into a folder: a snapshot file of this cluster, and its request log as JSON.
+
+        The files are called after `name`. `kstore.Lab(image=FILE)` starts from the snapshot.
+        """
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-") or "lab"
+        snapshot, log = where / f"{stem}.snapshot", where / f"{stem}.requests.json"
+        image = self.image(f"kept-{uuid.uuid4().hex[:8]}")
+        try:
+            image.save(snapshot)
+        finally:
+            image.delete()
+        log.write_text(json.dumps(self.requests(), indent=1))
+        return [snapshot, log]
 
 
 class Image:
@@ -455,35 +503,17 @@ class Image:
         """A cluster that begins here."""
         return self._lab._forked({"image": self.name}, name, seed, clock, components, nodes)
 
+    def save(self, path: Union[str, "os.PathLike[str]"], *, keys: bool = False) -> None:
+        """Writes the image into a snapshot file, from which `Lab(image=…)`, `load_image` and `--lab-image` start.
+
+        `keys` includes the private keys of service accounts and of the cluster's authority, so that its tokens stay valid.
+        """
+        where = query(f"{PREFIX}/images/{quote(self.name)}/file", keys="true" if keys else None)
+        self._lab._root._api().download(where, Path(path), timeout=CALL_SECONDS)
+
     def delete(self) -> None:
         """Forgets the image; clusters from it live on."""
         self._lab._root.call("DELETE", f"/images/{quote(self.name)}")
-
-
-class LabClock:
-    """The clock of a cluster, with the functions of the module `time`; `sleep` ends at the cluster's time, in order with its timers."""
-
-    def __init__(self, lab: Lab):
-        self._lab = lab
-
-    def now(self) -> datetime:
-        """The cluster's time."""
-        text = str(self._lab.call("GET", "/clock")["time"])
-        # Python before 3.11 reads neither a Z nor more or fewer than six digits of a second.
-        whole, _, rest = text.rstrip("Z").partition(".")
-        return datetime.fromisoformat(whole).replace(microsecond=int((rest + "000000")[:6]), tzinfo=timezone.utc)
-
-    def time(self) -> float:
-        """Seconds since 1970."""
-        return self.now().timestamp()
-
-    def monotonic(self) -> float:
-        """The same: no clock of a cluster goes back."""
-        return self.time()
-
-    def sleep(self, seconds: float) -> None:
-        """Returns when this time of the cluster has passed, for which another call has to let it pass."""
-        self._lab.call("GET", query("/clock/wait", **{"for": duration(seconds)}))
 
 
 class _ForkedCluster(Cluster):
@@ -504,18 +534,10 @@ class _ForkedCluster(Cluster):
         return Path(self.kubeconfig).parent
 
 
-def duration(value: Duration) -> str:
-    """A duration as the lab reads it."""
-    if isinstance(value, str):
-        return value
-    length = value if isinstance(value, timedelta) else timedelta(seconds=value)
-    return f"{round(length.total_seconds() * 1000)}ms"
-
-
 def _time(value: datetime) -> str:
     if value.tzinfo is None:
         raise UsageError(f"say in which time zone {value} is, for example with tzinfo=datetime.timezone.utc")
-    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return format_time(value)
 
 
 def _clock(value: Union[str, Object]) -> Object:

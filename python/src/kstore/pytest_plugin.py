@@ -7,6 +7,7 @@ failure.
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from pathlib import Path
@@ -25,6 +26,8 @@ PREPARED = "kstore-prepared"
 ISOLATIONS = ("namespace", "cluster")
 STARTED = pytest.StashKey[Tuple[Cluster, int]]()
 LAB = pytest.StashKey[Lab]()
+# The variable that names the folder of --kstore-keep.
+KEEP = "KSTORE_KEEP"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "the clock of `lab` in tests whose marker does not say it: manual (default), auto, real, or a factor such as 60x"
     group.addoption("--kstore-lab", metavar="CLOCK", help=text)
     parser.addini("kstore_lab", text, default="manual")
+    text = "real time for which calls of the lab wait for clients that are busy, such as 10m; ten seconds if not given"
+    group.addoption("--kstore-patience", metavar="DURATION", help=text)
+    parser.addini("kstore_patience", text)
+    text = "folder for a snapshot file and the request log of each failed test with a lab; also the variable KSTORE_KEEP"
+    group.addoption("--kstore-keep", metavar="DIR", help=text)
+    parser.addini("kstore_keep", text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,10 +83,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def lab_cluster() -> Iterator[Lab]:
+def lab_cluster(pytestconfig: pytest.Config) -> Iterator[Lab]:
     """The lab of the session (of each worker, with pytest-xdist), from whose first cluster each test's `lab` is forked."""
+    patience = pytestconfig.getoption("--kstore-patience") or pytestconfig.getini("kstore_patience") or None
     # Each fork has a clock of its own.
-    with Lab(clock="manual") as lab:
+    with Lab(clock="manual", patience=patience) as lab:
         yield lab
 
 
@@ -155,6 +165,15 @@ def _version(text: str) -> Tuple[int, int]:
     return int(found.group(1)), int(found.group(2))
 
 
+def _kept(lab: Lab, folder: str, test: str) -> str:
+    """Keeps what shows the failure of a test again; returns what the report says about it."""
+    try:
+        snapshot, log = lab.keep(folder, test)
+    except (KstoreError, OSError) as error:
+        return f"nothing: {error}"
+    return f"{snapshot}: the cluster's state; kstore.Lab(image=…) or --lab-image starts from it\n{log}: its request log"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Remembers where a test begins that uses the session's cluster alone."""
@@ -188,5 +207,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             report.sections.append(("kstore: the lab", item.stash[LAB].report()))
         except (KstoreError, OSError) as error:
             report.sections.append(("kstore: the lab", f"it cannot be asked: {error}"))
+        folder = item.config.getoption("--kstore-keep") or os.environ.get(KEEP) or item.config.getini("kstore_keep")
+        if folder:
+            report.sections.append(("kstore: kept", _kept(item.stash[LAB], str(folder), item.nodeid)))
     if log:
         report.sections.append(("kstore: log of the server", "\n".join(log.splitlines()[-20:])))

@@ -1,10 +1,11 @@
 //! [`CallRuntime`]: where the calls of a thread are made whose runtime has no real time. A server in a cluster with a virtual clock calls
-//! webhooks, aggregated API servers and identity providers in real time, and waits so for the thread that writes the audit log: their
-//! timeouts, and those of the requests that wait for them, would otherwise be those of the virtual clock.
+//! webhooks, aggregated API servers and identity providers in real time: their timeouts would otherwise be those of the virtual clock. For
+//! the thread that writes the audit log it waits while its clock stands.
 
 use futures::future::BoxFuture;
 use std::cell::RefCell;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Runs calls to other servers for a thread, on a runtime in real time.
@@ -23,9 +24,8 @@ pub fn make_calls_of_this_thread_on(runtime: Arc<dyn CallRuntime>) {
     RUNTIME.set(Some(runtime));
 }
 
-/// Makes a call in real time, or waits for another thread in it: a virtual clock stands meanwhile. `call` runs where it is awaited if the
-/// runtime of this thread has real time; otherwise it is dropped early if the caller is.
-pub async fn in_real_time<T: Send + 'static>(call: BoxFuture<'static, T>) -> T {
+/// Makes a call in real time.
+pub(super) async fn in_real_time<T: Send + 'static>(call: BoxFuture<'static, T>) -> T {
     let Some(runtime) = RUNTIME.with_borrow(Clone::clone) else { return call.await };
     let (mut send, answer) = oneshot::channel();
     runtime.spawn(Box::pin(async move {
@@ -43,11 +43,30 @@ pub async fn in_real_time<T: Send + 'static>(call: BoxFuture<'static, T>) -> T {
     }
 }
 
+/// Waits for another thread of this process, while the virtual clock of this thread stands. To a thread without a virtual clock this is
+/// `wait.await`. Unlike a call to another server, the wait is no reason for a virtual clock to stop when it has ended.
+///
+/// `wait` must need no timer. It goes on to its end if the caller drops this.
+pub async fn while_clock_stands<T: Send + 'static>(wait: BoxFuture<'static, T>) -> T {
+    if RUNTIME.with_borrow(Option::is_none) {
+        return wait.await;
+    }
+    let runtime = Handle::current();
+    // tokio moves a paused clock only while no blocking task runs.
+    match tokio::task::spawn_blocking(move || runtime.block_on(wait)).await {
+        Ok(waited) => waited,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and so does the caller.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tokio::runtime::Handle;
     use tokio::time::Instant;
 
     struct ProcessRuntime(Handle);

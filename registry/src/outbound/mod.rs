@@ -23,7 +23,7 @@ use crate::lookup::Lookup;
 use axum::body::Body;
 pub use backoff::WebhookBackoff;
 use bytes::Bytes;
-pub use call_runtime::{CallRuntime, in_real_time, make_calls_of_this_thread_on};
+pub use call_runtime::{CallRuntime, make_calls_of_this_thread_on, while_clock_stands};
 pub use failure::{NoAnswer, is_worth_another_call};
 pub use front_proxy::{FrontProxy, FrontProxyError};
 use futures::future::BoxFuture;

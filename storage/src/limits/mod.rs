@@ -37,8 +37,7 @@ pub const RECENT_AGE: Duration = Duration::from_secs(20);
 /// Bytes of recent changes that stay in memory regardless of their age.
 pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
-/// Deliveries that a watch with a read bound, which only the lab sets, reads ahead of the bound. Beyond them its queue fills, as that of a
-/// slow client.
+/// Deliveries that a watch with a bound, which only the lab sets, reads ahead of it. Then its queue fills, as that of a slow client.
 pub const HELD_DELIVERIES: usize = 100_000;
 
 /// Bytes of objects that are kept in a second form, as protobuf messages. Further objects are encoded for

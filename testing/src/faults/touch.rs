@@ -87,9 +87,9 @@ fn carries_version(body: &[u8]) -> bool {
 /// The path of an object without its subresource.
 fn object_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let root = match segments.first()? {
-        &"api" => 2,
-        &"apis" => 3,
+    let root = match *segments.first()? {
+        "api" => 2,
+        "apis" => 3,
         _ => return None,
     };
     let length = match segments.get(root..)? {

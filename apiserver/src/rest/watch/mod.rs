@@ -122,7 +122,8 @@ fn events(
         let mut unmarked = lifetime.mark_initial_end.filter(|_| lifetime.bookmarks);
         let mut alarm = std::pin::pin!(sleep_until(first_alarm(&lifetime, last_bookmark, deadline)));
         loop {
-            if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
+            // A watch that ended as it began has shown no state, and the mark would say that there are no objects.
+            if unmarked.is_some_and(|wanted| wanted <= watch.revision()) && !watch.has_ended() {
                 unmarked = None;
                 yield Ok(encoder.bookmark(watch.revision(), true));
             }

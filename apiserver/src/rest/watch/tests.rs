@@ -9,6 +9,9 @@ use kstore_storage::storage::embedded::Embedded;
 use kstore_storage::storage::{Commit, Write};
 use kstore_store::{Config, Store};
 
+/// Timeout of a watch.
+const SECONDS: u64 = 150;
+
 /// Writes an object at a new revision; on return the cache has it.
 async fn change(cache: &Cache, maps: &Resource, number: usize) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -20,20 +23,17 @@ async fn change(cache: &Cache, maps: &Resource, number: usize) {
     cache.fresh().await.unwrap();
 }
 
-/// There is an event whenever the client asks for the next one: the timer must still fire.
-#[tokio::test(start_paused = true)]
-async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
-    const SECONDS: u64 = 150;
+/// A cache of an empty store, and the parts of a watch of config maps.
+async fn parts() -> (Arc<Cache>, EventFormat, WatchLifetime, Nondet) {
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
     let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
     tokio::spawn(follow);
-    let maps = kind::lookup("", "v1", "configmaps").unwrap();
-    let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
     let network = Arc::new(Network::new(ServiceBackends::default()));
     let converter = Arc::new(Converter::new(network, nondet.clone()));
-    let shown = EventFormat { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
-    let ending = WatchLifetime {
+    let resource = kind::lookup("", "v1", "configmaps").unwrap();
+    let shown = EventFormat { resource, converter, form: WatchForm::Shared(Form::Json) };
+    let lifetime = WatchLifetime {
         seat: None,
         timeout_seconds: SECONDS,
         credentials: None,
@@ -41,6 +41,32 @@ async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
         mark_initial_end: None,
         stop: CancellationToken::new(),
     };
+    (cache, shown, lifetime, nondet)
+}
+
+/// Otherwise the client would believe that there are no objects.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_as_it_begins_marks_no_initial_state() {
+    let refused = WatchEnd::Refused(Box::new(Status::too_large_resource_version(9, 5)));
+    for (end, expected) in [(WatchEnd::Overrun, &[][..]), (refused, &["ERROR"])] {
+        let (cache, shown, lifetime, nondet) = parts().await;
+        let watch = Watch::ended(cache, vec![Filter::all(shown.resource)], end);
+        let lifetime = WatchLifetime { mark_initial_end: Some(0), ..lifetime };
+        let chunks = body(watch, shown, lifetime, nondet).into_data_stream().map(Result::unwrap);
+        let lines = chunks.collect::<Vec<Bytes>>().await.concat();
+        let events = serde_json::Deserializer::from_slice(&lines).into_iter::<Value>();
+        let types: Vec<String> =
+            events.map(|event| event.unwrap()["type"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(types, expected);
+    }
+}
+
+/// There is an event whenever the client asks for the next one: the timer must still fire.
+#[tokio::test(start_paused = true)]
+async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
+    let (cache, shown, ending, nondet) = parts().await;
+    let maps = shown.resource;
+    let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
     let began = Instant::now();
     let mut body = body(watch, shown, ending, nondet).into_data_stream();
     let (mut events, mut bookmarks) = (0, Vec::new());

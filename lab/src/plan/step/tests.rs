@@ -1,6 +1,7 @@
 //! Plans step by step: what is armed, held, injected and undone.
 
 use super::*;
+use crate::plan::StepPhase;
 use crate::plan::matching::{ObservedRequest, ObservedWrite};
 use crate::request::Verb;
 use serde_json::{Value, json};

@@ -229,9 +229,14 @@ impl Watch {
         self.initial.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether the watch begins with the current state.
+    /// Whether the watch begins with the current state. A watch that ended as it began has none, and an empty one would be false.
     pub fn starts_with_state(&self) -> bool {
-        self.initial.is_some()
+        self.initial.is_some() && !self.has_ended()
+    }
+
+    /// Whether the watch shows nothing more and its end is known.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.source, Source::Ended(_))
     }
 
     /// The revision up to which all matching changes have been returned.

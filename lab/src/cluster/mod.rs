@@ -1,5 +1,7 @@
 //! [`LabCluster`]: a cluster of the lab with its port, clients, request log and clock. A reset replaces the running part behind the port.
 
+mod report;
+
 use crate::advance;
 use crate::authority::{ClusterKeys, Credentials};
 use crate::bridge::Bridge;
@@ -21,7 +23,7 @@ use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
-use serde::Serialize;
+pub use report::{ClockReport, ClusterReport, NextDeadline};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Path prefix of the lab's calls.
 pub const PREFIX: &str = "/kstore/lab/v1";
+/// Path prefix of the lab's calls over gRPC.
+pub const GRPC_PREFIX: &str = "/kstore.lab.v1.Lab";
 
 /// The user of kubeconfigs for administrators.
 pub const ADMIN: &str = "kubernetes-admin";
@@ -201,7 +205,7 @@ impl LabCluster {
         let current =
             Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
-        let router = bridge.router(PREFIX, move |request| {
+        let router = bridge.router([PREFIX, GRPC_PREFIX], move |request| {
             let (front, cluster) = (front.clone(), cluster.upgrade());
             async move {
                 match cluster {
@@ -316,6 +320,42 @@ impl LabCluster {
         Ok(())
     }
 
+    /// Lets the wall time jump. Forward, what was due meanwhile fires late; backward, timers keep their remaining time. Returns the time
+    /// before, and the running cluster.
+    ///
+    /// # Errors
+    /// 409: another call moves the clock. 410: the cluster has ended.
+    pub async fn leap(
+        self: &Arc<Self>,
+        by: Duration,
+        is_back: bool,
+    ) -> Result<(Timestamp, Arc<Running>), Status> {
+        if !self.current()?.running().plane.nondet().clock.is_simulated() {
+            return Err(error::impossible("this cluster follows the system's clock, which does not leap"));
+        }
+        // A clock that moves by itself has its next time already: it begins anew afterwards.
+        let moves_itself = self.mover.lock().take().is_some();
+        let moving = match moves_itself {
+            true => self.wait_to_move().await,
+            false => self.begin_moving()?,
+        };
+        let running = self.current()?.running().clone();
+        let (from, leaping) = (running.time(), running.clone());
+        let leaping = running.call(async move {
+            match is_back {
+                true => leaping.driver.leap_back(by),
+                false => leaping.driver.leap(by).await,
+            }
+            leaping.driver.until_idle().await;
+        });
+        let leapt = leaping.await.map_err(|_| error::ended());
+        drop(moving);
+        if moves_itself {
+            self.run_mover();
+        }
+        leapt.map(|()| (from, running))
+    }
+
     /// Starts the task of a clock that moves by itself.
     fn run_mover(self: &Arc<Self>) {
         let cluster = Arc::downgrade(self);
@@ -420,6 +460,15 @@ impl LabCluster {
     /// # Errors
     /// 409: the clock is being moved. 410: the cluster has ended.
     pub async fn reset(self: &Arc<Self>, to: Option<&Arc<LabImage>>) -> Result<(), Status> {
+        if self.current()?.bridge.perturbations.plans.is_running() {
+            return Err(error::conflict("a plan runs on this cluster: delete it first"));
+        }
+        let Some(image) = to.or(self.config.image.as_ref()) else {
+            return Err(error::impossible(
+                "a cluster that was started empty has no image: take one, and name it in `to`",
+            ));
+        };
+        // From here on nothing is refused but for a manual clock that another call moves: a clock that moves by itself has lost its task.
         let mover = self.mover.lock().take();
         drop(mover);
         let _moving = match self.mode() {
@@ -427,19 +476,8 @@ impl LabCluster {
             Mode::Real | Mode::Manual => self.begin_moving()?,
         };
         let old = self.current()?;
-        if old.bridge.perturbations.plans.is_running() {
-            return Err(error::conflict("a plan runs on this cluster: delete it first"));
-        }
         let above = old.running().store().revision().0;
-        let image = to.or(self.config.image.as_ref());
-        let origin = match image {
-            Some(image) => Origin::Above(image.state.clone(), above),
-            None => {
-                return Err(error::impossible(
-                    "a cluster that was started empty has no image: take one, and name it in `to`",
-                ));
-            }
-        };
+        let origin = Origin::Above(image.state.clone(), above);
         let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
@@ -535,68 +573,4 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
         }
     }
     address
-}
-
-/// A cluster in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterReport {
-    /// Identifier in paths.
-    pub id: String,
-    /// Name.
-    pub name: String,
-    /// What it was started from.
-    pub from: String,
-    /// `https://127.0.0.1:PORT`.
-    pub url: String,
-    /// Kubeconfig (YAML) of its administrator.
-    pub kubeconfig: String,
-    /// Seed of its random values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Clock.
-    pub clock: ClockReport,
-    /// Revision of the store.
-    pub revision: i64,
-    /// Objects.
-    pub objects: u64,
-    /// Bytes of the store's history.
-    pub bytes: u64,
-    /// Components.
-    pub components: Vec<&'static str>,
-    /// Image that it was started from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-}
-
-/// A clock in answers of the lab.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClockReport {
-    /// Mode.
-    pub mode: &'static str,
-    /// Factor of `scaled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub factor: Option<f64>,
-    /// `upTo` of `auto`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub up_to: Option<String>,
-    /// Time of the cluster.
-    pub time: Timestamp,
-    /// The earliest deadline that the lab knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<NextDeadline>,
-    /// Time of the cluster minus real time.
-    pub skew: String,
-    /// Times to which the clock moved.
-    pub stops: u64,
-}
-
-/// A deadline at which the clock stops.
-#[derive(Clone, Debug, Serialize)]
-pub struct NextDeadline {
-    /// When.
-    pub time: Timestamp,
-    /// Whose.
-    pub owner: &'static str,
 }
