@@ -33,6 +33,7 @@ pub struct Replay {
     /// Seed of the runs.
     pub seed: u64,
     /// The plan; empty actions: the finding needs no fault.
+    #[serde(with = "plan_as_json")]
     pub plan: Plan,
     /// Steps of the scenario that are taken.
     pub steps: usize,
@@ -101,6 +102,21 @@ pub enum ReplayError {
 /// The digest of a file.
 pub fn file_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Plans in the form that they have in JSON: YAML's tags of triggers cannot be read inside of actions.
+mod plan_as_json {
+    use crate::plan::Plan;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(plan: &Plan, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_value(plan).map_err(ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
+        serde_json::from_value(Value::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
 }
 
 /// What oracles ask of an object at the end of a reference: who it is, whose, and whether it is deleted.
@@ -196,7 +212,7 @@ impl Replay {
 pub(crate) mod tests {
     use super::*;
     use crate::pattern_id::PatternId;
-    use crate::plan::{Operation, PlannedAction, RequestPhase, Restart, Subject, at_request};
+    use crate::plan::{Operation, PlannedAction, RequestPhase, Restart, Subject, Trigger, at_request};
     use crate::record::{ObjectKey, RunRecord};
 
     pub(crate) fn replay() -> Replay {
@@ -207,6 +223,7 @@ pub(crate) mod tests {
         };
         let kill = Operation::Kill { program: "op".to_owned(), start: Restart::Now, cache: None };
         let trigger = at_request(("op", "create", ""), &key, 1, RequestPhase::Done);
+        let skip = Operation::Skip { until: Box::new(Trigger::quiet()) };
         Replay {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
@@ -222,7 +239,7 @@ pub(crate) mod tests {
             plan: Plan {
                 pattern: PatternId::Crash,
                 subject: Subject { resource: "configmaps".to_owned(), verb: "create".to_owned() },
-                actions: vec![PlannedAction::at(trigger, kill)],
+                actions: vec![PlannedAction::at(trigger, kill), PlannedAction::at_once(skip)],
             },
             steps: 2,
             expected: ExpectedFailure {

@@ -104,7 +104,7 @@ fn time_travel_is_planned_only_for_programs_that_list_from_a_cache() {
     let plans = with_plans(true, &[PatternId::Stale]);
     let expected = "freeze cache \"behind\" for things.example.com  when persistentvolumeclaims/default/data-a is written, \
         second time | kill op, start it on cache \"behind\"  when persistentvolumeclaims/default/data-a is written | \
-        thaw cache \"behind\"  when all clients are quiet";
+        wait  when op does list things.example.com, before it is done | thaw cache \"behind\"  when all clients are quiet";
     assert!(plans.contains(&expected.to_owned()), "{plans:#?}");
 }
 
