@@ -170,3 +170,32 @@ impl Perturbations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{CacheSpec, Route};
+    use crate::fault::{Fault, Rule, RuleSet};
+    use crate::select::{ClientSelector, RequestSelector};
+    use http::Method;
+
+    #[test]
+    fn requests_are_perturbed_only_while_a_rule_or_a_route_may_change_them() {
+        let (hub, _jobs) = Perturbations::new();
+        let target = |uri: &str| RequestTarget::of(&Method::GET, &uri.parse().unwrap());
+        let (get, watch) = (target("/api/v1/namespaces/a/pods/b"), target("/api/v1/pods?watch=true"));
+        assert!(!hub.concerns(get.as_ref()) && !hub.concerns(None));
+        assert!(hub.concerns(watch.as_ref()), "a plan may begin while it is open");
+        hub.faults.set(RuleSet { seed: 1, rules: vec![Rule::always(Fault::Expire {})] });
+        assert!(hub.concerns(get.as_ref()));
+        hub.faults.set(RuleSet::default());
+        assert!(!hub.concerns(get.as_ref()));
+        hub.caches.put("b", CacheSpec::default()).unwrap();
+        assert!(!hub.concerns(get.as_ref()), "nothing is routed to it");
+        let (client, request) = (ClientSelector::default(), RequestSelector::default());
+        hub.caches.route(vec![Route { client, request, cache: "b".to_owned() }]).unwrap();
+        assert!(hub.concerns(get.as_ref()));
+        hub.caches.delete("b");
+        assert!(!hub.concerns(get.as_ref()));
+    }
+}

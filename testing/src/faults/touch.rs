@@ -5,8 +5,8 @@ use super::injector::OWN_AGENT;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
-use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{Method, request};
+use http::header::{CONTENT_TYPE, TE, USER_AGENT};
+use http::{Method, Version, request};
 use kstore_access::peer::Peer;
 use kstore_proto::kstore::v1 as pb;
 use kstore_registry::user::UserInfo;
@@ -20,8 +20,20 @@ const ANNOTATION: &str = "lab.kstore.io/touch";
 /// Bytes of the largest body that is read, above what the API server accepts.
 const BODY: usize = 4 * 1024 * 1024;
 
+/// Path prefix of kstore's gRPC methods.
+const GRPC: &str = "/kstore.v1.Kstore/";
+
 /// Bytes before a gRPC message: a flag and its length.
 const GRPC_PREFIX: usize = 5;
+
+/// The object of a write, as its API names it: the other writer uses the same API, since a middleware has one of them behind it.
+#[derive(Debug, PartialEq)]
+enum WrittenObject {
+    /// REST path.
+    Path(String),
+    /// Reference in gRPC.
+    Reference(pb::Ref),
+}
 
 /// Changes the object of a write that carries a `resourceVersion`. `value` is the annotation's new value. Returns the request, and whether
 /// the object was changed.
@@ -31,29 +43,51 @@ pub(super) async fn touch(request: Request, next: Next, value: u64) -> (Request,
         return (Request::from_parts(parts, Body::empty()), false);
     };
     let touched = match versioned_object(&parts, &bytes) {
-        Some(path) => change(next, &path, value).await,
+        Some(object) => change(next, object, value).await,
         None => false,
     };
     (Request::from_parts(parts, Body::from(bytes)), touched)
 }
 
-async fn change(next: Next, path: &str, value: u64) -> bool {
-    let patch = json!({"metadata": {"annotations": {ANNOTATION: value.to_string()}}});
-    let request = Request::builder().method(Method::PATCH).uri(path);
-    let request = request.header(CONTENT_TYPE, "application/merge-patch+json").header(USER_AGENT, OWN_AGENT);
+async fn change(next: Next, object: WrittenObject, value: u64) -> bool {
+    let patch = json!({"metadata": {"annotations": {ANNOTATION: value.to_string()}}}).to_string();
+    let (request, body) = match object {
+        WrittenObject::Path(path) => {
+            let request = Request::builder().method(Method::PATCH).uri(path);
+            (request.header(CONTENT_TYPE, "application/merge-patch+json"), Body::from(patch))
+        }
+        WrittenObject::Reference(of) => {
+            let message = pb::PatchRequest { r#ref: Some(of), patch: patch.into(), ..Default::default() };
+            let request = Request::builder().method(Method::POST).uri(format!("{GRPC}Patch"));
+            let request = request.version(Version::HTTP_2).header(TE, "trailers");
+            (request.header(CONTENT_TYPE, "application/grpc"), Body::from(framed(&message)))
+        }
+    };
     let user = UserInfo::new("kubernetes-admin", ["system:masters"]);
-    let request = request.extension(Peer::InProcess(Arc::new(user))).body(Body::from(patch.to_string()));
-    match request {
-        Ok(request) => next.run(request).await.status().is_success(),
+    let request = request.header(USER_AGENT, OWN_AGENT).extension(Peer::InProcess(Arc::new(user)));
+    match request.body(body) {
+        Ok(request) => {
+            let answer = next.run(request).await;
+            // A failed call has its status in the head of the answer.
+            let is_refused = answer.headers().get("grpc-status").is_some_and(|status| status != "0");
+            answer.status().is_success() && !is_refused
+        }
         Err(_) => false,
     }
 }
 
-/// The REST path of the object of a write, if the write carries a `resourceVersion`.
-fn versioned_object(parts: &request::Parts, body: &[u8]) -> Option<String> {
+/// A message with gRPC's prefix: not compressed, and its length.
+fn framed(message: &pb::PatchRequest) -> Vec<u8> {
+    let encoded = message.encode_to_vec();
+    let length = u32::try_from(encoded.len()).expect("the message is small");
+    [&[0][..], &length.to_be_bytes(), &encoded].concat()
+}
+
+/// The object of a write, if the write carries a `resourceVersion`.
+fn versioned_object(parts: &request::Parts, body: &[u8]) -> Option<WrittenObject> {
     let path = parts.uri.path();
-    let Some(call) = path.strip_prefix("/kstore.v1.Kstore/") else {
-        return object_path(path).filter(|_| carries_version(body));
+    let Some(call) = path.strip_prefix(GRPC) else {
+        return object_path(path).filter(|_| carries_version(body)).map(WrittenObject::Path);
     };
     let message = body.get(GRPC_PREFIX..)?;
     let (of, json) = match call {
@@ -67,10 +101,8 @@ fn versioned_object(parts: &request::Parts, body: &[u8]) -> Option<String> {
         }
         _ => return None,
     };
-    let pb::Ref { group, version, resource, namespace, name, .. } = of;
-    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let namespace = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
-    Some(format!("{root}{namespace}/{resource}/{name}")).filter(|_| carries_version(&json))
+    let of = pb::Ref { subresource: String::new(), ..of };
+    Some(WrittenObject::Reference(of)).filter(|_| carries_version(&json))
 }
 
 /// Whether an object or a merge patch in JSON has a `resourceVersion`. Bodies in other formats are those of typed clients, whose updates
