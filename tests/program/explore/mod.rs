@@ -1,7 +1,9 @@
 //! Searches with the real program over the operators of the catalogue: published bugs, re-created in Python, with repaired twins.
 //!
-//! Each search may take as long as the busiest machine needs: what it finds does not depend on the time. The gate runs two of them; the check
-//! `catalogue` of `.ci/run all` runs all.
+//! Each search may take as long as the busiest machine needs: what it finds does not depend on the time. Those of the
+//! module `catalogue` take minutes, and run in the check of that name.
+
+mod catalogue;
 
 use crate::SERVER;
 use kstore_tests::wait::until;
@@ -10,15 +12,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-fn catalogue(file: &str) -> PathBuf {
+fn file_of(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("explore/catalogue").join(file)
 }
 
 /// The command of a search with one operator of the catalogue, in a folder of its own.
 fn command(name: &str, flags: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(SERVER);
-    command.arg("explore").args(flags).arg(catalogue(&format!("{name}.yaml"))).args(["--", "python3"]);
-    command.arg(catalogue(&format!("{name}.py"))).current_dir(folder).stdin(Stdio::null());
+    command.arg("explore").args(flags).arg(file_of(&format!("{name}.yaml"))).args(["--", "python3"]);
+    command.arg(file_of(&format!("{name}.py"))).current_dir(folder).stdin(Stdio::null());
     command
 }
 
@@ -62,36 +64,6 @@ fn a_crash_between_a_write_and_its_note_is_found() {
 }
 
 #[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_lost_answer_between_two_writes_is_found() {
-    finds("b14", "lost-answer", "end-state");
-}
-
-#[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_state_that_must_be_seen_is_found() {
-    finds("b12", "skip", "end-state");
-}
-
-#[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_stale_cache_after_a_restart_is_found() {
-    finds("b3", "stale", "destructive-surplus");
-}
-
-#[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_refused_create_that_is_not_tried_again_is_found() {
-    finds("b16", "errors", "end-state");
-}
-
-#[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_swallowed_conflict_is_found() {
-    finds("b17", "touch", "stuck");
-}
-
-#[test]
 fn a_loop_is_found_without_a_fault_and_written_in_all_forms() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -112,17 +84,6 @@ fn a_loop_is_found_without_a_fault_and_written_in_all_forms() {
 }
 
 #[test]
-#[ignore = "takes minutes: the check catalogue runs it"]
-fn a_repaired_operator_raises_no_alarm() {
-    let folder = tempfile::tempdir().unwrap();
-    let flags = ["--only", "crash,lost-answer", "--seeds", "0", "--budget", "1h"];
-    let output = explore("b9", &flags, true, folder.path());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("nothing found"), "{}", said(&output));
-    assert!(!folder.path().join("findings").exists(), "nothing is written without a finding");
-}
-
-#[test]
 fn mistakes_are_refused_before_anything_starts() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("s.yaml"), "kind: Scenario\nstepz: []\n").unwrap();
@@ -138,7 +99,7 @@ fn mistakes_are_refused_before_anything_starts() {
     assert_eq!(run(&["none.yaml", "--", "true"]).0, Some(2));
     let (code, said) = run(&["--only", "crash", "--skip", "crash", "s.yaml", "--", "true"]);
     assert_eq!(code, Some(2), "{said}");
-    let scenario = catalogue("b20.yaml").display().to_string();
+    let scenario = file_of("b20.yaml").display().to_string();
     fs::write(folder.path().join("r.yaml"), "kind: Replay\n").unwrap();
     let (code, said) = run(&["--replay", "r.yaml", &scenario, "--", "true"]);
     assert_eq!(code, Some(2), "{said}");
