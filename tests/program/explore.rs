@@ -51,8 +51,7 @@ fn finds_in(name: &str, pattern: &str, oracle: &str, folder: &Path) -> String {
     let output = explore(name, &[&flags[..], &reports].concat(), false, folder);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-    let report: Value =
-        serde_json::from_slice(&fs::read(folder.join("report.json")).unwrap()).unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(folder.join("report.json")).unwrap()).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["oracle"] == oracle);
     let finding = finding.unwrap_or_else(|| panic!("{name}: {text}"));

@@ -322,7 +322,8 @@ impl<'s> Search<'s> {
             }
             None => failures.iter().find_map(|verdict| self.known_id(verdict)),
         };
-        let is_open = id.is_none() && !failures.is_empty() && !failures.iter().any(|verdict| self.is_kept(verdict));
+        let is_open =
+            id.is_none() && !failures.is_empty() && !failures.iter().any(|verdict| self.is_kept(verdict));
         let mut state = self.state.lock();
         if is_open {
             state.open.push(plan.clone());
