@@ -121,6 +121,13 @@ pub struct Finding {
     pub found_after: u64,
 }
 
+impl Finding {
+    /// Whether another finding is of the same oracle with the same difference.
+    pub(crate) fn is_likewise(&self, other: &Self) -> bool {
+        (self.oracle, &self.fingerprint) == (other.oracle, &other.fingerprint)
+    }
+}
+
 /// A form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportForm {

@@ -21,13 +21,13 @@ impl Search<'_> {
         verdict: &Verdict,
         (outcome, judgement): (&RunOutcome, &Judgement),
     ) -> Result<Finding, SearchError> {
-        let id = self.next_id();
         let found_after = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
-        self.progress.change(|progress| progress.shrinking = Some(id.clone()));
+        self.progress.change(|progress| progress.shrinking = Some(verdict.oracle.to_string()));
         let mut fails = 1;
         for _ in 1..limits::CONFIRMATIONS {
             fails += usize::from(self.fails_like(plan, self.steps(), verdict).await?);
         }
+        let id = if fails == limits::CONFIRMATIONS { self.next_id("s") } else { self.next_id("u") };
         let mut finding = Finding {
             id,
             pattern: Some(plan.pattern),

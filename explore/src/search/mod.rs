@@ -21,6 +21,7 @@ use kstore_nondet::Clock;
 use parking_lot::Mutex;
 pub use reference::ReferenceError;
 pub use replayed::{ReplayOutcome, replay};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -151,11 +152,13 @@ struct SearchState {
     findings: Vec<Finding>,
     unsteady: Vec<Finding>,
     suspicions: Vec<Finding>,
+    /// Plans whose failure another plan did not confirm.
+    open: Vec<Plan>,
     /// Keys of what was found, so that each failure is confirmed once.
     known: Vec<(oracle::OracleId, String)>,
     cases: Vec<PlanCase>,
     counts: PlanCounts,
-    next_id: usize,
+    next_ids: BTreeMap<&'static str, usize>,
 }
 
 impl std::fmt::Debug for Search<'_> {
@@ -204,6 +207,9 @@ impl<'s> Search<'s> {
         let plans = self.plans();
         self.phase(Phase::Plans, plans.len());
         self.run_all(plans.clone()).await?;
+        // While a failure was being confirmed, others failed likewise; it may have been unsteady.
+        let open = std::mem::take(&mut self.state.lock().open);
+        self.run_all(open).await?;
         let random = random::plans(&plans, self.options.seed, self.options.seeds);
         self.phase(Phase::Random, random.len());
         self.run_all(random).await
@@ -316,7 +322,12 @@ impl<'s> Search<'s> {
             }
             None => failures.iter().find_map(|verdict| self.known_id(verdict)),
         };
+        let is_open =
+            id.is_none() && !failures.is_empty() && !failures.iter().any(|verdict| self.is_kept(verdict));
         let mut state = self.state.lock();
+        if is_open {
+            state.open.push(plan.clone());
+        }
         state.counts.run += 1;
         state.counts.not_reached += usize::from(outcome.missed.is_some());
         state.cases.push(case(match id {
@@ -343,6 +354,13 @@ impl<'s> Search<'s> {
         is_new
     }
 
+    /// Whether a failure was confirmed, or is unsteady.
+    fn is_kept(&self, verdict: &Verdict) -> bool {
+        let state = self.state.lock();
+        let mut all = state.findings.iter().chain(&state.suspicions).chain(&state.unsteady);
+        all.any(|finding| (finding.oracle, &*finding.fingerprint) == verdict.key())
+    }
+
     fn known_id(&self, verdict: &Verdict) -> Option<String> {
         let state = self.state.lock();
         let is_it = |finding: &&Finding| (finding.oracle, &*finding.fingerprint) == verdict.key();
@@ -350,10 +368,12 @@ impl<'s> Search<'s> {
         found.map(|finding| finding.id.clone())
     }
 
-    fn next_id(&self) -> String {
+    /// Identifiers of confirmed and of unsteady failures are counted apart.
+    fn next_id(&self, prefix: &'static str) -> String {
         let mut state = self.state.lock();
-        state.next_id += 1;
-        format!("s-{}", state.next_id)
+        let next = state.next_ids.entry(prefix).or_default();
+        *next += 1;
+        format!("{prefix}-{next}")
     }
 
     /// Sorts a finding by what its confirmation showed, and returns the identifier of one that counts.
@@ -363,9 +383,17 @@ impl<'s> Search<'s> {
         let is_steady = finding.fails.0 == finding.fails.1;
         let is_bug = finding.severity == Severity::Bug;
         match (is_steady, is_bug) {
-            (false, _) => state.unsteady.push(finding),
+            (false, _) => {
+                // Another plan may fail so each time.
+                let key = (finding.oracle, finding.fingerprint.clone());
+                state.known.retain(|known| *known != key);
+                if !state.unsteady.iter().any(|other| other.is_likewise(&finding)) {
+                    state.unsteady.push(finding);
+                }
+            }
             (true, false) => state.suspicions.push(finding),
             (true, true) => {
+                state.unsteady.retain(|other| !other.is_likewise(&finding));
                 state.findings.push(finding);
                 return Some(id);
             }
@@ -378,7 +406,7 @@ impl<'s> Search<'s> {
             return Ok(());
         }
         let finding = Finding {
-            id: self.next_id(),
+            id: self.next_id("s"),
             pattern: None,
             oracle: verdict.oracle,
             severity: verdict.severity,

@@ -34,16 +34,27 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Flags of a search with one pattern.
+fn only(pattern: &str) -> [&str; 8] {
+    ["--only", pattern, "--seeds", "0", "--max-findings", "1", "--budget", "1h"]
+}
+
 /// Finds a bug of the catalogue by a pattern, and runs its replay file with the operator and with the repaired twin.
 fn finds(name: &str, pattern: &str, oracle: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let flags = ["--only", pattern, "--seeds", "0", "--max-findings", "1", "--budget", "1h"];
+    let file = finds_in(name, pattern, oracle, folder.path());
+    let repaired = explore(name, &["--replay", &file], true, folder.path());
+    assert_eq!(repaired.status.code(), Some(0), "{name} fixed: {}", said(&repaired));
+}
+
+/// Finds a bug of the catalogue by a pattern, and returns the replay file, which fails again.
+fn finds_in(name: &str, pattern: &str, oracle: &str, folder: &Path) -> String {
+    let flags = only(pattern);
     let reports = ["--report", "text", "--report", "json=report.json"];
-    let output = explore(name, &[&flags[..], &reports].concat(), false, folder.path());
+    let output = explore(name, &[&flags[..], &reports].concat(), false, folder);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-    let report: Value =
-        serde_json::from_slice(&fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(folder.join("report.json")).unwrap()).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["oracle"] == oracle);
     let finding = finding.unwrap_or_else(|| panic!("{name}: {text}"));
@@ -51,11 +62,10 @@ fn finds(name: &str, pattern: &str, oracle: &str) {
     assert!(finding["actions"].as_array().unwrap().len() <= 3, "{name}: {text}");
     let file = finding["replay"].as_str().unwrap();
     assert!(text.contains(&format!("again: kstore-server explore --replay {file} ")), "{name}: {text}");
-    let again = explore(name, &["--replay", file], false, folder.path());
+    let again = explore(name, &["--replay", file], false, folder);
     assert_eq!(again.status.code(), Some(1), "{name}: {}", said(&again));
     assert!(said(&again).contains(&format!("fails 1 of 1  {oracle}")), "{name}: {}", said(&again));
-    let repaired = explore(name, &["--replay", file], true, folder.path());
-    assert_eq!(repaired.status.code(), Some(0), "{name} fixed: {}", said(&repaired));
+    file.to_owned()
 }
 
 #[test]
