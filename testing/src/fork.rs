@@ -131,7 +131,9 @@ impl Cluster {
     pub fn image(&self) -> Result<ClusterImage, ImageError> {
         let plane = self.plane.image().map_err(|error| match error {
             PlaneImageError::Store(error) => error,
-            PlaneImageError::External => unreachable!("the cluster has a store in memory"),
+            PlaneImageError::External | PlaneImageError::Renew(_) => {
+                unreachable!("the cluster has a store in memory, and its image no new namespaces")
+            }
         })?;
         Ok(ClusterImage {
             plane,
