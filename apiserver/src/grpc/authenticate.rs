@@ -42,7 +42,8 @@ fn has_grpc_type<B>(request: &Request<B>) -> bool {
 /// proxied pod may speak gRPC.
 pub(crate) fn is_call_of_unknown_service<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
-    has_grpc_type(request) && !path.starts_with("/api/") && !path.starts_with("/apis/")
+    // In this order, as nearly every request that comes here is about a resource.
+    !path.starts_with("/api/") && !path.starts_with("/apis/") && has_grpc_type(request)
 }
 
 /// The authenticated caller of a gRPC call, stored as an extension of the request before its message is read.
