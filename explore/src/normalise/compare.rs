@@ -21,10 +21,19 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What of the difference is the same in each run that fails likewise: slot, path, and which side has a value.
+    /// What of the difference is the same in each run that fails likewise: slot without its number, path, and which side has a value.
     pub fn fingerprint(&self) -> String {
         let side = |value: &Option<Value>| if value.is_some() { "+" } else { "-" };
-        format!("{} {} {}{}", self.slot, self.path.join("."), side(&self.reference), side(&self.run))
+        let slot = without_numbers(&self.slot);
+        format!("{slot} {} {}{}", self.path.join("."), side(&self.reference), side(&self.run))
+    }
+
+    /// Whether the values differ only in the numbers of objects with generated names. Objects of equal contents have their numbers by
+    /// chance, so that the next run that fails likewise may have others.
+    pub fn is_of_numbers(&self) -> bool {
+        let numbered = |value: &Value| without_numbers(&value.to_string());
+        let values = (self.reference.as_ref().map(numbered), self.run.as_ref().map(numbered));
+        matches!(&values, (Some(reference), Some(run)) if reference == run)
     }
 }
 
@@ -42,6 +51,13 @@ impl fmt::Display for Difference {
             }
         }
     }
+}
+
+/// A text without the numbers of slots of generated names, such as that in `<a->#1`.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(">#");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + ">" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// A text of at most this many characters.
