@@ -102,6 +102,11 @@ pub const WRITER_ENTRIES: usize = 4096;
 pub const PLANS: usize = 8;
 /// Most actions of a plan.
 pub const PLAN_ACTIONS: usize = 64;
+/// Most operations of plans that wait for the executor: twice those of as many plans as there may be, so that plans that were deleted at
+/// once leave room for others.
+pub const PLAN_JOBS: usize = 2 * OPERATIONS * PLANS * PLAN_ACTIONS;
+/// Most operations of an action: its begin and its end.
+pub const OPERATIONS: usize = 2;
 /// Most triggers within one, with those of `any` and `all`.
 pub const TRIGGERS: usize = 64;
 /// Deepest nesting of `any` and `all`.

@@ -57,7 +57,7 @@ struct Block {
 
 impl Perturbations {
     /// None, and the operations of plans for their executor.
-    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Job>) {
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<Job>) {
         let changed = Arc::new(Notify::new());
         let (plans, jobs) = Plans::new(changed.clone());
         let caches = Caches::new(changed.clone());

@@ -29,7 +29,7 @@ pub struct Executor {
 }
 
 /// Carries out operations until their plans are gone. Runs in real time.
-pub async fn run(executor: Executor, mut jobs: mpsc::UnboundedReceiver<Job>) {
+pub async fn run(executor: Executor, mut jobs: mpsc::Receiver<Job>) {
     // The state before a flip, by plan and action.
     let mut flipped: BTreeMap<(String, usize), Value> = BTreeMap::new();
     while let Some(job) = jobs.recv().await {

@@ -50,7 +50,8 @@ pub struct Plans {
     next_hold: AtomicU64,
     /// Revision up to which writes were observed.
     observed: AtomicI64,
-    jobs: mpsc::UnboundedSender<Job>,
+    /// Has room for every operation of the plans in `state`: [`Plans::start`] sees to that.
+    jobs: mpsc::Sender<Job>,
     /// Notified, for all waiting, when a hold ends or a plan begins, moves or ends.
     pub changed: Arc<Notify>,
 }
@@ -71,8 +72,8 @@ struct PlanEntry {
 
 impl Plans {
     /// No plans. Operations are sent to the receiver's executor.
-    pub fn new(changed: Arc<Notify>) -> (Self, mpsc::UnboundedReceiver<Job>) {
-        let (jobs, executor) = mpsc::unbounded_channel();
+    pub fn new(changed: Arc<Notify>) -> (Self, mpsc::Receiver<Job>) {
+        let (jobs, executor) = mpsc::channel(limits::PLAN_JOBS);
         let plans = Self {
             state: Mutex::default(),
             running: AtomicUsize::new(0),
@@ -104,6 +105,14 @@ impl Plans {
         }
         if state.plans.len() >= limits::PLANS {
             return Err(too_many("plans", limits::PLANS, "too many plans"));
+        }
+        let known = state.plans.values().map(|entry| entry.plan.actions.len()).sum::<usize>();
+        if self.jobs.capacity() < limits::OPERATIONS * (known + plan.actions.len()) {
+            return Err(too_many(
+                "operations of plans",
+                limits::PLAN_JOBS,
+                "operations of earlier plans wait",
+            ));
         }
         let mut id = plan.name.clone();
         while id.is_empty() || state.plans.contains_key(&id) {
@@ -305,7 +314,7 @@ impl Plans {
                 Order::Hold(_) | Order::Inject(..) => continue,
             };
             // Without an executor the cluster has ended.
-            let _ = self.jobs.send(job);
+            let _ = self.jobs.try_send(job);
         }
     }
 
@@ -369,5 +378,34 @@ fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
             Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))
         }
         super::Action::Perform(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Action;
+    use super::*;
+    use jiff::SignedDuration;
+
+    #[test]
+    fn operations_that_wait_are_bounded_although_their_plans_are_gone() {
+        let (plans, mut jobs) = Plans::new(Arc::default());
+        let leap = PlannedAction {
+            action: Action::Perform(Operation::Leap { by: SignedDuration::from_secs(1) }),
+            trigger: None,
+            with_previous: false,
+            times: 1,
+            illegal: false,
+        };
+        let plan = Plan { name: "p".to_owned(), actions: vec![leap] };
+        let again = || {
+            let started = plans.start(plan.clone(), Timestamp::UNIX_EPOCH, 1);
+            plans.end("p", Timestamp::UNIX_EPOCH);
+            started
+        };
+        let refused = (0..=limits::PLAN_JOBS).find_map(|_| again().err()).expect("the bound holds");
+        assert_eq!(refused.code, 429, "{refused:?}");
+        jobs.try_recv().unwrap();
+        again().unwrap();
     }
 }
