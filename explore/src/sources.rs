@@ -20,7 +20,7 @@ pub enum SourceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// A file is larger than [`limits::FILE_BYTES`].

@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Calls to other servers, of which there are none.
+    /// A runtime for calls to other servers. The test makes no calls.
     struct NoCalls;
 
     impl CallRuntime for NoCalls {

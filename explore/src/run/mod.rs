@@ -61,7 +61,7 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
-    /// Limits of the first reference, of which nothing is known.
+    /// Limits of the first reference: no run has been measured before it.
     pub const FIRST: Self = Self { total: Duration::from_secs(120), silence: Duration::from_secs(2) };
 
     /// Limits of a run by the longest reference and the longest pause between its writes.

@@ -129,7 +129,7 @@ enum Progress {
 pub struct TriggerProblem {
     /// JSON pointer within the trigger.
     pub pointer: String,
-    /// Why.
+    /// What is wrong there.
     pub problem: String,
 }
 

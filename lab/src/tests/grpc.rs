@@ -151,7 +151,7 @@ fn comparable(json: &Value) -> Value {
     }
 }
 
-/// Two equal labs, of which the first is called over gRPC and the second over HTTP.
+/// Two equal labs: the test calls the first over gRPC and the second over HTTP.
 struct Twins {
     labs: [Arc<Lab>; 2],
     clients: [TestClient; 2],

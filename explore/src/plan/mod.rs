@@ -572,48 +572,4 @@ pub fn at_request(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn key() -> ObjectKey {
-        ObjectKey { resource: "configmaps".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() }
-    }
-
-    fn kill() -> PlannedAction {
-        let kill = Operation::Kill { program: "op".to_owned(), start: Restart::Now, cache: None };
-        PlannedAction::at(at_request(("op", "update", ""), &key(), 2, RequestPhase::Done), kill)
-    }
-
-    #[test]
-    fn a_plan_has_the_json_of_the_lab_and_comes_back() {
-        let action = kill();
-        let written = serde_json::to_value(&action).unwrap();
-        let expected = json!({"action": "kill", "program": "op", "trigger": {"request": {"client": "op",
-            "verb": "update", "resource": "configmaps", "subresource": "", "namespace": "default", "name": "a",
-            "nth": 2, "phase": "done"}}});
-        assert_eq!(written, expected);
-        assert_eq!(serde_json::from_value::<PlannedAction>(written).unwrap(), action);
-    }
-
-    #[test]
-    fn the_control_of_a_kill_is_an_orderly_restart_and_that_of_a_fault_is_nothing() {
-        let subject = Subject { resource: "configmaps".to_owned(), verb: "update".to_owned() };
-        let plan = |actions| Plan { pattern: PatternId::Crash, subject: subject.clone(), actions };
-        let control = plan(vec![kill()]).control().unwrap();
-        assert_eq!(control.actions[0].operation, Operation::Term { program: "op".to_owned() });
-        let trigger = at_request(("op", "update", ""), &key(), 1, RequestPhase::Arrived);
-        assert_eq!(plan(vec![PlannedAction::at(trigger, Operation::Touch {})]).control(), None);
-    }
-
-    #[test]
-    fn actions_are_lines_that_a_person_can_follow() {
-        let line = kill().line();
-        assert_eq!(
-            line,
-            "kill op, start it  when op does update configmaps/default/a, second time, after it is done"
-        );
-        let thaw = PlannedAction::at(Trigger::quiet(), Operation::Thaw { cache: "b".to_owned(), step: None });
-        assert_eq!(thaw.line(), "thaw cache \"b\"  when all clients are quiet");
-    }
-}
+mod tests;
