@@ -11,10 +11,10 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Callable, Dict, Optional, Sequence, Type, Union
+from typing import Callable, Dict, Optional, Sequence, Union
 
-from ._errors import KstoreError, OperatorDied, UsageError, hide_frames
+from ._errors import UsageError, hide_frames
+from ._logged import LoggedProgram
 
 __tracebackhide__ = hide_frames
 
@@ -22,12 +22,12 @@ __tracebackhide__ = hide_frames
 GUARD = 'exec 3<&0; { read -r _; kill -s KILL 0; } <&3 3<&- >/dev/null 2>&1 & exec "$@" </dev/null 3<&-'
 # How long the program may take to end after SIGTERM, and after SIGKILL.
 END_SECONDS = 10.0
-# How much of its output an error shows.
-LOG_LINES = 20
 
 
-class Operator:
+class Operator(LoggedProgram):
     """A running program; as a context manager it is ended at the end. Made by `Cluster.operator`."""
+
+    _word = "operator"
 
     def __init__(
         self, command: Sequence[str], env: Dict[str, str], cwd: Union[str, "os.PathLike[str]", None], log: Path, on_end: Callable[[], None]
@@ -35,16 +35,11 @@ class Operator:
         """Starts the program. `on_end` is called in a thread of its own when it has ended."""
         if isinstance(command, str) or not command:
             raise UsageError(f"give the operator's command as a list, such as ['kopf', 'run', 'operator.py'], not {command!r}")
-        self.command = [str(part) for part in command]
+        super().__init__(command, log)
         program = self.command[0]
         # A path may be relative to cwd; then the shell says what is wrong.
         if "/" not in program and shutil.which(program, path=env.get("PATH")) is None:
             raise UsageError(f"there is no {program} on PATH")
-        # Whether an error has told that it died.
-        self.told = False
-        self._log = log
-        self._stopped = False
-        self._awaited = False
         with open(log, "wb") as output:
             self._process = subprocess.Popen(
                 ["sh", "-c", GUARD, "sh", *self.command],
@@ -71,56 +66,23 @@ class Operator:
     def wait(self, timeout: float = 30.0) -> int:
         """Waits until it has ended and returns its exit code, for programs that are to end by themselves. Raises KstoreError after `timeout`."""
         if not self._ended.wait(timeout):
-            raise KstoreError(f"the operator `{' '.join(self.command)}` has not ended after {timeout:g} s; its last lines:\n{self.log_end()}")
+            raise self._not_ended(timeout)
         self._awaited = True
         return self._process.returncode
-
-    def log(self) -> str:
-        """What it has written to standard output and error so far."""
-        try:
-            return self._log.read_text(errors="replace")
-        except FileNotFoundError:
-            return ""
-
-    def log_end(self) -> str:
-        """The last lines of its output."""
-        return "\n".join(self.log().splitlines()[-LOG_LINES:])
 
     def check(self) -> None:
         """Raises OperatorDied if it has ended, and neither `stop()` nor `wait()` asked for that."""
         if not self._ended.is_set() or self._stopped or self._awaited:
             return
-        self.told = True
-        code = self._process.returncode
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-        lines = "".join(f"\n  {line}" for line in self.log_end().splitlines()) or " it wrote nothing"
-        raise OperatorDied(f"the operator `{' '.join(self.command)}` {how}; its last lines:{lines}", code)
+        raise self._died(self._process.returncode)
 
-    def stop(self) -> None:
-        """Ends it by SIGTERM, after 10 s by SIGKILL, and what it has started. Raises OperatorDied if it had died and no error told so."""
-        if self._stopped:
-            return
-        try:
-            if not self.told:
-                self.check()
-        finally:
-            self._stopped = True
-            if not self._ended.is_set():
-                self._process.terminate()
-                self._ended.wait(END_SECONDS)
-            assert self._process.stdin is not None
-            self._process.stdin.close()
+    def _end(self) -> None:
+        if not self._ended.is_set():
+            self._process.terminate()
             self._ended.wait(END_SECONDS)
-
-    def __enter__(self) -> "Operator":
-        return self
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        # The first failure is what counts.
-        self.told = self.told or error is not None
-        self.stop()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._ended.wait(END_SECONDS)
 
 
 def _await_end(process: "subprocess.Popen[bytes]", ended: threading.Event, on_end: Callable[[], None]) -> None:

@@ -7,12 +7,11 @@ import select
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 from urllib.parse import quote
 
-from ._errors import KstoreError, OperatorDied, hide_frames
-from ._operator import LOG_LINES
+from ._errors import KstoreError, hide_frames
+from ._logged import LoggedProgram
 
 if TYPE_CHECKING:
     from ._lab import Lab
@@ -23,22 +22,18 @@ __tracebackhide__ = hide_frames
 LOOK_SECONDS = 0.05
 
 
-class LabProgram:
+class LabProgram(LoggedProgram):
     """A program for which time waits, a child of the server; as a context manager it is ended at the end. Made by `Lab.program`.
 
     It has what `Operator` has. A plan may kill it and start it again: then `pid` is that of the newest start.
     """
 
     def __init__(self, lab: "Lab", name: str, command: Sequence[str], log: Path):
+        super().__init__(command, log)
         self._lab = lab
         # Name of the program and of its client in the lab.
         self.name = name
-        self.command: List[str] = [str(part) for part in command]
-        # Whether an error has told that it died.
-        self.told = False
-        self._log = log
         self._last: Dict[str, Any] = {}
-        self._stopped = self._awaited = False
         threading.Thread(target=self._watch, daemon=True).start()
 
     @property
@@ -64,21 +59,10 @@ class LabProgram:
         limit = time.monotonic() + timeout
         while (code := self.exit_code) is None:
             if time.monotonic() > limit:
-                raise KstoreError(f"the program `{' '.join(self.command)}` has not ended after {timeout:g} s; its last lines:\n{self.log_end()}")
+                raise self._not_ended(timeout)
             time.sleep(LOOK_SECONDS)
         self._awaited = True
         return code
-
-    def log(self) -> str:
-        """What it has written to standard output and error so far."""
-        try:
-            return self._log.read_text(errors="replace")
-        except FileNotFoundError:
-            return ""
-
-    def log_end(self) -> str:
-        """The last lines of its output."""
-        return "\n".join(self.log().splitlines()[-LOG_LINES:])
 
     def check(self) -> None:
         """Raises OperatorDied if it has ended, and neither `stop()`, `wait()` nor a plan asked for that."""
@@ -88,31 +72,10 @@ class LabProgram:
         # Plans end programs by signals.
         if code is None or (code < 0 and self._lab._had_plans):
             return
-        self.told = True
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-        lines = "".join(f"\n  {line}" for line in self.log_end().splitlines()) or " it wrote nothing"
-        raise OperatorDied(f"the program `{' '.join(self.command)}` {how}; its last lines:{lines}", code)
+        raise self._died(code)
 
-    def stop(self) -> None:
-        """Ends it by SIGTERM, after 10 s by SIGKILL, and what it has started. Raises OperatorDied if it had died and no error told so."""
-        if self._stopped:
-            return
-        try:
-            if not self.told:
-                self.check()
-        finally:
-            self._stopped = True
-            self._lab.call("DELETE", f"{self._path()}?grace=10s")
-
-    def __enter__(self) -> "LabProgram":
-        return self
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        # The first failure is what counts.
-        self.told = self.told or error is not None
-        self.stop()
+    def _end(self) -> None:
+        self._lab.call("DELETE", f"{self._path()}?grace=10s")
 
     def _path(self) -> str:
         return f"/programs/{quote(self.name)}"
