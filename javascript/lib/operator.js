@@ -6,7 +6,8 @@
 
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
-const { KstoreError, OperatorDied, UsageError } = require('./errors');
+const { UsageError } = require('./errors');
+const { LoggedProgram } = require('./logged');
 const { within } = require('./process');
 
 // The shell becomes the program, so that the process id and exit code are the program's.
@@ -14,13 +15,18 @@ const GUARD = 'exec 3<&0; { read -r _; kill -s KILL 0; } <&3 3<&- >/dev/null 2>&
 // How long the program may take to end after SIGTERM, and after SIGKILL.
 const END_MILLISECONDS = 10_000;
 const WAIT_MILLISECONDS = 30_000;
-// How much of its output an error shows.
-const LOG_LINES = 20;
+
+/** The command, if it is one. */
+function checked(command) {
+  if (!Array.isArray(command) || command.length === 0) {
+    throw new UsageError(`give the operator's command as an array, such as ['node', 'operator.js'], not ${JSON.stringify(command)}`);
+  }
+  return command;
+}
 
 /** A running program, made by `Cluster.operator`. */
-class Operator {
+class Operator extends LoggedProgram {
   #child;
-  #log;
   #ended;
   #died;
   #how;
@@ -28,13 +34,7 @@ class Operator {
   #stopped;
 
   constructor(command, { env, cwd, log }) {
-    if (!Array.isArray(command) || command.length === 0) {
-      throw new UsageError(`give the operator's command as an array, such as ['node', 'operator.js'], not ${JSON.stringify(command)}`);
-    }
-    this.command = command;
-    // Whether an error has told that it died.
-    this.told = false;
-    this.#log = log;
+    super('operator', checked(command), log);
     const output = fs.openSync(log, 'w');
     try {
       this.#child = spawn('sh', ['-c', GUARD, 'sh', ...command], { env, cwd, stdio: ['pipe', output, output], detached: true });
@@ -78,27 +78,12 @@ class Operator {
     this.#died.then((died) => died && callback());
   }
 
-  log() {
-    try {
-      return fs.readFileSync(this.#log, 'utf8');
-    } catch {
-      return '';
-    }
-  }
-
-  logEnd() {
-    return this.log().trimEnd().split('\n').slice(-LOG_LINES).join('\n');
-  }
-
   /** Throws OperatorDied if it has died. */
   check() {
     if (!this.hasDied) return;
-    this.told = true;
     const { code, signal, error } = this.#how;
     const how = error ? `cannot be run: ${error.message}` : signal ? `was ended by ${signal}` : `ended with ${code}`;
-    const end = this.logEnd();
-    const lines = end === '' ? ' it wrote nothing' : `\n${end.replace(/^/gm, '  ')}`;
-    throw new OperatorDied(`the operator \`${this.command.join(' ')}\` ${how}; its last lines:${lines}`, code ?? undefined, signal ?? undefined);
+    throw this.died(how, code ?? undefined, signal ?? undefined);
   }
 
   async wait({ timeout = WAIT_MILLISECONDS } = {}) {
@@ -109,7 +94,7 @@ class Operator {
     this.#child.unref();
     if (isOver) return this.exitCode;
     this.#isExpected = wasExpected;
-    throw new KstoreError(`the operator \`${this.command.join(' ')}\` has not ended after ${timeout} ms; its last lines:\n${this.logEnd()}`);
+    throw this.notEnded(timeout);
   }
 
   stop() {

@@ -1,21 +1,17 @@
 // A program that the lab's server runs, so that plans can kill it and start it again. index.d.ts says what each method promises.
 'use strict';
 
-const fs = require('node:fs');
 const os = require('node:os');
-const { KstoreError, OperatorDied } = require('./errors');
+const { LoggedProgram } = require('./logged');
 // Not those of a test runner's fake timers.
 const { clearTimeout, setTimeout } = require('node:timers');
 
 // How often the server is asked about a program, in real time.
 const LOOK_MILLISECONDS = 250;
-// How much of its output an error shows.
-const LOG_LINES = 20;
 const WAIT_MILLISECONDS = 30_000;
 
-class LabProgram {
+class LabProgram extends LoggedProgram {
   #lab;
-  #log;
   #timer;
   #isStopped = false;
   #isAwaited = false;
@@ -25,12 +21,9 @@ class LabProgram {
   #last;
 
   constructor(lab, { name, command, log, report, hadPlans }) {
+    super('program', command, log);
     this.name = name;
-    this.command = command.map(String);
-    // Whether an error has told that it died.
-    this.told = false;
     this.#lab = lab;
-    this.#log = log;
     this.#last = report;
     this.#hadPlans = hadPlans;
     this.#watch();
@@ -57,23 +50,11 @@ class LabProgram {
     return this.#last;
   }
 
-  log() {
-    try {
-      return fs.readFileSync(this.#log, 'utf8');
-    } catch {
-      return '';
-    }
-  }
-
-  logEnd() {
-    return this.log().trimEnd().split('\n').slice(-LOG_LINES).join('\n');
-  }
-
   async wait({ timeout = WAIT_MILLISECONDS } = {}) {
     const limit = performance.now() + timeout;
     while ((await this.report()).state !== 'ended') {
       if (performance.now() > limit) {
-        throw new KstoreError(`the program ${this.command.join(' ')} has not ended after ${timeout} ms; its last lines:\n${this.logEnd()}`);
+        throw this.notEnded(timeout);
       }
       await new Promise((resolve) => {
         setTimeout(resolve, LOOK_MILLISECONDS / 5);
@@ -86,12 +67,8 @@ class LabProgram {
   /** Throws OperatorDied if it has ended, as the server said last, and neither `stop`, `wait` nor a plan asked for that. */
   check() {
     if (!this.#hasDied()) return;
-    this.told = true;
     const { exitCode, signal } = this;
-    const how = exitCode === undefined ? `was ended by ${signal}` : `ended with ${exitCode}`;
-    const end = this.logEnd();
-    const lines = end === '' ? ' it wrote nothing' : `\n${end.replace(/^/gm, '  ')}`;
-    throw new OperatorDied(`the program \`${this.command.join(' ')}\` ${how}; its last lines:${lines}`, exitCode, signal);
+    throw this.died(exitCode === undefined ? `was ended by ${signal}` : `ended with ${exitCode}`, exitCode, signal);
   }
 
   /** Calls `wake` once when it dies. */
