@@ -168,7 +168,7 @@ impl Caches {
     /// A cache follows the newest state again, or moves to the given revisions of its kinds.
     ///
     /// # Errors
-    /// 404: there is no such cache.
+    /// 404: there is no such cache. 429: too many kinds are named.
     pub fn thaw(&self, name: &str, how: &Thaw, steps: &BTreeMap<String, i64>) -> Result<(), Status> {
         let mut state = self.state.lock();
         let cache = state.caches.get_mut(name).ok_or_else(|| not_found("cache", name))?;
@@ -176,7 +176,7 @@ impl Caches {
             None => cache.set(&how.resources, None)?,
             Some(_) => {
                 for (kind, at) in steps {
-                    cache.kinds.insert(kind.clone(), Some(*at));
+                    cache.set(std::slice::from_ref(kind), Some(*at))?;
                 }
             }
         }
@@ -291,6 +291,25 @@ mod tests {
         assert_eq!((caches.stands_at("b", "pods"), caches.stands_at("b", "nodes")), (None, Some(9)));
         caches.thaw_all();
         assert_eq!(caches.stands_at("b", "nodes"), None);
+    }
+
+    #[test]
+    fn the_kinds_of_a_cache_are_bounded_however_they_are_named() {
+        let caches = Caches::default();
+        caches.put("b", CacheSpec::default()).unwrap();
+        let names = |prefix: &str| -> Vec<String> {
+            (0..limits::CACHE_KINDS).map(|number| format!("{prefix}{number}")).collect()
+        };
+        caches.freeze("b", &Freeze { resources: names("x"), at: Some(5) }, 9, 1).unwrap();
+        let more = Freeze { resources: vec!["y".to_owned()], at: None };
+        assert_eq!(caches.freeze("b", &more, 9, 1).unwrap_err().code, 429);
+        let stepped = |kind: &str| {
+            let steps = BTreeMap::from([(kind.to_owned(), 7)]);
+            caches.thaw("b", &Thaw { resources: vec![kind.to_owned()], step: Some(1) }, &steps)
+        };
+        assert_eq!(stepped("y").unwrap_err().code, 429);
+        stepped("x0").unwrap();
+        assert_eq!(caches.stands_at("b", "x0"), Some(7));
     }
 
     #[test]
