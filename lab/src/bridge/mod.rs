@@ -27,6 +27,7 @@ use kstore_access::peer::Peer;
 use kstore_apiserver::ResetAnswer;
 use kstore_apiserver::rest::respond::refusal;
 use kstore_nondet::Clock;
+use kstore_registry::user::ANONYMOUS;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -186,8 +187,10 @@ impl Bridge {
         entry.incarnation = active.incarnation();
         let number = self.log.append(entry);
         self.perturbations.note_traffic();
+        // What has no valid credentials is refused or public: nothing is read of it, or holds it, beyond what the API server allows.
+        let is_known = !user.is_empty() && user != ANONYMOUS;
         // A request that nothing perturbs does not pay for a copy of its agent.
-        let is_perturbed = self.perturbations.concerns(target.as_ref());
+        let is_perturbed = is_known && self.perturbations.concerns(target.as_ref());
         let agent = if is_perturbed { agent.to_owned() } else { String::new() };
         Stage { bridge: self, active, target, number, real, user, agent, is_perturbed }
     }

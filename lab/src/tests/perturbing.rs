@@ -54,6 +54,17 @@ async fn set(admin: &TestClient, rules: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_without_valid_credentials_are_not_perturbed() {
+    let (_lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    set(&admin, json!([{"fault": "error"}])).await;
+    assert_eq!(create(&admin, "a").await.code, 500);
+    assert_eq!(create(&admin.anonymous(), "a").await.code, 403);
+    assert_eq!(create(&admin.with_token("none"), "a").await.code, 401);
+    let counts = admin.lab(Method::GET, "/faults/counts", None).await.body;
+    assert_eq!(counts["rules"][0]["hits"], 1, "{counts}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn seeded_rules_refuse_lose_and_touch_and_each_is_counted() {
     let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
     let url = lab.cluster("main").unwrap().url.clone();
