@@ -7,6 +7,7 @@ use crate::clock::driver::Driver;
 use crate::limits;
 pub use crate::template::ComponentChoice;
 use crate::template::{ClusterStart, Configured, Template};
+use crate::webhooks::{FailingOutbound, UnreachableWebhooks};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kstore_apiserver::ApiServer;
@@ -120,6 +121,8 @@ pub struct Running {
     pub components: ComponentChoice,
     /// Where it runs.
     pub placement: Placement,
+    /// Webhooks that its API server does not reach.
+    pub unreachable: Arc<UnreachableWebhooks>,
 }
 
 impl Running {
@@ -202,9 +205,9 @@ impl Host {
 
     async fn on_process(config: HostConfig) -> Result<Self, HostError> {
         let driver = Driver::in_real_time();
-        let plane = Box::pin(start(&config, &driver)).await?;
-        let (runtime, placement) = (Handle::current(), Placement::Process);
-        let running = Running { runtime, plane, driver, components: config.components, placement };
+        let (plane, unreachable) = Box::pin(start(&config, &driver)).await?;
+        let (runtime, placement, components) = (Handle::current(), Placement::Process, config.components);
+        let running = Running { runtime, plane, driver, components, placement, unreachable };
         Ok(Self { running: Arc::new(running), stop: CancellationToken::new(), thread: Mutex::new(None) })
     }
 
@@ -271,8 +274,8 @@ async fn run(
     report: oneshot::Sender<Result<Arc<Running>, HostError>>,
 ) {
     driver.hold();
-    let plane = match stop.run_until_cancelled(start(&config, &driver)).await {
-        Some(Ok(plane)) => plane,
+    let (plane, unreachable) = match stop.run_until_cancelled(start(&config, &driver)).await {
+        Some(Ok(started)) => started,
         Some(Err(error)) => {
             let _ = report.send(Err(error));
             return driver.end();
@@ -283,8 +286,8 @@ async fn run(
         driver.set_paused(false);
     }
     let (runtime, placement) = (Handle::current(), Placement::Thread);
-    let running =
-        Running { runtime, plane, driver: driver.clone(), components: config.components, placement };
+    let components = config.components;
+    let running = Running { runtime, plane, driver: driver.clone(), components, placement, unreachable };
     let running = Arc::new(running);
     let _ = report.send(Ok(running.clone()));
     stop.cancelled().await;
@@ -295,7 +298,11 @@ async fn run(
 }
 
 /// Starts the control plane on the current runtime, whose clock stands unless the cluster runs on the process's.
-async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane, HostError> {
+/// Starts the control plane, whose API server calls webhooks unless the lab says that they cannot be reached.
+async fn start(
+    config: &HostConfig,
+    driver: &Arc<Driver>,
+) -> Result<(ControlPlane, Arc<UnreachableWebhooks>), HostError> {
     let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
     let clock = match config.placement {
         Placement::Thread => Clock::simulated_from(config.start).with_offset(driver.offset()),
@@ -310,7 +317,10 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
         is_main: config.is_main,
         is_new: matches!(config.origin, Origin::Empty),
     });
-    let Configured { server, cluster, started } = configured.map_err(HostError::Configuration)?;
+    let Configured { mut server, cluster, started } = configured.map_err(HostError::Configuration)?;
+    let unreachable = Arc::new(UnreachableWebhooks::default());
+    let outbound = FailingOutbound { inner: server.network.outbound, unreachable: unreachable.clone() };
+    server.network.outbound = Arc::new(outbound);
     let plane = match &config.origin {
         Origin::Empty => ControlPlane::start(server, cluster).await,
         Origin::Image(image) => {
@@ -327,7 +337,7 @@ async fn start(config: &HostConfig, driver: &Arc<Driver>) -> Result<ControlPlane
     };
     let plane = plane?;
     started(&plane);
-    Ok(plane)
+    Ok((plane, unreachable))
 }
 
 /// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then

@@ -43,6 +43,7 @@ mod tests;
 mod values;
 pub mod waits;
 pub mod watch;
+pub mod webhooks;
 pub mod writes;
 
 pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials};

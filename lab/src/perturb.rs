@@ -32,6 +32,8 @@ pub struct Perturbations {
     blocks: Mutex<Vec<Block>>,
     /// Whether there are blocks, so that requests and watches have to look for them.
     is_blocking: AtomicBool,
+    /// By client and kind, the newest revision from which a fault has expired a watch: what is too old once stays so.
+    expired: Mutex<BTreeMap<(String, String), i64>>,
 }
 
 impl std::fmt::Debug for Perturbations {
@@ -71,6 +73,7 @@ impl Perturbations {
             watches: Mutex::default(),
             blocks: Mutex::default(),
             is_blocking: AtomicBool::new(false),
+            expired: Mutex::default(),
         };
         (Arc::new(perturbations), jobs)
     }
@@ -133,6 +136,22 @@ impl Perturbations {
         Ok(())
     }
 
+    /// A watch of a client from a revision was expired by a fault: the revision is too old for it from now on.
+    pub fn expire(&self, client: &str, resource: &str, from: i64) {
+        let mut expired = self.expired.lock();
+        // Beyond the bound a watch is expired once only.
+        if expired.len() < limits::CLIENTS {
+            let known = expired.entry((client.to_owned(), resource.to_owned())).or_insert(from);
+            *known = from.max(*known);
+        }
+    }
+
+    /// Whether a watch from a revision is too old because an earlier one was.
+    pub fn is_expired(&self, client: &str, resource: &str, from: i64) -> bool {
+        let expired = self.expired.lock();
+        expired.get(&(client.to_owned(), resource.to_owned())).is_some_and(|known| from <= *known)
+    }
+
     /// Ends what [`Perturbations::block`] began: the client's next watch from a revision gets 410.
     pub fn unblock(&self, plan: &str, action: usize) {
         let mut blocks = self.blocks.lock();
@@ -178,6 +197,17 @@ mod tests {
     use crate::fault::{Fault, Rule, RuleSet};
     use crate::select::{ClientSelector, RequestSelector};
     use http::Method;
+
+    #[test]
+    fn what_is_too_old_once_stays_so_for_its_client_and_kind() {
+        let (hub, _jobs) = Perturbations::new();
+        assert!(!hub.is_expired("a", "pods", 5));
+        hub.expire("a", "pods", 7);
+        hub.expire("a", "pods", 6);
+        assert!(hub.is_expired("a", "pods", 5) && hub.is_expired("a", "pods", 7));
+        assert!(!hub.is_expired("a", "pods", 8) && !hub.is_expired("b", "pods", 5));
+        assert!(!hub.is_expired("a", "secrets", 5));
+    }
 
     #[test]
     fn requests_are_perturbed_only_while_a_rule_or_a_route_may_change_them() {

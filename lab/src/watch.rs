@@ -98,6 +98,8 @@ impl WatchControl {
             WatchEnding::Expired => {
                 let oldest = delivery.change.revision;
                 let after = if state.last == 0 { oldest - 1 } else { state.last };
+                let WatchIdentity { client, target, .. } = &self.identity;
+                self.hub.expire(client, &target.resource, after);
                 Some(Verdict::End(WatchEnd::Expired { after, oldest }))
             }
         }

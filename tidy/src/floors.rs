@@ -283,7 +283,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "lab",
         floors: &[
-            &["basis", "limits", "request"],
+            &["basis", "limits", "request", "webhooks"],
             &["error"],
             &["values"],
             &["form"],

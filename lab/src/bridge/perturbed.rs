@@ -397,10 +397,15 @@ impl Stage {
         target: &RequestTarget,
         intervention: &Intervention,
     ) -> (Response<Body>, Option<Arc<WatchControl>>) {
-        let refused = match (intervention.fault, intervention.ending) {
-            ("silent-end", _) => Some(WatchEnd::Closed),
+        let (client, kind) = (self.active.client(), &target.resource);
+        let refused = match (intervention.fault, intervention.ending, target.version) {
+            ("silent-end", ..) => Some(WatchEnd::Closed),
             // A revision that is the newest is not too old: such a watch expires before its next event.
-            ("expire", Some(_)) if matches!(target.version, Version::Min(from) if from < self.head()) => {
+            ("expire", Some(_), Version::Min(from)) if from < self.head() => {
+                self.hub().expire(client, kind, from);
+                Some(expired(target, self.head()))
+            }
+            (_, _, Version::Min(from)) if self.hub().is_expired(client, kind, from) && from < self.head() => {
                 Some(expired(target, self.head()))
             }
             _ => None,

@@ -8,6 +8,7 @@ use crate::objects::{self, Condition, ObjectName};
 use crate::perturb::Perturbations;
 use crate::programs::ProgramSignal;
 use crate::select::{ClientSelector, RequestSelector};
+use crate::webhooks::{WebhookFailure, endpoints_of};
 use jiff::{SignedDuration, Timestamp};
 use kstore_client::{DeleteParams, DynamicApi, Patch};
 use serde_json::{Map, Value, json};
@@ -30,10 +31,10 @@ pub struct Executor {
 
 /// Carries out operations until their plans are gone. Runs in real time.
 pub async fn run(executor: Executor, mut jobs: mpsc::Receiver<Job>) {
-    // The state before a flip, by plan and action.
-    let mut flipped: BTreeMap<(String, usize), Value> = BTreeMap::new();
+    // The patch that undoes a flip, or the object to create again, by plan and action.
+    let mut earlier: BTreeMap<(String, usize), Value> = BTreeMap::new();
     while let Some(job) = jobs.recv().await {
-        let result = Box::pin(executor.carry_out(&job, &mut flipped)).await;
+        let result = Box::pin(executor.carry_out(&job, &mut earlier)).await;
         let now = executor.running.time();
         executor.perturbations.plans.completed(&job, result, now);
         if let Operation::Route { .. } = job.operation {
@@ -46,7 +47,7 @@ impl Executor {
     async fn carry_out(
         &self,
         job: &Job,
-        flipped: &mut BTreeMap<(String, usize), Value>,
+        earlier: &mut BTreeMap<(String, usize), Value>,
     ) -> Result<(), String> {
         let hub = &self.perturbations;
         match &job.operation {
@@ -71,26 +72,39 @@ impl Executor {
             | Operation::Second { .. } => self.of_program(job).await,
             Operation::TakeLease { lease, .. } => self.lease(lease, job.is_undo).await,
             Operation::Leap { by } => self.leap(*by).await,
-            Operation::Recreate { object } => self.recreate(object).await,
+            Operation::Recreate { object, until } => {
+                let key = (job.plan.clone(), job.action);
+                if job.is_undo {
+                    return match earlier.remove(&key) {
+                        Some(manifest) => self.create(object, manifest).await,
+                        None => Ok(()),
+                    };
+                }
+                let manifest = self.delete(object, until.is_none()).await?;
+                if until.is_some() {
+                    earlier.insert(key, manifest);
+                }
+                Ok(())
+            }
             Operation::Flip { object, merge, until } => {
                 let key = (job.plan.clone(), job.action);
                 match (job.is_undo, until) {
                     (false, Some(_)) => {
-                        flipped.insert(key, self.flip(object, merge).await?);
+                        earlier.insert(key, self.flip(object, merge).await?);
                         Ok(())
                     }
                     (false, None) => {
                         let back = self.flip(object, merge).await?;
                         self.flip(object, &back).await.map(drop)
                     }
-                    (true, _) => match flipped.remove(&key) {
+                    (true, _) => match earlier.remove(&key) {
                         Some(back) => self.flip(object, &back).await.map(drop),
                         None => Ok(()),
                     },
                 }
             }
             Operation::NodeStop { node, .. } => self.node(node, !job.is_undo).await,
-            Operation::WebhookDown { .. } => Err("failing calls of webhooks is not there yet".to_owned()),
+            Operation::WebhookDown { webhook, how, .. } => self.webhook(job, webhook, *how),
             Operation::Resume {} => Ok(()),
         }
     }
@@ -213,6 +227,25 @@ impl Executor {
         leaping.await.map_err(|ended| ended.to_string())
     }
 
+    /// Keeps the endpoints of a webhook from being reached, or lets them be reached again.
+    fn webhook(&self, job: &Job, webhook: &str, how: WebhookFailure) -> Result<(), String> {
+        let by = (job.plan.as_str(), job.action);
+        if job.is_undo {
+            self.running.unreachable.restore(by);
+            return Ok(());
+        }
+        let all = objects::all(self.running.store());
+        let is_configuration =
+            |resource: &str| resource.ends_with("webhookconfigurations.admissionregistration.k8s.io");
+        let configurations = all.iter().filter(|(resource, _)| is_configuration(resource));
+        let endpoints = endpoints_of(configurations.map(|(_, object)| object), webhook);
+        if endpoints.is_empty() {
+            return Err(format!("there is no admission webhook {webhook:?}"));
+        }
+        self.running.unreachable.fail(by, how, endpoints);
+        Ok(())
+    }
+
     async fn node(&self, node: &str, stops: bool) -> Result<(), String> {
         let (running, node) = (self.running.clone(), node.to_owned());
         let ordering = self.running.call(async move {
@@ -223,11 +256,11 @@ impl Executor {
         ordering.await.map_err(|ended| ended.to_string())?
     }
 
-    /// Deletes an object and creates it again once it is gone, as its user would from a manifest.
-    async fn recreate(&self, object: &str) -> Result<(), String> {
+    /// Deletes an object and, once it is gone, creates it again if that is wanted, as its user would from a manifest. Returns the manifest.
+    async fn delete(&self, object: &str, is_created_again: bool) -> Result<Value, String> {
         let name = named(object)?;
         let running = self.running.clone();
-        let recreating = self.running.call(async move {
+        let deleting = self.running.call(async move {
             let api = api(&running, &name)?;
             let before = api.get(&name.namespace, &name.name).await.map_err(|error| error.to_string())?;
             api.delete(&name.namespace, &name.name, &DeleteParams::default())
@@ -236,13 +269,26 @@ impl Executor {
             let gone = objects::wait(&running, &name, &Condition::Deleted).await;
             gone.map_err(|status| status.message)?;
             let again = manifest(&before);
-            api.create(&name.namespace, &again).await.map(drop).map_err(|error| error.to_string())
+            if is_created_again {
+                api.create(&name.namespace, &again).await.map_err(|error| error.to_string())?;
+            }
+            Ok(again)
         });
         // Deletion may wait for finalizers that the tested program removes.
-        match tokio::time::timeout(crate::limits::PATIENCE, recreating).await {
+        match tokio::time::timeout(crate::limits::PATIENCE, deleting).await {
             Ok(done) => done.map_err(|ended| ended.to_string())?,
             Err(_) => Err(format!("{object} was deleted and is not gone")),
         }
+    }
+
+    /// Creates an object again, as its user would.
+    async fn create(&self, object: &str, manifest: Value) -> Result<(), String> {
+        let (running, name) = (self.running.clone(), named(object)?);
+        let creating = self.running.call(async move {
+            let api = api(&running, &name)?;
+            api.create(&name.namespace, &manifest).await.map(drop).map_err(|error| error.to_string())
+        });
+        creating.await.map_err(|ended| ended.to_string())?
     }
 
     /// Changes an object by a merge patch. Returns the patch that changes it back.

@@ -11,6 +11,7 @@ pub mod trigger;
 use crate::cache::Route;
 use crate::fault::Fault;
 use crate::form;
+use crate::webhooks::WebhookFailure;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -152,6 +153,9 @@ pub enum Operation {
     Recreate {
         /// `plural.group/namespace/name`.
         object: String,
+        /// When it is created again; `None`: at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Box<Trigger>>,
     },
     /// The user changes an object, and changes it back.
     Flip {
@@ -171,10 +175,13 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Box<Trigger>>,
     },
-    /// Calls to a webhook fail.
+    /// Calls of the API server to a webhook fail.
     WebhookDown {
         /// Name of the webhook, as in its configuration.
         webhook: String,
+        /// How they fail.
+        #[serde(default)]
+        how: WebhookFailure,
         /// When it can be reached again; `None`: at the end of the plan.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Box<Trigger>>,
@@ -209,10 +216,10 @@ impl Operation {
         ("second", &["program", "until"]),
         ("take-lease", &["lease", "until"]),
         ("leap", &["by"]),
-        ("recreate", &["object"]),
+        ("recreate", &["object", "until"]),
         ("flip", &["object", "merge", "until"]),
         ("node-stop", &["node", "until"]),
-        ("webhook-down", &["webhook", "until"]),
+        ("webhook-down", &["webhook", "how", "until"]),
     ];
 
     /// Name in JSON and logs.

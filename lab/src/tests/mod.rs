@@ -10,6 +10,7 @@ mod perturbing;
 mod programs;
 mod random;
 mod settling;
+mod webhooks;
 
 use crate::clock::Mode;
 use crate::host::ComponentChoice;
@@ -95,8 +96,6 @@ async fn wrong_calls_are_refused_by_name() {
     assert_eq!(refused(Method::POST, "/clusters", json!({"count": 257})).await.0, 400);
     assert_eq!(refused(Method::PUT, "/clock", json!({"mode": "scaled", "factor": 0.001})).await.0, 400);
     assert_eq!(refused(Method::POST, "/programs", json!({"name": "a", "command": ["true"]})).await.0, 403);
-    let down = json!({"actions": [{"action": "webhook-down", "webhook": "w"}]});
-    assert_eq!(refused(Method::POST, "/plans", down).await.0, 501);
     assert_eq!(refused(Method::GET, "/nothing", Value::Null).await.0, 404);
     let large = Value::String("x".repeat(crate::limits::BODY_BYTES));
     assert_eq!(refused(Method::POST, "/images", large).await.0, 413);

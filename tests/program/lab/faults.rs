@@ -126,9 +126,6 @@ async fn plans_act_at_events_and_writes(server: &Server, https: &Https) {
     let unknown = json!({"actions": [{"action": "frieze", "cache": "behind"}]});
     let (code, refused) = lab(https, "POST", "/plans", &unknown).await;
     assert!(code == 400 && refused["message"].as_str().unwrap().contains("freeze"), "{refused}");
-    let (code, refused) =
-        lab(https, "POST", "/plans", &json!({"actions": [{"action": "webhook-down", "webhook": "w"}]})).await;
-    assert_eq!(code, 501, "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,6 +71,7 @@ fn until(operation: &Operation) -> Option<&Trigger> {
         | Operation::TakeLease { until, .. }
         | Operation::NodeStop { until, .. }
         | Operation::WebhookDown { until, .. }
+        | Operation::Recreate { until, .. }
         | Operation::Flip { until, .. } => until.as_deref(),
         Operation::Kill { start: Start::When(when), .. }
         | Operation::Term { start: Start::When(when), .. } => Some(when),
@@ -90,6 +91,7 @@ fn is_undone(operation: &Operation) -> bool {
             | Operation::WebhookDown { .. }
             | Operation::Kill { start: Start::When(_), .. }
             | Operation::Term { start: Start::When(_), .. }
+            | Operation::Recreate { until: Some(_), .. }
             | Operation::Flip { until: Some(_), .. }
     )
 }
@@ -237,7 +239,10 @@ impl PlanMachine {
                         }
                     }
                     Action::Perform(operation) => {
-                        let ends = run.until.as_mut().is_some_and(|until| until.observe(observation));
+                        // A quiet moment before the operation has begun is not the one after it.
+                        let is_early = !run.has_begun && matches!(observation, Observation::Quiet(_));
+                        let ends =
+                            !is_early && run.until.as_mut().is_some_and(|until| until.observe(observation));
                         run.ends_at_once |= ends;
                         if ends && run.has_begun {
                             orders.push(Order::Undo(place, operation));
