@@ -13,7 +13,8 @@ macro_rules! oracles {
         }
 
         impl OracleId {
-            /// All oracles.
+            /// All oracles, the ones first that say most about what is wrong: of a run that fails by several, the first one names the
+            /// finding.
             pub const ALL: &'static [Self] = &[$(Self::$id,)*];
 
             /// Name in scenarios and reports.
@@ -35,16 +36,16 @@ macro_rules! oracles {
 }
 
 oracles! {
-    EndState "end-state" Bug "the normalised end state equals no reference's";
+    Invariant "invariant" Bug "an invariant of the scenario is false at a revision";
+    Expect "expect" Bug "an expectation of the scenario fails";
+    Undeleted "undeleted" Bug "an object that a step deleted still exists";
     Stuck "stuck" Bug "a wait ran out, or the run ended busy";
     HotLoop "hot-loop" Bug "after convergence one client goes on writing one object without input";
     RequestStorm "request-storm" Bug "equal requests with equal answers follow each other without pause";
-    Invariant "invariant" Bug "an invariant of the scenario is false at a revision";
-    Expect "expect" Bug "an expectation of the scenario fails";
     DestructiveSurplus "destructive-surplus" Bug "an object was deleted more often than in any reference";
-    Orphan "orphan" Bug "an object has an owner that does not exist, or is one that no reference has";
-    Undeleted "undeleted" Bug "an object that a step deleted still exists";
     Exit "exit" Bug "a program ended by itself, in no reference";
+    Orphan "orphan" Bug "an object has an owner that does not exist, or is one that no reference has";
+    EndState "end-state" Bug "the normalised end state equals no reference's";
     Refused "refused" Bug "the server refused a program's request, in no reference";
     Regress "regress" Suspicion "observedGeneration went down, exceeds generation, or a terminal phase changed";
     LostUpdate "lost-update" Suspicion "a write put back a value that another had changed after the writer's view";

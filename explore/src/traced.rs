@@ -3,7 +3,7 @@
 use crate::normalise::Normaliser;
 use crate::oracle::Reference;
 use crate::plan::{EventTrigger, RequestPhase, Subject, Trigger, WriteTrigger, at_request};
-use crate::record::{ObjectKey, RecordedRequest, RecordedWrite, RunRecord};
+use crate::record::{Effect, ObjectKey, RecordedRequest, RecordedWrite, RunRecord};
 use crate::scenario::Scenario;
 use std::collections::BTreeSet;
 
@@ -113,10 +113,18 @@ impl<'t> Traced<'t> {
         Trigger::Event(EventTrigger { client: Some(program.to_owned()), resource, namespace, name, nth })
     }
 
-    /// The next change of the same object after a write.
-    pub(crate) fn next_change(&self, write: &RecordedWrite) -> Option<&'t RecordedWrite> {
-        let mut later = self.run().writes.iter().filter(|other| other.revision > write.revision);
-        later.find(|other| other.key == write.key)
+    /// The next change of the object that changes what a change changed.
+    pub(crate) fn next_of_the_same(&self, change: &RecordedWrite) -> Option<&'t RecordedWrite> {
+        let changed = change.changed();
+        let mut later = self
+            .run()
+            .writes
+            .iter()
+            .filter(|other| other.revision > change.revision && other.key == change.key);
+        later.find(|next| {
+            let is_whole = change.effect != Effect::Updated || next.effect != Effect::Updated;
+            is_whole || next.changed().iter().any(|path| changed.contains(path))
+        })
     }
 
     /// Changes of objects that a program was shown: of kinds in the views of its writes, by others or itself.

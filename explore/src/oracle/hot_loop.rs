@@ -37,11 +37,11 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
 /// The number of writes in the busiest window, if there are too many.
 fn many(writes: &[&RecordedWrite]) -> Option<usize> {
     let window = u64::try_from(limits::HOT_WINDOW.as_millis()).unwrap_or(u64::MAX);
-    let within = |first: &&RecordedWrite| {
-        let inside = |write: &&&RecordedWrite| write.real >= first.real && write.real - first.real <= window;
-        writes.iter().filter(inside).count()
-    };
-    writes.iter().map(within).max().filter(|most| *most > limits::HOT_WRITES)
+    let mut times: Vec<u64> = writes.iter().map(|write| write.real).collect();
+    times.sort_unstable();
+    let within =
+        |(at, first): (usize, &u64)| times.partition_point(|time| time - first.min(time) <= window) - at;
+    times.iter().enumerate().map(within).max().filter(|most| *most > limits::HOT_WRITES)
 }
 
 /// The length of the cycle in which the last states of the object repeat.

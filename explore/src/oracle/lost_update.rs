@@ -37,13 +37,14 @@ fn lost(evidence: &Evidence<'_>, run: &RunRecord) -> Vec<Verdict> {
 
 /// A path that a write restores to what it was before a change by another client that the writer had not seen, with that change.
 fn put_back<'r>(run: &'r RunRecord, write: &RecordedWrite, seen: i64) -> Option<(String, &'r RecordedWrite)> {
-    let unseen = run.writes.iter().filter(|other| {
+    // Writes are in the order of their revisions: a run of a loop has thousands.
+    let begin = run.writes.partition_point(|other| other.revision <= seen);
+    let end = run.writes.partition_point(|other| other.revision < write.revision).max(begin);
+    let unseen = run.writes[begin..end].iter().filter(|other| {
         other.key == write.key
-            && other.uid() == write.uid()
             && other.effect == Effect::Updated
-            && other.revision > seen
-            && other.revision < write.revision
             && other.client != write.client
+            && other.uid() == write.uid()
     });
     for other in unseen {
         for path in other.changed() {

@@ -9,15 +9,15 @@ const PORTIONS: [u64; 2] = [2, 5];
 
 pub(super) fn plans(traced: &Traced<'_>, writes: &[&RecordedWrite]) -> Vec<Plan> {
     let mut plans = Vec::new();
-    for write in writes {
-        let Some(begin) = freeze::begin(traced, write) else { continue };
+    for (write, kind) in freeze::lagging(traced, writes) {
         for portion in PORTIONS {
             let thaw = |step| {
                 let thaw = Operation::Thaw { cache: freeze::CACHE.to_owned(), step };
                 PlannedAction::at(Trigger::quiet(), thaw)
             };
-            let actions = begin.iter().cloned().chain([thaw(Some(portion)), thaw(None)]).collect();
-            plans.push(plan(PatternId::Burst, Traced::subject(write), actions));
+            let begin = freeze::begin(traced, write, kind).into_iter();
+            let actions = begin.chain([thaw(Some(portion)), thaw(None)]).collect();
+            plans.push(plan(PatternId::Burst, freeze::subject(write, kind), actions));
         }
     }
     plans

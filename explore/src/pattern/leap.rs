@@ -1,5 +1,5 @@
 //! `leap`: the cluster's clock jumps forward at a write, while the program runs and while it is down: by an hour at each distinct write,
-//! and by 200 periods of each schedule that an object has at the last one of each program.
+//! and by 200 periods of each schedule that an object has at the first and the last one of each program.
 
 use super::{PatternId, Traced, plan};
 use crate::limits;
@@ -16,12 +16,16 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Periods of a schedule by which the clock jumps: more than the hundred missed times that controllers count.
 const PERIODS: u32 = 200;
 
-pub(super) fn plans(traced: &Traced<'_>, writes: &[&RecordedWrite]) -> Vec<Plan> {
+pub(super) fn plans<'t>(traced: &Traced<'t>, writes: &[&'t RecordedWrite]) -> Vec<Plan> {
     let mut plans: Vec<Plan> = writes.iter().flat_map(|write| both(traced, write, HOUR)).collect();
-    let last: BTreeMap<&str, &RecordedWrite> =
-        writes.iter().map(|write| (write.client.as_str(), *write)).collect();
+    let by_client = |write: &&'t RecordedWrite| (write.client.as_str(), write.revision);
+    let last: BTreeMap<&str, i64> = writes.iter().map(by_client).collect();
+    let first: BTreeMap<&str, i64> = writes.iter().rev().map(by_client).collect();
+    let is_either = |write: &&&RecordedWrite| {
+        [&first, &last].iter().any(|of| of.get(write.client.as_str()) == Some(&write.revision))
+    };
     for by in schedules(traced) {
-        plans.extend(last.values().flat_map(|write| both(traced, write, by)));
+        plans.extend(writes.iter().filter(is_either).flat_map(|write| both(traced, write, by)));
     }
     plans
 }

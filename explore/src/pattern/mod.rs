@@ -17,6 +17,7 @@ mod stale;
 mod tests;
 mod touch;
 mod watches;
+mod webhook;
 
 pub use crate::pattern_id::PatternId;
 pub use crate::traced::{Traced, TracedProgram};
@@ -25,10 +26,14 @@ use crate::limits;
 use crate::plan::{Plan, PlannedAction, Subject};
 use crate::prune::{self, PrunedCounts};
 use crate::record::{Effect, RecordedWrite};
+use serde_json::Value;
 
-/// Whether a write deletes something.
+/// Whether a write deletes something, or begins to: finalizers may keep it for a while.
 fn is_loss(write: &RecordedWrite) -> bool {
-    write.effect == Effect::Deleted
+    let is_marked = |object: &Option<Value>| {
+        object.as_ref().is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null())
+    };
+    write.effect == Effect::Deleted || (!is_marked(&write.before) && is_marked(&write.after))
 }
 
 /// A plan of actions.
@@ -59,6 +64,7 @@ pub fn plans(traced: &Traced<'_>, patterns: &[PatternId]) -> (Vec<Plan>, PrunedC
             PatternId::Leader => leader::plans(traced, &writes),
             PatternId::Leap => leap::plans(traced, &writes),
             PatternId::Node => node::plans(traced),
+            PatternId::Webhook => webhook::plans(traced, &writes),
         });
     }
     let mut plans = prune::without_equals(all, &mut counts);

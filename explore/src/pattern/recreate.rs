@@ -13,7 +13,7 @@ pub(super) fn plans(traced: &Traced<'_>, writes: &[&RecordedWrite]) -> Vec<Plan>
             if !changes().any(|change| is_pair(traced.run(), change, write)) {
                 continue;
             }
-            let recreate = Operation::Recreate { object: applied.to_string() };
+            let recreate = Operation::Recreate { object: applied.to_string(), until: None };
             let trigger = traced.at_change(write, 0);
             plans.push(plan(
                 PatternId::Recreate,

@@ -3,13 +3,12 @@
 
 use super::{PatternId, Traced, plan};
 use crate::plan::{Operation, Plan, PlannedAction, Subject};
-use crate::record::{Effect, RecordedWrite};
 
 pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
     let mut plans = Vec::new();
     for program in traced.programs {
         for change in traced.shown(&program.name) {
-            let Some(next) = next_of_the_same(traced, change) else { continue };
+            let Some(next) = traced.next_of_the_same(change) else { continue };
             // What the program writes itself after it saw the change cannot happen while it does not see it.
             if next.client == program.name || !traced.has_reaction(&program.name, change) {
                 continue;
@@ -22,18 +21,4 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
         }
     }
     plans
-}
-
-/// The next change of the object that changes what this change changed.
-fn next_of_the_same<'t>(traced: &Traced<'t>, change: &RecordedWrite) -> Option<&'t RecordedWrite> {
-    let changed = change.changed();
-    let mut later = traced
-        .run()
-        .writes
-        .iter()
-        .filter(|other| other.revision > change.revision && other.key == change.key);
-    later.find(|next| {
-        let is_whole = change.effect != Effect::Updated || next.effect != Effect::Updated;
-        is_whole || next.changed().iter().any(|path| changed.contains(path))
-    })
 }

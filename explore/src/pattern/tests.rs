@@ -51,6 +51,12 @@ fn reference() -> RunRecord {
         request
     });
     let mut record = run(writes.clone());
+    let webhook = json!({"name": "hook.example.com", "rules": [{"apiGroups": [""], "operations": ["CREATE"],
+        "resources": ["persistentvolumeclaims"]}]});
+    let configuration = "validatingwebhookconfigurations.admissionregistration.k8s.io/hook";
+    let mut configured = stored(configuration, "u0", json!({}));
+    configured.object["webhooks"] = json!([webhook]);
+    record.initial = vec![configured];
     record.requests = requests.into_iter().chain(by_revision).collect();
     record.steps = [(9, 12), (19, 21), (29, 34)]
         .map(|(begin, end)| RecordedStep { name: "s".to_owned(), begin, end })
@@ -106,6 +112,8 @@ fn time_travel_is_planned_only_for_programs_that_list_from_a_cache() {
         second time | kill op, start it on cache \"behind\"  when persistentvolumeclaims/default/data-a is written | \
         wait  when op does list things.example.com, before it is done | thaw cache \"behind\"  when all clients are quiet";
     assert!(plans.contains(&expected.to_owned()), "{plans:#?}");
+    let earlier = "freeze cache \"behind\" for things.example.com  when an event of things.example.com/default/a is due to op, third time";
+    assert!(plans.iter().any(|plan| plan.starts_with(earlier)), "{plans:#?}");
 }
 
 #[test]
@@ -126,9 +134,13 @@ fn every_pattern_makes_plans_and_names_itself() {
         assert_eq!(PatternId::named(pattern.name()), Some(pattern));
         assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
     }
+    let webhook = with_plans(false, &[PatternId::Webhook]);
+    let expected = "webhook hook.example.com fails (refused) until all clients are quiet  when op does create \
+        persistentvolumeclaims/default, before it is done";
+    assert!(webhook.contains(&expected.to_owned()), "{webhook:#?}");
     let freeze = with_plans(false, &[PatternId::Freeze]);
     let expected = "route op on cache \"behind\"  at once | freeze cache \"behind\" for persistentvolumeclaims  when \
-        persistentvolumeclaims/default/data-a is written | thaw cache \"behind\"  when all clients are quiet";
+        op does create persistentvolumeclaims/default, before it is done | thaw cache \"behind\"  when all clients are quiet";
     assert!(freeze.contains(&expected.to_owned()), "{freeze:#?}");
 }
 

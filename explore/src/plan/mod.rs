@@ -128,6 +128,9 @@ pub enum Operation {
     Recreate {
         /// `plural.group/namespace/name`.
         object: String,
+        /// When it is created again; `None`: at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Box<Trigger>>,
     },
     /// The user changes an object, and changes it back.
     Flip {
@@ -167,6 +170,15 @@ pub enum Operation {
         /// Name of the node.
         node: String,
         /// When it has power again.
+        until: Box<Trigger>,
+    },
+    /// Calls of the API server to a webhook fail.
+    WebhookDown {
+        /// Name of the webhook, as in its configuration.
+        webhook: String,
+        /// `refused` or `timeout`.
+        how: String,
+        /// When it can be reached again.
         until: Box<Trigger>,
     },
 }
@@ -373,34 +385,26 @@ impl Trigger {
 }
 
 impl Plan {
-    /// The plan with each action replaced by one that is harmless and happens at the same moment: what fails with it fails without a fault.
-    /// `None`: nothing is left, so that the references are the control.
+    /// The plan with each action replaced by one that is harmless: at the first quiet moment after its trigger a program is restarted in
+    /// order, and the user does what was done in haste. What fails with it fails without a fault. `None`: nothing is left, so that the
+    /// references are the control.
     pub fn control(&self) -> Option<Self> {
         let mut actions = Vec::new();
         for action in &self.actions {
             let neutral = match &action.operation {
-                Operation::Kill { program, .. } => {
-                    // An orderly restart at the next quiet moment after the trigger.
-                    PlannedAction {
-                        operation: Operation::Term { program: program.clone() },
-                        trigger: Some(Trigger::quiet()),
-                        times: 1,
-                    }
+                Operation::Kill { program, .. } | Operation::Term { program } => {
+                    Operation::Term { program: program.clone() }
                 }
-                Operation::Recreate { object } => PlannedAction {
-                    operation: Operation::Recreate { object: object.clone() },
-                    trigger: Some(Trigger::quiet()),
-                    times: 1,
-                },
-                Operation::Flip { object, merge } => PlannedAction {
-                    operation: Operation::Flip { object: object.clone(), merge: merge.clone() },
-                    trigger: Some(Trigger::quiet()),
-                    times: 1,
-                },
-                Operation::Term { .. } => action.clone(),
+                Operation::Recreate { object, .. } => {
+                    let until = Some(Box::new(Trigger::quiet()));
+                    Operation::Recreate { object: object.clone(), until }
+                }
+                Operation::Flip { .. } => action.operation.clone(),
                 _ => continue,
             };
-            actions.push(neutral);
+            let at = action.trigger.clone().filter(|trigger| *trigger != Trigger::quiet());
+            actions.extend(at.map(|trigger| PlannedAction::at(trigger, Operation::Resume {})));
+            actions.push(PlannedAction::at(Trigger::quiet(), neutral));
         }
         (!actions.is_empty()).then(|| Self { actions, ..self.clone() })
     }
@@ -539,13 +543,19 @@ impl fmt::Display for Operation {
             Self::Cut { how } => write!(f, "end the watch ({how})"),
             Self::Expire {} => f.write_str("expire the watch (410)"),
             Self::SilentEnd {} => f.write_str("end the watch without an event"),
-            Self::Recreate { object } => write!(f, "the user deletes and creates {object}"),
+            Self::Recreate { object, until: None } => write!(f, "the user deletes and creates {object}"),
+            Self::Recreate { object, until: Some(until) } => {
+                write!(f, "the user deletes {object} and creates it when {until}")
+            }
             Self::Flip { object, merge } => write!(f, "the user changes {object} to {merge} and back"),
             Self::TakeLease { lease, until } => write!(f, "give the Lease {lease} away until {until}"),
             Self::Pause { program, until } => write!(f, "stop {program} until {until}"),
             Self::Second { program, until } => write!(f, "run {program} twice until {until}"),
             Self::Leap { by } => write!(f, "move the clock by {by}"),
             Self::NodeStop { node, until } => write!(f, "power {node} off until {until}"),
+            Self::WebhookDown { webhook, how, until } => {
+                write!(f, "webhook {webhook} fails ({how}) until {until}")
+            }
         }
     }
 }

@@ -27,8 +27,16 @@ fn a_plan_has_the_json_of_the_lab_and_comes_back() {
 fn the_control_of_a_kill_is_an_orderly_restart_and_that_of_a_fault_is_nothing() {
     let subject = Subject { resource: "configmaps".to_owned(), verb: "update".to_owned() };
     let plan = |actions| Plan { pattern: PatternId::Crash, subject: subject.clone(), actions };
-    let control = plan(vec![kill()]).control().unwrap();
-    assert_eq!(control.actions[0].operation, Operation::Term { program: "op".to_owned() });
+    let lines = |plan: Plan| plan.actions.iter().map(PlannedAction::line).collect::<Vec<_>>();
+    let expected = [
+        "wait  when op does update configmaps/default/a, second time, after it is done",
+        "restart op in order  when all clients are quiet",
+    ];
+    assert_eq!(lines(plan(vec![kill()]).control().unwrap()), expected);
+    let recreate = Operation::Recreate { object: "configmaps/default/a".to_owned(), until: None };
+    let control = plan(vec![PlannedAction::at_once(recreate)]).control().unwrap();
+    let slowly = "the user deletes configmaps/default/a and creates it when all clients are quiet  when all clients are quiet";
+    assert_eq!(lines(control), [slowly]);
     let trigger = at_request(("op", "update", ""), &key(), 1, RequestPhase::Arrived);
     assert_eq!(plan(vec![PlannedAction::at(trigger, Operation::Touch {})]).control(), None);
 }

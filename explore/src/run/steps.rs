@@ -21,6 +21,9 @@ use std::time::Duration;
 /// Real time after a step for which clients may be busy before the next one is taken.
 const REST: Duration = Duration::from_secs(10);
 
+/// Real time between two looks at an object for which time of the cluster has passed in vain.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Why a step did not succeed.
 enum StepError {
     /// The run ends with it.
@@ -180,13 +183,21 @@ impl ActiveRun<'_> {
         });
         let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
         self.advance_to(target, Some(goal)).await?;
-        let asked = running.clone();
-        let found = running.call(async move { objects::read(&asked, &name).await }).await;
-        let found = found.map_err(|ended| Status::internal(ended.to_string()))??;
-        // What a plan holds back comes after a later step.
-        if condition.holds(found.as_ref()) || self.is_held() {
-            return Ok(());
-        }
+        let end = self.elapsed() + self.limits.silence;
+        let found = loop {
+            let (asked, name) = (running.clone(), name.clone());
+            let found = running.call(async move { objects::read(&asked, &name).await }).await;
+            let found = found.map_err(|ended| Status::internal(ended.to_string()))??;
+            // What a plan holds back comes after a later step.
+            if condition.holds(found.as_ref()) || self.is_held() {
+                return Ok(());
+            }
+            // A program's own timers, such as those of repetitions, are in real time.
+            if self.elapsed() >= end {
+                break found;
+            }
+            tokio::time::sleep(LOOK).await;
+        };
         let state = found.map_or_else(
             || "it does not exist".to_owned(),
             |found| format!("its status is {}", found["status"]),
