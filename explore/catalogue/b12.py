@@ -3,9 +3,7 @@
 Fixed: decides by the wish alone.
 """
 
-import sys
-
-from kube import CORE, THINGS, start
+from kube import CORE, FIXED, THINGS, start
 
 MAPS = CORE.format("default", "configmaps")
 
@@ -20,7 +18,7 @@ def operator(api, things):
         if found is None:
             api.create(MAPS, {"metadata": {"name": f"{name}-set"}, "data": {"replicas": str(wanted)}})
         elif wanted != int(found["data"]["replicas"]):
-            if wanted > int(found["data"]["replicas"]) or "--fixed" in sys.argv:
+            if wanted > int(found["data"]["replicas"]) or FIXED:
                 api.update(f"{MAPS}/{name}-set", {**found, "data": {"replicas": str(wanted)}})
 
     return reconcile

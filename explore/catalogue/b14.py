@@ -3,9 +3,7 @@
 The worker is a ConfigMap that keeps the configuration with which it was started. Fixed: compares what the worker was started with.
 """
 
-import sys
-
-from kube import CORE, THINGS, start
+from kube import CORE, FIXED, THINGS, start
 
 MAPS = CORE.format("default", "configmaps")
 
@@ -31,7 +29,7 @@ def operator(api, things):
         worker = api.get(f"{MAPS}/{name}-worker")
         if worker is None:
             put(f"{name}-worker", wanted)
-        elif "--fixed" in sys.argv:
+        elif FIXED:
             if worker["data"] != wanted:
                 api.delete(f"{MAPS}/{name}-worker")
                 put(f"{name}-worker", wanted)

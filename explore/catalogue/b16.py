@@ -4,9 +4,8 @@ Fixed: after an uncertain answer it asks the server.
 """
 
 import http.client
-import sys
 
-from kube import CORE, THINGS, Refused, start
+from kube import CORE, FIXED, THINGS, Refused, start
 
 MAPS = CORE.format("default", "configmaps")
 
@@ -24,7 +23,7 @@ def operator(api, things):
                 api.create(MAPS, {"metadata": {"name": f"{name}-child"}})
             except (OSError, http.client.HTTPException, Refused) as error:
                 uncertain = not isinstance(error, Refused) or error.code == 504
-                if not uncertain or "--fixed" in sys.argv:
+                if not uncertain or FIXED:
                     expected.discard(name)
                     raise
                 print(f"expecting {name}-child: {error}", flush=True)

@@ -3,9 +3,7 @@
 Fixed: the conflict is an error, so the reconcile is repeated with the newest object.
 """
 
-import sys
-
-from kube import THINGS, Refused, start
+from kube import FIXED, THINGS, Refused, start
 
 
 def operator(api, things):
@@ -15,7 +13,7 @@ def operator(api, things):
         thing = things.objects.get(name)
         if thing is None:
             return
-        if "--fixed" in sys.argv:
+        if FIXED:
             thing = api.get(f"{THINGS}/{name}") or thing
         elif generations.get(name) == thing["metadata"]["generation"]:
             return
@@ -30,7 +28,7 @@ def operator(api, things):
         try:
             api.update(f"{THINGS}/{name}", {**thing, "metadata": {**meta, "finalizers": finalizers}})
         except Refused as refused:
-            if refused.code != 409 or "--fixed" in sys.argv:
+            if refused.code != 409 or FIXED:
                 raise
             print(f"conflict on {name}", flush=True)
 

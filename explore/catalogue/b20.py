@@ -4,10 +4,9 @@ Fixed: keeps the time while the condition is the same.
 """
 
 import datetime
-import sys
 import time
 
-from kube import THINGS, start
+from kube import FIXED, THINGS, start
 
 
 def operator(api, things):
@@ -17,7 +16,7 @@ def operator(api, things):
             return
         old = thing.get("status", {}).get("conditions", [{}])[0]
         now = datetime.datetime.now(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
-        if "--fixed" in sys.argv and old.get("status") == "True":
+        if FIXED and old.get("status") == "True":
             now = old["lastTransitionTime"]
         new = {"type": "Ready", "status": "True", "lastTransitionTime": now}
         if new != old:

@@ -3,9 +3,7 @@
 After a restart on a server that lags behind, a Thing that exists again is missing. Fixed: asks the server before it deletes.
 """
 
-import sys
-
-from kube import CORE, THINGS, start
+from kube import CORE, FIXED, THINGS, start
 
 SECRETS = CORE.format("default", "secrets")
 
@@ -18,7 +16,7 @@ def operator(api, things, secrets):
             if secret not in secrets.objects:
                 api.create(SECRETS, {"metadata": {"name": secret, "labels": {"thing": name}}, "stringData": {"p": "x"}})
         elif secret in secrets.objects:
-            if "--fixed" in sys.argv and api.get(f"{THINGS}/{name}") is not None:
+            if FIXED and api.get(f"{THINGS}/{name}") is not None:
                 return
             api.delete(f"{SECRETS}/{secret}")
 

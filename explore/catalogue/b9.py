@@ -3,9 +3,7 @@
 Fixed: notes the name that it is going to use before it makes the object.
 """
 
-import sys
-
-from kube import CORE, THINGS, Refused, start
+from kube import CORE, FIXED, THINGS, Refused, start
 
 CLOUD = CORE.format("cloud", "configmaps")
 NOTE = "example.com/external"
@@ -17,7 +15,7 @@ def operator(api, things):
         if thing is None:
             return
         noted = thing["metadata"].get("annotations", {}).get(NOTE)
-        if "--fixed" in sys.argv:
+        if FIXED:
             external = noted or f"external-{thing['metadata']['uid']}"
             if not noted:
                 api.merge(f"{THINGS}/{name}", {"metadata": {"annotations": {NOTE: external}}})

@@ -4,12 +4,14 @@ An Informer lists with resourceVersion=0, as client-go did before 0.35, watches 
 """
 
 import base64
+import datetime
 import http.client
 import json
 import os
 import queue
 import re
 import ssl
+import sys
 import tempfile
 import threading
 import time
@@ -17,12 +19,18 @@ import urllib.parse
 
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 CORE = "/api/v1/namespaces/{}/{}"
+FIXED = "--fixed" in sys.argv
+CONTAINERS = {"containers": [{"name": "main", "image": "example.com/main"}]}
 
 
 class Refused(Exception):
     def __init__(self, code, status):
         super().__init__(f"{code}: {status.get('message', '')}")
         self.code = code
+
+
+class Failed(Exception):
+    """What an operator cannot do now."""
 
 
 class Api:
@@ -72,8 +80,20 @@ class Api:
                 raise
             return None
 
+    def list(self, path, labels=""):
+        """The objects with these labels, as the server has them now."""
+        return self.call("GET", f"{path}?labelSelector={urllib.parse.quote(labels)}")["items"]
+
     def create(self, path, body):
         return self.call("POST", path, body)
+
+    def ensure(self, path, body):
+        """Creates the object unless it exists."""
+        try:
+            self.create(path, body)
+        except Refused as refused:
+            if refused.code != 409:
+                raise
 
     def update(self, path, body):
         return self.call("PUT", path, body)
@@ -81,10 +101,10 @@ class Api:
     def merge(self, path, body):
         return self.call("PATCH", path, body, "application/merge-patch+json")
 
-    def delete(self, path):
+    def delete(self, path, policy="Background"):
         """Whether the object was there."""
         try:
-            self.call("DELETE", path)
+            self.call("DELETE", f"{path}?propagationPolicy={policy}")
             return True
         except Refused as refused:
             if refused.code != 404:
@@ -93,11 +113,11 @@ class Api:
 
 
 class Informer:
-    """A cache of one resource, which tells `changes` the name of each changed object."""
+    """A cache of one resource, which tells `changes` the name of each changed object. It stands at `version`."""
 
     def __init__(self, api, path, changes):
         self.api, self.path, self.changes = Api(), path, changes
-        self.objects = {}
+        self.objects, self.version = {}, "0"
         self.ready = threading.Event()
         threading.Thread(target=self.run, daemon=True).start()
         self.ready.wait()
@@ -107,8 +127,9 @@ class Informer:
             try:
                 listed = self.api.call("GET", self.path + "?resourceVersion=0")
                 self.replace(listed["items"])
+                self.version = listed["metadata"]["resourceVersion"]
                 self.ready.set()
-                self.watch(listed["metadata"]["resourceVersion"])
+                self.watch()
             except (OSError, http.client.HTTPException, Refused, ValueError):
                 time.sleep(0.02)
 
@@ -119,10 +140,10 @@ class Informer:
         for name in names:
             self.changes.put(name)
 
-    def watch(self, version):
+    def watch(self):
         while True:
             connection = self.api.connect()
-            connection.request("GET", f"{self.path}?watch=true&resourceVersion={version}", headers=self.api.headers)
+            connection.request("GET", f"{self.path}?watch=true&resourceVersion={self.version}", headers=self.api.headers)
             response = connection.getresponse()
             if response.status != 200:
                 return
@@ -131,29 +152,79 @@ class Informer:
                 if event["type"] == "ERROR":
                     return
                 meta = event["object"]["metadata"]
-                version = meta["resourceVersion"]
-                if event["type"] == "BOOKMARK":
-                    continue
                 if event["type"] == "DELETED":
                     self.objects.pop(meta["name"], None)
-                else:
+                elif event["type"] != "BOOKMARK":
                     self.objects[meta["name"]] = event["object"]
-                self.changes.put(meta["name"])
+                self.version = meta["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self.changes.put(meta["name"])
 
 
-def run(reconcile, api, changes):
-    """Reconciles each changed name; a failed one again, a little later."""
+class Clock:
+    """The cluster's clock, which passes without real time: the lab's API serves it to administrators."""
+
+    PATH = "/kstore/lab/v1/clock"
+
+    def __init__(self, changes):
+        self.changes = changes
+
+    def now(self):
+        """Whole seconds since 1970."""
+        text = Api().call("GET", self.PATH)["time"]
+        return int(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
+
+    def after(self, seconds, name):
+        """Reconciles a name at a time of the cluster."""
+
+        def wait():
+            Api().call("GET", f"{self.PATH}/wait?for={seconds}s")
+            self.changes.put(name)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+def run(reconcile, changes):
+    """Reconciles each changed name; a failed one again, each time after twice the pause; and one that asks for it, after its pause."""
+    pauses = {}
     while True:
         name = changes.get()
         try:
-            reconcile(name)
-        except (OSError, http.client.HTTPException, Refused) as error:
+            pause = reconcile(name)
+            pauses.pop(name, None)
+        except (OSError, http.client.HTTPException, Refused, Failed) as error:
             print(f"reconciling {name}: {error}", flush=True)
-            threading.Timer(0.02, changes.put, [name]).start()
+            pause = pauses.get(name, 0.02)
+            pauses[name] = min(2 * pause, 60)
+        if pause:
+            timer = threading.Timer(pause, changes.put, [name])
+            timer.daemon = True
+            timer.start()
 
 
 def start(reconcile_of, *paths):
     """Starts informers of these paths and reconciles for ever. `reconcile_of` gets the API and the informers."""
     api, changes = Api(), queue.Queue()
     informers = [Informer(api, path, changes) for path in paths]
-    run(reconcile_of(api, *informers), api, changes)
+    run(reconcile_of(api, *informers), changes)
+
+
+def start_with_clock(reconcile_of, *paths):
+    """As `start`. `reconcile_of` gets the cluster's clock after the API."""
+    api, changes = Api(), queue.Queue()
+    informers = [Informer(api, path, changes) for path in paths]
+    run(reconcile_of(api, Clock(changes), *informers), changes)
+
+
+def claim(name, labels, annotations):
+    """A PersistentVolumeClaim."""
+    metadata = {"name": name, "labels": labels, "annotations": annotations}
+    resources = {"requests": {"storage": "1Gi"}}
+    return {"metadata": metadata, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+
+
+def owned_by(thing):
+    """Owner references of what a Thing controls."""
+    meta = thing["metadata"]
+    owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": meta["name"], "uid": meta["uid"]}
+    return [{**owner, "controller": True}]
