@@ -44,8 +44,8 @@ oracles! {
     RequestStorm "request-storm" Bug "equal requests with equal answers follow each other without pause";
     DestructiveSurplus "destructive-surplus" Bug "an object was deleted more often than in any reference";
     Exit "exit" Bug "a program ended by itself, in no reference";
-    Orphan "orphan" Bug "an object has an owner that does not exist, or is one that no reference has";
     EndState "end-state" Bug "the normalised end state equals no reference's";
+    Orphan "orphan" Bug "an object has an owner that does not exist, or is one that no reference has";
     Refused "refused" Bug "the server refused a program's request, in no reference";
     Regress "regress" Suspicion "observedGeneration went down, exceeds generation, or a terminal phase changed";
     LostUpdate "lost-update" Suspicion "a write put back a value that another had changed after the writer's view";
