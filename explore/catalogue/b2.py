@@ -1,7 +1,8 @@
 """rabbitmq/cluster-operator#653: another storage than the StatefulSet's means to delete it, without its pods, note the storage at the
 claims, and make it again.
 
-After a restart on a server that lags behind, the old storage looks like a change. Fixed: only if it is larger.
+After a restart on a server that lags behind, the old storage looks like a change. Fixed: only if it is larger than
+that of the StatefulSet on the server.
 """
 
 from kube import CORE, FIXED, THINGS, claim, start
@@ -22,7 +23,9 @@ def operator(api, things, sets):
             api.create(SETS, stateful_set(name, storage))
         elif "deletionTimestamp" in found["metadata"]:
             return
-        elif storage > storage_of(found) or (storage < storage_of(found) and not FIXED):
+        elif FIXED and storage <= storage_of(api.get(f"{SETS}/{name}") or found):
+            return
+        elif storage != storage_of(found):
             api.delete(f"{SETS}/{name}", "Orphan")
             for item in api.list(CLAIMS, f"thing={name}"):
                 note = {"metadata": {"annotations": {STORAGE: str(storage)}}}

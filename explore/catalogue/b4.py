@@ -1,7 +1,7 @@
 """Orange-OpenSource/casskop#321: a PodDisruptionBudget with another `maxUnavailable` than the Thing's is deleted and made anew.
 
 After a restart on a server that lags behind, the old number looks like a change: the budget ends right, and was gone in between. Fixed:
-compares the generation from which the budget was made.
+compares the generation from which the budget on the server was made.
 """
 
 from kube import FIXED, THINGS, start
@@ -17,6 +17,7 @@ def operator(api, things, budgets):
             return
         generation, wanted = thing["metadata"]["generation"], thing["spec"]["maxUnavailable"]
         if found is not None and found["spec"]["maxUnavailable"] != wanted:
+            found = (api.get(f"{BUDGETS}/{name}") or found) if FIXED else found
             if not FIXED or int(found["metadata"]["annotations"][GENERATION]) < generation:
                 api.delete(f"{BUDGETS}/{name}")
         elif found is None:
