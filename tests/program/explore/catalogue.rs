@@ -170,7 +170,7 @@ mod others {
 
     #[test]
     fn b18_a_watch_begins_again_at_an_expired_revision() {
-        found("b18", "expire", "request-storm");
+        found("b18", "expire", "stuck");
     }
 
     #[test]
