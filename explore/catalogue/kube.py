@@ -62,11 +62,16 @@ class Api:
         try:
             self.connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = self.connection.getresponse()
-            answer = json.loads(response.read() or b"{}")
+            text = response.read()
         except (OSError, http.client.HTTPException):
             self.connection.close()
             self.connection = None
             raise
+        try:
+            answer = json.loads(text or b"{}")
+        except ValueError:
+            # Some refusals are plain text, such as that of too many requests.
+            answer = {"message": text.decode()}
         if response.status >= 400:
             raise Refused(response.status, answer)
         return answer
