@@ -13,11 +13,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The README of `kstore-derive`, which cannot depend on this crate: its example compiles here.
-#[cfg(all(doctest, feature = "crd"))]
-#[doc = include_str!("../../derive/README.md")]
-struct DeriveReadme;
-
 mod apis;
 mod calls;
 mod client;

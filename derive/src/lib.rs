@@ -1,6 +1,6 @@
 //! The derive macro `CustomResource`. The text below documents its attribute; `kstore_client::crd::schema`
 //! generates the schemas.
-#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+#![doc = include_str!("../README.md")]
 
 mod attributes;
 mod check;
