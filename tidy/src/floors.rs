@@ -295,7 +295,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["settle"],
             &["cache", "perturb", "plan"],
             &["legality"],
-            &["watch"],
+            &["shown", "watch"],
             &["bridge"],
             &["cluster"],
             &["snapshot"],

@@ -10,6 +10,7 @@ mod perturbing;
 mod programs;
 mod random;
 mod settling;
+mod shown;
 
 use crate::clock::Mode;
 use crate::host::ComponentChoice;
