@@ -1,5 +1,5 @@
-//! [`ShownRecord`]: what the clients of a cluster asked and were shown: lists, events of watches, objects, and answers of writes. It is kept
-//! for the checker of legality, only for clusters of which it is asked; for others a request costs one load from memory.
+//! [`ShownRecord`]: what the clients of a cluster asked and were shown: lists, events of watches, objects, and answers of writes. It is
+//! kept for the checker of legality, only for clusters of which it is asked; for others a request costs one load from memory.
 
 use crate::client::identity::short_agent;
 use crate::host::Running;

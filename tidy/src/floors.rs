@@ -309,7 +309,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["limits", "oracle_id", "pattern_id", "program", "progress", "yaml"],
             &["record", "scenario"],
             &["normalise", "plan"],
-            &["oracle", "order", "random"],
+            &["oracle", "order", "random", "secrets"],
             &["explain", "replay", "traced"],
             &["prune", "shrink", "sources"],
             &["pattern", "report", "run"],

@@ -1,5 +1,5 @@
-//! From what was observed of a cluster and its clients to the [`History`] that the checker judges. Reads with selectors, of one namespace or
-//! of one object are judged as reads of a kind of their own, whose changes are those that the selectors show. Pure.
+//! From what was observed of a cluster and its clients to the [`History`] that the checker judges. Reads with selectors, of one namespace
+//! or of one object are judged as reads of a kind of their own, whose changes are those that the selectors show. Pure.
 
 use super::{Change, Delivered, History, Read, WatchLog, WriteLog};
 use crate::request::{RequestTarget, Verb};
