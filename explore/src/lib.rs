@@ -27,6 +27,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod search;
+pub mod secrets;
 pub mod shrink;
 pub mod sources;
 pub mod traced;

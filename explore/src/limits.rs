@@ -42,5 +42,11 @@ pub const SHRINK_RUNS: usize = 60;
 pub const SHRINK_REPEATS: usize = 2;
 /// Most distinct findings, unless the command line says otherwise.
 pub const FINDINGS: usize = 20;
+/// Bytes of requests and writes in the log of a finding, and of each output in it.
+pub const LOG_BYTES: usize = 8 << 20;
+/// Bytes of the end of an operator's output that a run keeps.
+pub const OUTPUT_BYTES: u64 = 1 << 20;
+/// Bytes of the largest snapshot that is written beside a finding.
+pub const SNAPSHOT_BYTES: u64 = 256 << 20;
 /// Most requests of a run that its record has.
 pub const LOG: usize = 100_000;

@@ -36,6 +36,7 @@ mod registry;
 pub mod request;
 pub mod select;
 pub mod settle;
+pub mod shown;
 pub mod snapshot;
 pub mod template;
 #[cfg(test)]

@@ -28,6 +28,11 @@ pub const VIEW_KINDS: usize = 512;
 pub const LOG_BYTES: usize = 8 * 1024 * 1024;
 /// Most entries of the request log in one answer, and the number without `limit`.
 pub const LOG_ANSWER: usize = 10_000;
+/// Bytes of answers and bodies of writes that the record for the checker of legality reads of a cluster: hundreds of runs' worth of a busy
+/// operator. What comes later is not judged.
+pub const SHOWN_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of the longest answer that the record reads.
+pub const SHOWN_ANSWER: usize = 4 * 1024 * 1024;
 /// Most followers of the request log of a cluster.
 pub const FOLLOWERS: usize = 64;
 /// Most requests in one piece of a followed log, so that a reader that lags holds little in memory.

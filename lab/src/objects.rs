@@ -30,13 +30,27 @@ pub fn all(store: &Store) -> Vec<(String, Value)> {
     let Ok(result) = store.range(&range) else { return Vec::new() };
     let object = |kv: &KeyValue| {
         let place = KeyPlace::of(std::str::from_utf8(kv.key()).ok()?)?;
-        let resource = match place.group {
-            "" => place.plural.to_owned(),
-            group => format!("{}.{group}", place.plural),
-        };
-        Some((resource, serde_json::from_slice(kv.value()).ok()?))
+        Some((resource_of(&place), serde_json::from_slice(kv.value()).ok()?))
     };
     result.kvs.iter().filter_map(|kv| object(kv)).collect()
+}
+
+/// All objects of a store with their resources as `plural.group` and their revisions, by key.
+pub(crate) fn versions(store: &Store) -> Vec<(String, i64, Value)> {
+    let range = Range::new(KeyRange::prefix(ROOT));
+    let Ok(result) = store.range(&range) else { return Vec::new() };
+    let object = |kv: &KeyValue| {
+        let place = KeyPlace::of(std::str::from_utf8(kv.key()).ok()?)?;
+        Some((resource_of(&place), kv.mod_revision().0, serde_json::from_slice(kv.value()).ok()?))
+    };
+    result.kvs.iter().filter_map(|kv| object(kv)).collect()
+}
+
+fn resource_of(place: &KeyPlace<'_>) -> String {
+    match place.group {
+        "" => place.plural.to_owned(),
+        group => format!("{}.{group}", place.plural),
+    }
 }
 
 /// An object as calls name it: `jobs.batch/namespace/name`, or `nodes/name`.

@@ -1,6 +1,6 @@
 //! The report as JSON.
 
-use super::{CaseOutcome, Finding, Report, without_secrets};
+use super::{CaseOutcome, Finding, Report};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -37,9 +37,10 @@ fn finding(finding: &Finding) -> Value {
         "fails": finding.fails.0,
         "runs": finding.fails.1,
         "control": finding.control,
-        "difference": finding.differences.iter().map(without_secrets).collect::<Vec<_>>(),
+        "difference": finding.differences,
         "basis": finding.explanation,
         "replay": finding.replay,
+        "snapshot": finding.snapshot,
         "log": finding.log,
         "foundAfter": finding.found_after,
     })

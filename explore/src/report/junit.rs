@@ -78,6 +78,8 @@ fn write_failure(out: &mut String, finding: &Finding) -> std::fmt::Result {
     let mut lines = vec![format!("{} {}", finding.id, pattern_name(finding.pattern))];
     lines.extend(finding.explanation.iter().cloned());
     lines.extend(finding.plan.iter().flat_map(|plan| plan.actions.iter().map(|action| action.line())));
+    let files = finding.replay.iter().chain(&finding.log).chain(&finding.snapshot);
+    lines.extend(files.map(|file| format!("file {file}")));
     let body = escaped(&lines.join("\n"));
     writeln!(out, "      <failure type=\"{}\" message=\"{message}\">{body}</failure>", finding.oracle)
 }

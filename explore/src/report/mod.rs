@@ -4,17 +4,16 @@ mod json;
 mod junit;
 mod sarif;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 use crate::normalise::Difference;
-use crate::oracle::{OracleId, Severity};
+use crate::oracle::{OracleId, Severity, Verdict};
 use crate::pattern_id::PatternId;
 use crate::plan::Plan;
 use crate::prune::PrunedCounts;
-use crate::record::digest;
+use crate::secrets::SecretValues;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What a search did and found.
@@ -115,6 +114,8 @@ pub struct Finding {
     pub explanation: Vec<String>,
     /// Replay file.
     pub replay: Option<String>,
+    /// Snapshot file of the prepared cluster.
+    pub snapshot: Option<String>,
     /// Log of the run.
     pub log: Option<String>,
     /// Milliseconds after the begin of the search.
@@ -122,6 +123,28 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A finding of a run without a plan, without files, and without values of Secrets. It has no identifier.
+    pub(crate) fn of(verdict: &Verdict, secrets: &SecretValues, found_after: u64) -> Self {
+        let hidden = |difference| secrets.hide_difference(difference);
+        Self {
+            id: String::new(),
+            pattern: None,
+            oracle: verdict.oracle,
+            severity: verdict.severity,
+            summary: secrets.hide_in(&verdict.summary, &verdict.differences),
+            fingerprint: verdict.fingerprint.clone(),
+            plan: None,
+            fails: (1, 1),
+            control: None,
+            differences: verdict.differences.iter().map(hidden).collect(),
+            explanation: Vec::new(),
+            replay: None,
+            snapshot: None,
+            log: None,
+            found_after,
+        }
+    }
+
     /// Whether another finding is of the same oracle with the same difference.
     pub(crate) fn is_likewise(&self, other: &Self) -> bool {
         (self.oracle, &self.fingerprint) == (other.oracle, &other.fingerprint)
@@ -168,24 +191,6 @@ impl Report {
     /// Whether the search failed: bugs, or with `is_strict` suspicions.
     pub fn has_failed(&self, is_strict: bool) -> bool {
         !self.findings.is_empty() || (is_strict && !self.suspicions.is_empty())
-    }
-}
-
-/// A difference with values of Secrets as length and digest.
-pub fn without_secrets(difference: &Difference) -> Difference {
-    let is_secret = difference.slot.starts_with("secrets/");
-    let is_data = difference.path.first().is_none_or(|first| first == "data" || first == "stringData");
-    if !is_secret || !is_data {
-        return difference.clone();
-    }
-    let hidden = |value: &Value| {
-        let text = value.to_string();
-        json!({"bytes": text.len(), "digest": digest(value)})
-    };
-    Difference {
-        reference: difference.reference.as_ref().map(hidden),
-        run: difference.run.as_ref().map(hidden),
-        ..difference.clone()
     }
 }
 

@@ -54,11 +54,17 @@ fn result(report: &Report, finding: &Finding) -> Value {
         }],
         "partialFingerprints": {"explore/v1": finding.fingerprint},
     });
-    if let Some(replay) = &finding.replay {
-        result["attachments"] = json!([{
-            "description": {"text": "replay file"},
-            "artifactLocation": {"uri": replay},
-        }]);
+    let files = [
+        ("replay file", &finding.replay),
+        ("log of the run", &finding.log),
+        ("snapshot file", &finding.snapshot),
+    ];
+    let files = files.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
+    let attachments: Vec<Value> = files
+        .map(|(what, path)| json!({"description": {"text": what}, "artifactLocation": {"uri": path}}))
+        .collect();
+    if !attachments.is_empty() {
+        result["attachments"] = attachments.into();
     }
     result
 }

@@ -2,30 +2,40 @@
 
 use super::*;
 use crate::replay::tests::replay;
+use serde_json::{Value, json};
 
-fn report() -> Report {
+/// A value of the Secret of [`finding`].
+const SECRET: &str = "hunter2";
+
+/// A finding whose differences, summary and explanation have had values of a Secret.
+pub(crate) fn finding() -> Finding {
+    let object = json!({"metadata": {"name": "s", "namespace": "default"}, "stringData": {"a": SECRET}});
     let difference = |slot: &str| Difference {
         slot: slot.to_owned(),
         path: vec!["data".to_owned(), "a".to_owned()],
-        reference: Some(json!("hunter2")),
+        reference: Some(json!(SECRET)),
         run: Some(json!("<b> & \"c\"")),
     };
-    let finding = Finding {
+    let differences = vec![difference("secrets/default/s"), difference("configmaps/default/c")];
+    let summary = format!("the end state is <another>: {}", differences[0]);
+    let verdict = Verdict { differences, ..Verdict::new(OracleId::EndState, "f", summary) };
+    let secrets = SecretValues::of([("secrets", &object)]);
+    Finding {
         id: "s-1".to_owned(),
         pattern: Some(PatternId::Crash),
-        oracle: OracleId::EndState,
-        severity: Severity::Bug,
-        summary: "the end state is <another>".to_owned(),
-        fingerprint: "f".to_owned(),
         plan: Some(replay().plan),
         fails: (5, 5),
         control: Some(true),
-        differences: vec![difference("secrets/default/s"), difference("configmaps/default/c")],
-        explanation: vec!["it had done create configmaps/default/a".to_owned()],
+        explanation: vec![secrets.hide("it had done create configmaps/default/a with hunter2")],
         replay: Some("findings/s-1.yaml".to_owned()),
-        log: None,
-        found_after: 4_100,
-    };
+        snapshot: Some("findings/s-1.snapshot".to_owned()),
+        log: Some("findings/s-1.log".to_owned()),
+        ..Finding::of(&verdict, &secrets, 4_100)
+    }
+}
+
+fn report() -> Report {
+    let finding = finding();
     let case =
         |title: &str, outcome| PlanCase { pattern: PatternId::Crash, title: title.to_owned(), outcome };
     Report {
@@ -65,6 +75,7 @@ fn the_text_has_findings_actions_and_how_to_run_them_again() {
         "FAILED      s-1  crash  end-state  found after 4.1 s, fails 5 of 5, passes without the fault",
         "1. kill op, start it  when op does create configmaps/default, after it is done",
         "again: kstore-server explore --replay findings/s-1.yaml t.yaml -- ./op --x",
+        "files: findings/s-1.log, findings/s-1.snapshot",
         "not reached\n  crash 2",
         "1 finding",
     ] {
@@ -76,11 +87,11 @@ fn the_text_has_findings_actions_and_how_to_run_them_again() {
 fn values_of_secrets_are_in_no_form_of_a_report() {
     for form in [ReportForm::Text, ReportForm::Json, ReportForm::Junit, ReportForm::Sarif] {
         let text = report().render(form);
-        let of_secrets: Vec<&str> = text.lines().filter(|line| line.contains("secrets/")).collect();
-        assert!(of_secrets.iter().all(|line| !line.contains("hunter2")), "{form:?}: {of_secrets:?}");
+        assert!(!text.contains(SECRET), "{form:?}: {text}");
     }
-    let hidden = without_secrets(&report().findings[0].differences[0]);
-    assert_eq!(hidden.reference.unwrap()["bytes"], 9);
+    let [own, copy] = &report().findings[0].differences[..] else { panic!() };
+    assert_eq!(own.reference.as_ref().unwrap()["bytes"], 9);
+    assert!(copy.reference.as_ref().unwrap().as_str().unwrap().starts_with("<7 bytes of a Secret"));
 }
 
 /// Whether a value is as a schema says: types, members and items.
@@ -141,7 +152,7 @@ fn json_has_the_members_of_its_schema() {
 fn junit_has_a_suite_per_pattern_and_escapes_texts() {
     let text = report().render(ReportForm::Junit);
     assert!(text.contains("<testsuite name=\"crash\" tests=\"3\" failures=\"1\" skipped=\"1\">"), "{text}");
-    assert!(text.contains("message=\"the end state is &lt;another&gt;\""), "{text}");
+    assert!(text.contains("message=\"the end state is &lt;another&gt;: "), "{text}");
     assert_eq!(text.matches("<testcase").count(), 3);
 }
 
@@ -153,7 +164,8 @@ fn sarif_has_a_rule_per_oracle_and_a_result_per_finding() {
     let levels: Vec<&Value> =
         run["results"].as_array().unwrap().iter().map(|result| &result["level"]).collect();
     assert_eq!(levels, ["error", "warning"]);
-    assert_eq!(run["results"][0]["attachments"][0]["artifactLocation"]["uri"], "findings/s-1.yaml");
+    let attached = |nth: usize| &run["results"][0]["attachments"][nth]["artifactLocation"]["uri"];
+    assert_eq!([attached(0), attached(1)], ["findings/s-1.yaml", "findings/s-1.log"]);
 }
 
 #[test]

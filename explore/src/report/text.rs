@@ -1,6 +1,6 @@
 //! The report as text.
 
-use super::{CaseOutcome, Finding, Report, pattern_name, seconds, without_secrets};
+use super::{CaseOutcome, Finding, Report, pattern_name, seconds};
 use crate::plan::PlannedAction;
 use std::fmt::Write as _;
 
@@ -84,7 +84,7 @@ fn write_finding(out: &mut String, label: &str, report: &Report, finding: &Findi
     )?;
     writeln!(out, "  {}", finding.summary)?;
     for difference in finding.differences.iter().take(DIFFERENCES) {
-        writeln!(out, "  {}", without_secrets(difference))?;
+        writeln!(out, "  {difference}")?;
     }
     if finding.differences.len() > DIFFERENCES {
         writeln!(out, "  … and {} more differences", finding.differences.len() - DIFFERENCES)?;
@@ -104,6 +104,10 @@ fn write_finding(out: &mut String, label: &str, report: &Report, finding: &Findi
             report.path,
             report.command.join(" ")
         )?;
+    }
+    let files: Vec<&str> = finding.log.iter().chain(&finding.snapshot).map(String::as_str).collect();
+    if !files.is_empty() {
+        writeln!(out, "  files: {}", files.join(", "))?;
     }
     Ok(())
 }

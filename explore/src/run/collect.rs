@@ -6,6 +6,7 @@ use crate::record::{Effect, ObjectKey, RecordedRequest, RecordedWrite, StoredObj
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_lab::cluster::Current;
+use kstore_lab::legality::observed::Observed;
 use kstore_lab::log::{LogFilter, LoggedRequest};
 use kstore_lab::objects;
 use kstore_lab::writes::{self, Write};
@@ -17,6 +18,16 @@ pub(super) type Traffic = (Vec<RecordedRequest>, Vec<RecordedWrite>);
 pub(super) fn state(current: &Current) -> Vec<StoredObject> {
     let all = objects::all(current.running().store());
     all.into_iter().map(|(resource, object)| StoredObject { resource, object }).collect()
+}
+
+/// What clients asked and were shown since the begin of the run.
+pub(super) async fn observed(current: &Current) -> Result<Observed, RunError> {
+    let (running, shown, log) = (current.running(), current.bridge.shown.clone(), current.bridge.log.clone());
+    let asked = running.clone();
+    let observed = running.call(async move { shown.observed(&asked, &log).await }).await;
+    let observed =
+        observed.map_err(|ended| RunError::lab("the fork has ended")(Status::internal(ended.to_string())))?;
+    observed.map_err(RunError::lab("the history of a run cannot be read"))
 }
 
 fn since(began: Timestamp, time: Timestamp) -> u64 {

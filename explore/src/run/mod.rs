@@ -17,10 +17,13 @@ use crate::sources::Sources;
 use kstore_api::status::Status;
 use kstore_lab::Lab;
 use kstore_lab::cluster::{Current, LabCluster, LabImage};
+use kstore_lab::legality::observed::Observed;
+use kstore_lab::snapshot::{self, SaveError, SaveOptions};
 use kstore_nondet::Clock;
 use operators::StartedOperators;
 pub use prepare::{PrepareError, Setup};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +90,8 @@ pub struct RunRequest<'r> {
     pub steps: usize,
     /// Whether the operators are restarted in order at a quiet moment after the first step.
     pub is_restarted: bool,
+    /// Whether cluster and operators stay after the run.
+    pub is_held: bool,
     /// References, for the moment at which the run has converged.
     pub comparison: Option<(&'r Normaliser, &'r [Reference])>,
     /// Limits.
@@ -104,6 +109,19 @@ pub struct RunOutcome {
     pub lists_from_cache: Vec<String>,
     /// The ends of the programs' outputs.
     pub outputs: Vec<(String, String)>,
+    /// What clients asked and were shown.
+    pub observed: Observed,
+    /// The run, if it stays.
+    pub held: Option<HeldRun>,
+}
+
+/// A run whose cluster and operators stay until the lab ends. The cluster's time stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRun {
+    /// Kubeconfig of an administrator.
+    pub kubeconfig: PathBuf,
+    /// Files with the outputs of the operators, by name.
+    pub outputs: Vec<(String, PathBuf)>,
 }
 
 /// A run did not take place.
@@ -220,6 +238,11 @@ impl PreparedLab {
         let cluster = started.map_err(RunError::lab("cannot start a fork"))?;
         let folder = tempfile::tempdir_in(self.scratch.path())?;
         let outcome = self.run_on(&cluster, folder.path().to_owned(), request).await;
+        if request.is_held && outcome.is_ok() {
+            // The folder of all runs has it.
+            let _ = folder.keep();
+            return outcome;
+        }
         let ended = self.lab.end_cluster(&cluster.config.id).await;
         ended.map_err(RunError::lab("cannot end a fork"))?;
         outcome
@@ -234,6 +257,7 @@ impl PreparedLab {
         let current = cluster.current().map_err(RunError::lab("the fork has ended"))?;
         let began = Clock::real().now();
         let initial = collect::state(&current);
+        current.bridge.shown.keep(current.running());
         let image = current.running().store().revision().0;
         let operators = StartedOperators::default();
         let (limits, cluster) = (request.limits, cluster.clone());
@@ -263,6 +287,7 @@ impl PreparedLab {
         };
         let (outputs, lists_from_cache) = (run.outputs(), run.lists_from_cache());
         let traffic = collect::traffic(&run.current, image, run.began).await?;
+        let observed = collect::observed(&run.current).await?;
         let (exits, missed) = (run.exits(), run.missed());
         run.end_plan();
         let end = collect::state(&run.current);
@@ -281,8 +306,19 @@ impl PreparedLab {
             took,
             longest_pause,
         };
-        run.stop_operators().await;
-        Ok(RunOutcome { record, missed, lists_from_cache, outputs })
+        let held = if request.is_held { Some(run.hold()?) } else { None };
+        if held.is_none() {
+            run.stop_operators().await;
+        }
+        Ok(RunOutcome { record, missed, lists_from_cache, outputs, observed, held })
+    }
+
+    /// The prepared cluster as a snapshot file without a name: its newest objects, Secrets among them, without keys.
+    ///
+    /// # Errors
+    /// See [`SaveError`].
+    pub async fn snapshot(&self) -> Result<File, SaveError> {
+        snapshot::save(&self.image, SaveOptions { keys: false, history: false }).await
     }
 
     /// Ends all clusters.

@@ -1,6 +1,7 @@
 //! The operators of a run: children of this process with kubeconfigs, ports and output files of their own, which end with it.
 
-use super::{ActiveRun, RunError};
+use super::{ActiveRun, HeldRun, RunError};
+use crate::limits;
 use crate::program::{Placeholders, filled, free_ports, in_folder, port_names};
 use crate::record::{RecordedExit, RunEnd};
 use crate::scenario::{Operator, Ready};
@@ -15,6 +16,10 @@ use kstore_lab::programs::{ProgramControl as _, ProgramReport, ProgramSpec};
 use kstore_nondet::Clock;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// Real time in which an operator must become ready.
@@ -65,6 +70,26 @@ fn own_end(report: &ProgramReport, ends_programs: bool) -> Option<i32> {
 fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// A new file that only its owner may read.
+fn private_file(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// The end of a file, from a whole line on.
+fn end_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(limits::OUTPUT_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(limits::OUTPUT_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match text.split_once('\n') {
+        Some((_, rest)) if from > 0 => rest.to_owned(),
+        _ => text.into_owned(),
+    })
 }
 
 impl ActiveRun<'_> {
@@ -236,7 +261,7 @@ impl ActiveRun<'_> {
     /// Whether a request of a client got an injected fault.
     fn has_had_fault(&self, client: &str) -> bool {
         let of_client = LogFilter { client: Some(client.to_owned()), ..LogFilter::default() };
-        let logged = self.current.bridge.log.read(&of_client, None, crate::limits::LOG);
+        let logged = self.current.bridge.log.read(&of_client, None, limits::LOG);
         logged.is_ok_and(|(requests, _)| requests.iter().any(|request| !request.fault.is_empty()))
     }
 
@@ -262,7 +287,20 @@ impl ActiveRun<'_> {
     /// The ends of the outputs.
     pub(super) fn outputs(&self) -> Vec<(String, String)> {
         let reports = self.cluster.programs().reports();
-        reports.into_iter().map(|report| (report.name, report.tail)).collect()
+        let output = |report: ProgramReport| (report.name, end_of(&report.output).unwrap_or(report.tail));
+        reports.into_iter().map(output).collect()
+    }
+
+    /// Leaves cluster and operators as they are.
+    pub(super) fn hold(&self) -> Result<HeldRun, RunError> {
+        let kubeconfig = self.folder.join("admin.kubeconfig");
+        let groups = ["system:masters".to_owned()];
+        let text = self.cluster.kubeconfig(&Credentials::Certificate("kstore:admin", &groups));
+        let text = text.map_err(RunError::lab("no kubeconfig can be made"))?;
+        private_file(&kubeconfig)?.write_all(text.as_bytes())?;
+        let reports = self.cluster.programs().reports();
+        let outputs = reports.into_iter().map(|report| (report.name, report.output)).collect();
+        Ok(HeldRun { kubeconfig, outputs })
     }
 
     /// Programs that ever listed with `resourceVersion=0`.

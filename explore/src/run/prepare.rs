@@ -6,6 +6,7 @@ use crate::sources::Sources;
 use kstore_client::manifest::Applier;
 use kstore_lab::clock::Mode;
 use kstore_lab::host::ComponentChoice;
+use kstore_lab::programs::private_folder;
 use kstore_lab::settle::{Settle, settle};
 use kstore_lab::{Lab, LabConfig, LabError, MAIN, limits as lab_limits, objects};
 use std::path::PathBuf;
@@ -76,7 +77,9 @@ impl PreparedLab {
         }
         let image = main.image("prepared").await.map_err(|status| refused(status.message))?;
         let image = lab.keep_image(image).map_err(|status| refused(status.message))?;
-        let scratch = tempfile::Builder::new().prefix("kstore-explore-").tempdir()?;
+        // It goes with the process, also if that is killed.
+        let runs = private_folder("explore")?;
+        let scratch = tempfile::Builder::new().prefix("runs-").tempdir_in(runs)?;
         Ok(Self { lab, image, scenario, sources, folder, command, scratch })
     }
 }

@@ -12,9 +12,12 @@ use kstore_lab::clock::Ended;
 use kstore_lab::clock::driver::Signal;
 use kstore_lab::host::Running;
 use kstore_lab::objects::{self, Condition, ObjectName};
+use kstore_lab::programs::CommandGroup;
 use kstore_lab::settle::{Settle, settle};
 use kstore_lab::{Credentials, limits as lab_limits};
 use serde_json::{Value, json};
+use std::io;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,10 +268,15 @@ impl ActiveRun<'_> {
         let (first, arguments) = command.split_first().ok_or_else(|| failed("no command".to_owned()))?;
         let mut child = tokio::process::Command::new(first);
         child.args(arguments).env("KUBECONFIG", &path).current_dir(&self.prepared.folder).kill_on_drop(true);
+        child.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let unusable = |error: io::Error| failed(format!("{first} cannot be started: {error}"));
+        let child = child.spawn().map_err(unusable)?;
+        let group = child.id().map(CommandGroup::watch).transpose().map_err(unusable)?;
         let left = self.limits.total.saturating_sub(self.elapsed());
-        let output = tokio::time::timeout(left, child.output()).await;
+        let output = tokio::time::timeout(left, child.wait_with_output()).await;
+        drop(group);
         let output = output.map_err(|_| failed(format!("{first} did not end in time")))?;
-        let output = output.map_err(|error| failed(format!("{first} cannot be started: {error}")))?;
+        let output = output.map_err(unusable)?;
         if output.status.success() {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Confirmation and shrinking of a failing plan.
 
+use super::found::Confirmation;
 use super::{Judgement, Search, SearchError};
 use crate::limits;
 use crate::oracle::{Severity, Verdict};
@@ -14,37 +15,36 @@ use std::time::Duration;
 const SHRINK: Duration = Duration::from_secs(120);
 
 impl Search<'_> {
-    /// Runs a failing plan again, and its control, and makes the plan smaller.
+    /// Runs a failing plan again, and its control, and makes the plan smaller. Returns whether the failure is steady. Nothing begins after
+    /// the end of the budget but the control: what is not confirmed by then is unsteady.
     pub(super) async fn confirm(
         &self,
         plan: &Plan,
         verdict: &Verdict,
         (outcome, judgement): (&RunOutcome, &Judgement),
-    ) -> Result<Finding, SearchError> {
+    ) -> Result<(Finding, bool), SearchError> {
         let found_after = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
         self.progress.change(|progress| progress.shrinking = Some(verdict.oracle.to_string()));
-        let mut fails = 1;
-        for _ in 1..limits::CONFIRMATIONS {
-            fails += usize::from(self.fails_like(plan, self.steps(), verdict).await?);
+        let mut confirmation = Confirmation::new(limits::CONFIRMATIONS);
+        while confirmation.is_open() && !self.is_spent() {
+            confirmation.report(self.fails_like(plan, self.steps(), verdict).await?);
         }
-        let id = if fails == limits::CONFIRMATIONS { self.next_id("s") } else { self.next_id("u") };
+        let is_steady = confirmation.is_steady();
+        let id = self.next_id(if is_steady { "s" } else { "u" });
+        let explanation = judgement.explanations[usize::from(plan.ends_programs())].clone();
+        let secrets = super::secrets_of(outcome, self.options.shows_secrets);
         let mut finding = Finding {
             id,
             pattern: Some(plan.pattern),
-            oracle: verdict.oracle,
-            severity: verdict.severity,
-            summary: verdict.summary.clone(),
-            fingerprint: verdict.fingerprint.clone(),
             plan: Some(plan.clone()),
-            fails: (fails, limits::CONFIRMATIONS),
-            control: None,
-            differences: verdict.differences.clone(),
-            explanation: judgement.explanations[usize::from(plan.ends_programs())].clone(),
-            replay: None,
-            log: None,
-            found_after,
+            fails: confirmation.fails(),
+            explanation: explanation.iter().map(|line| secrets.hide(line)).collect(),
+            ..Finding::of(verdict, &secrets, found_after)
         };
-        if fails == limits::CONFIRMATIONS {
+        if confirmation.is_open() {
+            finding.explanation.push("the budget ended before it was confirmed".to_owned());
+        }
+        if is_steady {
             // Without a control the references are one: they do not fail so.
             finding.control = Some(match plan.control() {
                 Some(control) => !self.fails_like(&control, self.steps(), verdict).await?,
@@ -60,10 +60,10 @@ impl Search<'_> {
                 Severity::Suspicion | Severity::Note => whole,
             };
             finding.plan = Some(plan.clone());
-            finding = self.write_files(finding, (Some(&plan), steps), outcome)?;
+            finding = self.write_files(finding, (Some(&plan), steps), outcome).await?;
         }
         self.progress.change(|progress| progress.shrinking = None);
-        Ok(finding)
+        Ok((finding, is_steady))
     }
 
     /// Whether a run of a plan fails with the same oracle and the same difference.
@@ -76,14 +76,16 @@ impl Search<'_> {
         let begin = Clock::real().now();
         let is_over = || {
             let passed = Duration::try_from(Clock::real().now().duration_since(begin)).unwrap_or_default();
-            passed >= SHRINK || self.stop.is_cancelled()
+            passed >= SHRINK || self.is_spent()
         };
         let mut shrinker = Shrinker::new(plan.clone(), self.steps());
         while !is_over() {
             let Some(candidate) = shrinker.propose() else { break };
             let mut fails = true;
             for _ in 0..limits::SHRINK_REPEATS {
-                fails = fails && self.fails_like(&candidate.plan, candidate.steps, verdict).await?;
+                fails = fails
+                    && !self.is_spent()
+                    && self.fails_like(&candidate.plan, candidate.steps, verdict).await?;
             }
             shrinker.report(fails);
         }

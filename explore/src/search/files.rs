@@ -1,14 +1,17 @@
-//! Files of findings: the replay file, and the log of the run that failed.
+//! Files of findings: the replay file, the snapshot of the prepared cluster, and the log of the run that failed. Only their owner may read
+//! them: the first two have Secrets.
 
 use super::{Search, SearchError};
+use crate::limits;
 use crate::normalise::Learned;
 use crate::pattern::PatternId;
 use crate::plan::{Plan, Subject};
-use crate::record::RunEnd;
 use crate::replay::{API_VERSION, ExpectedFailure, KIND, Replay, ReplayReference, ReplayScenario};
 use crate::report::Finding;
 use crate::run::RunOutcome;
-use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// What replay files have in common.
@@ -28,27 +31,70 @@ pub struct ReplayFiles {
     pub version: String,
 }
 
+/// A new file that only its owner may read; it replaces one of the same name. The folders above it are made.
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> SearchError {
+    let path = path.to_owned();
+    move |error| SearchError::Write { path, error }
+}
+
+/// Writes a file that only its owner may read.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), SearchError> {
+    create(path).and_then(|mut file| file.write_all(bytes)).map_err(failed(path))
+}
+
+/// Writes the rest of a file into one that only its owner may read, unless it is longer than `most` bytes. Returns whether it did.
+fn copy_private(mut from: File, path: &Path, most: u64) -> Result<bool, SearchError> {
+    let mut copy = || {
+        if from.metadata()?.len() > most {
+            return Ok(false);
+        }
+        io::copy(&mut from, &mut create(path)?).map(|_| true)
+    };
+    copy().map_err(failed(path))
+}
+
 impl Search<'_> {
     /// Writes the files of a finding.
-    pub(super) fn write_files(
+    pub(super) async fn write_files(
         &self,
         finding: Finding,
         (plan, steps): (Option<&Plan>, usize),
         outcome: &RunOutcome,
     ) -> Result<Finding, SearchError> {
         let folder = &self.options.findings;
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |error| SearchError::Write { path, error }
-        };
-        std::fs::create_dir_all(folder).map_err(failed(folder))?;
+        let path = |ending: &str| folder.join(format!("{}.{ending}", finding.id));
+        let (replay, snapshot, log) = (path("yaml"), path("snapshot"), path("log"));
+        let text = self.replay(&finding, plan, steps).to_yaml();
+        let text = text.map_err(|error| failed(&replay)(io::Error::other(error)))?;
+        write_private(&replay, text.as_bytes())?;
+        let image = self.prepared.snapshot().await;
+        let image = image.map_err(|error| failed(&snapshot)(io::Error::other(error)))?;
+        let has_snapshot = copy_private(image, &snapshot, limits::SNAPSHOT_BYTES)?;
+        let secrets = super::secrets_of(outcome, self.options.shows_secrets);
+        write_private(&log, super::log::text(outcome, &secrets).as_bytes())?;
+        let shown = |path: &Path| Some(path.display().to_string());
+        let snapshot = if has_snapshot { shown(&snapshot) } else { None };
+        Ok(Finding { replay: shown(&replay), snapshot, log: shown(&log), ..finding })
+    }
+
+    fn replay(&self, finding: &Finding, plan: Option<&Plan>, steps: usize) -> Replay {
         let nothing = Plan {
             pattern: finding.pattern.unwrap_or(PatternId::Crash),
             subject: Subject { resource: String::new(), verb: String::new() },
             actions: Vec::new(),
         };
-        let references = ReplayReference::all(&self.baseline.references);
-        let replay = Replay {
+        Replay {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
             kstore: self.files.version.clone(),
@@ -68,59 +114,29 @@ impl Search<'_> {
                 summary: finding.summary.clone(),
             },
             learned: self.baseline.normaliser.learned().cloned().unwrap_or_else(Learned::default),
-            references,
-        };
-        let path = folder.join(format!("{}.yaml", finding.id));
-        let text = replay.to_yaml().map_err(|error| failed(&path)(std::io::Error::other(error)))?;
-        std::fs::write(&path, text).map_err(failed(&path))?;
-        let log = folder.join(format!("{}.log", finding.id));
-        std::fs::write(&log, self::log(outcome)).map_err(failed(&log))?;
-        let shown = |path: &Path| Some(path.display().to_string());
-        Ok(Finding { replay: shown(&path), log: shown(&log), ..finding })
+            references: ReplayReference::all(&self.baseline.references),
+        }
     }
 }
 
-/// Requests and writes of a run in the order of their times, a line each, and the ends of the programs' outputs.
-fn log(outcome: &RunOutcome) -> String {
-    let record = &outcome.record;
-    let requests = record.requests.iter().map(|request| {
-        let fault = if request.fault.is_empty() { String::new() } else { format!("  [{}]", request.fault) };
-        let line = format!(
-            "{} {} rv={} -> {}{fault}",
-            request.client,
-            request.what(),
-            request.version,
-            request.code
-        );
-        (request.real, format!("request {line}"))
-    });
-    let writes = record.writes.iter().map(|write| {
-        let seen: Vec<String> =
-            write.views.iter().map(|view| format!("{}@{}", view.resource, view.delivered)).collect();
-        let line = format!("{} by {} {} of {}", write.revision, write.client, write.verb, write.key);
-        (write.real, format!("write   {line}; had seen {}", seen.join(" ")))
-    });
-    let mut rows: Vec<(u64, String)> = requests.chain(writes).collect();
-    rows.sort_by_key(|(real, _)| *real);
-    let mut text = String::new();
-    for step in &record.steps {
-        let _ = writeln!(text, "step    {} from revision {} to {}", step.name, step.begin, step.end);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn only_their_owner_may_read_files_of_findings_and_one_that_is_too_long_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("findings/s-1.snapshot");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        write_private(&path, b"older").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let from = folder.path().join("from");
+        fs::write(&from, b"0123456789").unwrap();
+        assert!(copy_private(File::open(&from).unwrap(), &path, 10).unwrap());
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"0123456789".to_vec(), 0o600));
+        let other = folder.path().join("findings/s-2.snapshot");
+        assert!(!copy_private(File::open(&from).unwrap(), &other, 9).unwrap());
+        assert!(!other.exists());
     }
-    for (real, row) in rows {
-        let _ = writeln!(text, "{real:>8} ms  {row}");
-    }
-    let ended = match &record.ended {
-        RunEnd::Converged => "converged".to_owned(),
-        RunEnd::Quiet => "quiet in another state than a reference's".to_owned(),
-        RunEnd::Looping => "writing one object again and again".to_owned(),
-        other => format!("{other:?}"),
-    };
-    let _ = writeln!(text, "ended   {ended}");
-    for (program, output) in &outcome.outputs {
-        let _ = writeln!(text, "output of {program}, its end");
-        for line in output.lines() {
-            let _ = writeln!(text, "        {line}");
-        }
-    }
-    text
 }

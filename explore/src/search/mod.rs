@@ -1,7 +1,11 @@
 //! The search: references, plans, runs in parallel, confirmation and shrinking of what fails, and files of the findings.
 
+mod budget;
 mod confirm;
 mod files;
+mod found;
+mod legality;
+mod log;
 mod reference;
 mod replayed;
 
@@ -15,13 +19,16 @@ use crate::random;
 use crate::record::{ObjectKey, RunEnd, RunRecord};
 use crate::report::{CaseOutcome, Finding, PlanCase, PlanCounts, Report};
 use crate::run::{PreparedLab, RunError, RunLimits, RunOutcome, RunRequest};
+use crate::secrets::SecretValues;
+use budget::SearchBudget;
 pub use files::ReplayFiles;
+use found::FoundFailures;
 use futures::stream::{self, StreamExt as _};
 use kstore_nondet::Clock;
+pub use legality::IllegalRun;
 use parking_lot::Mutex;
 pub use reference::ReferenceError;
-pub use replayed::{ReplayOutcome, replay};
-use std::collections::BTreeMap;
+pub use replayed::{ReplayOptions, ReplayOutcome, replay};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,8 +57,10 @@ pub struct SearchOptions {
     pub patterns: Vec<PatternId>,
     /// Most distinct findings.
     pub max_findings: usize,
-    /// Folder for replay files and logs.
+    /// Folder for the files of findings.
     pub findings: PathBuf,
+    /// Whether values of Secrets are shown in reports and logs.
+    pub shows_secrets: bool,
 }
 
 /// Why a search has no report.
@@ -63,9 +72,15 @@ pub enum SearchError {
     /// The references cannot be used.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// kstore showed the operator what no real API server shows.
+    #[error(transparent)]
+    Illegal(#[from] IllegalRun),
     /// The search was stopped before it had references.
     #[error("stopped before the references were taken")]
     Stopped,
+    /// The budget ended before the references were taken.
+    #[error("the budget of {0:?} ended before the references were taken: give the search more time")]
+    Budget(Duration),
     /// A file of a finding cannot be written.
     #[error("cannot write {path}: {error}")]
     Write {
@@ -145,20 +160,21 @@ pub struct Search<'s> {
     turns: RwLock<()>,
     /// Whether runs must be one after the other: an operator has a fixed port.
     is_serial: AtomicBool,
+    budget: SearchBudget,
 }
 
 #[derive(Debug, Default)]
 struct SearchState {
-    findings: Vec<Finding>,
-    unsteady: Vec<Finding>,
-    suspicions: Vec<Finding>,
-    /// Plans whose failure another plan did not confirm.
-    open: Vec<Plan>,
-    /// Keys of what was found, so that each failure is confirmed once.
-    known: Vec<(oracle::OracleId, String)>,
+    found: FoundFailures,
     cases: Vec<PlanCase>,
     counts: PlanCounts,
-    next_ids: BTreeMap<&'static str, usize>,
+    /// Plans that were begun.
+    begun: usize,
+}
+
+/// The values of Secrets that are hidden in what is told of a run.
+fn secrets_of(outcome: &RunOutcome, shows_secrets: bool) -> SecretValues {
+    if shows_secrets { SecretValues::shown() } else { SecretValues::of_record(&outcome.record) }
 }
 
 impl std::fmt::Debug for Search<'_> {
@@ -179,17 +195,30 @@ impl<'s> Search<'s> {
         progress: SharedProgress,
     ) -> Result<Report, SearchError> {
         let began = Clock::real().now();
-        let referring = reference::references(prepared, options, &progress);
+        let referring = reference::references(prepared, options, &progress, began);
         let (baseline, without_fault) = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(SearchError::Stopped),
             taken = referring => taken?,
         };
         let (state, turns, is_serial) = (Mutex::default(), RwLock::default(), AtomicBool::new(false));
-        let search =
-            Search { prepared, options, files, baseline, began, stop, progress, state, turns, is_serial };
+        let records = baseline.references.iter().map(|reference| &reference.record);
+        let budget = SearchBudget::new(options.budget, records.map(|record| record.took).max());
+        let search = Search {
+            prepared,
+            options,
+            files,
+            baseline,
+            began,
+            stop,
+            progress,
+            state,
+            turns,
+            is_serial,
+            budget,
+        };
         for (verdict, outcome) in without_fault {
-            search.note_without_fault(&verdict, &outcome)?;
+            search.note_without_fault(&verdict, &outcome).await?;
         }
         match search.search().await {
             // What was found is reported.
@@ -208,7 +237,7 @@ impl<'s> Search<'s> {
         self.phase(Phase::Plans, plans.len());
         self.run_all(plans.clone()).await?;
         // While a failure was being confirmed, others failed likewise; it may have been unsteady.
-        let open = std::mem::take(&mut self.state.lock().open);
+        let open = std::mem::take(&mut self.state.lock().found.open);
         self.run_all(open).await?;
         let random = random::plans(&plans, self.options.seed, self.options.seeds);
         self.phase(Phase::Random, random.len());
@@ -219,12 +248,20 @@ impl<'s> Search<'s> {
         Clock::real().now().duration_since(self.began).try_into().unwrap_or_default()
     }
 
-    fn is_over(&self) -> bool {
-        let state = self.state.lock();
-        self.stop.is_cancelled()
-            || self.elapsed() >= self.options.budget
-            || self.options.runs.is_some_and(|most| state.counts.run >= most)
-            || state.findings.len() >= self.options.max_findings
+    /// Whether no run begins any more but those that are under way.
+    fn is_spent(&self) -> bool {
+        self.stop.is_cancelled() || self.budget.is_spent(self.elapsed())
+    }
+
+    /// Whether another plan may run, which is then counted.
+    fn begin_plan(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_over = self.stop.is_cancelled()
+            || !self.budget.allows_plan(self.elapsed())
+            || self.options.runs.is_some_and(|most| state.begun >= most)
+            || state.found.findings.len() >= self.options.max_findings;
+        state.begun += usize::from(!is_over);
+        !is_over
     }
 
     fn phase(&self, phase: Phase, plans: usize) {
@@ -259,7 +296,7 @@ impl<'s> Search<'s> {
 
     async fn run_all(&self, plans: Vec<Plan>) -> Result<(), SearchError> {
         let running = stream::iter(plans)
-            .map(|plan| async move { if self.is_over() { Ok(()) } else { self.try_plan(&plan).await } })
+            .map(|plan| async move { if self.begin_plan() { self.try_plan(&plan).await } else { Ok(()) } })
             .buffer_unordered(self.options.parallel.max(1));
         let mut running = std::pin::pin!(running);
         while let Some(result) = running.next().await {
@@ -275,6 +312,7 @@ impl<'s> Search<'s> {
             seed: None,
             steps,
             is_restarted: false,
+            is_held: false,
             comparison: Some((&self.baseline.normaliser, &self.baseline.references)),
             limits: self.baseline.limits,
         };
@@ -284,6 +322,9 @@ impl<'s> Search<'s> {
             outcome = self.take_run(&request, true).await?;
         }
         let judgement = self.baseline.judge(self.prepared, &outcome.record);
+        if outcome.missed.is_none() && judgement.failures().next().is_some() {
+            self.check_legality(&outcome)?;
+        }
         Ok((outcome, judgement))
     }
 
@@ -315,18 +356,21 @@ impl<'s> Search<'s> {
         let case = |outcome| PlanCase { pattern: plan.pattern, title, outcome };
         let failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.missed.is_none()).collect();
         // What likewise failed before is confirmed once.
-        let id = match failures.iter().find(|verdict| self.claim(verdict)) {
-            Some(verdict) => {
-                let finding = self.confirm(plan, verdict, (&outcome, &judgement)).await?;
-                self.keep(finding)
-            }
-            None => failures.iter().find_map(|verdict| self.known_id(verdict)),
+        let claimed = failures.iter().find(|verdict| self.state.lock().found.claim(verdict));
+        let confirmed = match claimed {
+            Some(verdict) => Some(self.confirm(plan, verdict, (&outcome, &judgement)).await?),
+            None => None,
         };
-        let is_open =
-            id.is_none() && !failures.is_empty() && !failures.iter().any(|verdict| self.is_kept(verdict));
         let mut state = self.state.lock();
-        if is_open {
-            state.open.push(plan.clone());
+        let id = match confirmed {
+            Some((finding, is_steady)) => state.found.keep(finding, is_steady),
+            None => failures.iter().find_map(|verdict| state.found.known_id(verdict)),
+        };
+        if id.is_none()
+            && !failures.is_empty()
+            && !failures.iter().any(|verdict| state.found.is_kept(verdict))
+        {
+            state.found.open.push(plan.clone());
         }
         state.counts.run += 1;
         state.counts.not_reached += usize::from(outcome.missed.is_some());
@@ -334,7 +378,7 @@ impl<'s> Search<'s> {
             Some(id) => CaseOutcome::Failed(id),
             None => outcome.missed.map_or(CaseOutcome::Passed, CaseOutcome::NotReached),
         }));
-        let (findings, unsteady) = (state.findings.len(), state.unsteady.len());
+        let (findings, unsteady) = (state.found.findings.len(), state.found.unsteady.len());
         drop(state);
         self.progress.change(|progress| {
             progress.run += 1;
@@ -343,86 +387,20 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Whether a failure is new. The next likewise one is not.
-    fn claim(&self, verdict: &Verdict) -> bool {
-        let key = (verdict.oracle, verdict.fingerprint.clone());
-        let mut state = self.state.lock();
-        let is_new = !state.known.contains(&key);
-        if is_new {
-            state.known.push(key);
-        }
-        is_new
-    }
-
-    /// Whether a failure was confirmed, or is unsteady.
-    fn is_kept(&self, verdict: &Verdict) -> bool {
-        let state = self.state.lock();
-        let mut all = state.findings.iter().chain(&state.suspicions).chain(&state.unsteady);
-        all.any(|finding| (finding.oracle, &*finding.fingerprint) == verdict.key())
-    }
-
-    fn known_id(&self, verdict: &Verdict) -> Option<String> {
-        let state = self.state.lock();
-        let is_it = |finding: &&Finding| (finding.oracle, &*finding.fingerprint) == verdict.key();
-        let found = state.findings.iter().find(is_it);
-        found.map(|finding| finding.id.clone())
-    }
-
-    /// Identifiers of confirmed and of unsteady failures are counted apart.
     fn next_id(&self, prefix: &'static str) -> String {
-        let mut state = self.state.lock();
-        let next = state.next_ids.entry(prefix).or_default();
-        *next += 1;
-        format!("{prefix}-{next}")
+        self.state.lock().found.next_id(prefix)
     }
 
-    /// Sorts a finding by what its confirmation showed, and returns the identifier of one that counts.
-    fn keep(&self, finding: Finding) -> Option<String> {
-        let id = finding.id.clone();
-        let mut state = self.state.lock();
-        let is_steady = finding.fails.0 == finding.fails.1;
-        let is_bug = finding.severity == Severity::Bug;
-        match (is_steady, is_bug) {
-            (false, _) => {
-                // Another plan may fail so each time.
-                let key = (finding.oracle, finding.fingerprint.clone());
-                state.known.retain(|known| *known != key);
-                if !state.unsteady.iter().any(|other| other.is_likewise(&finding)) {
-                    state.unsteady.push(finding);
-                }
-            }
-            (true, false) => state.suspicions.push(finding),
-            (true, true) => {
-                state.unsteady.retain(|other| !other.is_likewise(&finding));
-                state.findings.push(finding);
-                return Some(id);
-            }
-        }
-        None
-    }
-
-    fn note_without_fault(&self, verdict: &Verdict, outcome: &RunOutcome) -> Result<(), SearchError> {
-        if !self.claim(verdict) {
+    async fn note_without_fault(&self, verdict: &Verdict, outcome: &RunOutcome) -> Result<(), SearchError> {
+        if !self.state.lock().found.claim(verdict) {
             return Ok(());
         }
-        let finding = Finding {
-            id: self.next_id("s"),
-            pattern: None,
-            oracle: verdict.oracle,
-            severity: verdict.severity,
-            summary: verdict.summary.clone(),
-            fingerprint: verdict.fingerprint.clone(),
-            plan: None,
-            fails: (1, 1),
-            control: None,
-            differences: verdict.differences.clone(),
-            explanation: Vec::new(),
-            replay: None,
-            log: None,
-            found_after: u64::try_from(self.elapsed().as_millis()).unwrap_or(0),
-        };
-        let finding = self.write_files(finding, (None, self.steps()), outcome)?;
-        let _ = self.keep(finding);
+        self.check_legality(outcome)?;
+        let found_after = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
+        let secrets = secrets_of(outcome, self.options.shows_secrets);
+        let finding = Finding { id: self.next_id("s"), ..Finding::of(verdict, &secrets, found_after) };
+        let finding = self.write_files(finding, (None, self.steps()), outcome).await?;
+        let _ = self.state.lock().found.keep(finding, true);
         Ok(())
     }
 
@@ -445,9 +423,9 @@ impl<'s> Search<'s> {
             traffic,
             volatile: self.baseline.normaliser.learned().map_or(0, |learned| learned.volatile.len()),
             plans: state.counts.clone(),
-            findings: std::mem::take(&mut state.findings),
-            unsteady: std::mem::take(&mut state.unsteady),
-            suspicions: std::mem::take(&mut state.suspicions),
+            findings: std::mem::take(&mut state.found.findings),
+            unsteady: std::mem::take(&mut state.found.unsteady),
+            suspicions: std::mem::take(&mut state.found.suspicions),
             cases: std::mem::take(&mut state.cases),
             took: u64::try_from(self.elapsed().as_millis()).unwrap_or(0),
         }

@@ -7,6 +7,8 @@ use crate::pattern::TracedProgram;
 use crate::progress::{Phase, SharedProgress};
 use crate::record::{RunEnd, RunRecord, StoredObject};
 use crate::run::{PreparedLab, RunLimits, RunOutcome, RunRequest};
+use crate::secrets::SecretValues;
+use kstore_nondet::Clock;
 
 /// Equal runs that are needed.
 const EQUAL: usize = 3;
@@ -37,7 +39,14 @@ pub(super) async fn references(
     prepared: &PreparedLab,
     options: &SearchOptions,
     progress: &SharedProgress,
+    began: jiff::Timestamp,
 ) -> Result<(Baseline, WithoutFault), SearchError> {
+    let budget = options.budget;
+    let is_spent = || Clock::real().now().duration_since(began).unsigned_abs() >= budget;
+    let run = async |request: RunRequest<'_>| match is_spent() {
+        true => Err(SearchError::Budget(budget)),
+        false => Ok(prepared.run(&request).await?),
+    };
     progress.change(|progress| progress.phase = Phase::References);
     let given = prepared.sources().given(prepared.scenario());
     let mut outcomes: Vec<RunOutcome> = Vec::new();
@@ -46,6 +55,7 @@ pub(super) async fn references(
         seed: None,
         steps: prepared.scenario().steps.len(),
         is_restarted: false,
+        is_held: false,
         comparison: None,
         limits,
     };
@@ -54,7 +64,7 @@ pub(super) async fn references(
             true => RunLimits::FIRST,
             false => RunLimits { total: RunLimits::FIRST.total, ..limits_of(&outcomes) },
         };
-        outcomes.push(prepared.run(&request(limits)).await?);
+        outcomes.push(run(request(limits)).await?);
         progress.change(|progress| progress.run += 1);
         if outcomes.len() < EQUAL {
             continue;
@@ -69,7 +79,7 @@ pub(super) async fn references(
                 outcomes.iter().map(|outcome| normaliser.normalise(&outcome.record.end)).collect();
             let found = states[1..].iter().map(|state| differences(&states[0], state));
             let found = found.max_by_key(Vec::len).unwrap_or_default();
-            return Err(ReferenceError::Unstable(found).into());
+            return Err(ReferenceError::Unstable(hidden(found, &outcomes, options.shows_secrets)).into());
         }
     };
     let mut kept: Vec<RunOutcome> = equal.into_iter().map(|at| outcomes[at].clone()).collect();
@@ -84,12 +94,21 @@ pub(super) async fn references(
     for jittered in
         [RunRequest { seed, ..request(limits) }, RunRequest { is_restarted: true, ..request(limits) }]
     {
-        kept.push(prepared.run(&jittered).await?);
+        kept.push(run(jittered).await?);
         progress.change(|progress| progress.run += 1);
     }
     drop(normaliser);
     let normaliser = learned(prepared, &given, &kept);
     Ok(baseline(prepared, normaliser, &kept, &steady))
+}
+
+/// The differences without values of Secrets.
+fn hidden(found: Vec<Difference>, outcomes: &[RunOutcome], shows_secrets: bool) -> Vec<Difference> {
+    if shows_secrets {
+        return found;
+    }
+    let secrets = SecretValues::of_records(outcomes.iter().map(|outcome| &outcome.record));
+    found.iter().map(|difference| secrets.hide_difference(difference)).collect()
 }
 
 fn limits_of(outcomes: &[RunOutcome]) -> RunLimits {
@@ -99,7 +118,7 @@ fn limits_of(outcomes: &[RunOutcome]) -> RunLimits {
 
 fn learned(prepared: &PreparedLab, given: &[serde_json::Value], outcomes: &[RunOutcome]) -> Normaliser {
     let ends: Vec<&[StoredObject]> = outcomes.iter().map(|outcome| &*outcome.record.end).collect();
-    let now = kstore_nondet::Clock::real().now().as_second();
+    let now = Clock::real().now().as_second();
     const MONTH: i64 = 30 * 86_400;
     Normaliser::new(prepared.scenario(), given).with_window(now - MONTH, now + 12 * MONTH).learn(&ends)
 }

@@ -1,15 +1,29 @@
 //! Runs a replay file: no references are taken, the file has what they taught.
 
-use super::{Baseline, SearchError};
+use super::{Baseline, SearchError, legality, log, secrets_of};
 use crate::normalise::Normaliser;
 use crate::oracle::Verdict;
 use crate::pattern::TracedProgram;
 use crate::replay::{Replay, ReplayReference};
-use crate::run::{PreparedLab, RunLimits, RunRequest};
+use crate::run::{HeldRun, PreparedLab, RunLimits, RunRequest};
 use kstore_nondet::Clock;
+use std::path::PathBuf;
 
 /// Seconds around now in which numbers are times, as in searches.
 const MONTH: i64 = 30 * 86_400;
+
+/// How a replay file is run.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// Runs.
+    pub repeat: usize,
+    /// Whether the cluster and the programs of the last run stay.
+    pub is_held: bool,
+    /// Whether values of Secrets are shown.
+    pub shows_secrets: bool,
+    /// Folder for the log of a run that is a defect of kstore.
+    pub findings: PathBuf,
+}
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -22,20 +36,24 @@ pub struct ReplayOutcome {
     pub not_reached: usize,
     /// Verdicts of the last run.
     pub verdicts: Vec<Verdict>,
+    /// What is wrong, as the file has it.
+    pub summary: String,
     /// What explains the last run.
     pub explanation: Vec<String>,
     /// The ends of the programs' outputs in the last run.
     pub outputs: Vec<(String, String)>,
+    /// The last run, if it stays.
+    pub held: Option<HeldRun>,
 }
 
 /// Runs a replay file `repeat` times.
 ///
 /// # Errors
-/// A run does not take place.
+/// A run does not take place, or is a defect of kstore.
 pub async fn replay(
     prepared: &PreparedLab,
     replay: &Replay,
-    repeat: usize,
+    options: &ReplayOptions,
 ) -> Result<ReplayOutcome, SearchError> {
     let given = prepared.sources().given(prepared.scenario());
     let now = Clock::real().now().as_second();
@@ -54,13 +72,17 @@ pub async fn replay(
         verdicts: Vec::new(),
         explanation: Vec::new(),
         outputs: Vec::new(),
+        summary: String::new(),
+        held: None,
     };
-    for _ in 0..repeat.max(1) {
+    let repeat = options.repeat.max(1);
+    for nth in 1..=repeat {
         let request = RunRequest {
             plan: (!replay.plan.actions.is_empty()).then_some(&replay.plan),
             seed: None,
             steps: replay.steps,
             is_restarted: false,
+            is_held: options.is_held && nth == repeat,
             comparison: Some((&baseline.normaliser, &baseline.references)),
             limits: baseline.limits,
         };
@@ -71,11 +93,17 @@ pub async fn replay(
             .verdicts
             .iter()
             .any(|verdict| verdict.oracle == expected.oracle && verdict.fingerprint == expected.fingerprint);
+        let secrets = secrets_of(&run, options.shows_secrets);
+        if fails && run.missed.is_none() {
+            outcome.failed += 1;
+            legality::judge(&run, &options.findings, |run| log::text(run, &secrets))?;
+        }
         outcome.runs += 1;
-        outcome.failed += usize::from(fails && run.missed.is_none());
         outcome.not_reached += usize::from(run.missed.is_some());
-        outcome.explanation = judgement.explanations[usize::from(replay.plan.ends_programs())].clone();
-        (outcome.verdicts, outcome.outputs) = (judgement.verdicts, run.outputs);
+        let explanation = &judgement.explanations[usize::from(replay.plan.ends_programs())];
+        outcome.explanation = explanation.iter().map(|line| secrets.hide(line)).collect();
+        outcome.summary = secrets.hide(&expected.summary);
+        (outcome.verdicts, outcome.outputs, outcome.held) = (judgement.verdicts, run.outputs, run.held);
     }
     Ok(outcome)
 }

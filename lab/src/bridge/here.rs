@@ -78,8 +78,7 @@ impl ObservedBody {
     /// The frame, with a guard that notes when the connection drops its bytes.
     fn observed(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         let Some(reader) = &mut self.reader else { return frame };
-        let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.stage.active)).unwrap_or_default();
-        self.stage.log_events(&events);
+        let events = self.stage.read(&frame, reader);
         self.stage.bridge.perturbations.note_traffic();
         let guard = self.stage.active.frame(events);
         self.stage.note_traffic();

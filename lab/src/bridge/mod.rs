@@ -13,6 +13,7 @@ use crate::log::{LoggedRequest, RequestLog};
 use crate::perturb::Perturbations;
 use crate::programs::Programs;
 use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
+use crate::shown::ShownRecord;
 use crate::watch::WatchControl;
 use axum::Router;
 use axum::body::Body;
@@ -54,6 +55,8 @@ pub struct Bridge {
     pub perturbations: Arc<Perturbations>,
     /// Its programs.
     pub programs: Arc<Programs>,
+    /// What its clients were shown, if that is recorded.
+    pub shown: Arc<ShownRecord>,
     /// The listener's runtime, whose time is real.
     pub real: Handle,
 }
@@ -186,6 +189,7 @@ impl Bridge {
         }
         entry.incarnation = active.incarnation();
         let number = self.log.append(entry);
+        self.shown.began(number, parts, target.as_ref(), self.running.store().revision().0);
         self.perturbations.note_traffic();
         // What has no valid credentials is refused or public: nothing is read of it, or holds it, beyond what the API server allows.
         let is_known = !user.is_empty() && user != ANONYMOUS;
@@ -243,6 +247,7 @@ impl Stage {
         request: Request<Body>,
     ) -> (Response<Body>, BodyReader, Option<Arc<WatchControl>>) {
         let running = &self.bridge.running;
+        let request = self.bridge.shown.copied(self.number, self.target.as_ref(), request);
         // Boxed because few requests are perturbed: otherwise the future of every request would be larger.
         let (mut response, control) = match self.is_perturbed {
             true => Box::pin(self.perturbed(request)).await,
@@ -260,6 +265,11 @@ impl Stage {
         self.active.answered(if is_reset { 503 } else { code });
         add_times(&mut response, now);
         let reader = BodyReader::of(&response, self.target.as_ref());
+        self.bridge.shown.answered(
+            self.number,
+            code,
+            !matches!(reader, BodyReader::None | BodyReader::Unreadable),
+        );
         self.note_traffic();
         (response, reader, control)
     }
@@ -272,6 +282,7 @@ impl Stage {
         if self.active.is_long() {
             self.bridge.log.change(self.number, |entry| entry.ended = entry.ended.map(|_| true));
         }
+        self.bridge.shown.ended(self.number, self.bridge.running.store().revision().0);
         self.note_traffic();
     }
 
@@ -298,8 +309,7 @@ impl Stage {
                     break;
                 }
             };
-            let events = frame.data_ref().map(|bytes| reader.read(bytes, &self.active)).unwrap_or_default();
-            self.log_events(&events);
+            let events = self.read(&frame, &mut reader);
             self.bridge.perturbations.note_traffic();
             let guard = self.active.frame(events);
             self.note_traffic();
@@ -312,6 +322,15 @@ impl Stage {
             }
         }
         self.ended(reader);
+    }
+
+    /// Reads a frame of the answer's body before its connection gets it. Returns the events of a watch that end in it.
+    fn read(&self, frame: &Frame<Bytes>, reader: &mut BodyReader) -> Vec<LabEvent> {
+        let Some(bytes) = frame.data_ref() else { return Vec::new() };
+        self.bridge.shown.read(self.number, bytes);
+        let events = reader.read(bytes, &self.active);
+        self.log_events(&events);
+        events
     }
 
     fn log_events(&self, events: &[LabEvent]) {

@@ -201,7 +201,8 @@ impl LabCluster {
         self.programs.attach(&clients);
         let (perturbations, plans) = self.perturb(&running, &clients, &log);
         let (programs, real) = (self.programs.clone(), tokio::runtime::Handle::current());
-        let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, real };
+        let shown = Arc::default();
+        let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, shown, real };
         let current =
             Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));

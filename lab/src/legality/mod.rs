@@ -1,6 +1,8 @@
 //! The checker of legality (§5.1): whether a log of requests, answers and deliveries is one that a correct cluster of several
 //! kube-apiservers on one etcd can show. It knows nothing of faults, caches and plans: only of what was written and what clients saw. Pure.
 
+pub mod observed;
+
 use crate::request::{EventType, Version};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -238,8 +240,7 @@ fn check_read(state: &States<'_>, read: &Read, found: &mut Vec<Illegality>) {
         illegal(found, Rule::Revision, read.n, format!("revision {} is of the future", read.revision));
     }
     if !read.is_list {
-        // A GET shows the revision of one object: what it misses is known only of lists.
-        return;
+        return check_get(state, read, found);
     }
     let revision = read.revision;
     match read.version {
@@ -263,6 +264,30 @@ fn check_read(state: &States<'_>, read: &Read, found: &mut Vec<Illegality>) {
     if expected != read.objects {
         let what = format!("at revision {revision} there are {expected:?}, and not {:?}", read.objects);
         illegal(found, Rule::OneState, read.n, what);
+    }
+}
+
+/// Checks a GET, whose kind has all changes of its object. A page of a list shows no more than that its revision is not of the future.
+fn check_get(state: &States<'_>, read: &Read, found: &mut Vec<Illegality>) {
+    let mut objects = read.objects.iter();
+    let (Some((object, revision)), None) = (objects.next(), objects.next()) else { return };
+    let (rule, least) = match read.version {
+        Version::Unset => (Rule::ConsistentRead, read.began),
+        Version::Min(least) | Version::Exact(least) => (Rule::NotOlderThan, least),
+        Version::Any => (Rule::AnyState, 0),
+    };
+    let of_object = || state.changes(&read.resource).iter().filter(|change| change.object == *object);
+    if !of_object().any(|change| change.revision == *revision && change.exists) {
+        illegal(found, Rule::Invented, read.n, format!("there is no {object} at revision {revision}"));
+    } else if let Some(missed) =
+        of_object().find(|change| change.revision > *revision && change.revision <= least)
+    {
+        illegal(
+            found,
+            rule,
+            read.n,
+            format!("{object} at revision {revision} misses its change at {}", missed.revision),
+        );
     }
 }
 

@@ -80,6 +80,11 @@ fn legal() -> History {
         write(23, "b", 10, 504, 0, 12),
         write(24, "b", 12, 500, 0, 0),
     ];
+    let get = |n, version, object: &str, revision| Read {
+        is_list: false,
+        ..list(n, version, 12, revision, &[(object, revision)])
+    };
+    let reads = [reads, vec![get(6, Version::Unset, "a", 8), get(7, Version::Min(10), "b", 10)]].concat();
     History { changes, compacted: 5, reads, watches, writes }
 }
 
@@ -87,7 +92,7 @@ fn legal() -> History {
 type Mutation = (&'static str, Rule, fn(&mut History));
 
 /// Histories that no server shows, each one change away from a legal one, with the rule that rejects it.
-const MUTATIONS: [Mutation; 33] = [
+const MUTATIONS: [Mutation; 36] = [
     ("a consistent read misses an answered write", Rule::ConsistentRead, |h| {
         h.reads[0] = list(0, Version::Unset, 12, 11, &[("a", 8), ("b", 10)]);
     }),
@@ -111,6 +116,11 @@ const MUTATIONS: [Mutation; 33] = [
     }),
     ("an object that never was in a list", Rule::OneState, |h| {
         h.reads[0].objects.insert("c".to_owned(), 9);
+    }),
+    ("a consistent GET misses an answered write", Rule::ConsistentRead, |h| h.reads[6].began = 14),
+    ("a GET of an older state than asked for", Rule::NotOlderThan, |h| h.reads[7].version = Version::Min(12)),
+    ("a GET of an object as it never was", Rule::Invented, |h| {
+        h.reads[6].objects.insert("a".to_owned(), 9);
     }),
     ("410 on a read of any state", Rule::Expired, |h| h.reads[1].code = 410),
     ("410 on a consistent read", Rule::Expired, |h| h.reads[0].code = 410),

@@ -129,6 +129,38 @@ async fn stop(process: &ProgramProcess, grace: Duration) {
     }
 }
 
+/// Makes a folder that only this user may read. It is removed when this process ends in any way, also by SIGKILL.
+///
+/// # Errors
+/// The folder, or the process that removes it, cannot be made.
+pub fn private_folder(name: &str) -> io::Result<PathBuf> {
+    sentinel::folder(name)
+}
+
+/// A process group that this process started for a command. It is killed when this is dropped, or when this process ends in any way.
+#[derive(Debug)]
+pub struct CommandGroup(u32);
+
+impl CommandGroup {
+    /// Watches the group of a process that leads one.
+    ///
+    /// # Errors
+    /// The process that kills the group cannot be made.
+    pub fn watch(leader: u32) -> io::Result<Self> {
+        // The sentinel has a folder.
+        sentinel::start()?;
+        sentinel::watch(leader)?;
+        Ok(Self(leader))
+    }
+}
+
+impl Drop for CommandGroup {
+    fn drop(&mut self) {
+        process::kill(self.0);
+        sentinel::forget(self.0);
+    }
+}
+
 /// The programs of one cluster. All methods that start or wait run on the process's runtime.
 #[derive(Default)]
 pub struct Programs {

@@ -116,6 +116,11 @@ async fn wait(mut child: Child, id: u32, state: Arc<EndState>) {
     state.changed.notify_waiters();
 }
 
+/// Kills a process group.
+pub(super) fn kill(group: u32) {
+    send(group, Signal::KILL);
+}
+
 /// Sends a signal to a process group. Groups that are gone are no error.
 fn send(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {

@@ -69,14 +69,17 @@ impl Sentinel {
 
 /// Makes a private folder for a program below that of the sentinel, which removes it when this process ends. Starts the sentinel.
 pub(super) fn folder(name: &str) -> io::Result<PathBuf> {
+    unique(&start()?, name)
+}
+
+/// Starts the sentinel unless it runs, and returns its folder.
+pub(super) fn start() -> io::Result<PathBuf> {
     let mut sentinel = SENTINEL.lock();
     if sentinel.is_none() {
         let folder = tempfile::Builder::new().prefix("kstore-lab-").tempdir()?.keep();
         *sentinel = Some(Sentinel::start(folder)?);
     }
-    let base = sentinel.as_ref().map(|sentinel| sentinel.folder.clone()).ok_or(io::ErrorKind::NotFound)?;
-    drop(sentinel);
-    unique(&base, name)
+    Ok(sentinel.as_ref().map(|sentinel| sentinel.folder.clone()).ok_or(io::ErrorKind::NotFound)?)
 }
 
 /// Makes a folder that did not exist.

@@ -179,6 +179,7 @@ async fn what_random_plans_show_to_a_client_is_legal() {
     let operator = admin.at(&lab.cluster("main").unwrap().url.clone(), "operator/v1");
     let mut recorder = Recorder { operator, admin: admin.clone(), history: History::default(), n: 0 };
     let begin = recorder.head().await;
+    super::shown::keep(&lab);
     for name in ["a", "b", "c"] {
         assert_eq!(admin.api(Method::POST, CONFIG_MAPS, Some(config_map(name))).await.code, 201);
     }
@@ -222,5 +223,10 @@ async fn what_random_plans_show_to_a_client_is_legal() {
     );
     let found = check(&recorder.history);
     assert!(found.is_empty(), "{}\n{:#?}", found[0], recorder.history);
+    // The record that the lab keeps itself says the same.
+    let recorded = super::shown::observed(&lab).await.history();
+    assert!(recorded.watches.len() >= watches.len() && recorded.writes.len() >= writes.len());
+    let found = check(&recorded);
+    assert!(found.is_empty(), "{}\n{recorded:#?}", found[0]);
     lab.end().await;
 }

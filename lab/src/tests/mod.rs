@@ -10,6 +10,7 @@ mod perturbing;
 mod programs;
 mod random;
 mod settling;
+mod shown;
 mod webhooks;
 
 use crate::clock::Mode;

@@ -16,7 +16,7 @@ without any. What fails is run again, made smaller, and written to a file with w
 CMD is the operator if the scenario names none. {port:NAME}, {kubeconfig} and {dir} in arguments and environment are filled in for each run.
 
 Exit codes: 0 nothing found; 1 findings; 2 the command line, the scenario or a replay file is wrong; 3 the cluster or the operator is \
-unusable; 4 the scenario is not stable without faults; 128+n signal n, after the report.
+unusable; 4 the scenario is not stable without faults; 70 a defect of kstore; 128+n signal n, after the report.
 
 Examples:
   kstore-server explore scenario.yaml -- ./backup --metrics-bind-address=127.0.0.1:{port:metrics}
@@ -99,7 +99,7 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
         "findings",
         "DIR",
         |o: &mut ExploreArgs, path| o.findings = Some(path),
-        "Folder for replay files and logs [default: ./findings]",
+        "Folder for replay files, snapshots and logs [default: ./findings]",
     ),
     Flag::value(
         "report",
@@ -109,6 +109,16 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
     )
     .shaped(repeated),
     Flag::switch("strict", |o: &mut ExploreArgs| o.is_strict = true, "Count suspicions as failures"),
+    Flag::switch(
+        "hold",
+        |o: &mut ExploreArgs| o.is_held = true,
+        "After a replay leave its cluster and operator as they are, print a kubeconfig, and wait for a signal",
+    ),
+    Flag::switch(
+        "show-secrets",
+        |o: &mut ExploreArgs| o.shows_secrets = true,
+        "Show values of Secrets in reports and logs, and not their lengths and digests",
+    ),
     Flag::word(
         "command",
         "CMD",
@@ -149,6 +159,10 @@ pub struct ExploreArgs {
     pub reports: Vec<(ReportForm, Option<PathBuf>)>,
     /// Whether suspicions count as failures.
     pub is_strict: bool,
+    /// Whether the cluster of a replay stays.
+    pub is_held: bool,
+    /// Whether values of Secrets are shown.
+    pub shows_secrets: bool,
     /// The operator and its arguments.
     pub command: Vec<OsString>,
 }

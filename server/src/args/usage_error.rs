@@ -75,6 +75,9 @@ pub enum UsageError {
     /// A pattern of `explore` that is both to be used and left out.
     #[error("--only and --skip name the same pattern {0:?}")]
     OnlyAndSkip(&'static str),
+    /// A cluster of `explore` that is to stay after a search.
+    #[error("--hold goes with one --replay FILE: the cluster of a search does not stay")]
+    HoldWithoutReplay,
     /// `run` without a command, where a shell could read nothing.
     #[error(
         "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"

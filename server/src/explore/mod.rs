@@ -28,6 +28,8 @@ const WRONG: u8 = 2;
 const UNUSABLE: u8 = 3;
 /// Exit code of a scenario that is not stable without faults.
 const UNSTABLE: u8 = 4;
+/// Exit code of a defect of kstore: it showed the operator what no real API server shows.
+const DEFECT: u8 = 70;
 
 /// An exit code with its reason.
 #[derive(Debug)]
@@ -44,6 +46,9 @@ fn failure(code: u8) -> impl Fn(String) -> Failure {
 pub(crate) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     if let Some(pattern) = args.only.iter().find(|pattern| args.skip.contains(pattern)) {
         return Err(UsageError::OnlyAndSkip(pattern.name()).into());
+    }
+    if args.is_held && args.replay.len() != 1 {
+        return Err(UsageError::HoldWithoutReplay.into());
     }
     let code = match load(&args) {
         Ok(loaded) => return runtime::block_on(run(args, loaded)),
@@ -109,16 +114,29 @@ async fn run(args: ExploreArgs, loaded: Loaded) -> anyhow::Result<ExitCode> {
         }
     };
     let code = match result {
-        Ok(code) => code,
+        // The signal is the end that a held cluster waits for.
+        Ok(WorkEnd { code, was_held: true }) => return Ok(ExitCode::from(code)),
+        Ok(WorkEnd { code, was_held: false }) => code,
         Err(Failure { code, reason }) => {
             eprintln!("kstore-server explore: {reason}");
+            // A defect is not to be taken for an interrupted search.
+            if code == DEFECT {
+                return Ok(ExitCode::from(code));
+            }
             code
         }
     };
     Ok(ExitCode::from(caught.map_or(code, |signal| signal.exit_code())))
 }
 
-async fn work(args: &ExploreArgs, loaded: Loaded, stop: CancellationToken) -> Result<u8, Failure> {
+/// How a search or a replay ended.
+struct WorkEnd {
+    code: u8,
+    /// Whether a cluster stayed until a signal.
+    was_held: bool,
+}
+
+async fn work(args: &ExploreArgs, loaded: Loaded, stop: CancellationToken) -> Result<WorkEnd, Failure> {
     let Loaded { setup, files } = loaded;
     let replays = replay::read(&args.replay, &setup, &files)?;
     let prepared = PreparedLab::prepare(setup).await.map_err(|error| match error {
@@ -126,12 +144,15 @@ async fn work(args: &ExploreArgs, loaded: Loaded, stop: CancellationToken) -> Re
             failure(UNUSABLE)(error.to_string())
         }
     })?;
-    let code = match replays.is_empty() {
-        false => replay::run(&prepared, &replays, args.repeat).await,
-        true => search(args, &prepared, &files, stop).await,
+    let ended = match replays.is_empty() {
+        false => Box::pin(replay::run(&prepared, &replays, args, stop)).await,
+        true => {
+            let searching = Box::pin(search(args, &prepared, &files, stop));
+            searching.await.map(|code| WorkEnd { code, was_held: false })
+        }
     };
     prepared.end().await;
-    code
+    ended
 }
 
 async fn search(
@@ -152,7 +173,8 @@ async fn search(
         parallel: args.parallel.unwrap_or(cores),
         patterns: PatternId::ALL.into_iter().filter(is_wanted).collect(),
         max_findings: args.max_findings,
-        findings: args.findings.clone().unwrap_or_else(|| PathBuf::from("findings")),
+        findings: findings(args),
+        shows_secrets: args.shows_secrets,
     };
     let progress = SharedProgress::default();
     let shown = progress::show(progress.clone(), options.budget);
@@ -163,13 +185,19 @@ async fn search(
     Ok(if report.has_failed(args.is_strict) { FOUND } else { 0 })
 }
 
+/// Folder for the files of findings.
+fn findings(args: &ExploreArgs) -> PathBuf {
+    args.findings.clone().unwrap_or_else(|| PathBuf::from("findings"))
+}
+
 fn failed(error: &SearchError) -> Failure {
     let code = match error {
+        SearchError::Illegal(_) => DEFECT,
         SearchError::Reference(_) => UNSTABLE,
         SearchError::Run(RunError::Operator { .. } | RunError::Lab { .. } | RunError::Io(_)) => UNUSABLE,
         // The signal decides.
         SearchError::Stopped => 0,
-        SearchError::Write { .. } => WRONG,
+        SearchError::Write { .. } | SearchError::Budget(_) => WRONG,
     };
     Failure { code, reason: error.to_string() }
 }
@@ -186,4 +214,27 @@ fn print(report: &Report, forms: &[(ReportForm, Option<PathBuf>)]) -> Result<(),
         written.map_err(|error| failure(WRONG)(format!("cannot write the report: {error}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_explore::search::IllegalRun;
+    use kstore_lab::legality::{Illegality, Rule};
+
+    #[test]
+    fn a_run_that_no_real_api_server_shows_ends_with_the_code_of_a_defect() {
+        let found = vec![Illegality { rule: Rule::Gap, n: 7, what: "an event is missing".to_owned() }];
+        let error = SearchError::Illegal(IllegalRun { found, log: PathBuf::from("findings/defect.log") });
+        let Failure { code, reason } = failed(&error);
+        assert_eq!(code, 70);
+        for part in [
+            "a defect of kstore, not of the operator",
+            "findings/defect.log",
+            "request 7: Gap: an event is missing",
+        ] {
+            assert!(reason.contains(part), "{part} is missing in {reason}");
+        }
+        assert_eq!(failed(&SearchError::Budget(std::time::Duration::from_secs(1))).code, WRONG);
+    }
 }

@@ -1,10 +1,13 @@
 //! `--replay`: runs the plans of findings.
 
-use super::{FOUND, Failure, UNUSABLE, WRONG, failure};
+use super::{FOUND, Failure, WRONG, WorkEnd, failure};
+use crate::args::ExploreArgs;
 use kstore_explore::replay::Replay;
-use kstore_explore::run::{PreparedLab, Setup};
-use kstore_explore::search::{self, ReplayFiles};
-use std::path::PathBuf;
+use kstore_explore::run::{HeldRun, PreparedLab, Setup};
+use kstore_explore::search::{self, ReplayFiles, ReplayOptions, ReplayOutcome};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
 
 /// Reads replay files, which must fit the scenario.
 pub(super) fn read(
@@ -24,29 +27,59 @@ pub(super) fn read(
     Ok(all)
 }
 
-/// Runs replay files, and returns the exit code: 1 if one of them fails as it says.
+/// Runs replay files. The exit code is 1 if one of them fails as it says.
 pub(super) async fn run(
     prepared: &PreparedLab,
     replays: &[(PathBuf, Replay)],
-    repeat: usize,
-) -> Result<u8, Failure> {
-    let mut code = 0;
+    args: &ExploreArgs,
+    stop: CancellationToken,
+) -> Result<WorkEnd, Failure> {
+    let options = ReplayOptions {
+        repeat: args.repeat,
+        is_held: args.is_held,
+        shows_secrets: args.shows_secrets,
+        findings: super::findings(args),
+    };
+    let mut end = WorkEnd { code: 0, was_held: false };
     for (path, replay) in replays {
-        let outcome = search::replay(prepared, replay, repeat).await;
-        let outcome = outcome.map_err(|error| failure(UNUSABLE)(error.to_string()))?;
-        let (failed, runs, expected) = (outcome.failed, outcome.runs, &replay.expected);
-        println!("{}  fails {failed} of {runs}  {}", path.display(), expected.oracle);
-        if failed > 0 {
-            code = FOUND;
-            println!("  {}", expected.summary);
-            outcome.explanation.iter().for_each(|line| println!("  {line}"));
+        let replaying = Box::pin(search::replay(prepared, replay, &options));
+        let Some(outcome) = stop.run_until_cancelled(replaying).await else { return Ok(end) };
+        let outcome = outcome.map_err(|error| super::failed(&error))?;
+        if outcome.failed > 0 {
+            end.code = FOUND;
         }
-        for (nth, action) in replay.plan.actions.iter().enumerate() {
-            println!("  {}. {}", nth + 1, action.line());
-        }
-        if outcome.not_reached > 0 {
-            println!("  in {} of {runs} runs an action of the plan never happened", outcome.not_reached);
+        print(path, replay, &outcome);
+        if let Some(held) = &outcome.held {
+            print_held(held);
+            stop.cancelled().await;
+            end.was_held = true;
         }
     }
-    Ok(code)
+    Ok(end)
+}
+
+fn print(path: &Path, replay: &Replay, outcome: &ReplayOutcome) {
+    let (failed, runs, expected) = (outcome.failed, outcome.runs, &replay.expected);
+    println!("{}  fails {failed} of {runs}  {}", path.display(), expected.oracle);
+    if failed > 0 {
+        println!("  {}", outcome.summary);
+        outcome.explanation.iter().for_each(|line| println!("  {line}"));
+    }
+    for (nth, action) in replay.plan.actions.iter().enumerate() {
+        println!("  {}. {}", nth + 1, action.line());
+    }
+    if outcome.not_reached > 0 {
+        println!("  in {} of {runs} runs an action of the plan never happened", outcome.not_reached);
+    }
+}
+
+/// Says how to reach a cluster that stays.
+fn print_held(held: &HeldRun) {
+    println!("the cluster stays until Ctrl-C; its time stands, and the operator runs");
+    println!("  export KUBECONFIG={}", held.kubeconfig.display());
+    for (name, output) in &held.outputs {
+        println!("  output of {name}: {}", output.display());
+    }
+    // A pipe may be waiting for it.
+    let _ = std::io::stdout().flush();
 }
