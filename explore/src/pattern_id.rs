@@ -39,11 +39,13 @@ pub enum PatternId {
     Leap,
     /// A simulated node loses its power.
     Node,
+    /// Requests and events happen in another order.
+    Order,
 }
 
 impl PatternId {
     /// All patterns, in the order in which they take turns.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Crash,
         Self::Freeze,
         Self::Skip,
@@ -60,6 +62,7 @@ impl PatternId {
         Self::Leader,
         Self::Leap,
         Self::Node,
+        Self::Order,
     ];
 
     /// Name on the command line and in reports.
@@ -81,6 +84,7 @@ impl PatternId {
             Self::Leader => "leader",
             Self::Leap => "leap",
             Self::Node => "node",
+            Self::Order => "order",
         }
     }
 

@@ -10,6 +10,7 @@ mod leader;
 mod leap;
 mod lost_answer;
 mod node;
+mod order;
 mod recreate;
 mod skip;
 mod stale;
@@ -59,6 +60,7 @@ pub fn plans(traced: &Traced<'_>, patterns: &[PatternId]) -> (Vec<Plan>, PrunedC
             PatternId::Leader => leader::plans(traced, &writes),
             PatternId::Leap => leap::plans(traced, &writes),
             PatternId::Node => node::plans(traced),
+            PatternId::Order => order::plans(traced),
         });
     }
     let mut plans = prune::without_equals(all, &mut counts);

@@ -169,6 +169,15 @@ pub enum Operation {
         /// When it has power again.
         until: Box<Trigger>,
     },
+    /// Another serial order of requests and events, from the begin of the run.
+    Order {
+        /// Priorities of kinds of requests and events.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u64>,
+        /// Turns that another one gets, from 1.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        swaps: BTreeSet<u64>,
+    },
 }
 
 /// When a killed program is started again.
@@ -316,6 +325,24 @@ pub struct TimeTrigger {
     pub after: String,
 }
 
+impl Operation {
+    /// Whether it is a fault of a request or a watch, which may hit several in a row.
+    pub fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Touch {}
+                | Self::Error {}
+                | Self::TooMany {}
+                | Self::Unavailable { .. }
+                | Self::Timeout {}
+                | Self::LostAnswer { .. }
+                | Self::Cut { .. }
+                | Self::Expire {}
+                | Self::SilentEnd {}
+        )
+    }
+}
+
 impl PlannedAction {
     /// An action at a trigger.
     pub fn at(trigger: Trigger, operation: Operation) -> Self {
@@ -403,6 +430,24 @@ impl Plan {
             actions.push(neutral);
         }
         (!actions.is_empty()).then(|| Self { actions, ..self.clone() })
+    }
+
+    /// The seed and the swaps of the run's serial order: those of all its actions.
+    pub fn order(&self) -> (Option<u64>, BTreeSet<u64>) {
+        let mut order = (None, BTreeSet::new());
+        for action in &self.actions {
+            if let Operation::Order { seed, swaps } = &action.operation {
+                order.0 = order.0.or(*seed);
+                order.1.extend(swaps);
+            }
+        }
+        order
+    }
+
+    /// The actions but for those that set the order, which is in force before the plan begins.
+    pub fn actions_in_order(&self) -> Vec<&PlannedAction> {
+        let sets_order = |action: &&PlannedAction| matches!(action.operation, Operation::Order { .. });
+        self.actions.iter().filter(|action| !sets_order(action)).collect()
     }
 
     /// A key by which equal plans are found.
@@ -546,6 +591,17 @@ impl fmt::Display for Operation {
             Self::Second { program, until } => write!(f, "run {program} twice until {until}"),
             Self::Leap { by } => write!(f, "move the clock by {by}"),
             Self::NodeStop { node, until } => write!(f, "power {node} off until {until}"),
+            Self::Order { seed, swaps } => {
+                let turns: Vec<String> = swaps.iter().map(u64::to_string).collect();
+                let turns = turns.join(", ");
+                match (seed, turns.is_empty()) {
+                    (None, _) => write!(f, "let another request or event have turn {turns}"),
+                    (Some(seed), true) => write!(f, "order requests and events by seed {seed}"),
+                    (Some(seed), false) => {
+                        write!(f, "order requests and events by seed {seed}, otherwise from turn {turns}")
+                    }
+                }
+            }
         }
     }
 }

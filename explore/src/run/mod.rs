@@ -249,6 +249,7 @@ impl PreparedLab {
             ends_programs,
             folder,
         };
+        run.begin_order(request.plan)?;
         if let Some(plan) = request.plan {
             run.inject(plan)?;
         }
@@ -264,6 +265,7 @@ impl PreparedLab {
         let (outputs, lists_from_cache) = (run.outputs(), run.lists_from_cache());
         let traffic = collect::traffic(&run.current, image, run.began).await?;
         let (exits, missed) = (run.exits(), run.missed());
+        let (turns, unquiet) = (run.order().position(), run.order().unquiet());
         run.end_plan();
         let end = collect::state(&run.current);
         let took = u64::try_from(run.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -280,6 +282,8 @@ impl PreparedLab {
             steps_done,
             took,
             longest_pause,
+            turns,
+            unquiet,
         };
         run.stop_operators().await;
         Ok(RunOutcome { record, missed, lists_from_cache, outputs })
