@@ -152,7 +152,7 @@ fn move_by_one(action: &mut PlannedAction, is_later: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::tests::{run, scenario, stored, write};
+    use crate::oracle::tests::{run, scenario, write};
     use crate::plan::Trigger;
     use crate::replay::tests::replay;
 
@@ -213,14 +213,15 @@ mod tests {
 
     #[test]
     fn a_run_shows_pairs_of_writes_and_sets_of_conditions() {
-        let end = ["a", "b"].map(|name| stored(&format!("configmaps/default/{name}"), name, json!({})));
-        let normaliser = Normaliser::new(&scenario(""), &[]).learn(&[&end]);
-        let make = |revision, name: &str, after: Value| {
-            write(revision, "op", &format!("configmaps/default/{name}"), Value::Null, after)
+        let normaliser = Normaliser::new(&scenario(""), &[]);
+        let make = |revision, name: &str, status: &Value| {
+            let mut write = write(revision, "op", &format!("{name}/default/x"), Value::Null, json!({}));
+            write.after.as_mut().unwrap()["status"] = status.clone();
+            write
         };
         let of = |names: [&str; 3], status: &str| {
-            let ready = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-            let writes = (1..).zip(names).map(|(revision, name)| make(revision, name, ready.clone()));
+            let ready = json!({"conditions": [{"type": "Ready", "status": status}]});
+            let writes = (1..).zip(names).map(|(revision, name)| make(revision, name, &ready));
             shown(&run(writes.collect()), &normaliser, &["op".to_owned()])
         };
         let first = of(["a", "b", "a"], "True");
