@@ -2,7 +2,6 @@
 
 use crate::limits;
 use kstore_nondet::Rng;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// What kind of thing waits. Deliveries come first: a client then acts on what there is.
@@ -43,15 +42,13 @@ impl OrderKey {
 }
 
 /// The rule of a serial order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrderRule {
     /// Gives deliveries of each kind and requests for each kind, of each client, a priority; `None`: deliveries come before requests, both
     /// in the order of [`OrderKey`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Positions, from 1, at which another item is taken than the one whose turn it is. With a seed, items of its kind come last from
     /// then on.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub swaps: BTreeSet<u64>,
 }
 
