@@ -30,4 +30,7 @@ pub mod tunnel;
 mod unread_body;
 
 pub use config::ServerConfig;
-pub use server::{ApiServer, CallerRecord, InProcess, ResetAnswer, ServerImage, StartError, WatchBatches};
+pub use server::{
+    ApiServer, CallerRecord, EdgeActivity, EdgeWork, InProcess, ResetAnswer, ServerImage, StartError,
+    WatchBatches,
+};

@@ -35,6 +35,9 @@ pub fn explain(evidence: &Evidence<'_>, ends_programs: bool) -> Vec<String> {
     if ends_programs {
         lines.extend(intermediate(evidence));
     }
+    if let Some(unquiet) = &evidence.run.unquiet {
+        lines.push(format!("{unquiet}: what follows may differ from run to run"));
+    }
     lines
 }
 

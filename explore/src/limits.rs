@@ -16,6 +16,12 @@ pub const DURATION: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const WAIT: Duration = Duration::from_secs(60);
 /// Most writes of one shape for which a pattern makes plans: later ones repeat what the first do.
 pub const OF_A_SHAPE: usize = 3;
+/// Seeds of the pattern `order`: as many runs as a pattern with a few writes has.
+pub const ORDERS: u64 = 16;
+/// Most plans that showed something new and are changed for others.
+pub const KEPT_PLANS: usize = 256;
+/// Random plans that are made at a time, of what those before showed: enough for all processors, and few enough to learn.
+pub const ROUND: usize = 16;
 /// Most plans of a search, so that a long trace ends in a search and not in a list.
 pub const PLANS: usize = 20_000;
 /// Most differences that a verdict lists.

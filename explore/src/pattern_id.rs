@@ -41,6 +41,8 @@ pub enum PatternId {
     Node,
     /// A webhook cannot be reached.
     Webhook,
+    /// Requests and events happen in another order.
+    Order,
 }
 
 impl PatternId {
@@ -63,6 +65,7 @@ impl PatternId {
         Self::Leap,
         Self::Node,
         Self::Webhook,
+        Self::Order,
     ];
 
     /// Name on the command line and in reports.
@@ -85,6 +88,7 @@ impl PatternId {
             Self::Leap => "leap",
             Self::Node => "node",
             Self::Webhook => "webhook",
+            Self::Order => "order",
         }
     }
 

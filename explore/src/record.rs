@@ -305,6 +305,12 @@ pub struct RunRecord {
     pub took: u64,
     /// Longest pause in milliseconds of real time between two writes.
     pub longest_pause: u64,
+    /// Number of turns of requests and events.
+    #[serde(default)]
+    pub turns: u64,
+    /// The first turn that was given although a program was not quiet: what followed may differ from run to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unquiet: Option<String>,
 }
 
 impl RunRecord {
@@ -322,6 +328,8 @@ impl RunRecord {
             steps_done: 0,
             took: 0,
             longest_pause: 0,
+            turns: 0,
+            unquiet: None,
         }
     }
 

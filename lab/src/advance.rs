@@ -73,7 +73,8 @@ pub async fn advance(
         let facts = StepFacts {
             has_traffic: running.driver.has_traffic()
                 || running.driver.calls() > 0
-                || clients.has_in_flight(),
+                || clients.has_in_flight()
+                || clients.order().busy().is_some(),
             has_goal: how.goal.as_ref().is_some_and(|goal| goal.is_set()),
             is_there: running.time() >= how.target,
             is_exhausted: has_ended == Some(MoveEnd::Stopped) || made >= how.stops,
@@ -140,6 +141,7 @@ pub async fn until_quiet(
         let looks = look(clients, before.as_ref());
         let mut busy = clients.busy(&looks);
         busy.extend(outside(running.driver.calls()));
+        busy.extend(clients.order().busy().map(waits));
         if busy.is_empty() && !running.driver.has_traffic() {
             return Ok(Ok(()));
         }
@@ -162,9 +164,19 @@ fn outside(calls: usize) -> Option<Busy> {
     Some(Busy { part: "webhooks and other servers".to_owned(), what, client: String::new() })
 }
 
+/// The reason if something waits for its turn in the serial order.
+fn waits(what: String) -> Busy {
+    Busy { part: "serial order".to_owned(), what, client: String::new() }
+}
+
 /// Looks at the processes of counted clients and at all connections.
-fn look<'b>(clients: &Clients, before: Option<&'b BTreeMap<u32, process::ProcessSample>>) -> Looks<'b> {
+pub(crate) fn look<'b>(
+    clients: &Clients,
+    before: Option<&'b BTreeMap<u32, process::ProcessSample>>,
+) -> Looks<'b> {
+    // What leaves a socket makes its process run, so the processes come last.
+    let sockets = process::sockets();
     let samples = clients.processes().into_iter();
     let now = samples.filter_map(|process| Some((process, process::sample(process)?))).collect();
-    Looks { now, before, sockets: process::sockets() }
+    Looks { now, before, sockets }
 }

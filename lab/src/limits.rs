@@ -142,6 +142,17 @@ pub const PLAN_BODY_BYTES: usize = 3 * 1024 * 1024;
 pub const FAULT_TIMES: u64 = 1000;
 /// Most blocked kinds of clients: each is a `skip` of a plan that has not ended.
 pub const BLOCKED: usize = PLANS * PLAN_ACTIONS;
+/// Most positions of a serial order at which another item is taken: as many as a plan has actions.
+pub const ORDER_SWAPS: usize = PLAN_ACTIONS;
+/// Turns of others after which what waits in a serial order comes first, so that a client that asks without end delays nothing for ever.
+pub const ORDER_PASSED_OVER: u64 = 64;
+/// Most kinds of items that a seeded serial order remembers to take last; further ones keep their priority.
+pub const ORDER_LANES: usize = 256;
+/// Real time for which a turn waits for clients that did not become quiet at the turn before.
+pub const ORDER_RESTLESS: Duration = Duration::from_millis(100);
+/// Real time without any other activity after which a request that waits for a webhook, or for another server, keeps no turn from being
+/// given: the server may ask for something before it answers.
+pub const ORDER_CALLS: Duration = Duration::from_millis(20);
 /// Most programs of a cluster: each has a process group, a pipe and a task.
 pub const PROGRAMS: usize = 64;
 /// Bytes of a program's output that its file keeps: a program in a hot loop must not fill the disk.

@@ -4,6 +4,7 @@
 use crate::cache::Caches;
 use crate::fault::FaultRules;
 use crate::limits;
+use crate::order::SerialOrder;
 use crate::plan::run::{Job, Plans};
 use crate::plan::step::Cause;
 use crate::programs::ProgramControl;
@@ -22,6 +23,8 @@ pub struct Perturbations {
     pub caches: Caches,
     /// Plans.
     pub plans: Plans,
+    /// The serial order of requests and deliveries.
+    pub order: Arc<SerialOrder>,
     /// Notified, for all waiting, when a cache, a route, a plan or a block changes.
     pub changed: Arc<Notify>,
     /// Notified when a request arrives or an event is delivered.
@@ -58,8 +61,8 @@ struct Block {
 }
 
 impl Perturbations {
-    /// None, and the operations of plans for their executor.
-    pub fn new() -> (Arc<Self>, mpsc::Receiver<Job>) {
+    /// None, and the operations of plans for their executor. Requests and events wait in `order`.
+    pub fn new(order: Arc<SerialOrder>) -> (Arc<Self>, mpsc::Receiver<Job>) {
         let changed = Arc::new(Notify::new());
         let (plans, jobs) = Plans::new(changed.clone());
         let caches = Caches::new(changed.clone());
@@ -67,6 +70,7 @@ impl Perturbations {
             faults: FaultRules::default(),
             caches,
             plans,
+            order,
             changed,
             traffic: Notify::new(),
             programs: Mutex::default(),
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn requests_are_perturbed_only_while_a_rule_or_a_route_may_change_them() {
-        let (hub, _jobs) = Perturbations::new();
+        let (hub, _jobs) = Perturbations::new(Arc::default());
         let target = |uri: &str| RequestTarget::of(&Method::GET, &uri.parse().unwrap());
         let (get, watch) = (target("/api/v1/namespaces/a/pods/b"), target("/api/v1/pods?watch=true"));
         assert!(!hub.concerns(get.as_ref()) && !hub.concerns(None));

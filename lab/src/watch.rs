@@ -1,10 +1,12 @@
 //! [`WatchControl`]: what the lab decides about one open watch. The API server asks it before each event, in whatever form the client
 //! reads them; so a cache holds events, a plan observes them, and a fault ends the watch between two of them.
 
+use crate::order::EventId;
+use crate::order::choose::{OrderKey, WaitingKind};
 use crate::perturb::Perturbations;
 use crate::plan::matching::{Observation, ObservedEvent};
 use crate::plan::run::Verdicts;
-use crate::request::{CutForm, EventPhase, EventType, RequestTarget, WatchEnding};
+use crate::request::{CutForm, EventPhase, EventType, RequestTarget, Verb, WatchEnding};
 use crate::select::ClientIdentity;
 use jiff::Timestamp;
 use kstore_nondet::Clock;
@@ -27,6 +29,8 @@ pub struct WatchIdentity {
     pub agent: String,
     /// What is watched; of a gRPC call the kinds are known with the first event.
     pub target: RequestTarget,
+    /// Whether the clock waits for the client, so that its events have turns in the serial order.
+    pub is_counted: bool,
 }
 
 /// How a watch begins.
@@ -56,8 +60,10 @@ struct WatchProgress {
     shown: u64,
     /// Revision of the last one.
     last: i64,
+    /// The event that has had its turn in the serial order.
+    turn: Option<EventId>,
     /// The event that was observed last, by revision and name, so that plans observe each once.
-    observed: Option<(i64, String)>,
+    observed: Option<EventId>,
     /// The hold of that event.
     hold: Option<u64>,
     ending: Option<WatchEnding>,
@@ -107,10 +113,7 @@ impl WatchControl {
 
     /// Lets plans observe an event once. Returns the hold.
     fn observe(&self, state: &mut WatchProgress, delivery: &Delivery, now: Timestamp) -> Option<u64> {
-        let change = &delivery.change;
-        let entry = change.any();
-        let (namespace, name) = (entry.namespace(), entry.name());
-        let key = (change.revision, format!("{namespace}/{name}"));
+        let key = event_id(delivery);
         if state.observed.as_ref() == Some(&key) {
             return state.hold;
         }
@@ -128,6 +131,31 @@ impl WatchControl {
         }
         state.hold = verdicts.hold;
         state.hold
+    }
+
+    /// Whether an event has its turn in the serial order. An event has one turn, also if a plan or a cache holds it afterwards.
+    fn has_turn(&self, state: &mut WatchProgress, delivery: &Delivery) -> bool {
+        if !self.identity.is_counted || !self.hub.order.is_on() {
+            return true;
+        }
+        let event = event_id(delivery);
+        if state.turn.as_ref() == Some(&event) {
+            return true;
+        }
+        let key = || OrderKey {
+            kind: WaitingKind::Delivery,
+            client: self.identity.client.clone(),
+            verb: Verb::Watch.as_str(),
+            resource: resource_of(delivery),
+            object: event.1.clone(),
+            digest: 0,
+            n: self.identity.number,
+        };
+        let has_turn = self.hub.order.claims(self.identity.number, &event, key);
+        if has_turn {
+            state.turn = Some(event);
+        }
+        has_turn
     }
 
     /// Tells plans of an event.
@@ -178,6 +206,9 @@ impl ReadBound for WatchControl {
             state.cut = Some(CutForm::Reset);
             return Verdict::End(WatchEnd::Closed);
         }
+        if !self.has_turn(&mut state, delivery) {
+            return Verdict::Hold;
+        }
         let now = self.clock.now();
         if self.hub.plans.is_running() || state.hold.is_some() {
             if let Some(hold) = self.observe(&mut state, delivery, now)
@@ -225,6 +256,12 @@ fn resource_of(delivery: &Delivery) -> String {
         "" => row.plural.to_owned(),
         group => format!("{}.{group}", row.plural),
     }
+}
+
+/// An event of a watch.
+fn event_id(delivery: &Delivery) -> EventId {
+    let entry = delivery.change.any();
+    (delivery.change.revision, format!("{}/{}", entry.namespace(), entry.name()))
 }
 
 fn event_type(seen: cache::EventType) -> EventType {

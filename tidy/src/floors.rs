@@ -284,7 +284,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         folder: "lab",
         floors: &[
             &["basis", "limits", "request", "webhooks"],
-            &["error"],
+            &["error", "order"],
             &["values"],
             &["form"],
             &["authority", "client", "clock", "template"],
@@ -294,7 +294,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["advance", "objects", "programs", "waits", "writes"],
             &["settle"],
             &["cache", "perturb", "plan"],
-            &["legality"],
+            &["legality", "serial"],
             &["shown", "watch"],
             &["bridge"],
             &["cluster"],

@@ -2,6 +2,7 @@
 
 use super::ApiServer;
 use super::connection::answer;
+use super::edge::EdgeActivity;
 use crate::access::RequestCaller;
 use crate::grpc::authenticate::is_call;
 use axum::Router;
@@ -46,6 +47,12 @@ impl ApiServer {
     #[must_use]
     pub fn behind(self, service: Router) -> Self {
         Self { router: service, is_bridged: true, ..self }
+    }
+
+    /// A copy of this server whose listeners count what they do. Each request has an [`EdgeWork`](super::EdgeWork) as an extension.
+    #[must_use]
+    pub fn observed(self, edge: Arc<EdgeActivity>) -> Self {
+        Self { edge: Some(edge), ..self }
     }
 
     /// Answers a request that a listener of [`ApiServer::behind`] received, as a listener of the server itself does.

@@ -6,6 +6,7 @@ use super::activity::{Activity, InFlight};
 use super::answer::AnswerBody;
 use super::bridged::{RequestReset, ResetAnswer};
 use super::connections::ConnectionSlot;
+use super::edge::EdgeActivity;
 use super::stream_executor::{self, StreamExecutor};
 use crate::access::{AccessRecord, RequestCaller};
 use crate::anonymous_slots::AnonymousSlots;
@@ -52,6 +53,8 @@ pub(super) struct ListenerState {
     /// Front proxies; if present, they decide which client certificates authenticate users.
     pub(super) front_proxies: Option<Arc<FrontProxies>>,
     pub(super) clock: Clock,
+    /// Counts requests until the service of an embedder has them.
+    pub(super) edge: Option<Arc<EdgeActivity>>,
 }
 
 /// Performs the TLS handshake; `None` if the client does not complete it in time, or sends plain HTTP.
@@ -105,7 +108,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = slot.activity.clone();
-    let ListenerState { router, grpc, unsent, stop, .. } = shared;
+    let ListenerState { router, grpc, unsent, stop, edge, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -115,6 +118,7 @@ where
         parts.extensions.insert(peer.clone());
         let caller = RequestCaller { of_connection: served.user.clone(), ..RequestCaller::default() };
         parts.extensions.insert(caller.clone());
+        EdgeActivity::count(edge.as_ref(), &mut parts.extensions);
         if let Some(slots) = &slots {
             parts.extensions.insert(slots.clone());
         }

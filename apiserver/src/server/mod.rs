@@ -6,6 +6,7 @@ mod answer;
 mod bridged;
 mod connection;
 mod connections;
+mod edge;
 mod image;
 mod reflection;
 mod stream_executor;
@@ -24,6 +25,7 @@ use axum::Router;
 use axum::body::Body;
 pub use bridged::{CallerRecord, ResetAnswer};
 use connections::{ConnectionSlot, Connections};
+pub use edge::{EdgeActivity, EdgeWork};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
@@ -97,6 +99,8 @@ pub struct ApiServer {
     grpc_calls: CallAuthenticator,
     /// Whether listeners pass gRPC calls to the router like other requests, see [`ApiServer::behind`].
     is_bridged: bool,
+    /// Counts what listeners do, see [`ApiServer::observed`].
+    edge: Option<Arc<EdgeActivity>>,
     /// Memory of answers that clients have not taken.
     unsent: MemoryBudget,
     front_proxies: Option<Arc<FrontProxies>>,
@@ -228,6 +232,7 @@ impl ApiServer {
             tunnels,
             grpc_calls,
             is_bridged: false,
+            edge: None,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies: config.front_proxies,
             identity: Arc::new(identity),
@@ -298,6 +303,7 @@ impl ApiServer {
                 Ok(((socket, address), slot)) => {
                     let span = tracing::debug_span!("server", %address);
                     let serving = self.clone().connected(acceptor.clone(), socket, address, slot);
+                    let serving = EdgeActivity::observe(self.edge.clone(), serving);
                     connections.spawn(serving.instrument(span));
                 }
                 Err(error) => {
@@ -333,9 +339,10 @@ impl ApiServer {
         // connection.
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
-                let Self { router, grpc_calls, unsent, front_proxies, pipeline, stop, .. } = self;
+                let Self { router, grpc_calls, unsent, front_proxies, pipeline, stop, edge, .. } = self;
                 let (grpc, clock) = ((!self.is_bridged).then_some(grpc_calls), pipeline.nondet().clock);
-                let shared = connection::ListenerState { router, grpc, unsent, stop, front_proxies, clock };
+                let shared =
+                    connection::ListenerState { router, grpc, unsent, stop, front_proxies, clock, edge };
                 connection::serve(shared, tls, address, slot).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),

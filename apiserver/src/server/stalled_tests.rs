@@ -56,6 +56,7 @@ async fn connect() -> Pipe {
         stop: CancellationToken::new(),
         front_proxies: None,
         clock: kstore_nondet::Clock::real(),
+        edge: None,
     };
     let (near, far) = tokio::io::duplex(64 * 1024);
     let (peer, activity) = (Peer::InProcess(Arc::new(UserInfo::default())), slot.activity.clone());

@@ -72,6 +72,7 @@ async fn watches_survive_thousands_of_requests_refused_before_their_bodies_were_
             stop: stop.clone(),
             front_proxies: None,
             clock: kstore_nondet::Clock::real(),
+            edge: None,
         };
         tokio::spawn(async move {
             let far = accepted.recv().await.unwrap();

@@ -10,6 +10,7 @@ mod leader;
 mod leap;
 mod lost_answer;
 mod node;
+mod order;
 mod recreate;
 mod skip;
 mod stale;
@@ -65,6 +66,7 @@ pub fn plans(traced: &Traced<'_>, patterns: &[PatternId]) -> (Vec<Plan>, PrunedC
             PatternId::Leap => leap::plans(traced, &writes),
             PatternId::Node => node::plans(traced),
             PatternId::Webhook => webhook::plans(traced, &writes),
+            PatternId::Order => order::plans(traced),
         });
     }
     let mut plans = prune::without_equals(all, &mut counts);

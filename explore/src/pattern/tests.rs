@@ -58,6 +58,7 @@ fn reference() -> RunRecord {
     configured.object["webhooks"] = json!([webhook]);
     record.initial = vec![configured];
     record.requests = requests.into_iter().chain(by_revision).collect();
+    record.turns = 20;
     record.steps = [(9, 12), (19, 21), (29, 34)]
         .map(|(begin, end)| RecordedStep { name: "s".to_owned(), begin, end })
         .to_vec();
@@ -175,4 +176,18 @@ fn writes_that_are_not_worth_a_plan_are_counted_by_rule() {
     let writes = prune::distinct_writes(&traced, &mut counts);
     assert_eq!((counts.ignored, counts.unchanged, counts.repeated, counts.unsteady), (2, 1, 5, 1));
     assert_eq!(writes.len(), 4 + limits::OF_A_SHAPE);
+}
+
+#[test]
+fn orders_have_priorities_by_a_seed_that_change_within_the_run() {
+    let plans = with_plans(false, &[PatternId::Order]);
+    assert_eq!(plans.len() as u64, limits::ORDERS);
+    for plan in &plans {
+        let (_, turns) = plan.split_once("otherwise from turn ").unwrap_or_else(|| panic!("{plan}"));
+        let turns = turns.trim_end_matches("  at once").split(", ").map(|turn| turn.parse::<u64>().unwrap());
+        assert!(
+            turns.clone().all(|turn| (1..=20).contains(&turn)) && (1..=3).contains(&turns.count()),
+            "{plan}"
+        );
+    }
 }

@@ -1,12 +1,13 @@
 //! Plans: ordered lists of actions, each with a trigger that is a request, an event, a write or a quiet moment, and never a wall time.
-//! Their JSON is that of the lab's call `/plans`. Pure.
+//! Their JSON is that of the lab's call `/plans`; `words` has them in reports. Pure.
+
+mod words;
 
 use crate::pattern_id::PatternId;
 use crate::record::ObjectKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// A plan of the search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,6 +182,15 @@ pub enum Operation {
         /// When it can be reached again.
         until: Box<Trigger>,
     },
+    /// Another serial order of requests and events, from the begin of the run.
+    Order {
+        /// Priorities of kinds of requests and events.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u64>,
+        /// Turns that another one gets, from 1.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        swaps: BTreeSet<u64>,
+    },
 }
 
 /// When a killed program is started again.
@@ -328,6 +338,24 @@ pub struct TimeTrigger {
     pub after: String,
 }
 
+impl Operation {
+    /// Whether it is a fault of a request or a watch, which may hit several in a row.
+    pub fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Touch {}
+                | Self::Error {}
+                | Self::TooMany {}
+                | Self::Unavailable { .. }
+                | Self::Timeout {}
+                | Self::LostAnswer { .. }
+                | Self::Cut { .. }
+                | Self::Expire {}
+                | Self::SilentEnd {}
+        )
+    }
+}
+
 impl PlannedAction {
     /// An action at a trigger.
     pub fn at(trigger: Trigger, operation: Operation) -> Self {
@@ -409,6 +437,24 @@ impl Plan {
         (!actions.is_empty()).then(|| Self { actions, ..self.clone() })
     }
 
+    /// The seed and the swaps of the run's serial order: those of all its actions.
+    pub fn order(&self) -> (Option<u64>, BTreeSet<u64>) {
+        let mut order = (None, BTreeSet::new());
+        for action in &self.actions {
+            if let Operation::Order { seed, swaps } = &action.operation {
+                order.0 = order.0.or(*seed);
+                order.1.extend(swaps);
+            }
+        }
+        order
+    }
+
+    /// The actions but for those that set the order, which is in force before the plan begins.
+    pub fn actions_in_order(&self) -> Vec<&PlannedAction> {
+        let sets_order = |action: &&PlannedAction| matches!(action.operation, Operation::Order { .. });
+        self.actions.iter().filter(|action| !sets_order(action)).collect()
+    }
+
     /// A key by which equal plans are found.
     pub fn key(&self) -> String {
         serde_json::to_string(&self.actions).unwrap_or_default()
@@ -438,125 +484,6 @@ impl Plan {
     pub fn title(&self) -> String {
         let trigger = self.actions.iter().find_map(|action| action.trigger.as_ref());
         trigger.map_or_else(|| self.pattern.to_string(), |trigger| format!("{} when {trigger}", self.pattern))
-    }
-}
-
-/// The nth of something in words: the first goes without saying.
-fn ordinal(nth: u64) -> String {
-    match nth {
-        0 | 1 => String::new(),
-        2 => ", second time".to_owned(),
-        3 => ", third time".to_owned(),
-        nth => format!(", {nth}th time"),
-    }
-}
-
-fn place(resource: Option<&String>, namespace: Option<&String>, name: Option<&String>) -> String {
-    let parts = [resource, namespace, name];
-    let parts: Vec<&str> =
-        parts.into_iter().flatten().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() { "anything".to_owned() } else { parts.join("/") }
-}
-
-impl fmt::Display for Trigger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(RequestTrigger {
-                client,
-                verb,
-                resource,
-                subresource,
-                namespace,
-                name,
-                nth,
-                phase,
-            }) => {
-                let client = client.as_deref().unwrap_or("a client");
-                let verb = verb.as_deref().unwrap_or("request");
-                let sub = subresource.as_deref().filter(|sub| !sub.is_empty());
-                let sub = sub.map(|sub| format!("/{sub}")).unwrap_or_default();
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
-                let moment = match phase {
-                    RequestPhase::Arrived => "before",
-                    RequestPhase::Done => "after",
-                };
-                write!(f, "{client} does {verb} {place}{sub}{}, {moment} it is done", ordinal(*nth))
-            }
-            Self::Event(EventTrigger { client, resource, namespace, name, nth }) => {
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
-                let client = client.as_deref().unwrap_or("a client");
-                write!(f, "an event of {place} is due to {client}{}", ordinal(*nth))
-            }
-            Self::Write(WriteTrigger { by, resource, namespace, name, nth }) => {
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
-                let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-                write!(f, "{place} is written{by}{}", ordinal(*nth))
-            }
-            Self::Quiet(QuietTrigger { client, nth }) => match client {
-                Some(client) => write!(f, "{client} is quiet{}", ordinal(*nth)),
-                None => write!(f, "all clients are quiet{}", ordinal(*nth)),
-            },
-            Self::Time(TimeTrigger { after }) => write!(f, "{after} of the cluster's time have passed"),
-            Self::Any(any) => {
-                let any: Vec<String> = any.iter().map(Self::to_string).collect();
-                f.write_str(&any.join(", or "))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kill { program, start, cache } => {
-                write!(f, "kill {program}")?;
-                match cache {
-                    Some(cache) => write!(f, ", start it on cache {cache:?}")?,
-                    None => f.write_str(", start it")?,
-                }
-                match start {
-                    Restart::Now => Ok(()),
-                    Restart::When(trigger) => write!(f, " when {trigger}"),
-                }
-            }
-            Self::Term { program } => write!(f, "restart {program} in order"),
-            Self::Freeze { cache, resources } => {
-                write!(f, "freeze cache {cache:?} for {}", resources.join(", "))
-            }
-            Self::Thaw { cache, step: None } => write!(f, "thaw cache {cache:?}"),
-            Self::Thaw { cache, step: Some(step) } => write!(f, "thaw {step} changes of cache {cache:?}"),
-            Self::Route { routes } => {
-                let routes: Vec<String> = routes
-                    .iter()
-                    .map(|route| format!("{} on cache {:?}", route.client.program, route.cache))
-                    .collect();
-                write!(f, "route {}", routes.join(", "))
-            }
-            Self::Resume {} => f.write_str("wait"),
-            Self::Skip { until } => write!(f, "show no event from here until {until}"),
-            Self::Touch {} => f.write_str("another writer is faster"),
-            Self::Error {} => f.write_str("answer 500, nothing is done"),
-            Self::TooMany {} => f.write_str("answer 429, nothing is done"),
-            Self::Unavailable { how } => write!(f, "server unavailable ({how}), nothing is done"),
-            Self::Timeout {} => f.write_str("answer 504, nothing is done"),
-            Self::LostAnswer { how } => write!(f, "lose the answer ({how})"),
-            Self::Cut { how } => write!(f, "end the watch ({how})"),
-            Self::Expire {} => f.write_str("expire the watch (410)"),
-            Self::SilentEnd {} => f.write_str("end the watch without an event"),
-            Self::Recreate { object, until: None } => write!(f, "the user deletes and creates {object}"),
-            Self::Recreate { object, until: Some(until) } => {
-                write!(f, "the user deletes {object} and creates it when {until}")
-            }
-            Self::Flip { object, merge } => write!(f, "the user changes {object} to {merge} and back"),
-            Self::TakeLease { lease, until } => write!(f, "give the Lease {lease} away until {until}"),
-            Self::Pause { program, until } => write!(f, "stop {program} until {until}"),
-            Self::Second { program, until } => write!(f, "run {program} twice until {until}"),
-            Self::Leap { by } => write!(f, "move the clock by {by}"),
-            Self::NodeStop { node, until } => write!(f, "power {node} off until {until}"),
-            Self::WebhookDown { webhook, how, until } => {
-                write!(f, "webhook {webhook} fails ({how}) until {until}")
-            }
-        }
     }
 }
 

@@ -4,8 +4,12 @@ use super::{ActiveRun, RunError};
 use crate::plan::Plan;
 use kstore_api::status::Status;
 use kstore_lab::cache::CacheSpec;
+use kstore_lab::limits as lab_limits;
+use kstore_lab::order::SerialOrder;
+use kstore_lab::order::choose::OrderRule;
 use kstore_lab::plan::ActionState;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Real time for which clients may be busy between two looks at the run's limits.
@@ -20,10 +24,29 @@ pub(super) struct InjectedPlan {
     id: String,
 }
 
+/// Who sets the serial order of a run.
+const ORDER: (&str, usize) = ("explore", 0);
+
 impl ActiveRun<'_> {
+    /// The serial order of the run.
+    pub(super) fn order(&self) -> &Arc<SerialOrder> {
+        &self.current.bridge.perturbations.order
+    }
+
+    /// Puts requests and events in serial order, with the exceptions of the plan: then the run is a function of image, plan and programs.
+    pub(super) fn begin_order(&self, plan: Option<&Plan>) -> Result<(), RunError> {
+        let (seed, swaps) = plan.map(Plan::order).unwrap_or_default();
+        let begun = self.order().begin(ORDER, OrderRule { seed, swaps }, lab_limits::PATIENCE);
+        begun.map_err(|problem| RunError::lab("requests cannot be ordered")(Status::internal(problem)))
+    }
+
     /// Starts a plan. Its triggers count from here.
     pub(super) fn inject(&mut self, plan: &Plan) -> Result<(), RunError> {
-        let parsed = serde_json::from_value(json!({ "actions": plan.actions }));
+        let actions = plan.actions_in_order();
+        if actions.is_empty() {
+            return Ok(());
+        }
+        let parsed = serde_json::from_value(json!({ "actions": actions }));
         let parsed = parsed.map_err(|error| {
             RunError::lab("the plan cannot be used")(Status::bad_request(error.to_string()))
         })?;
@@ -75,8 +98,10 @@ impl ActiveRun<'_> {
         has_begun && is_due
     }
 
-    /// Ends the plan: what it froze or held goes on.
+    /// Ends the plan and the order: what was frozen or held goes on.
     pub(super) fn end_plan(&mut self) {
+        self.order().end(ORDER);
+        self.current.bridge.perturbations.changed.notify_waiters();
         if let Some(injected) = self.injected.take() {
             self.current.bridge.perturbations.plans.end(&injected.id, self.current.running().time());
         }

@@ -273,6 +273,7 @@ impl PreparedLab {
             ends_programs,
             folder,
         };
+        run.begin_order(request.plan)?;
         if let Some(plan) = request.plan {
             run.inject(plan)?;
         }
@@ -289,6 +290,7 @@ impl PreparedLab {
         let traffic = collect::traffic(&run.current, image, run.began).await?;
         let observed = collect::observed(&run.current).await?;
         let (exits, missed) = (run.exits(), run.missed());
+        let (turns, unquiet) = (run.order().position(), run.order().unquiet());
         run.end_plan();
         let end = collect::state(&run.current);
         let took = u64::try_from(run.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -305,6 +307,8 @@ impl PreparedLab {
             steps_done,
             took,
             longest_pause,
+            turns,
+            unquiet,
         };
         let held = if request.is_held { Some(run.hold()?) } else { None };
         if held.is_none() {

@@ -128,7 +128,17 @@ impl ActiveRun<'_> {
         T: Send + 'static,
         F: Future<Output = Result<T, String>> + Send + 'static,
     {
-        let called = self.current.running().call(future).await;
+        // Programs see the whole change of the user, not the parts that happened to be there. One that must act before the change can be
+        // made, such as a webhook, does so after the patience.
+        let pause = self.order().pause();
+        let mut calling = std::pin::pin!(self.current.running().call(future));
+        let called = match tokio::time::timeout(lab_limits::PATIENCE, calling.as_mut()).await {
+            Ok(called) => called,
+            Err(_) => {
+                drop(pause);
+                calling.await
+            }
+        };
         let called = called.map_err(|ended| Status::internal(ended.to_string()))?;
         called.map_err(|problem| StepError::Ended(RunEnd::StepFailed { step: step.name.clone(), problem }))
     }

@@ -10,12 +10,13 @@ mod reference;
 mod replayed;
 
 use crate::explain::explain;
+use crate::limits;
 use crate::normalise::{NormalState, Normaliser};
 use crate::oracle::{self, Evidence, Reference, Severity, Verdict};
 use crate::pattern::{self, PatternId, Traced, TracedProgram};
 use crate::plan::Plan;
 use crate::progress::{Phase, SharedProgress};
-use crate::random;
+use crate::random::{self, Guide, Shown};
 use crate::record::{ObjectKey, RunEnd, RunRecord};
 use crate::report::{CaseOutcome, Finding, PlanCase, PlanCounts, Report};
 use crate::run::{PreparedLab, RunError, RunLimits, RunOutcome, RunRequest};
@@ -170,6 +171,8 @@ struct SearchState {
     counts: PlanCounts,
     /// Plans that were begun.
     begun: usize,
+    /// What runs showed, by the keys of their plans.
+    shown: BTreeMap<String, Shown>,
 }
 
 /// The values of Secrets that are hidden in what is told of a run.
@@ -239,9 +242,40 @@ impl<'s> Search<'s> {
         // While a failure was being confirmed, others failed likewise; it may have been unsteady.
         let open = std::mem::take(&mut self.state.lock().found.open);
         self.run_all(open).await?;
-        let random = random::plans(&plans, self.options.seed, self.options.seeds);
-        self.phase(Phase::Random, random.len());
-        self.run_all(random).await
+        self.phase(Phase::Random, self.options.seeds);
+        self.guided(&plans).await
+    }
+
+    /// Runs random plans, round by round: each learns from what the runs before showed.
+    async fn guided(&self, enumerated: &[Plan]) -> Result<(), SearchError> {
+        let turns = self.baseline.references.iter().map(|reference| reference.record.turns).min();
+        let mut guide = Guide::new(enumerated, self.options.seed, turns.unwrap_or(0));
+        for reference in &self.baseline.references {
+            guide.learn(None, self.shown(&reference.record));
+        }
+        let mut shown = std::mem::take(&mut self.state.lock().shown);
+        enumerated
+            .iter()
+            .for_each(|plan| guide.learn(Some(plan), shown.remove(&plan.key()).unwrap_or_default()));
+        let mut left = self.options.seeds;
+        while left > 0 && !self.is_over() {
+            let round = guide.round(limits::ROUND.min(left));
+            if round.is_empty() {
+                break;
+            }
+            left -= round.len();
+            self.run_all(round.clone()).await?;
+            let mut shown = std::mem::take(&mut self.state.lock().shown);
+            round
+                .iter()
+                .for_each(|plan| guide.learn(Some(plan), shown.remove(&plan.key()).unwrap_or_default()));
+        }
+        Ok(())
+    }
+
+    fn shown(&self, record: &RunRecord) -> Shown {
+        let programs = self.baseline.programs.iter().map(|program| program.name.clone());
+        random::shown(record, &self.baseline.normaliser, &programs.collect::<Vec<_>>())
     }
 
     fn elapsed(&self) -> Duration {
@@ -361,7 +395,9 @@ impl<'s> Search<'s> {
             Some(verdict) => Some(self.confirm(plan, verdict, (&outcome, &judgement)).await?),
             None => None,
         };
+        let shown = self.shown(&outcome.record);
         let mut state = self.state.lock();
+        state.shown.insert(plan.key(), shown);
         let id = match confirmed {
             Some((finding, is_steady)) => state.found.keep(finding, is_steady),
             None => failures.iter().find_map(|verdict| state.found.known_id(verdict)),

@@ -19,7 +19,7 @@ impl Bridge {
         let program = address(request.extensions())
             .and_then(|address| self.programs.of_peer(address, self.clients.port()));
         let (parts, body) = request.into_parts();
-        let stage = self.arrive(&parts, program.as_deref()).await;
+        let mut stage = self.arrive(&parts, program.as_deref()).await;
         drop(waiting);
         let (response, reader, control) = stage.answer(Request::from_parts(parts, body)).await;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

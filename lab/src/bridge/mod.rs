@@ -3,6 +3,7 @@
 
 mod here;
 mod perturbed;
+mod turn;
 
 use crate::client::identity::short_agent;
 use crate::client::view::{EventReader, revision_of};
@@ -25,8 +26,8 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use kstore_access::peer::Peer;
-use kstore_apiserver::ResetAnswer;
 use kstore_apiserver::rest::respond::refusal;
+use kstore_apiserver::{EdgeWork, ResetAnswer};
 use kstore_nondet::Clock;
 use kstore_registry::user::ANONYMOUS;
 use std::net::SocketAddr;
@@ -121,25 +122,31 @@ impl Bridge {
         F: Fn(Request<Body>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Body>> + Send,
     {
-        Router::new().fallback(move |request: Request<Body>| {
+        Router::new().fallback(move |mut request: Request<Body>| {
             let (bridge, front) = (self.clone(), front.clone());
             async move {
+                let read = request.extensions_mut().remove::<EdgeWork>();
                 let path = request.uri().path();
                 match prefixes.iter().any(|prefix| is_below(path, prefix)) {
-                    true => Box::pin(front(request)).await,
-                    false => Box::pin(bridge.pass(request)).await,
+                    true => {
+                        drop(read);
+                        Box::pin(front(request)).await
+                    }
+                    false => Box::pin(bridge.pass(request, read)).await,
                 }
             }
         })
     }
 
     /// Brings a request to the cluster and its answer back. If the client leaves, the request is dropped there, too.
-    async fn pass(self, request: Request<Body>) -> Response<Body> {
+    async fn pass(self, request: Request<Body>, read: Option<EdgeWork>) -> Response<Body> {
         if self.running.placement == Placement::Process {
             return self.serve_here(request).await;
         }
         let (send, answer) = oneshot::channel();
         let waiting = self.clients.unidentified();
+        // From here on the request is counted here.
+        drop(read);
         let running = self.running.clone();
         let program = address(request.extensions())
             .and_then(|address| self.programs.of_peer(address, self.clients.port()));
@@ -150,7 +157,7 @@ impl Bridge {
             stage.perform(Request::from_parts(parts, body), send).await;
         });
         match answer.await {
-            Ok((response, pump)) => {
+            Ok((response, pump, _taken)) => {
                 // The body goes on after the head, and ends when the listener drops its end of the channel.
                 drop(served.detach());
                 response.map(|hint| Body::new(BridgedBody { frames: pump.frames, hint }))
@@ -188,15 +195,22 @@ impl Bridge {
             entry.previous_write = self.log.last_write(active.client());
         }
         entry.incarnation = active.incarnation();
-        let number = self.log.append(entry);
-        self.shown.began(number, parts, target.as_ref(), self.running.store().revision().0);
+        let (number, unlogged) = match self.is_ordered(&active) {
+            // Its position in the log is that of its turn.
+            true => (0, Some(Box::new(entry))),
+            false => {
+                let number = self.log.append(entry);
+                self.shown.began(number, parts, target.as_ref(), self.running.store().revision().0);
+                (number, None)
+            }
+        };
         self.perturbations.note_traffic();
         // What has no valid credentials is refused or public: nothing is read of it, or holds it, beyond what the API server allows.
         let is_known = !user.is_empty() && user != ANONYMOUS;
         // A request that nothing perturbs does not pay for a copy of its agent.
         let is_perturbed = is_known && self.perturbations.concerns(target.as_ref());
         let agent = if is_perturbed { agent.to_owned() } else { String::new() };
-        Stage { bridge: self, active, target, number, real, user, agent, is_perturbed }
+        Stage { bridge: self, active, target, number, unlogged, real, user, agent, is_perturbed }
     }
 }
 
@@ -213,12 +227,18 @@ struct Pump {
     frames: mpsc::Receiver<Result<BridgedFrame, axum::Error>>,
 }
 
+/// The head of an answer, its body, and the request, which is in flight until the listener has both.
+type Answered = (Response<SizeHint>, Pump, Arc<ActiveRequest>);
+
 /// A request in the cluster, from its arrival to the end of its answer.
 struct Stage {
     bridge: Bridge,
     active: Arc<ActiveRequest>,
     target: Option<RequestTarget>,
+    /// Position in the request log; 0 before its turn in the serial order.
     number: u64,
+    /// The entry for the log of a request that waits for its turn.
+    unlogged: Option<Box<LoggedRequest>>,
     real: Timestamp,
     user: String,
     /// Whole user agent; empty if nothing perturbs the request.
@@ -229,13 +249,13 @@ struct Stage {
 
 impl Stage {
     /// Performs the request, sends the head of the answer, and then its body as the listener takes it.
-    async fn perform(self, request: Request<Body>, send: oneshot::Sender<(Response<SizeHint>, Pump)>) {
+    async fn perform(mut self, request: Request<Body>, send: oneshot::Sender<Answered>) {
         let (response, reader, control) = self.answer(request).await;
         let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let (parts, body) = response.into_parts();
         let (frames, pump) = mpsc::channel(limits::BODY_FRAMES);
         let head = Response::from_parts(parts, body.size_hint());
-        if send.send((head, Pump { frames: pump })).is_err() || is_upgrade {
+        if send.send((head, Pump { frames: pump }, self.active.clone())).is_err() || is_upgrade {
             return;
         }
         self.pump(body, frames, reader, control.as_deref()).await;
@@ -243,9 +263,13 @@ impl Stage {
 
     /// Performs the request and notes the answer. The control is that of a watch.
     async fn answer(
-        &self,
+        &mut self,
         request: Request<Body>,
     ) -> (Response<Body>, BodyReader, Option<Arc<WatchControl>>) {
+        let request = match self.admitted(request).await {
+            Ok(request) => request,
+            Err(status) => return (refusal(&status), BodyReader::None, None),
+        };
         let running = &self.bridge.running;
         let request = self.bridge.shown.copied(self.number, self.target.as_ref(), request);
         // Boxed because few requests are perturbed: otherwise the future of every request would be larger.

@@ -94,7 +94,10 @@ impl Stage {
                 (Verb::Watch, Version::Min(from)) => Some(from),
                 _ => None,
             };
-            if self.hub().unblocked(self.active.client(), &target.resource, from).await {
+            let waits = self.active.wait();
+            let is_expired = self.hub().unblocked(self.active.client(), &target.resource, from).await;
+            drop(waits);
+            if is_expired {
                 let begin =
                     WatchBegin { refusal: Some(expired(&target, self.head())), ..WatchBegin::default() };
                 return self.begin(request, &target, begin).await;
@@ -238,6 +241,7 @@ impl Stage {
     /// Waits while a plan holds the request, at most [`limits::HELD_TIME`] of real time.
     async fn hold(&self, verdicts: &Verdicts) {
         let Some(hold) = verdicts.hold else { return };
+        let _waits = self.active.wait();
         tokio::select! {
             biased;
             () = self.hub().plans.released(hold) => {}
@@ -302,7 +306,10 @@ impl Stage {
                 response.extensions_mut().insert(ResetAnswer);
                 response
             }
-            Refusal::Silence => std::future::pending().await,
+            Refusal::Silence => {
+                let _waits = self.active.wait();
+                std::future::pending().await
+            }
         }
     }
 
@@ -331,6 +338,7 @@ impl Stage {
             }
             CacheAnswer::WaitFor(revision) => {
                 let caches = &self.hub().caches;
+                let _waits = self.active.wait();
                 tokio::select! {
                     biased;
                     () = caches.reached(&routed.cache, &target.resource, revision) => {}
@@ -385,6 +393,7 @@ impl Stage {
             user: self.user.clone(),
             agent: self.agent.clone(),
             target: target.clone(),
+            is_counted: self.active.is_counted(),
         };
         let clock = self.bridge.running.plane.nondet().clock;
         Arc::new(WatchControl::new(self.hub().clone(), identity, begin, clock))

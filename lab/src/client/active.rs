@@ -71,6 +71,24 @@ impl ActiveRequest {
         self.clients.with(&self.client, |client, now| {
             client.retryable = super::quiet::is_retryable(code).then_some(code);
             client.last_traffic = now;
+            if self.is_long {
+                client.in_flight.remove(&self.id);
+            }
+        });
+    }
+
+    /// The request stands still until something else happens: its turn in the serial order, or the release by a plan. It goes on when the
+    /// guard is dropped.
+    pub fn wait(&self) -> WaitGuard<'_> {
+        self.change_waits(|waits| waits + 1);
+        WaitGuard(self)
+    }
+
+    fn change_waits(&self, change: impl FnOnce(usize) -> usize) {
+        self.clients.with(&self.client, |client, _| {
+            if let Some(request) = client.in_flight.get_mut(&self.id) {
+                request.waits = change(request.waits);
+            }
         });
     }
 
@@ -108,6 +126,16 @@ impl Drop for ActiveRequest {
                 client.last_traffic = now;
             }
         });
+    }
+}
+
+/// A request that stands still: see [`ActiveRequest::wait`].
+#[derive(Debug)]
+pub struct WaitGuard<'a>(&'a ActiveRequest);
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        self.0.change_waits(|waits| waits.saturating_sub(1));
     }
 }
 

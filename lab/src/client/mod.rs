@@ -11,11 +11,13 @@ mod report;
 
 use crate::basis::ViewAt;
 use crate::limits;
+use crate::order::SerialOrder;
 use crate::request::RequestTarget;
-pub use active::{ActiveRequest, FrameGuard, Unidentified};
+pub use active::{ActiveRequest, FrameGuard, Unidentified, WaitGuard};
 use identity::{ClientDefinition, short_agent};
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::status::Status;
+use kstore_apiserver::EdgeActivity;
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
 use process::{ProcessSample, SocketQueues};
@@ -73,6 +75,10 @@ pub struct ProgramClient {
 pub struct Clients {
     state: Mutex<ClientsState>,
     clock: Clock,
+    /// In which their requests, and events to them, may wait for their turns.
+    order: Arc<SerialOrder>,
+    /// What the listener does at the moment.
+    edge: Arc<EdgeActivity>,
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +96,7 @@ struct ClientState {
     definition: Option<ClientDefinition>,
     users: BTreeSet<String>,
     agents: BTreeSet<String>,
-    in_flight: BTreeMap<u64, (String, Timestamp)>,
+    in_flight: BTreeMap<u64, RequestInFlight>,
     watches: BTreeMap<u64, OpenWatch>,
     /// Real time of the last request, delivery or answer.
     last_traffic: Timestamp,
@@ -103,9 +109,22 @@ struct ClientState {
     incarnation: u32,
 }
 
+/// A request whose answer the client's connection has not taken; of one that lasts, its beginning.
+#[derive(Debug)]
+struct RequestInFlight {
+    what: String,
+    since: Timestamp,
+    /// Whether it lasts until its client ends it. It is then no request in flight but for the serial order, until it is answered.
+    is_long: bool,
+    /// Number of reasons for which it stands still until something else happens: its turn, or the release by a plan.
+    waits: usize,
+    incarnation: u32,
+}
+
 #[derive(Debug)]
 struct OpenWatch {
     resource: String,
+    incarnation: u32,
     peer: Option<SocketAddr>,
     /// Events that the connection has not taken.
     untaken: usize,
@@ -141,11 +160,31 @@ impl ClientState {
         self.definition.as_ref()?.process
     }
 
+    /// Requests in flight; a watch that begins is none.
+    fn short_requests(&self) -> impl Iterator<Item = &RequestInFlight> {
+        self.in_flight.values().filter(|request| !request.is_long)
+    }
+
+    /// Whether the serial order waits for the progress of a request, or a connection has not taken an answer.
+    fn is_moving(&self, is_calling: bool) -> bool {
+        let moves = |request: &RequestInFlight| request.waits == 0 && !is_calling;
+        self.in_flight.values().any(moves) || self.watches.values().any(|watch| watch.untaken > 0)
+    }
+
+    /// Whether connections are open of a process that is gone, or of the one before the newest start.
+    fn has_dead_connections(&self, looks: &Looks<'_>) -> bool {
+        let is_gone = self.process().is_some_and(|process| !looks.now.contains_key(&process));
+        let incarnations = self.in_flight.values().map(|request| request.incarnation);
+        let mut incarnations = incarnations.chain(self.watches.values().map(|watch| watch.incarnation));
+        incarnations.any(|incarnation| is_gone || incarnation != self.incarnation)
+    }
+
     fn facts(&self, now: Timestamp, looks: &Looks<'_>, port: u16) -> QuietFacts {
         let definition = self.definition.clone().unwrap_or_default();
         let process = self.process().map(|process| (process, looks.running_threads(process)));
-        let in_flight = self.in_flight.values();
-        let in_flight = in_flight.map(|(what, since)| (what.clone(), elapsed(*since, now))).collect();
+        let in_flight = self.short_requests();
+        let in_flight =
+            in_flight.map(|request| (request.what.clone(), elapsed(request.since, now))).collect();
         let mut unread: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {
             if watch.untaken > 0 || looks.has_unread(watch.peer, port) {
@@ -202,7 +241,8 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 
 impl Default for Clients {
     fn default() -> Self {
-        Self { state: Mutex::default(), clock: Clock::real() }
+        let (order, edge) = (Arc::default(), Arc::default());
+        Self { state: Mutex::default(), clock: Clock::real(), order, edge }
     }
 }
 
@@ -215,6 +255,16 @@ impl Clients {
     /// The port of the cluster's listener.
     pub fn port(&self) -> u16 {
         self.state.lock().port
+    }
+
+    /// The serial order.
+    pub fn order(&self) -> &Arc<SerialOrder> {
+        &self.order
+    }
+
+    /// What the listener does at the moment.
+    pub fn edge(&self) -> &Arc<EdgeActivity> {
+        &self.edge
     }
 
     /// A request came whose user is not known yet. While the guard lives, the cluster is not quiet.
@@ -243,12 +293,15 @@ impl Clients {
         if !is_ignored {
             client.last_traffic = now;
             client.retryable = None;
+            let incarnation = client.incarnation;
             if arrival.is_long {
                 let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
-                client.watches.insert(id, OpenWatch { resource, peer: arrival.peer, untaken: 0 });
-            } else {
-                client.in_flight.insert(id, (what(arrival), now));
+                let watch = OpenWatch { resource, incarnation, peer: arrival.peer, untaken: 0 };
+                client.watches.insert(id, watch);
             }
+            let (what, is_long) = (what(arrival), arrival.is_long);
+            let request = RequestInFlight { what, since: now, is_long, waits: 0, incarnation };
+            client.in_flight.insert(id, request);
         }
         let is_counted = !is_ignored && client.is_counted(now);
         let incarnation = client.incarnation;
@@ -276,7 +329,7 @@ impl Clients {
         let (now, state) = (self.clock.now(), self.state.lock());
         let of_client = |client: &ClientState| {
             let says_busy = client.definition.as_ref().is_some_and(|defined| defined.busy == Some(true));
-            (!client.in_flight.is_empty() || says_busy) && client.is_counted(now)
+            (client.short_requests().next().is_some() || says_busy) && client.is_counted(now)
         };
         state.unidentified > 0 || state.clients.values().any(of_client)
     }
@@ -302,6 +355,37 @@ impl Clients {
         }
         busy.truncate(limits::REASONS);
         busy
+    }
+
+    /// Why counted clients are not quiet but for what waits for its turn or is held by a plan; empty if all are. While the cluster calls
+    /// other servers, requests in flight may wait for these.
+    pub fn busy_in_order(&self, looks: &Looks<'_>, is_calling: bool) -> Vec<Busy> {
+        let (now, state) = (self.clock.now(), self.state.lock());
+        let mut busy = Vec::new();
+        if state.unidentified > 0 {
+            let what = format!("{} requests are being authenticated", state.unidentified);
+            busy.push(Busy { part: "listener".to_owned(), what, client: String::new() });
+        }
+        for (name, client) in state.clients.iter().filter(|(_, client)| client.is_counted(now)) {
+            let moving = client.in_flight.values().filter(|request| request.waits == 0 && !is_calling);
+            let in_flight =
+                moving.map(|request| (request.what.clone(), elapsed(request.since, now))).collect();
+            let facts = QuietFacts { in_flight, ..client.facts(now, looks, state.port) };
+            busy.extend(facts.reasons().into_iter().map(|reason| Busy::of_client(name, reason)));
+            if client.has_dead_connections(looks) {
+                busy.push(Busy::of_client(name, "connections of its last process are being closed"));
+            }
+        }
+        busy.truncate(limits::REASONS);
+        busy
+    }
+
+    /// Whether a counted client has a request that does not wait, or an answer that its connection has not taken. While the cluster calls
+    /// other servers, requests may wait for these.
+    pub fn is_moving(&self, is_calling: bool) -> bool {
+        let (now, state) = (self.clock.now(), self.state.lock());
+        let mut counted = state.clients.values().filter(|client| client.is_counted(now));
+        state.unidentified > 0 || counted.any(|client| client.is_moving(is_calling))
     }
 
     /// Names of the clients for which the clock waits.
@@ -429,132 +513,4 @@ fn what(arrival: &Arrival<'_>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::{Verb, Version};
-
-    fn target(verb: Verb, resource: &str) -> RequestTarget {
-        RequestTarget {
-            verb,
-            resource: resource.to_owned(),
-            subresource: String::new(),
-            namespace: "ns".to_owned(),
-            name: "n".to_owned(),
-            version: Version::Unset,
-            sends_initial_events: false,
-        }
-    }
-
-    fn arrival<'a>(user: &'a str, agent: &'a str, target: &'a RequestTarget, is_long: bool) -> Arrival<'a> {
-        Arrival { user, agent, peer: None, target: Some(target), path: "", is_long, program: None }
-    }
-
-    fn lines(clients: &Clients) -> Vec<String> {
-        clients.busy(&Looks::default()).iter().map(Busy::line).collect()
-    }
-
-    #[test]
-    fn a_request_in_flight_makes_its_client_busy_until_its_answer_is_taken() {
-        let clients = Arc::new(Clients::default());
-        let job = target(Verb::Update, "jobs.batch");
-        let active = Arc::new(clients.arrive(&arrival("u", "backup/v1", &job, false)));
-        assert!(active.is_counted() && clients.has_in_flight());
-        assert!(
-            lines(&clients)[0].starts_with("client backup: 1 request in flight (update jobs.batch/ns/n, ")
-        );
-        active.answered(409);
-        let frame = active.frame(Vec::new());
-        drop(active);
-        assert!(clients.has_in_flight(), "the answer is not taken");
-        drop(frame);
-        assert!(!clients.has_in_flight());
-        assert!(
-            lines(&clients).iter().any(|line| line.contains("answered with 409")),
-            "{:?}",
-            lines(&clients)
-        );
-        let again = clients.arrive(&arrival("u", "backup/v1", &job, false));
-        again.answered(200);
-        drop(again);
-        assert!(!lines(&clients).iter().any(|line| line.contains("answered with")));
-    }
-
-    #[test]
-    fn tools_of_people_and_leases_are_not_counted() {
-        let clients = Arc::new(Clients::default());
-        let (pod, lease) = (target(Verb::Get, "pods"), target(Verb::Update, "leases.coordination.k8s.io"));
-        let kubectl = clients.arrive(&arrival("admin", "kubectl/v1.36", &pod, false));
-        let election = clients.arrive(&arrival("u", "operator", &lease, false));
-        assert!(!kubectl.is_counted() && !election.is_counted() && !clients.has_in_flight());
-        assert_eq!(lines(&clients), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_watch_is_unread_while_its_connection_has_not_taken_an_event() {
-        let clients = Arc::new(Clients::default());
-        let pods = target(Verb::Watch, "pods");
-        let watch = Arc::new(clients.arrive(&arrival("u", "op", &pods, true)));
-        let frames = [watch.frame(Vec::new()), watch.frame(Vec::new())];
-        assert!(
-            lines(&clients).contains(&"client op: does not read its watch of pods (2 events)".to_owned())
-        );
-        drop(frames);
-        assert!(!lines(&clients).iter().any(|line| line.contains("does not read")));
-        assert!(!clients.has_in_flight(), "a watch is not in flight");
-        assert_eq!(clients.reports(Some("op"))[0].watches, 1);
-        drop(watch);
-        assert_eq!(clients.reports(Some("op"))[0].watches, 0);
-    }
-
-    #[test]
-    fn definitions_name_clients_and_may_exempt_them() {
-        let clients = Arc::new(Clients::default());
-        let defined = |json: &str| serde_json::from_str::<ClientDefinition>(json).unwrap();
-        clients.define("mine", defined(r#"{"match":{"agent":"go-*"},"counted":false}"#)).unwrap();
-        let pod = target(Verb::Get, "pods");
-        let active = clients.arrive(&arrival("u", "go-http/2", &pod, false));
-        assert_eq!((active.client(), active.is_counted()), ("mine", false));
-        clients.define("mine", defined(r#"{"counted":true,"busy":true,"window":"1ms"}"#)).unwrap();
-        drop(active);
-        assert!(lines(&clients).contains(&"client mine: says that it is busy".to_owned()));
-        assert!(clients.define("mine", defined(r#"{"window":"x"}"#)).is_err());
-        let other = clients.arrive(&arrival("v", "curl", &pod, false));
-        let same_agent = clients.arrive(&arrival("w", "curl", &pod, false));
-        assert_eq!((other.client(), same_agent.client()), ("curl", "curl as w"));
-    }
-
-    #[test]
-    fn a_program_is_known_by_its_process_and_else_by_its_user() {
-        let clients = Arc::new(Clients::default());
-        let program = |process: u32, incarnation: u32| ProgramClient {
-            user: "kstore:lab:backup".to_owned(),
-            process,
-            incarnation,
-            is_counted: true,
-        };
-        clients.define_program("backup", &program(7, 0)).unwrap();
-        clients.define_program("second", &program(8, 0)).unwrap();
-        let pod = target(Verb::Get, "pods");
-        let of = |program: Option<&str>, user: &str| {
-            let arrival = Arrival { program, ..arrival(user, "go/1", &pod, false) };
-            let active = clients.arrive(&arrival);
-            (active.client().to_owned(), active.incarnation())
-        };
-        assert_eq!(of(Some("second"), "kstore:lab:backup"), ("second".to_owned(), 0));
-        assert_eq!(of(None, "kstore:lab:backup"), ("backup".to_owned(), 0), "by the user");
-        assert_eq!(of(None, "other").0, "go");
-        clients.define_program("second", &program(9, 1)).unwrap();
-        assert_eq!(of(Some("second"), "kstore:lab:backup"), ("second".to_owned(), 1));
-        assert_eq!(of(Some("none"), "other").0, "go", "an unknown program is no client");
-    }
-
-    #[test]
-    fn clients_beyond_the_bound_are_one() {
-        let clients = Arc::new(Clients::default());
-        let pod = target(Verb::Get, "pods");
-        for number in 0..limits::CLIENTS {
-            drop(clients.arrive(&arrival("u", &format!("agent-{number}"), &pod, false)));
-        }
-        assert_eq!(clients.arrive(&arrival("u", "one-more", &pod, false)).client(), OTHER);
-    }
-}
+mod tests;

@@ -86,6 +86,11 @@ pub fn sockets() -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
     fs::read_to_string("/proc/net/tcp").map(|table| parse_sockets(&table)).unwrap_or_default()
 }
 
+/// Whether the listener at a port has not read all that clients sent.
+pub fn has_unread(sockets: &BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues>, port: u16) -> bool {
+    sockets.iter().any(|((local, _), queues)| local.port() == port && queues.unread > 0)
+}
+
 /// The leader of the process group, among `groups`, that has the other end of a connection to this machine: `peer` is its address, `ours`
 /// that of the server. `None` if none of them has it, or the process belongs to another user.
 pub fn owner(peer: SocketAddrV4, ours: SocketAddrV4, groups: &[u32]) -> Option<u32> {

@@ -15,6 +15,7 @@ use crate::log::RequestLog;
 use crate::perturb::Perturbations;
 use crate::plan::{execute, observe};
 use crate::programs::Programs;
+use crate::serial::{self, SerialTurns};
 use crate::waits::TimeWaits;
 use axum::body::Body;
 use futures::future::BoxFuture;
@@ -201,7 +202,7 @@ impl LabCluster {
         self.programs.attach(&clients);
         let (perturbations, plans) = self.perturb(&running, &clients, &log);
         let (programs, real) = (self.programs.clone(), tokio::runtime::Handle::current());
-        let shown = Arc::default();
+        let (edge, shown) = (clients.edge().clone(), Arc::default());
         let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, shown, real };
         let current =
             Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
@@ -217,7 +218,8 @@ impl LabCluster {
         });
         // The port outlives a reset: each generation accepts from a copy of the socket.
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        tokio::spawn(running.api().clone().behind(router).serve(listener, self.config.keys.authority.tls()));
+        let server = running.api().clone().behind(router).observed(edge);
+        tokio::spawn(server.serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())
     }
@@ -229,13 +231,15 @@ impl LabCluster {
         clients: &Arc<Clients>,
         log: &Arc<RequestLog>,
     ) -> (Arc<Perturbations>, Arc<AbortOnDropHandle<()>>) {
-        let (perturbations, jobs) = Perturbations::new();
+        let (perturbations, jobs) = Perturbations::new(clients.order().clone());
         perturbations.faults.set(self.faults.lock().clone());
         perturbations.set_programs(self.programs.clone());
         let plans = execute::Executor { running: running.clone(), perturbations: perturbations.clone() };
         let observing = observe::run(plans.clone(), clients.clone(), log.clone());
+        let (running, clients) = (running.clone(), clients.clone());
+        let turns = serial::run(SerialTurns { running, clients, perturbations: perturbations.clone() });
         let planning = async move {
-            tokio::join!(execute::run(plans, jobs), observing);
+            tokio::join!(execute::run(plans, jobs), observing, turns);
         };
         (perturbations, Arc::new(AbortOnDropHandle::new(tokio::spawn(planning))))
     }

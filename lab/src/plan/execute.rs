@@ -5,6 +5,7 @@ use super::{Operation, Start};
 use crate::cache::{Freeze, Route, Thaw};
 use crate::host::{Placement, Running};
 use crate::objects::{self, Condition, ObjectName};
+use crate::order::choose::OrderRule;
 use crate::perturb::Perturbations;
 use crate::programs::ProgramSignal;
 use crate::select::{ClientSelector, RequestSelector};
@@ -105,6 +106,19 @@ impl Executor {
             }
             Operation::NodeStop { node, .. } => self.node(node, !job.is_undo).await,
             Operation::WebhookDown { webhook, how, .. } => self.webhook(job, webhook, *how),
+            Operation::Order { .. } if job.is_undo => {
+                hub.order.end((&job.plan, job.action));
+                hub.changed.notify_waiters();
+                Ok(())
+            }
+            Operation::Order { .. } if self.running.placement == Placement::Process => {
+                Err("this cluster follows the system's clock for its whole life, and has no serial order"
+                    .to_owned())
+            }
+            Operation::Order { seed, swaps, patience } => {
+                let rule = OrderRule { seed: *seed, swaps: swaps.clone() };
+                hub.order.begin((&job.plan, job.action), rule, *patience)
+            }
             Operation::Resume {} => Ok(()),
         }
     }

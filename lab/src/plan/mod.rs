@@ -11,10 +11,13 @@ pub mod trigger;
 use crate::cache::Route;
 use crate::fault::Fault;
 use crate::form;
+use crate::limits;
 use crate::webhooks::WebhookFailure;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::time::Duration;
 pub use trigger::{
     EventTrigger, QuietTrigger, RequestTrigger, StepPhase, StepTrigger, TimeTrigger, Trigger, WriteTrigger,
 };
@@ -186,8 +189,33 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Box<Trigger>>,
     },
+    /// Requests of counted clients and watch events to them happen one at a time, each when all clients are quiet, until the plan ends. It
+    /// is the first action of a plan and has no trigger.
+    Order {
+        /// Priorities of kinds of requests and events; `None`: events come first, then requests, both by client, kind and object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u64>,
+        /// Positions, from 1, at which another one has its turn.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        swaps: BTreeSet<u64>,
+        /// Real time for which one waits for a client that does not become quiet.
+        #[serde(
+            default = "order_patience",
+            with = "form::duration",
+            skip_serializing_if = "is_order_patience"
+        )]
+        patience: Duration,
+    },
     /// Held requests go on.
     Resume {},
+}
+
+fn order_patience() -> Duration {
+    limits::PATIENCE
+}
+
+fn is_order_patience(patience: &Duration) -> bool {
+    *patience == limits::PATIENCE
 }
 
 /// When a killed program is started again.
@@ -205,7 +233,7 @@ pub enum Start {
 
 impl Operation {
     /// Every operation's name, with the names of its parameters.
-    pub const FORMS: [(&'static str, &'static [&'static str]); 14] = [
+    pub const FORMS: [(&'static str, &'static [&'static str]); 15] = [
         ("freeze", &["cache", "resources", "at"]),
         ("thaw", &["cache", "resources", "step"]),
         ("route", &["routes"]),
@@ -220,7 +248,13 @@ impl Operation {
         ("flip", &["object", "merge", "until"]),
         ("node-stop", &["node", "until"]),
         ("webhook-down", &["webhook", "how", "until"]),
+        ("order", &["seed", "swaps", "patience"]),
     ];
+
+    /// Whether it goes on while programs do what it waits for, such as the removal of a finalizer or an orderly end.
+    pub fn waits_for_programs(&self) -> bool {
+        matches!(self, Self::Recreate { .. } | Self::Term { .. })
+    }
 
     /// Name in JSON and logs.
     pub fn name(&self) -> &'static str {
@@ -239,6 +273,7 @@ impl Operation {
             Self::Flip { .. } => "flip",
             Self::NodeStop { .. } => "node-stop",
             Self::WebhookDown { .. } => "webhook-down",
+            Self::Order { .. } => "order",
             Self::Resume {} => "resume",
         }
     }

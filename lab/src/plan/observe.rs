@@ -140,6 +140,11 @@ async fn quiet(executor: &Executor, clients: &Arc<Clients>) {
         if !quiet.settled {
             continue;
         }
+        if hub.order.is_on() {
+            // Then quiet moments are those after the last turn, in a fixed place among the turns.
+            traffic.await;
+            continue;
+        }
         let now = executor.running.time();
         for client in clients.counted() {
             plans.observe(&Observation::Quiet(&client), now);

@@ -48,6 +48,8 @@ pub struct Plans {
     /// Plans that have not ended.
     running: AtomicUsize,
     next_hold: AtomicU64,
+    /// Operations that were sent to the executor and are not done, but for those that wait for programs.
+    underway: AtomicUsize,
     /// Revision up to which writes were observed.
     observed: AtomicI64,
     /// Has room for every operation of the plans in `state`: [`Plans::start`] sees to that.
@@ -78,6 +80,7 @@ impl Plans {
             state: Mutex::default(),
             running: AtomicUsize::new(0),
             next_hold: AtomicU64::new(1),
+            underway: AtomicUsize::new(0),
             observed: AtomicI64::new(0),
             jobs,
             changed,
@@ -189,6 +192,18 @@ impl Plans {
         self.is_running() && self.state.lock().plans.values().any(|entry| entry.machine.reads_bodies())
     }
 
+    /// Number of operations that are being carried out. Those that wait for programs do not count.
+    pub fn operations_underway(&self) -> usize {
+        self.underway.load(Ordering::Acquire)
+    }
+
+    /// Adds an event to those of a plan's action.
+    pub fn note(&self, id: &str, place: usize, what: String, now: Timestamp) {
+        if let Some(entry) = self.state.lock().plans.get_mut(id) {
+            entry.machine.note(place, what, now);
+        }
+    }
+
     /// The earliest time at which a plan wants to observe the time.
     pub fn next_time(&self) -> Option<Timestamp> {
         self.state.lock().plans.values().filter_map(|entry| entry.machine.next_time()).min()
@@ -260,6 +275,9 @@ impl Plans {
         self.count(&state);
         drop(state);
         self.changed.notify_waiters();
+        if !job.operation.waits_for_programs() {
+            self.underway.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     /// Whether a request or event is still held.
@@ -313,8 +331,12 @@ impl Plans {
                 }
                 Order::Hold(_) | Order::Inject(..) => continue,
             };
-            // Without an executor the cluster has ended.
-            let _ = self.jobs.try_send(job);
+            let counts = usize::from(!job.operation.waits_for_programs());
+            self.underway.fetch_add(counts, Ordering::AcqRel);
+            if self.jobs.try_send(job).is_err() {
+                // Without an executor the cluster has ended.
+                self.underway.fetch_sub(counts, Ordering::AcqRel);
+            }
         }
     }
 
@@ -370,6 +392,19 @@ fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
         {
             let text = "must be at most 10 years forward or an hour backward";
             Err(bad_request(&format!("{pointer}/by"), text))
+        }
+        super::Action::Perform(Operation::Order { swaps, .. })
+            if swaps.len() > limits::ORDER_SWAPS || swaps.contains(&0) =>
+        {
+            let text = format!("must be at most {} positions, from 1", limits::ORDER_SWAPS);
+            Err(bad_request(&format!("{pointer}/swaps"), text))
+        }
+        super::Action::Perform(Operation::Order { patience, .. }) if *patience > limits::PATIENCE_MOST => {
+            Err(bad_request(&format!("{pointer}/patience"), "must be at most an hour"))
+        }
+        super::Action::Perform(Operation::Order { .. }) if planned.trigger.is_some() => {
+            let text = "the serial order begins with its plan: it has no trigger";
+            Err(bad_request(&format!("{pointer}/trigger"), text))
         }
         super::Action::Perform(_) if planned.times != 1 => {
             Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))

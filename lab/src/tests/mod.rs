@@ -6,6 +6,7 @@ mod files;
 mod forks;
 mod grpc;
 mod legal;
+mod order;
 mod perturbing;
 mod programs;
 mod random;

@@ -96,6 +96,11 @@ fn is_undone(operation: &Operation) -> bool {
     )
 }
 
+/// Whether an operation is done at once and has an effect until the end of its plan, where it is undone.
+fn lasts(operation: &Operation) -> bool {
+    matches!(operation, Operation::Order { .. })
+}
+
 impl PlanMachine {
     /// Prepares a plan and arms its first actions.
     ///
@@ -284,16 +289,23 @@ impl PlanMachine {
         let mut orders = vec![Order::Release];
         for place in 0..self.runs.len() {
             let run = &self.runs[place];
-            if let Action::Perform(operation) = run.planned.action.clone()
-                && run.state == ActionState::Held
-                && is_undone(&operation)
-            {
+            let Action::Perform(operation) = run.planned.action.clone() else { continue };
+            if run.state == ActionState::Held && is_undone(&operation) {
                 orders.push(Order::Undo(place, operation));
                 self.enter(place, ActionState::Done, "the end of the plan".to_owned(), now);
+            } else if lasts(&operation) && !matches!(run.state, ActionState::Waiting | ActionState::Armed) {
+                orders.push(Order::Undo(place, operation));
             }
         }
         self.has_ended = true;
         orders
+    }
+
+    /// Adds an event of an action, whose state stays.
+    pub fn note(&mut self, place: usize, what: String, now: Timestamp) {
+        if let Some(state) = self.runs.get(place).map(|run| run.state) {
+            self.enter(place, state, what, now);
+        }
     }
 
     /// A held request had to go on before its time.
