@@ -2,6 +2,7 @@
 
 use crate::cache::indexer::Indexer;
 use crate::driver::Driver;
+use crate::image::CacheSet;
 use crate::informer::metrics;
 use crate::metrics::Registry;
 use crate::shared::Shared;
@@ -19,13 +20,21 @@ pub struct Builder<S: ListerWatcher> {
     name: String,
     rng: Rng,
     metrics: Option<Registry>,
+    caches: Option<CacheSet>,
 }
 
 impl<S: ListerWatcher> Builder<S> {
     /// A builder for an informer over `source`, without indexes.
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
-        Self { source, cache: Indexer::of::<S::Obj>(), name, rng: Rng::seeded(0), metrics: None }
+        Self {
+            source,
+            cache: Indexer::of::<S::Obj>(),
+            name,
+            rng: Rng::seeded(0),
+            metrics: None,
+            caches: None,
+        }
     }
 
     /// Transforms every object before the informer caches it, for example to drop unneeded fields. `make`
@@ -52,8 +61,8 @@ impl<S: ListerWatcher> Builder<S> {
         make: impl Fn(S::Obj) -> Result<U, String> + Send + Sync + 'static,
     ) -> Builder<Map<S, U>> {
         assert!(!self.cache.has_indexes(), "objects are made over before they are indexed");
-        let Self { source, cache: _, name, rng, metrics } = self;
-        Builder { source: Map::new(source, make), cache: Indexer::of::<U>(), name, rng, metrics }
+        let Self { source, cache: _, name, rng, metrics, caches } = self;
+        Builder { source: Map::new(source, make), cache: Indexer::of::<U>(), name, rng, metrics, caches }
     }
 
     /// Declares an index, which readers then use with [`Informer::by`].
@@ -86,14 +95,23 @@ impl<S: ListerWatcher> Builder<S> {
         self
     }
 
+    /// Adds the informer to `caches`, by its name. It starts with the state that the set has for it, if any, and then reads the changes
+    /// since: see [`CacheSet::from_image`].
+    #[must_use]
+    pub fn caches(mut self, caches: &CacheSet) -> Self {
+        self.caches = Some(caches.clone());
+        self
+    }
+
     /// Builds the informer and the future that drives it. The informer runs until the future is dropped,
     /// `stop` is cancelled, or the last handle is dropped.
     pub fn build(
         self,
         stop: &CancellationToken,
     ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
-        let Self { source, cache, name, rng, metrics } = self;
-        let (shared, driver, guard) = assemble(source.erased(), cache, name, rng, metrics, stop);
+        let Self { source, cache, name, rng, metrics, caches } = self;
+        let parts = InformerParts { cache, name, rng, metrics, caches };
+        let (shared, driver, guard) = assemble(source.erased(), parts, stop);
         (Informer::new(shared, guard), driver)
     }
 
@@ -105,20 +123,32 @@ impl<S: ListerWatcher> Builder<S> {
     }
 }
 
+/// What a [`Builder`] has beside its source.
+struct InformerParts {
+    cache: Indexer,
+    name: String,
+    rng: Rng,
+    metrics: Option<Registry>,
+    caches: Option<CacheSet>,
+}
+
 /// The state of a new informer, its driver, and the guard that ends the driver.
 fn assemble(
     source: DynListerWatcher<SharedObject>,
-    mut cache: Indexer,
-    name: String,
-    rng: Rng,
-    registry: Option<Registry>,
+    parts: InformerParts,
     stop: &CancellationToken,
 ) -> (Arc<Shared>, BoxFuture<'static, ()>, DropGuard) {
+    let InformerParts { mut cache, name, rng, metrics: registry, caches } = parts;
     // A seeded hash: clients that choose object names cannot provoke collisions.
     cache.seed(rng.fork("keys").next_u64());
     let capabilities = source.capabilities();
+    let synced_at = caches.as_ref().and_then(|caches| caches.fill(&name, &mut cache, &capabilities));
     // The driver alone owns the source, which ends with it.
-    let shared = Arc::new(Shared::new(name, cache, capabilities.revisions.clone(), source.demand_if_alive()));
+    let (revisions, demand) = (capabilities.revisions.clone(), source.demand_if_alive());
+    let shared = Arc::new(Shared::new(name, cache, revisions, demand, synced_at));
+    if let Some(caches) = &caches {
+        caches.add(&shared, &capabilities);
+    }
     if let Some(registry) = &registry {
         metrics::show(&shared, registry);
     }

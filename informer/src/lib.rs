@@ -20,6 +20,7 @@ mod driver;
 mod environment;
 pub mod finalizer;
 mod hub;
+mod image;
 mod informer;
 mod key;
 #[cfg(feature = "rest")]
@@ -58,6 +59,7 @@ pub use cut::{Cut, CutError, snapshot};
 pub use environment::{Environment, Randomness};
 pub use hub::delta_fifo::Delta;
 pub use hub::{Delivery, Overflow};
+pub use image::{CacheImage, CacheSet};
 pub use informer::Informer;
 pub use key::Key;
 pub use leader::{

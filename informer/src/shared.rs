@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
     hub: Mutex<Subscribers>,
     waiters: Mutex<Waiters>,
+    /// The revision at which a cache that started with an image's state is synced; `None`: with its first complete state.
+    synced_at: Option<Revision>,
     /// Tells the source which revision a waiter needs: [`crate::ListerWatcher::demand`]. Called without a lock.
     demand: Demand,
     status: Mutex<Status>,
@@ -58,14 +60,22 @@ pub(crate) struct SubscriberRead {
 }
 
 impl Shared {
-    pub(crate) fn new(name: String, cache: Indexer, revisions: Revisions, demand: Demand) -> Self {
+    pub(crate) fn new(
+        name: String,
+        cache: Indexer,
+        revisions: Revisions,
+        demand: Demand,
+        synced_at: Option<Revision>,
+    ) -> Self {
+        let is_synced = synced_at.is_some_and(|at| cache.revision() >= at);
         Self {
             name,
             revisions,
             requests: SourceCounters::default(),
             cache: RwLock::new(Cache::new(cache)),
-            hub: Mutex::default(),
-            waiters: Mutex::default(),
+            hub: Mutex::new(Subscribers::new(is_synced)),
+            waiters: Mutex::new(Waiters::new(is_synced)),
+            synced_at,
             demand,
             status: Mutex::new(Status::Starting),
             changed: Notify::new(),
@@ -75,13 +85,16 @@ impl Shared {
 
     /// Updates the cache, then notifies subscribers and waiters.
     pub(crate) fn apply(&self, apply: CacheUpdate) {
-        let complete = matches!(apply, CacheUpdate::Replace(_));
+        let is_whole = matches!(apply, CacheUpdate::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
-        let batch = {
+        let (batch, complete) = {
             let mut cache = self.cache.write();
             let batch = cache.apply(apply, Instant::now());
-            self.hub.lock().publish(&batch, complete);
-            batch
+            let mut hub = self.hub.lock();
+            let completes_image = self.synced_at.is_some_and(|at| !hub.synced && batch.revision >= at);
+            let complete = is_whole || completes_image;
+            hub.publish(&batch, complete);
+            (batch, complete)
         };
         if complete || !batch.changes.is_empty() {
             self.changed.notify_waiters();
@@ -229,6 +242,23 @@ impl Shared {
             (self.demand)(revision);
         }
         receiver.await.map_err(|_| Stopped)
+    }
+
+    /// The revision of the state that an image gave, if the cache started with one, which the driver calls before any change.
+    pub(crate) fn image_revision(&self) -> Option<Revision> {
+        self.synced_at.map(|_| self.look(Indexer::revision))
+    }
+
+    /// Demands from the source what a cache from an image needs to be synced.
+    pub(crate) fn demand_sync(&self) {
+        if let Some(at) = self.synced_at.filter(|_| !self.is_synced()) {
+            self.demand(at);
+        }
+    }
+
+    /// Demands a revision from the source.
+    pub(crate) fn demand(&self, revision: Revision) {
+        (self.demand)(revision);
     }
 
     pub(crate) fn hold_until(&self, revision: Revision, guard: impl Any + Send) {

@@ -201,7 +201,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["cache"],
             &["hub"],
             &["shared"],
-            &["driver", "informer"],
+            &["driver", "image", "informer"],
             &["builder", "cut", "subscription", "wait"],
             &["client_go", "controller", "testing"],
             &["conflict", "finalizer"],

@@ -143,6 +143,8 @@ pub(crate) trait AnyIndex: Send + Sync {
     fn boxed_clone(&self) -> Box<dyn AnyIndex>;
     /// The same index without objects.
     fn emptied(&self) -> Box<dyn AnyIndex>;
+    /// This index with the entries of another one; `None` if that has values of another type.
+    fn filled_from(&self, other: &dyn AnyIndex) -> Option<Box<dyn AnyIndex>>;
 }
 
 /// Entries of one index.
@@ -241,5 +243,10 @@ impl<K: Ord + Clone + Send + Sync + 'static> AnyIndex for IndexState<K> {
 
     fn emptied(&self) -> Box<dyn AnyIndex> {
         Box::new(Self::with(self.emit.clone(), Sorted::default()))
+    }
+
+    fn filled_from(&self, other: &dyn AnyIndex) -> Option<Box<dyn AnyIndex>> {
+        let other = other.as_any().downcast_ref::<Self>()?;
+        Some(Box::new(Self::with(self.emit.clone(), other.values.clone())))
     }
 }

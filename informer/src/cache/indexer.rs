@@ -61,6 +61,21 @@ impl Indexer {
         self.indexes.push(Box::new(IndexState::new(index)));
     }
 
+    /// Takes over the objects and the state of each index of another cache, which share memory until one of both changes. Only before the
+    /// first object. Returns false, without a change, if the other cache has other types.
+    pub(crate) fn adopt(&mut self, other: &Self) -> bool {
+        debug_assert_eq!(self.objects.len(), 0, "a cache is taken over before objects come");
+        if !self.objects.has_type_of(&other.objects) || self.indexes.len() != other.indexes.len() {
+            return false;
+        }
+        let indexes = self.indexes.iter().zip(&other.indexes);
+        let indexes: Option<Vec<_>> = indexes.map(|(ours, theirs)| ours.filled_from(&**theirs)).collect();
+        let Some(indexes) = indexes else { return false };
+        let (undecodable, revision) = (other.undecodable.clone(), other.revision);
+        *self = Self { objects: other.objects.clone(), indexes, undecodable, revision };
+        true
+    }
+
     /// Seeds the hash of keys; only before the first object.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.objects.seed(seed);

@@ -103,6 +103,11 @@ impl Objects {
         Self { slots, table: Table::default(), order: SortedSlots::default(), free: Arc::default(), hasher }
     }
 
+    /// Whether both collections have objects of one type.
+    pub(crate) fn has_type_of(&self, other: &Self) -> bool {
+        self.slots.as_any().type_id() == other.slots.as_any().type_id()
+    }
+
     /// Seeds the hash of keys; only while there are no objects.
     pub(crate) fn seed(&mut self, seed: u64) {
         debug_assert_eq!(self.len(), 0, "keys are hashed in one way");

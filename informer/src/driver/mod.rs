@@ -41,7 +41,7 @@ impl Driver {
         rng: Rng,
         shared: Arc<Shared>,
     ) -> Self {
-        let reflector = Reflector::new(&capabilities, rng);
+        let reflector = Reflector::new(&capabilities, rng, shared.image_revision());
         let _ending = EndGuard(shared.clone());
         Self { source, capabilities, reflector, shared, stream: None, _ending }
     }
@@ -52,6 +52,7 @@ impl Driver {
     }
 
     async fn drive(mut self, stop: CancellationToken) {
+        self.shared.demand_sync();
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);

@@ -117,6 +117,11 @@ pub(crate) enum PendingChanges {
 }
 
 impl Subscribers {
+    /// No subscribers; `synced`: the cache starts with a complete state.
+    pub(crate) fn new(synced: bool) -> Self {
+        Self { synced, ..Self::default() }
+    }
+
     /// Adds a subscriber that starts at the state `now`.
     pub(crate) fn join(
         &mut self,

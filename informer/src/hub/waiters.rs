@@ -28,6 +28,11 @@ enum Waiter {
 pub(crate) struct ReleasedWaiters(Vec<Waiter>);
 
 impl Waiters {
+    /// No waiters; `synced`: the cache starts with a complete state.
+    pub(crate) fn new(synced: bool) -> Self {
+        Self { synced, ..Self::default() }
+    }
+
     pub(crate) fn is_synced(&self) -> bool {
         self.synced
     }

@@ -8,6 +8,7 @@
 //! | relist | `NotOlderThan` the cache, in one response | the same |
 //! | after a refused relist | `Latest`, in pages | `Latest` |
 //! | a stream ended | – | resumed after the newest completely delivered revision |
+//! | the cache started with an image's state | – | resumed after its revision; a relist if that has expired |
 
 #[cfg(test)]
 mod tests;
@@ -107,14 +108,17 @@ pub(crate) struct Reflector {
     backoff: SourceBackoff,
     regressions: Regressions,
     internal_since: Option<Instant>,
+    /// Whether the cache still has the state of an image.
+    has_image: bool,
 }
 
 impl Reflector {
-    pub(crate) fn new(capabilities: &Capabilities, rng: Rng) -> Self {
+    /// `image` is the revision of the state that the cache starts with, if any: all of it was delivered.
+    pub(crate) fn new(capabilities: &Capabilities, rng: Rng, image: Option<Revision>) -> Self {
         Self {
-            phase: Phase::Waiting { whole: true },
-            progress: None,
-            complete: None,
+            phase: Phase::Waiting { whole: image.is_none() },
+            progress: image,
+            complete: image,
             splits_revisions: capabilities.splits_revisions,
             streaming: capabilities.streaming_list,
             paging: capabilities.paging,
@@ -123,14 +127,14 @@ impl Reflector {
             backoff: SourceBackoff::new(rng),
             regressions: Regressions::default(),
             internal_since: None,
+            has_image: image.is_some(),
         }
     }
 
     /// Executes one step. `cached` looks up objects in the cache; `now` is used only to measure durations.
     pub(crate) fn step(&mut self, input: Input, cached: Cached<'_>, now: Instant) -> ReflectorStep {
         match input {
-            Input::Begin => ReflectorStep::next(self.whole()),
-            Input::Waited => match self.phase {
+            Input::Begin | Input::Waited => match self.phase {
                 Phase::Waiting { whole: false } => ReflectorStep::next(self.resume()),
                 _ => ReflectorStep::next(self.whole()),
             },
@@ -281,6 +285,7 @@ impl Reflector {
         });
         self.progress = self.progress.max(newest);
         self.internal_since = None;
+        self.has_image = false;
         ReflectorStep { apply: vec![CacheUpdate::Frames(frames)], next: NextRequest::Read, failure: None }
     }
 
@@ -309,7 +314,7 @@ impl Reflector {
 
     fn accept(&mut self, whole: CompleteState) -> CacheUpdate {
         self.regressions = Regressions::default();
-        self.refused = false;
+        (self.refused, self.has_image) = (false, false);
         self.progress = Some(whole.revision);
         self.complete = self.progress;
         CacheUpdate::Replace(whole)
@@ -347,13 +352,16 @@ impl Reflector {
     }
 
     /// Reaction to an expired revision. An expired page restarts the list without paging. A refused relist
-    /// requests the latest state. Each happens once and at once; everything else waits.
+    /// requests the latest state. An image that is too old is followed by a relist. Each happens once and at once; everything else waits.
     fn expired(&mut self, now: Instant) -> NextRequest {
         if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
             return self.list(ListRequest::all(at));
         }
         if matches!(self.requested(), Some(ReadAt::NotOlderThan(_))) {
             self.refused = true;
+            return self.whole();
+        }
+        if std::mem::take(&mut self.has_image) {
             return self.whole();
         }
         self.wait(None, true, now)

@@ -29,7 +29,7 @@ impl ReflectorRun {
     }
 
     fn able(capabilities: &Capabilities) -> Self {
-        Self { reflector: Reflector::new(capabilities, Rng::seeded(1)), now: Instant::now() }
+        Self { reflector: Reflector::new(capabilities, Rng::seeded(1), None), now: Instant::now() }
     }
 
     fn step(&mut self, input: Input) -> ReflectorStep {

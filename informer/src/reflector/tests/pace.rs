@@ -110,7 +110,7 @@ fn clients_with_different_seeds_reconnect_at_different_times() {
     let mut back: Vec<Duration> = (0..100)
         .map(|seed| {
             let capabilities = Capabilities { streaming_list: true, ..Capabilities::default() };
-            let mut reflector = Reflector::new(&capabilities, Rng::seeded(seed));
+            let mut reflector = Reflector::new(&capabilities, Rng::seeded(seed), None);
             let (mut now, mut input) = (start, Input::Begin);
             loop {
                 input = match reflector.step(input, &|_| None, now).next {
@@ -139,7 +139,7 @@ fn clients_with_different_seeds_reconnect_at_different_times() {
 fn retry_after_is_jittered() {
     let waits = (0..10).map(|seed| {
         let capabilities = Capabilities::default();
-        let mut reflector = Reflector::new(&capabilities, Rng::seeded(seed));
+        let mut reflector = Reflector::new(&capabilities, Rng::seeded(seed), None);
         let throttled = SourceError::Throttled { retry_after: Some(Duration::from_secs(3)) };
         reflector.step(Input::Begin, &|_| None, Instant::now());
         match reflector.step(Input::Listed(Err(throttled)), &|_| None, Instant::now()).next {

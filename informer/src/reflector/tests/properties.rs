@@ -6,7 +6,7 @@ use crate::any_object::typed;
 use crate::cache::indexer::Indexer;
 use crate::lister_watcher::erased::erased_frames;
 use crate::testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, FaultScript, Sample, assert_converges};
-use crate::{Builder, Frame, Informer, Key, ListRequest, Object, ReadAt, Revision};
+use crate::{Builder, CacheSet, Frame, Informer, Key, ListRequest, Object, ReadAt, Revision};
 use kstore_nondet::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ enum Op {
     Compact,
     Disconnect,
     Pass(u64),
+    /// A copy of the informer takes over its cache.
+    Copy,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -39,6 +41,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Compact),
         1 => Just(Op::Disconnect),
         5 => (0u64..4_000).prop_map(Op::Pass),
+        1 => Just(Op::Copy),
     ]
 }
 
@@ -85,7 +88,7 @@ fn act(op: &Op, kind: &FakeKind<Sample>, store: &FakeStore, source: &FakeSource<
         Op::Elsewhere => drop(store.kind::<Sample>("others").put(Sample::new("", "other"))),
         Op::Compact => store.compact(store.revision()),
         Op::Disconnect => source.disconnect(),
-        Op::Pass(_) => {}
+        Op::Pass(_) | Op::Copy => {}
     }
 }
 
@@ -121,12 +124,20 @@ async fn story(ops: &[Op], seed: u64, server: Server) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let source = source(&kind, server, seed);
-    let informer = Builder::new(source.clone()).rng(Rng::seeded(seed)).spawn(&stop);
+    let build =
+        |caches: &CacheSet| Builder::new(source.clone()).rng(Rng::seeded(seed)).caches(caches).spawn(&stop);
+    let mut caches = CacheSet::default();
+    let mut informer = build(&caches);
     let mut witness = ObservedStates::default();
     for op in ops {
         act(op, &kind, &store, &source);
         if let Op::Pass(ms) = *op {
             advance(Duration::from_millis(ms)).await;
+        }
+        if let Op::Copy = op {
+            caches = CacheSet::from_image(&caches.image(), store.revision());
+            informer = build(&caches);
+            assert!(!informer.is_synced() || informer.revision() == store.revision(), "R18");
         }
         tokio::task::yield_now().await;
         witness.look(&informer, &kind);
@@ -162,7 +173,7 @@ fn check_lists(calls: &[Call]) {
 }
 
 proptest! {
-    /// R1, R2, R3, R4, R11, R12, for every source behaviour.
+    /// R1, R2, R3, R4, R11, R12, R18, for every source behaviour.
     #[test]
     fn the_cache_equals_its_revision_and_converges_for_every_source_behaviour(
         ops in prop::collection::vec(op(), 1..120), seed in any::<u64>(), server in server()
