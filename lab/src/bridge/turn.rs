@@ -30,7 +30,7 @@ impl Stage {
     /// Waits for the turn of a request, and notes it in the log then.
     pub(super) async fn admitted(&mut self, request: Request<Body>) -> Result<Request<Body>, Status> {
         let Some(mut entry) = self.unlogged.take() else { return Ok(request) };
-        let read = self.read(request).await;
+        let read = self.read_body(request).await;
         if let Ok((request, facts)) = &read {
             let key = self.key(request, facts);
             let _waits = self.active.wait();
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// Reads the body of a write: creates have their name there, and requests that differ in nothing else are told apart by it.
-    async fn read(&self, request: Request<Body>) -> Result<(Request<Body>, BodyFacts), Status> {
+    async fn read_body(&self, request: Request<Body>) -> Result<(Request<Body>, BodyFacts), Status> {
         let is_write = self.target.as_ref().is_some_and(|target| target.verb.is_write());
         let is_call = self.target.as_ref().is_some_and(|target| target.resource.is_empty());
         if !is_write || is_call {
