@@ -120,6 +120,15 @@ pub fn to_string_pretty(value: &(impl Serialize + ?Sized)) -> String {
     text(out)
 }
 
+/// The value of a typed object, like `serde_json::to_value`. It goes through text: for a second kind of serializer the compiler would
+/// generate the encoders of all types again.
+///
+/// # Errors
+/// A map in the object has keys that are not strings.
+pub fn value_of(object: &(impl Serialize + ?Sized)) -> std::result::Result<Value, serde_json::Error> {
+    serde_json::from_slice(&serde_json::to_vec(object)?)
+}
+
 fn text(json: Vec<u8>) -> String {
     String::from_utf8(json).expect("JSON is UTF-8")
 }

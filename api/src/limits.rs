@@ -9,6 +9,9 @@ pub const YAML_VALUES: usize = 500_000;
 pub const YAML_ALIASED_VALUES: usize = 10_000;
 /// Nesting depth of maps and lists in one YAML document, equal to that of JSON bodies.
 pub const YAML_DEPTH: usize = 128;
+/// Nesting depth of lists and objects in JSON text that is decoded into types: as deep as `serde_json` reads values, which each level of
+/// the text costs a frame of the stack.
+pub const JSON_DEPTH: usize = 127;
 /// Repeated keys of one YAML document that errors and warnings list.
 pub const YAML_REPEATED_KEYS: usize = 20;
 /// Bytes of a DNS-1123 subdomain; RFC 1123 bounds host names.

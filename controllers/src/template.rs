@@ -1,6 +1,7 @@
 //! Pod templates: normalization for comparison, and encoding of hashes. Pure.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use kstore_api::json::value_of;
 use serde_json::Value;
 
 /// Letters of generated names, without vowels and ambiguous characters.
@@ -9,7 +10,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The JSON of `template` without null, empty objects and empty lists. Templates that differ only in these
 /// create the same pods.
 pub(crate) fn pruned(template: &PodTemplateSpec) -> Value {
-    pruned_value(serde_json::to_value(template).expect("a pod template serializes"))
+    pruned_value(value_of(template).expect("a pod template serializes"))
 }
 
 /// `value` without members that are null, an empty object or an empty list. List elements stay, even empty

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use independent::run_independent;
 use k8s_openapi::api::core::v1::Namespace;
+use kstore_api::json::value_of;
 use kstore_client::{ApiError, Client, DeleteParams, ListParams};
 use kstore_informer::{Context, Recorder, Revision, slow_start};
 use std::sync::Arc;
@@ -250,7 +251,7 @@ impl Executor {
     }
 
     async fn finalize(&self, namespace: &Namespace) -> Result<Revision, ApiError> {
-        let object = serde_json::to_value(namespace).map_err(|e| ApiError::Json(e.to_string()))?;
+        let object = value_of(namespace).map_err(|e| ApiError::Json(e.to_string()))?;
         match self.client.dynamic(gvr(&NAMESPACES)).replace(&object, "finalize").await {
             Ok(stored) => Ok(revision_in(&stored)),
             Err(error) if error.is_not_found() => Ok(Revision::default()),

@@ -15,6 +15,7 @@ use crate::object::Object;
 use crate::resource::{gvr, resource_of};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kstore_api::json::value_of;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, Informer};
 use plan::{Permission, approved, permissions, question};
@@ -69,8 +70,8 @@ impl Approver {
         csr: &CertificateSigningRequest,
         permission: Permission,
     ) -> Result<bool, ApiError> {
-        let review = serde_json::to_value(question(csr, permission))
-            .map_err(|error| ApiError::Json(error.to_string()))?;
+        let review =
+            value_of(&question(csr, permission)).map_err(|error| ApiError::Json(error.to_string()))?;
         let api = self.executor.client.dynamic(gvr(&resource_of::<SubjectAccessReview>()));
         Ok(api.create("", &review).await?["status"]["allowed"] == true)
     }

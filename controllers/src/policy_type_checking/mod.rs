@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::resource::{DEFINITIONS, gvr};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
+use kstore_api::json::value_of;
 use kstore_client::{ApiError, Client, ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Informer, Object};
 use plan::{Definitions, is_due, report};
@@ -45,7 +46,7 @@ impl Reconcile for Policies {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let policy = self.policies.get(&cx.key).filter(|policy| is_due(policy));
         let Some(policy) = policy else { return Ok(Next::Done) };
-        let value = serde_json::to_value(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
+        let value = value_of(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
         let definitions = self.definitions(&value).await?;
         let mut checks = Checks::new(&value, &definitions);
         let mut warnings = Vec::new();

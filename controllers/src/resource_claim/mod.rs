@@ -20,6 +20,7 @@ use claims::{Consumer, Release};
 pub(crate) use claims::{is_reserved_for, reserved_pods};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use kstore_api::json::value_of;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,13 +167,11 @@ impl Reservations {
     async fn release(&self, cx: &Context, claim: &ResourceClaim, release: Release) -> Result<(), ApiError> {
         let resource = resource_of::<ResourceClaim>();
         let api = self.executor.client.causes(&cx.causes).dynamic(gvr(&resource));
-        let encode = |claim: &ResourceClaim| {
-            serde_json::to_value(claim).map_err(|error| ApiError::Json(error.to_string()))
-        };
+        let encode =
+            |claim: &ResourceClaim| value_of(claim).map_err(|error| ApiError::Json(error.to_string()));
         let mut current = encode(claim)?;
         if let Some(status) = release.status {
-            current["status"] =
-                serde_json::to_value(status).map_err(|error| ApiError::Json(error.to_string()))?;
+            current["status"] = value_of(&status).map_err(|error| ApiError::Json(error.to_string()))?;
             current = api.update_status(&current).await?;
         }
         if release.drops_finalizer && claims::drop_finalizer(&mut current) {

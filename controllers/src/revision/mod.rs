@@ -21,6 +21,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kstore_api::json::value_of;
 use kstore_api::lenient;
 use kstore_client::Obj;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ pub(crate) enum RevisionCollision {
 /// The patch that restores `template`, byte for byte as Kubernetes' controllers write it, because clients
 /// compare it.
 pub(crate) fn data(template: &PodTemplateSpec) -> Value {
-    let mut template = serde_json::to_value(template).expect("a pod template serializes");
+    let mut template = value_of(template).expect("a pod template serializes");
     add_structs_without_omission(&mut template);
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })

@@ -5,6 +5,7 @@ use super::http::{Answer, answer, serve};
 use crate::usage::{CpuCounters, NodeUsage, resource_metrics, summary};
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
+use kstore_api::json::value_of;
 use kstore_api::status::Status;
 use kstore_client::{ApiError, ListParams, NodeStream};
 use serde_json::{Value, json};
@@ -80,7 +81,7 @@ impl Streams {
         let params = ListParams::default().fields(fields);
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
         let items = pods.iter().map(|pod| {
-            let mut pod = serde_json::to_value(pod).unwrap_or_default();
+            let mut pod = value_of(pod).unwrap_or_default();
             if let Some(fields) = pod.as_object_mut() {
                 fields.retain(|name, _| name != "kind" && name != "apiVersion");
             }

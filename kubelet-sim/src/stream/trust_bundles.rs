@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::ClusterTrustBundleProjection;
+use kstore_api::json::value_of;
 use kstore_api::selector::label::Selector;
 use kstore_api::validate::trust_bundle;
 use kstore_client::ListParams;
@@ -26,7 +27,7 @@ impl Streams {
         let of_signer = ListParams::default().fields(&format!("spec.signerName={signer}"));
         let (bundles, _) = api.list("", &of_signer).await.ok()?;
         // Without a selector no bundle matches; an empty selector matches all.
-        let selector = serde_json::to_value(&source.label_selector).ok()?;
+        let selector = value_of(&source.label_selector).ok()?;
         let selector = Selector::from_object(&selector).ok()?;
         let none = BTreeMap::new();
         let chosen = bundles
