@@ -47,7 +47,7 @@ pub enum PatternId {
 
 impl PatternId {
     /// All patterns, in the order in which they take turns.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Crash,
         Self::Freeze,
         Self::Skip,

@@ -30,6 +30,7 @@ pub use legality::IllegalRun;
 use parking_lot::Mutex;
 pub use reference::ReferenceError;
 pub use replayed::{ReplayOptions, ReplayOutcome, replay};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -258,7 +259,7 @@ impl<'s> Search<'s> {
             .iter()
             .for_each(|plan| guide.learn(Some(plan), shown.remove(&plan.key()).unwrap_or_default()));
         let mut left = self.options.seeds;
-        while left > 0 && !self.is_over() {
+        while left > 0 && !self.is_over(&self.state.lock()) {
             let round = guide.round(limits::ROUND.min(left));
             if round.is_empty() {
                 break;
@@ -287,13 +288,18 @@ impl<'s> Search<'s> {
         self.stop.is_cancelled() || self.budget.is_spent(self.elapsed())
     }
 
+    /// Whether no other plan may run, after what `state` says.
+    fn is_over(&self, state: &SearchState) -> bool {
+        self.stop.is_cancelled()
+            || !self.budget.allows_plan(self.elapsed())
+            || self.options.runs.is_some_and(|most| state.begun >= most)
+            || state.found.findings.len() >= self.options.max_findings
+    }
+
     /// Whether another plan may run, which is then counted.
     fn begin_plan(&self) -> bool {
         let mut state = self.state.lock();
-        let is_over = self.stop.is_cancelled()
-            || !self.budget.allows_plan(self.elapsed())
-            || self.options.runs.is_some_and(|most| state.begun >= most)
-            || state.found.findings.len() >= self.options.max_findings;
+        let is_over = self.is_over(&state);
         state.begun += usize::from(!is_over);
         !is_over
     }

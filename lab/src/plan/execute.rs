@@ -106,21 +106,26 @@ impl Executor {
             }
             Operation::NodeStop { node, .. } => self.node(node, !job.is_undo).await,
             Operation::WebhookDown { webhook, how, .. } => self.webhook(job, webhook, *how),
-            Operation::Order { .. } if job.is_undo => {
-                hub.order.end((&job.plan, job.action));
-                hub.changed.notify_waiters();
-                Ok(())
-            }
-            Operation::Order { .. } if self.running.placement == Placement::Process => {
-                Err("this cluster follows the system's clock for its whole life, and has no serial order"
-                    .to_owned())
-            }
             Operation::Order { seed, swaps, patience } => {
-                let rule = OrderRule { seed: *seed, swaps: swaps.clone() };
-                hub.order.begin((&job.plan, job.action), rule, *patience)
+                self.order(job, OrderRule { seed: *seed, swaps: swaps.clone() }, *patience)
             }
             Operation::Resume {} => Ok(()),
         }
+    }
+
+    /// Begins or ends a serial order.
+    fn order(&self, job: &Job, rule: OrderRule, patience: Duration) -> Result<(), String> {
+        let hub = &self.perturbations;
+        if job.is_undo {
+            hub.order.end((&job.plan, job.action));
+            hub.changed.notify_waiters();
+            return Ok(());
+        }
+        if self.running.placement == Placement::Process {
+            let why = "this cluster follows the system's clock for its whole life, and has no serial order";
+            return Err(why.to_owned());
+        }
+        hub.order.begin((&job.plan, job.action), rule, patience)
     }
 
     /// The newest revision and the oldest that is retained.
