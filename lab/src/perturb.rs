@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_too_old_once_stays_so_for_its_client_and_kind() {
-        let (hub, _jobs) = Perturbations::new();
+        let (hub, _jobs) = Perturbations::new(Arc::default());
         assert!(!hub.is_expired("a", "pods", 5));
         hub.expire("a", "pods", 7);
         hub.expire("a", "pods", 6);

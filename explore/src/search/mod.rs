@@ -336,7 +336,9 @@ impl<'s> Search<'s> {
 
     async fn run_all(&self, plans: Vec<Plan>) -> Result<(), SearchError> {
         let running = stream::iter(plans)
-            .map(|plan| async move { if self.begin_plan() { self.try_plan(&plan).await } else { Ok(()) } })
+            .map(|plan| async move {
+                if self.begin_plan() { Box::pin(self.try_plan(&plan)).await } else { Ok(()) }
+            })
             .buffer_unordered(self.options.parallel.max(1));
         let mut running = std::pin::pin!(running);
         while let Some(result) = running.next().await {

@@ -178,7 +178,7 @@ async fn search(
     };
     let progress = SharedProgress::default();
     let shown = progress::show(progress.clone(), options.budget);
-    let report = Search::run((prepared, files), &options, stop, progress).await;
+    let report = Box::pin(Search::run((prepared, files), &options, stop, progress)).await;
     progress::end(shown);
     let report = report.map_err(|error| failed(&error))?;
     print(&report, &args.reports)?;
