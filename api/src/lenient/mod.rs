@@ -7,7 +7,7 @@
 //! and acting on half a spec is worse than acting on its last state. The server's own objects are values with
 //! a field table (`schema`) and do not use this module.
 //!
-//! Everything is decoded by one deserializer ([`reader`]): for each kind of deserializer the compiler generates the decoders of all types
+//! Everything is decoded by one deserializer (`reader`): for each kind of deserializer the compiler generates the decoders of all types
 //! again, and they are a good part of the program.
 
 mod error;
