@@ -9,7 +9,7 @@ use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Client;
-use kube_client::api::{Api, DynamicObject, Patch, PatchParams, PostParams, ResourceExt as _};
+use kube_client::api::{Api, DynamicObject, PostParams, ResourceExt as _};
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::{WatchStreamExt as _, watcher};
@@ -73,9 +73,11 @@ async fn reconcile(thing: Arc<DynamicObject>, operator: Arc<Operator>) -> Result
     let mut child = ConfigMap::default();
     child.labels_mut().insert("hash".to_owned(), hash.clone());
     if operator.is_fixed {
-        let name = format!("{}-{hash}", thing.name_any());
-        maps.patch(&name, &PatchParams::apply("operator"), &Patch::Apply(&child)).await?;
-        return Ok(Action::await_change());
+        child.metadata.name = Some(format!("{}-{hash}", thing.name_any()));
+        return match maps.create(&PostParams::default(), &child).await {
+            Err(kube_client::Error::Api(status)) if status.code == 409 => Ok(Action::await_change()),
+            outcome => Ok(outcome.map(|_| Action::await_change())?),
+        };
     }
     let (now, wait) = (operator.now().await?, *operator.wait.lock());
     if wait.is_none_or(|(_, end)| now >= end) {
