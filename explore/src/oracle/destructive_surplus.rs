@@ -1,9 +1,9 @@
 //! `destructive-surplus`: up to a step a tested program deleted, or caused the deletion of, an object of a slot more often than in any
 //! reference, and so more deletions of the slot took place than in any. A deletion that comes later than in the references is none, nor is
-//! one that took place in a reference, too, and whose writer named other causes there.
+//! one that comes earlier without an input of the user in between, or whose writer named other causes in the references.
 
 use super::{Evidence, OracleId, Reference, Severity, Verdict};
-use crate::record::{Effect, RecordedWrite, RunRecord};
+use crate::record::{Effect, RecordedStep, RecordedWrite, RunRecord};
 use std::collections::BTreeMap;
 
 /// Kinds that are made again from others without a loss; a surplus deletion of them is a suspicion only.
@@ -77,11 +77,22 @@ fn deletions<'r>(evidence: &Evidence<'_>, run: &'r RunRecord) -> Vec<(&'r Record
     deleted.map(caused).collect()
 }
 
+/// Verbs of steps in which the user does nothing but let time pass, which a jump of the clock also does.
+const WAITING: [&str; 3] = ["settle", "wait", "advance"];
+
+/// The newest step up to a write in which the user did something, counted from 1; 0: none.
+fn input_of(run: &RunRecord, write: &RecordedWrite) -> usize {
+    let steps = &run.steps[..run.step_of(write.revision)];
+    let is_input =
+        |step: &RecordedStep| step.name.rsplit_once('-').is_none_or(|(verb, _)| !WAITING.contains(&verb));
+    steps.iter().rposition(is_input).map_or(0, |at| at + 1)
+}
+
 /// Deletions that tested programs did or caused, and all deletions.
 fn counts(evidence: &Evidence<'_>, run: &RunRecord) -> (Counts, Counts) {
     let (mut own, mut all) = (Counts::new(), Counts::new());
     for (write, by) in deletions(evidence, run) {
-        let key = (run.step_of(write.revision), evidence.slot(write));
+        let key = (input_of(run, write), evidence.slot(write));
         if by.is_some() {
             *own.entry(key.clone()).or_default() += 1;
         }
@@ -99,7 +110,6 @@ fn up_to(counts: &Counts, step: usize, slot: &str) -> usize {
 mod tests {
     use super::super::tests::{judged, run, scenario, table, write};
     use super::*;
-    use crate::record::RecordedStep;
     use serde_json::json;
 
     const CLAIM: &str = "persistentvolumeclaims/default/data";
@@ -150,6 +160,20 @@ mod tests {
             ("also by the operator", also, true),
         ];
         table(judge, &by_another, &rows);
+    }
+
+    #[test]
+    fn a_deletion_that_a_reference_has_after_more_time_and_no_other_input_is_none() {
+        let with = |revision: i64, second: &str| {
+            let mut record = run(vec![deletion(revision, "op", CLAIM)]);
+            let step = |name: &str, begin: i64, end: i64| RecordedStep { name: name.to_owned(), begin, end };
+            record.steps = vec![step("patch-1", 5, 6), step(second, 8, 9)];
+            record
+        };
+        for (second, is_rejected) in [("settle-1", false), ("advance-1", false), ("patch-2", true)] {
+            let rows = [("earlier than the reference", with(7, second), is_rejected)];
+            table(judge, &with(9, second), &rows);
+        }
     }
 
     #[test]
