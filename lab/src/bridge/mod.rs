@@ -14,6 +14,7 @@ use crate::log::{LoggedRequest, RequestLog};
 use crate::perturb::Perturbations;
 use crate::programs::Programs;
 use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
+use crate::settle::Settling;
 use crate::shown::ShownRecord;
 use crate::watch::WatchControl;
 use axum::Router;
@@ -116,6 +117,11 @@ impl http_body::Body for BridgedBody {
 }
 
 impl Bridge {
+    /// What `settled` and `quiet` wait for.
+    pub fn settling(&self) -> Settling<'_> {
+        Settling { running: &self.running, clients: &self.clients, plans: Some(&self.perturbations.plans) }
+    }
+
     /// The service of a listener: all requests but the lab's own, which `front` answers.
     pub fn router<F, A>(self, prefixes: [&'static str; 2], front: F) -> Router
     where
