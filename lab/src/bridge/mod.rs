@@ -216,7 +216,19 @@ impl Bridge {
         // A request that nothing perturbs does not pay for a copy of its agent.
         let is_perturbed = is_known && self.perturbations.concerns(target.as_ref());
         let agent = if is_perturbed { agent.to_owned() } else { String::new() };
-        Stage { bridge: self, active, target, number, unlogged, real, user, agent, is_perturbed }
+        let is_of_program = program.is_some_and(|program| program == active.client());
+        Stage {
+            bridge: self,
+            active,
+            target,
+            number,
+            unlogged,
+            real,
+            user,
+            agent,
+            is_perturbed,
+            is_of_program,
+        }
     }
 }
 
@@ -251,6 +263,8 @@ struct Stage {
     agent: String,
     /// Whether rules, caches or plans may change the request, as of its arrival.
     is_perturbed: bool,
+    /// Whether a process of the client's program sent the request.
+    is_of_program: bool,
 }
 
 impl Stage {
