@@ -318,6 +318,7 @@ async fn start(
         is_new: matches!(config.origin, Origin::Empty),
     });
     let Configured { mut server, cluster, started } = configured.map_err(HostError::Configuration)?;
+    server.network.services_in_front = &[kstore_proto::kstore::lab::v1::FILE_DESCRIPTOR_SET];
     let unreachable = Arc::new(UnreachableWebhooks::default());
     let outbound = FailingOutbound { inner: server.network.outbound, unreachable: unreachable.clone() };
     server.network.outbound = Arc::new(outbound);
