@@ -342,7 +342,7 @@ async fn start(
 }
 
 /// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then
-/// start as those from the original do, and draw the same random values.
+/// draw the same random values as those from the original. Their components start without caches, and read all objects.
 ///
 /// # Errors
 /// The API server does not start.

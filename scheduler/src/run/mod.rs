@@ -26,7 +26,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
-    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
+    Builder, CacheSet, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
     Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
@@ -49,6 +49,8 @@ pub struct Config {
     pub plugins: Plugins,
     /// The registry for the metrics of the caches and of preemption.
     pub metrics: Registry,
+    /// The scheduler's caches, perhaps from an image.
+    pub caches: CacheSet,
 }
 
 impl Default for Config {
@@ -58,6 +60,7 @@ impl Default for Config {
             percentage_of_nodes_to_score: 0,
             plugins: Plugins::in_tree(),
             metrics: Registry::new(),
+            caches: CacheSet::default(),
         }
     }
 }
@@ -157,6 +160,7 @@ struct Caches<'a> {
 impl Caches<'_> {
     fn start<S: ListerWatcher>(&self, name: &str, source: S) -> Informer<S::Obj> {
         let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let builder = builder.caches(&self.config.caches);
         let (informer, driver) = builder.build(self.tasks.stop());
         self.tasks.spawn(driver);
         informer
