@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Plans in the gate, each against an informer of its own.
-const PLANS: usize = 48;
+const PLANS: usize = 24;
 /// The variable with the number of plans of a longer run; the requirement says 1,000.
 const MORE_PLANS: &str = "KSTORE_LAB_INFORMER_PLANS";
 /// Informers of a cluster, which is also the number of its plans and caches.
