@@ -64,6 +64,7 @@ pub(super) async fn traffic(
     let requests = logged.iter().map(|request| RecordedRequest {
         n: request.n,
         real: since(began, request.real),
+        took: request.took,
         client: request.client.clone(),
         verb: request.verb.map_or("", |verb| verb.as_str()).to_owned(),
         resource: request.resource.clone(),

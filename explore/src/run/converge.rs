@@ -92,7 +92,7 @@ impl ActiveRun<'_> {
 
     async fn settled(&self) -> Result<Settled, RunError> {
         let how = Settle { limit: SETTLE, patience: self.patience(), is_virtual: true };
-        let settled = settle(self.current.running(), &self.current.bridge.clients, how).await;
+        let settled = settle(self.current.bridge.settling(), how).await;
         settled.map_err(RunError::lab("the fork has ended"))
     }
 

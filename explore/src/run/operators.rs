@@ -131,6 +131,7 @@ impl ActiveRun<'_> {
             folder: Some(folder.clone()),
             output: Some(self.folder.join(format!("{}.log", operator.name))),
             service_account: operator.service_account.clone(),
+            releases_leases: true,
             ..ProgramSpec::default()
         };
         for (variable, value) in &operator.env {

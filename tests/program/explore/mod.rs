@@ -1,4 +1,5 @@
-//! Searches with the real program over the operators of the catalogue: published bugs, re-created in Python, with repaired twins.
+//! Searches with the real program over the operators of the catalogue: published bugs, re-created in Go, Python and Rust, with repaired
+//! twins.
 //!
 //! Each search may take as long as the busiest machine needs: what it finds does not depend on the time. Those of the
 //! module `catalogue` take minutes, and run in the check of that name; those of `searches` run in the check `alarms`.
@@ -9,6 +10,7 @@ mod searches;
 
 use crate::SERVER;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -25,23 +27,43 @@ fn other_file(file: &str) -> PathBuf {
 
 /// The command of a search with one operator of the catalogue, in a folder of its own.
 fn command(name: &str, flags: &[&str], folder: &Path) -> Command {
-    command_of((&file_of(&format!("{name}.yaml")), &file_of(&format!("{name}.py"))), flags, folder)
+    command_of((&file_of(&format!("{name}.yaml")), operator(name)), flags, folder)
 }
 
 /// The command of a search with the scenario and the operator of another name.
 fn other_command(name: &str, flags: &[&str], folder: &Path) -> Command {
-    let files = (&*other_file(&format!("{name}.yaml")), &*other_file(&format!("{name}.py")));
-    let mut command = command_of(files, flags, folder);
+    let operator = vec!["python3".into(), other_file(&format!("{name}.py")).into()];
+    let mut command = command_of((&other_file(&format!("{name}.yaml")), operator), flags, folder);
     command.env("PYTHONPATH", file_of(""));
     command
 }
 
-/// The command of a search with a scenario and a program in Python.
-fn command_of((scenario, program): (&Path, &Path), flags: &[&str], folder: &Path) -> Command {
+/// The command of a search with a scenario and the command of an operator.
+fn command_of((scenario, operator): (&Path, Vec<OsString>), flags: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(SERVER);
-    command.arg("explore").args(flags).arg(scenario).args(["--", "python3"]).arg(program);
+    command.arg("explore").args(flags).arg(scenario).arg("--").args(operator);
     command.current_dir(folder).stdin(Stdio::null());
     command
+}
+
+/// The command of an operator, whose language is that of the file with its name.
+fn operator(name: &str) -> Vec<OsString> {
+    if file_of(&format!("go/{name}.go")).exists() {
+        return vec![installed("KSTORE_CATALOGUE_GO"), name.into()];
+    }
+    if file_of(&format!("rust/{name}.rs")).exists() {
+        return vec![env!("CARGO_BIN_EXE_catalogue-rust").into(), name.into()];
+    }
+    let file = file_of(&format!("{name}.py"));
+    let is_kopf = fs::read_to_string(&file).unwrap().contains("import kopf");
+    let python = if is_kopf { installed("KSTORE_CATALOGUE_PYTHON") } else { "python3".into() };
+    vec![python, file.into()]
+}
+
+/// The path of a program that the check `catalogue` installs, and names in a variable.
+fn installed(variable: &str) -> OsString {
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run .ci/checks/catalogue, which installs it"))
 }
 
 /// Searches with an operator, or with its repaired twin.
