@@ -187,6 +187,32 @@ install_go_utils() {
     printf 'module k8s.io/utils\n\ngo 1.18\n' >"$GO_UTILS/go.mod"
 }
 
+# client-go from Debian's archive, with those of its dependencies that the operators of explore/catalogue use, as a GOPATH.
+CLIENT_GO=$TOOLS/client-go
+CLIENT_GO_PACKAGES=(golang-k8s-{apimachinery,client-go,klog,utils}-dev golang-k8s-sigs-{json,structured-merge-diff,yaml}-dev
+    golang-golang-x-{net,oauth2,sys,term,text,time}-dev golang-gopkg-inf.v0-dev golang-github-davecgh-go-spew-dev
+    golang-github-fxamacker-cbor-dev golang-github-go-logr-logr-dev golang-github-gogo-protobuf-dev golang-github-google-go-cmp-dev
+    golang-github-google-gofuzz-dev golang-github-json-iterator-go-dev golang-github-modern-go-{concurrent,reflect2}-dev
+    golang-github-munnerz-goautoneg-dev golang-github-spf13-pflag-dev golang-github-x448-float16-dev)
+
+install_client_go() {
+    [ "$(cat "$CLIENT_GO/.packages" 2>/dev/null)" = "${CLIENT_GO_PACKAGES[*]}" ] && return 0
+    download trixie "${CLIENT_GO_PACKAGES[@]}" || return 1
+    rm -rf "$CLIENT_GO"
+    mkdir -p "$CLIENT_GO" && cp -r "$TOOLS/trixie/root/usr/share/gocode/src" "$CLIENT_GO" || return 1
+    printf '%s' "${CLIENT_GO_PACKAGES[*]}" >"$CLIENT_GO/.packages"
+}
+
+# The operators of explore/catalogue in Go, built as $CATALOGUE_GO, and a Python with kopf for those on it.
+CATALOGUE_GO=$TOOLS/catalogue-go
+
+install_catalogue() {
+    install_packaging_tools && install_client_go && install_python_clients || return 1
+    # Without modules: the sources of the packages are in a GOPATH.
+    local -x GO111MODULE=off GOPATH=$CLIENT_GO GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=0 GOCACHE=$TOOLS/go-cache
+    (cd "$ROOT/explore/catalogue/go" && "$PACKAGING_TOOLS/bin/go" vet . && "$PACKAGING_TOOLS/bin/go" build -ldflags='-s -w' -o "$CATALOGUE_GO" .)
+}
+
 # JUnit 5 from Debian's archive: its jars, without the engine for older tests, which needs more.
 JUNIT=$TOOLS/junit
 

@@ -63,6 +63,9 @@ pub struct NetworkConfig {
     pub connections: usize,
     /// HTTPS client for webhooks and aggregated API servers.
     pub outbound: Arc<dyn Outbound>,
+    /// Encoded descriptor sets of the gRPC services that something in front of the server answers on its port: server reflection lists
+    /// them beside the server's own.
+    pub services_in_front: &'static [&'static [u8]],
 }
 
 /// The certificate authorities that an API server trusts. It publishes them for extension API servers.
@@ -116,6 +119,7 @@ impl Default for NetworkConfig {
             leaves_endpoints: false,
             connections: limits::CONNECTIONS,
             outbound: Arc::new(Network::new(ServiceBackends::default())),
+            services_in_front: &[],
         }
     }
 }
@@ -139,6 +143,8 @@ pub(crate) struct CompletedConfig {
     pub(crate) audit: Option<Arc<Audit>>,
     /// The largest number of open connections.
     pub(crate) connections: usize,
+    /// Descriptor sets of gRPC services in front of the server.
+    pub(crate) services_in_front: &'static [&'static [u8]],
     opt_in: OptIn,
 }
 
@@ -165,6 +171,7 @@ impl ServerConfig {
             front_proxies: authorities.front_proxies,
             audit: self.audit,
             connections: network.connections.min(limits::CONNECTIONS),
+            services_in_front: network.services_in_front,
             opt_in: self.opt_in,
         }
     }

@@ -7,6 +7,7 @@ use crate::storage::Storage;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::NetworkConfig;
 use kstore_informer::metrics::Registry;
+use kstore_informer::{CacheSet, Revision};
 use kstore_kubelet_sim::behavior;
 use kstore_nondet::Nondet;
 use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
@@ -81,7 +82,7 @@ pub enum InitialObjects {
 
 /// The components of a control plane beside its API server. The default has none.
 ///
-/// The control plane sets the members for identities and metrics of each configuration.
+/// The control plane sets the members for identities, metrics and caches of each configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Components {
     /// The controllers.
@@ -114,6 +115,26 @@ impl Components {
         let check = AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: behavior::problems };
         let annotations = kubelets.then_some(check);
         LocalComponents { controllers: self.controllers.is_some(), kubelets, annotations }
+    }
+}
+
+/// The informers' caches of each component.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ComponentCaches {
+    /// Of the controllers.
+    pub(crate) controllers: CacheSet,
+    /// Of the scheduler.
+    pub(crate) scheduler: CacheSet,
+    /// Of the simulated nodes.
+    pub(crate) nodes: CacheSet,
+}
+
+impl ComponentCaches {
+    /// Lets all caches read up to a revision soon.
+    pub(crate) fn demand(&self, revision: Revision) {
+        [&self.controllers, &self.scheduler, &self.nodes]
+            .into_iter()
+            .for_each(|caches| caches.demand(revision));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::clients::Clients;
 use crate::component::{Component, candidate};
-use crate::config::{ClusterConfig, Components};
+use crate::config::{ClusterConfig, ComponentCaches, Components};
 use crate::phase::{Phase, Phases};
 use crate::retention;
 use crate::schedule::Schedule;
@@ -55,6 +55,8 @@ pub struct ControlPlane {
     waiting: Components,
     running: RunningComponents,
     nodes: Handle,
+    /// The caches of the components, perhaps from an image.
+    caches: ComponentCaches,
     /// Number of images between this control plane and an original one; 0: it started from no image.
     generation: u64,
 }
@@ -80,10 +82,12 @@ impl RunningComponents {
 }
 
 /// The state from which an API server starts.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Origin<'i> {
     /// The memory of another API server over a copy of its storage; `None`: the server reads the storage and creates the initial objects.
     pub(crate) image: Option<&'i ServerImage>,
+    /// The caches with which the components start.
+    pub(crate) caches: ComponentCaches,
     pub(crate) generation: u64,
 }
 
@@ -137,6 +141,7 @@ impl ControlPlane {
             waiting: components,
             running: RunningComponents::default(),
             nodes: Handle::ended(),
+            caches: origin.caches,
             generation: origin.generation,
         })
     }
@@ -159,14 +164,16 @@ impl ControlPlane {
     /// The controllers as clients of this API server, each with its own service account.
     fn controllers(&self, config: kstore_controllers::Config) -> Component {
         let (accounts, metrics) = (self.accounts(), self.metrics.clone());
-        let config = kstore_controllers::Config { accounts, metrics, ..config };
+        let caches = self.caches.controllers.clone();
+        let config = kstore_controllers::Config { accounts, metrics, caches, ..config };
         let user = UserInfo::new("system:kube-controller-manager", None::<&str>);
         Component::controllers(config, self.client(user, "controllers"), &self.nondet)
     }
 
     /// The scheduler as a client of this API server.
     fn scheduler(&self, config: kstore_scheduler::Config) -> Component {
-        let config = kstore_scheduler::Config { metrics: self.metrics.clone(), ..config };
+        let (metrics, caches) = (self.metrics.clone(), self.caches.scheduler.clone());
+        let config = kstore_scheduler::Config { metrics, caches, ..config };
         let user = UserInfo::new("system:kube-scheduler", None::<&str>);
         Component::scheduler(config, self.client(user, "scheduler"), &self.nondet)
     }
@@ -190,7 +197,8 @@ impl ControlPlane {
             true => self.clients.node_identities(),
             false => Identities::shared(),
         };
-        let config = kstore_kubelet_sim::Config { identities, metrics: self.metrics.clone(), ..config };
+        let (metrics, caches) = (self.metrics.clone(), self.caches.nodes.clone());
+        let config = kstore_kubelet_sim::Config { identities, metrics, caches, ..config };
         let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
         let (simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
         self.nodes = handle;
@@ -286,6 +294,10 @@ impl ControlPlane {
     /// Number of images between this control plane and an original one.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    pub(crate) fn caches(&self) -> &ComponentCaches {
+        &self.caches
     }
 
     pub(crate) fn unlayered(&self) -> &ApiServer {

@@ -1,12 +1,13 @@
-//! [`ControlPlaneImage`]: copies of a prepared control plane. The copies share objects, their history and the API server's in-memory state
-//! until one of them changes these. Connections and watches of clients are not copied.
+//! [`ControlPlaneImage`]: copies of a prepared control plane. The copies share objects, their history, the API server's in-memory state and
+//! the components' caches until one of them changes these. Connections and watches of clients are not copied.
 
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, ComponentCaches};
 use crate::control_plane::{ControlPlane, Origin, StartError, Starting};
 use crate::namespaces::{self, RenewError};
 use crate::storage::Storage;
 use jiff::Timestamp;
 use kstore_apiserver::{ServerConfig, ServerImage};
+use kstore_informer::{self as informer, CacheImage, CacheSet};
 use kstore_nondet::Nondet;
 use kstore_store::{Revision, Store, StoreImage};
 use std::fmt;
@@ -33,7 +34,39 @@ pub struct ControlPlaneImage {
     /// The memory of the original's API server; `None`: the store comes from a file.
     server: Option<ServerImage>,
     store: StoreImage,
+    caches: CacheImages,
     generation: u64,
+}
+
+/// States of the components' caches, none of which is newer than the store.
+#[derive(Clone, Debug, Default)]
+struct CacheImages {
+    controllers: CacheImage,
+    scheduler: CacheImage,
+    nodes: CacheImage,
+}
+
+impl CacheImages {
+    /// Of a running control plane.
+    fn of(caches: &ComponentCaches) -> Self {
+        let ComponentCaches { controllers, scheduler, nodes } = caches;
+        Self { controllers: controllers.image(), scheduler: scheduler.image(), nodes: nodes.image() }
+    }
+
+    /// Caches of a copy, which are filled when they show `revision`.
+    fn caches(&self, revision: Revision) -> ComponentCaches {
+        let revision = informer_revision(revision);
+        let set = |image| CacheSet::from_image(image, revision);
+        ComponentCaches {
+            controllers: set(&self.controllers),
+            scheduler: set(&self.scheduler),
+            nodes: set(&self.nodes),
+        }
+    }
+}
+
+fn informer_revision(revision: Revision) -> informer::Revision {
+    informer::Revision(revision.0.unsigned_abs())
 }
 
 impl fmt::Debug for ControlPlaneImage {
@@ -46,15 +79,16 @@ impl ControlPlaneImage {
     /// An image of a store that comes from elsewhere, such as a file: API servers that start from it read all objects. `generation` is the
     /// number of images between the store's control plane and an original one.
     pub fn of_store(store: StoreImage, time: Timestamp, generation: u64) -> Self {
-        Self { time, server: None, store, generation }
+        Self { time, server: None, store, caches: CacheImages::default(), generation }
     }
 
-    /// This image with the memory of the API server in another one, which was taken of a control plane from this image: so control planes
-    /// start from it like from an image that was never in a file. The memory is left out if that control plane has written.
+    /// This image with the memory of the API server and the caches in another one, which was taken of a control plane from this image: so
+    /// control planes start from it like from an image that was never in a file. The memory is left out if that control plane has written.
     #[must_use]
     pub fn with_memory_of(&self, other: Self) -> Self {
-        let server = other.server.filter(|_| other.store.revision() == self.store.revision());
-        Self { time: self.time, server, store: self.store.clone(), generation: self.generation }
+        let is_same = other.store.revision() == self.store.revision();
+        let (server, caches) = if is_same { (other.server, other.caches) } else { Default::default() };
+        Self { time: self.time, server, store: self.store.clone(), caches, generation: self.generation }
     }
 
     /// This image with new UIDs for all namespaces, which programs take for the identity of a cluster. They are written at revisions of
@@ -68,7 +102,8 @@ impl ControlPlaneImage {
         let image = store.image();
         store.close().await;
         renewed?;
-        Ok(Self { time: self.time, server: None, store: image?, generation: self.generation })
+        let caches = CacheImages::default();
+        Ok(Self { time: self.time, server: None, store: image?, caches, generation: self.generation })
     }
 
     /// The store.
@@ -111,7 +146,9 @@ impl ControlPlaneImage {
             Nondet { clock: clock.restarted_from(self.time), rng: rng.fork(&format!("image-{generation}")) };
         Box::pin(async move {
             let store = Store::from_image(&self.store, &server.nondet);
-            let mut plane = self.assemble(store, generation, server, config).await?;
+            let caches = self.caches.caches(self.revision());
+            let origin = Origin { image: self.server.as_ref(), caches, generation };
+            let mut plane = assemble(store, origin, server, config).await?;
             plane.run_components();
             Ok(plane)
         })
@@ -134,9 +171,10 @@ impl ControlPlaneImage {
             Nondet { clock: clock.restarted_from(self.time), rng: rng.fork(&format!("image-{generation}")) };
         Box::pin(async move {
             let store = Store::from_image(&self.store.above(revision), &server.nondet);
-            let config = ClusterConfig { storage: Storage::Opened(store), ..config };
-            let mut plane =
-                ControlPlane::assemble(Origin { image: None, generation }, server, config).await?;
+            // Their revisions are below this store's, without the history in between: the components list, and share what has not changed.
+            let caches = self.caches.caches(store.revision());
+            let origin = Origin { image: None, caches, generation };
+            let mut plane = assemble(store, origin, server, config).await?;
             plane.run_components();
             Ok(plane)
         })
@@ -153,19 +191,20 @@ impl ControlPlaneImage {
         server.nondet.rng = server.nondet.rng.fork("initial");
         let store = Store::from_image(&self.store, &server.nondet);
         namespaces::renew_namespaces(&store, &server.nondet).await;
-        self.assemble(store, 0, server, config).await
+        let origin = Origin { image: self.server.as_ref(), ..Origin::default() };
+        assemble(store, origin, server, config).await
     }
+}
 
-    async fn assemble(
-        &self,
-        store: Store,
-        generation: u64,
-        server: ServerConfig,
-        config: ClusterConfig,
-    ) -> Result<ControlPlane, StartError> {
-        let config = ClusterConfig { storage: Storage::Opened(store), ..config };
-        ControlPlane::assemble(Origin { image: self.server.as_ref(), generation }, server, config).await
-    }
+/// Starts the storage and the API server of a control plane over this store.
+async fn assemble(
+    store: Store,
+    origin: Origin<'_>,
+    server: ServerConfig,
+    config: ClusterConfig,
+) -> Result<ControlPlane, StartError> {
+    let config = ClusterConfig { storage: Storage::Opened(store), ..config };
+    ControlPlane::assemble(origin, server, config).await
 }
 
 impl ControlPlane {
@@ -176,12 +215,15 @@ impl ControlPlane {
     /// The control plane has ended, or its storage is not in the memory of this process.
     pub fn image(&self) -> Result<ControlPlaneImage, ImageError> {
         let store = self.store().ok_or(ImageError::External)?;
-        // Taken before the store's image, so that the store has the history of everything that the server has not seen yet.
-        let server = self.api().image();
+        // Both are taken before the store's image, so that the store has the history of what server and components have not seen yet.
+        let (caches, server) = (CacheImages::of(self.caches()), self.api().image());
+        let store = store.image()?;
+        self.caches().demand(informer_revision(store.revision()));
         Ok(ControlPlaneImage {
             time: self.nondet().clock.now(),
             server: Some(server),
-            store: store.image()?,
+            store,
+            caches,
             generation: self.generation(),
         })
     }

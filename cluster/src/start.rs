@@ -44,6 +44,6 @@ impl ControlPlane {
     /// # Errors
     /// See [`Self::start`]. The storage lacks the history since the image.
     pub fn start_api_from(image: &ServerImage, server: ServerConfig, config: ClusterConfig) -> Starting<'_> {
-        Box::pin(Self::assemble(Origin { image: Some(image), generation: 0 }, server, config))
+        Box::pin(Self::assemble(Origin { image: Some(image), ..Origin::default() }, server, config))
     }
 }

@@ -5,6 +5,7 @@ use crate::networks::Networks;
 use crate::signing_authority::SigningAuthority;
 use crate::token_signer::TokenSigner;
 use jiff::SignedDuration;
+use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct Config {
     pub unused_tokens: UnusedTokenPeriod,
     /// Registry for the metrics of controllers and caches.
     pub metrics: Registry,
+    /// The caches of the controllers, perhaps from an image.
+    pub caches: CacheSet,
 }
 
 /// The controllers to run.

@@ -124,7 +124,7 @@ pub fn run(
 /// One generation of all controllers.
 async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
     let stop = tasks.stop().clone();
-    let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
+    let caches = Caches::new(client.agent("controllers"), &nondet, &config, &tasks);
     let (caches, config) = (Arc::new(caches), Arc::new(config));
     let selected: Vec<&ControllerEntry> =
         CONTROLLERS.iter().filter(|controller| config.controllers.runs(controller.name)).collect();

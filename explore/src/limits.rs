@@ -36,7 +36,7 @@ pub const HOT_WINDOW: Duration = Duration::from_secs(5);
 pub const CYCLES: usize = 3;
 /// Most equal requests in a row with equal answers within [`STORM_WINDOW`].
 pub const STORM_REQUESTS: usize = 50;
-/// Real time in which more than [`STORM_REQUESTS`] requests are a storm.
+/// Sum of the pauses of real time between more than [`STORM_REQUESTS`] requests that are a storm.
 pub const STORM_WINDOW: Duration = Duration::from_secs(2);
 /// How often a request must be refused to be a bug and no suspicion.
 pub const REFUSALS: usize = 3;

@@ -28,6 +28,8 @@ pub struct Progress {
     pub plans: usize,
     /// Plans of the phase that ran.
     pub run: usize,
+    /// Time from the begin of the search to that of the phase.
+    pub before: Duration,
     /// Findings.
     pub findings: usize,
     /// Failures that did not fail again each time.
@@ -39,15 +41,17 @@ pub struct Progress {
 impl Progress {
     /// The progress in a line, `elapsed` after the begin of a search with this budget.
     pub fn line(&self, elapsed: Duration, budget: Duration) -> String {
-        let per_minute = (self.run as u64 * 60).checked_div(elapsed.as_secs().max(1)).unwrap_or(0);
-        let counts = format!("{} findings · {} unsteady", self.findings, self.unsteady);
+        let seconds = elapsed.saturating_sub(self.before).as_secs().max(1);
+        let per_minute = self.run as u64 * 60 / seconds;
+        let counts = format!("{} · {} unsteady", counted(self.findings, "finding"), self.unsteady);
         let time = format!("{} of {}", shown(elapsed), shown(budget));
-        let shrinking = self.shrinking.as_ref().map(|id| format!(" · confirms {id}")).unwrap_or_default();
+        let confirming =
+            self.shrinking.as_ref().map(|what| format!(" · confirming {what}")).unwrap_or_default();
         match self.phase {
             Phase::Prepare => format!("{} · {time}", self.phase),
-            Phase::References => format!("{} · {} runs · {time}", self.phase, self.run),
+            Phase::References => format!("{} · {} · {time}", self.phase, counted(self.run, "run")),
             Phase::Plans | Phase::Random => format!(
-                "{} · {}/{} plans · {per_minute}/min · {counts}{shrinking} · {time}",
+                "{} · {} of {} · {per_minute}/min · {counts}{confirming} · {time}",
                 self.phase, self.run, self.plans
             ),
         }
@@ -73,12 +77,17 @@ impl SharedProgress {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Prepare => "prepares the cluster",
+            Self::Prepare => "preparing the cluster",
             Self::References => "references",
             Self::Plans => "plans",
             Self::Random => "random plans",
         })
     }
+}
+
+/// A number with its noun.
+fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// A duration as `3m12s`.
@@ -93,17 +102,25 @@ mod tests {
 
     #[test]
     fn the_line_says_what_is_running_what_was_found_and_how_much_time_is_left() {
-        let progress =
-            Progress { phase: Phase::Plans, plans: 398, run: 311, findings: 2, unsteady: 1, shrinking: None };
+        let progress = Progress {
+            phase: Phase::Plans,
+            plans: 398,
+            run: 311,
+            before: Duration::from_secs(6),
+            findings: 2,
+            unsteady: 1,
+            shrinking: None,
+        };
         let line = progress.line(Duration::from_secs(192), Duration::from_secs(600));
-        assert_eq!(line, "plans · 311/398 plans · 97/min · 2 findings · 1 unsteady · 3m12s of 10m00s");
-        let progress = Progress { shrinking: Some("s-1".to_owned()), ..progress };
-        assert!(
-            progress.line(Duration::ZERO, Duration::from_secs(60)).contains("confirms s-1 · 0s of 1m00s")
-        );
+        assert_eq!(line, "plans · 311 of 398 · 100/min · 2 findings · 1 unsteady · 3m12s of 10m00s");
+        let progress = Progress { shrinking: Some("end-state".to_owned()), findings: 1, ..progress };
+        let line = progress.line(Duration::ZERO, Duration::from_secs(60));
+        assert!(line.contains("1 finding · 1 unsteady · confirming end-state · 0s of 1m00s"), "{line}");
+        let progress = Progress { phase: Phase::References, run: 1, ..Progress::default() };
+        assert_eq!(progress.line(Duration::ZERO, Duration::from_secs(9)), "references · 1 run · 0s of 9s");
         assert_eq!(
             Progress::default().line(Duration::ZERO, Duration::from_secs(9)),
-            "prepares the cluster · 0s of 9s"
+            "preparing the cluster · 0s of 9s"
         );
     }
 }

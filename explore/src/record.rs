@@ -187,6 +187,9 @@ pub struct RecordedRequest {
     pub n: u64,
     /// Milliseconds of real time since the begin of the run.
     pub real: u64,
+    /// Milliseconds of real time from the arrival until the answer began, with the wait for a turn in the serial order.
+    #[serde(default)]
+    pub took: u64,
     /// Client.
     pub client: String,
     /// Verb.

@@ -87,9 +87,25 @@ impl<'t> Traced<'t> {
 
     /// The trigger at a change of an object, counted from the changes after revision `since`.
     pub(crate) fn at_change(&self, write: &RecordedWrite, since: i64) -> Trigger {
+        self.at_counted_change(write, since, |_| true)
+    }
+
+    /// The trigger at a change of an object while a program sees no change after revision `since`: its own writes, which answer what it
+    /// sees, do not count.
+    pub(crate) fn at_unseen_change(&self, program: &str, write: &RecordedWrite, since: i64) -> Trigger {
+        self.at_counted_change(write, since, |other| other.client != program)
+    }
+
+    fn at_counted_change(
+        &self,
+        write: &RecordedWrite,
+        since: i64,
+        counts: impl Fn(&RecordedWrite) -> bool,
+    ) -> Trigger {
         let key = self.named(write);
         let between = self.run().writes.iter().filter(|other| {
             other.revision > since
+                && counts(other)
                 && other.revision <= write.revision
                 && other.key.resource == key.resource
                 && other.key.namespace == key.namespace

@@ -3,6 +3,7 @@
 
 use crate::behavior::Delay;
 use crate::identities::Identities;
+use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -45,6 +46,8 @@ pub struct Config {
     pub identities: Identities,
     /// The registry for metrics of the informers' caches.
     pub metrics: Registry,
+    /// The informers' caches, perhaps from an image.
+    pub caches: CacheSet,
 }
 
 impl Default for Config {
@@ -66,6 +69,7 @@ impl Default for Config {
             registered: CancellationToken::new(),
             identities: Identities::default(),
             metrics: Registry::new(),
+            caches: CacheSet::default(),
         }
     }
 }

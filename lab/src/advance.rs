@@ -135,11 +135,17 @@ pub async fn until_quiet(
     let [mut pause, longest] = limits::LOOKS;
     let (clock, mut before) = (Clock::real(), None);
     let end = clock.now().saturating_add(patience).unwrap_or(Timestamp::MAX);
+    let mut nth = 0_u32;
     loop {
+        nth = nth.wrapping_add(1);
         running.driver.take_traffic();
         idle(running).await?;
-        let looks = look(clients, before.as_ref());
+        let mut looks = glance(clients, before.as_ref());
         let mut busy = clients.busy(&looks);
+        if is_whole(nth, &busy, clock.now() >= end) {
+            looks = look(clients, before.as_ref());
+            busy = clients.busy(&looks);
+        }
         busy.extend(outside(running.driver.calls()));
         busy.extend(clients.order().busy().map(waits));
         if busy.is_empty() && !running.driver.has_traffic() {
@@ -152,6 +158,12 @@ pub async fn until_quiet(
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(longest);
     }
+}
+
+/// Whether a look, of which a glance found `busy`, has to be a whole one: only a whole one finds that all are quiet, or lists all reasons
+/// at the end of the patience. Now and then one is whole anyway, since the processes that a glance knows may be gone.
+pub(crate) fn is_whole(nth: u32, busy: &[Busy], is_over: bool) -> bool {
+    busy.is_empty() || is_over || nth.is_multiple_of(limits::WHOLE_LOOKS)
 }
 
 /// The reason if the cluster waits for answers of other servers.
@@ -169,6 +181,16 @@ fn waits(what: String) -> Busy {
     Busy { part: "serial order".to_owned(), what, client: String::new() }
 }
 
+/// Looks at the processes of counted clients that are known already, and at no connection: both are dear on a machine with many of them.
+pub(crate) fn glance<'b>(
+    clients: &Clients,
+    before: Option<&'b BTreeMap<u32, process::ProcessSample>>,
+) -> Looks<'b> {
+    let samples = clients.processes().into_iter();
+    let now = samples.filter_map(|process| Some((process, process::sample_known(process)?))).collect();
+    Looks { now, before, sockets: BTreeMap::new() }
+}
+
 /// Looks at the processes of counted clients and at all connections.
 pub(crate) fn look<'b>(
     clients: &Clients,
@@ -179,4 +201,18 @@ pub(crate) fn look<'b>(
     let samples = clients.processes().into_iter();
     let now = samples.filter_map(|process| Some((process, process::sample(process)?))).collect();
     Looks { now, before, sockets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_looks_find_that_all_are_quiet_and_list_all_reasons() {
+        let busy = [Busy::of_client("op", "runs")];
+        assert!(is_whole(1, &[], false), "a glance may have missed something");
+        assert!(is_whole(1, &busy, true), "the patience is over");
+        let whole = (1..=2 * limits::WHOLE_LOOKS).filter(|nth| is_whole(*nth, &busy, false));
+        assert_eq!(whole.count(), 2);
+    }
 }

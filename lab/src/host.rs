@@ -318,6 +318,7 @@ async fn start(
         is_new: matches!(config.origin, Origin::Empty),
     });
     let Configured { mut server, cluster, started } = configured.map_err(HostError::Configuration)?;
+    server.network.services_in_front = &[kstore_proto::kstore::lab::v1::FILE_DESCRIPTOR_SET];
     let unreachable = Arc::new(UnreachableWebhooks::default());
     let outbound = FailingOutbound { inner: server.network.outbound, unreachable: unreachable.clone() };
     server.network.outbound = Arc::new(outbound);
@@ -341,7 +342,7 @@ async fn start(
 }
 
 /// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then
-/// start as those from the original do, and draw the same random values.
+/// draw the same random values as those from the original. Their components start without caches, and read all objects.
 ///
 /// # Errors
 /// The API server does not start.

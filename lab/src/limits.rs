@@ -83,6 +83,8 @@ pub const RETRY: Duration = Duration::from_millis(50);
 pub const RECENT: Duration = Duration::from_secs(5);
 /// Shortest and longest pause between two looks at a process.
 pub const LOOKS: [Duration; 2] = [Duration::from_micros(300), Duration::from_millis(5)];
+/// One in so many looks at clients that are not quiet is a whole one, which finds new processes and connections.
+pub const WHOLE_LOOKS: u32 = 8;
 /// Most reasons that an answer lists of a cluster that is busy.
 pub const REASONS: usize = 64;
 /// Factor of `scaled`.

@@ -1,7 +1,7 @@
 //! Gives turns in the serial order of a cluster: waits until all counted clients are quiet but for what waits, by facts and not by time,
 //! then takes one request or event, and so on. While no order is in force this is a task that sleeps.
 
-use crate::advance::{idle, look};
+use crate::advance::{glance, idle, is_whole, look};
 use crate::client::quiet::Busy;
 use crate::client::{Clients, process};
 use crate::host::{Ended, Running};
@@ -90,22 +90,36 @@ impl SerialTurns {
         let patience = if is_restless { patience.min(limits::ORDER_RESTLESS) } else { patience };
         let clock = Clock::real();
         let (begin, mut before, mut calls_since) = (clock.now(), None, None);
+        let passed = || Duration::try_from(clock.now().duration_since(begin)).unwrap_or_default();
+        let mut nth = 0_u32;
         loop {
+            nth = nth.wrapping_add(1);
             idle(&self.running).await?;
-            let (mut busy, now) = self.unquiet(before.as_ref());
+            let (mut busy, mut now) = self.restless(before.as_ref());
+            if is_whole(nth, &busy, passed() >= patience) {
+                (busy, now) = self.unquiet(before.as_ref());
+            }
             if busy.is_empty() {
                 busy.extend(self.outside(&mut calls_since, clock.now()));
             } else {
                 calls_since = None;
             }
-            let passed = Duration::try_from(clock.now().duration_since(begin)).unwrap_or_default();
-            if busy.is_empty() || passed >= patience || !self.order().is_on() {
+            if busy.is_empty() || passed() >= patience || !self.order().is_on() {
                 return Ok(busy);
             }
             before = Some(now);
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(longest);
         }
+    }
+
+    /// Why clients are not quiet, as far as a glance tells.
+    fn restless(
+        &self,
+        before: Option<&BTreeMap<u32, process::ProcessSample>>,
+    ) -> (Vec<Busy>, BTreeMap<u32, process::ProcessSample>) {
+        let looks = glance(&self.clients, before);
+        (self.clients.busy_in_order(&looks, self.running.driver.calls() > 0), looks.now)
     }
 
     /// Why clients are not quiet. A request moves from a socket through its connection to its stages, and an answer back to the process:

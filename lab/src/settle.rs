@@ -1,4 +1,4 @@
-//! `settled`: a cluster without pending work whose counted clients are quiet.
+//! `settled`: a cluster without pending work whose counted clients are quiet, and whose plans have no action under way.
 
 use crate::advance::{Advance, Advanced, advance, until_quiet};
 use crate::client::Clients;
@@ -13,6 +13,7 @@ use kstore_nondet::Clock;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -51,6 +52,45 @@ pub struct Settle {
     pub is_virtual: bool,
 }
 
+/// The actions of plans, as far as a wait for their end needs them.
+pub trait PlannedWork: Sync {
+    /// The actions that have fired and are not done, in order.
+    fn under_way(&self) -> Vec<Busy>;
+
+    /// Notified, for all waiting, when an action is done.
+    fn changed(&self) -> &Notify;
+}
+
+/// What has to settle.
+#[derive(Clone, Copy)]
+pub struct Settling<'a> {
+    /// The cluster.
+    pub running: &'a Arc<Running>,
+    /// Its clients.
+    pub clients: &'a Arc<Clients>,
+    /// Its plans; `None`: their actions do not count.
+    pub plans: Option<&'a dyn PlannedWork>,
+}
+
+impl Settling<'_> {
+    fn under_way(&self) -> Vec<Busy> {
+        self.plans.map(PlannedWork::under_way).unwrap_or_default()
+    }
+
+    /// Waits until no action is under way, at most until `end` of real time. Returns the actions that are.
+    async fn until_actions_end(&self, end: Instant) -> Vec<Busy> {
+        let Some(plans) = self.plans else { return Vec::new() };
+        loop {
+            let mut changed = std::pin::pin!(plans.changed().notified());
+            changed.as_mut().enable();
+            let under_way = plans.under_way();
+            if under_way.is_empty() || tokio::time::timeout_at(end, changed).await.is_err() {
+                return under_way;
+            }
+        }
+    }
+}
+
 /// Sets `goal` when the cluster has no pending work. Runs on the cluster's runtime, and takes time there.
 fn watch(running: &Arc<Running>, quiet: Duration, goal: &Arc<Signal>) -> AbortOnDropHandle<()> {
     let (watched, goal) = (running.clone(), goal.clone());
@@ -85,36 +125,55 @@ async fn pending(running: &Arc<Running>) -> Result<Vec<Busy>, Status> {
 ///
 /// # Errors
 /// 410: the cluster ended.
-pub async fn settle(running: &Arc<Running>, clients: &Arc<Clients>, how: Settle) -> Result<Settled, Status> {
+pub async fn settle(settling: Settling<'_>, how: Settle) -> Result<Settled, Status> {
+    let Settling { running, clients, .. } = settling;
     let begin = Clock::real().now();
-    let settled = match how.is_virtual {
-        true => settle_virtual(running, clients, how).await?,
-        false => settle_real(running, clients, how).await?,
-    };
-    let busy = match settled {
-        Ok(()) => Vec::new(),
-        Err(busy) if busy.is_empty() => {
-            let busy = pending(running).await?;
-            let writes = || vec![Busy::of_cluster("objects are still being written")];
-            if busy.is_empty() { writes() } else { busy }
+    let target = running.time().checked_add(how.limit).unwrap_or(Timestamp::MAX);
+    loop {
+        let settled = match how.is_virtual {
+            true => settle_virtual(running, clients, (target, how.patience)).await?,
+            false => settle_real(running, clients, how).await?,
+        };
+        let under_way = settling.under_way();
+        match settled {
+            Ok(()) if under_way.is_empty() => return Ok(report(running, begin, under_way)),
+            Ok(()) => {
+                let left = settling.until_actions_end(Instant::now() + how.patience).await;
+                if !left.is_empty() {
+                    return Ok(report(running, begin, left));
+                }
+                // What the action did may be work of the cluster.
+            }
+            Err(mut busy) => {
+                if busy.is_empty() {
+                    busy = pending(running).await?;
+                }
+                busy.extend(under_way);
+                if busy.is_empty() {
+                    busy.push(Busy::of_cluster("objects are still being written"));
+                }
+                return Ok(report(running, begin, busy));
+            }
         }
-        Err(busy) => busy,
-    };
-    Ok(report(running, begin, busy))
+    }
 }
 
 /// Waits in real time until all counted clients are quiet.
 ///
 /// # Errors
 /// 410: the cluster ended.
-pub async fn quiet(
-    running: &Arc<Running>,
-    clients: &Arc<Clients>,
-    patience: Duration,
-) -> Result<Settled, Status> {
-    let begin = Clock::real().now();
-    let quiet = until_quiet(running, clients, patience).await.map_err(|_| error::ended())?;
-    Ok(report(running, begin, quiet.err().unwrap_or_default()))
+pub async fn quiet(settling: Settling<'_>, patience: Duration) -> Result<Settled, Status> {
+    let Settling { running, clients, .. } = settling;
+    let (begin, end) = (Clock::real().now(), Instant::now() + patience);
+    loop {
+        let mut busy = settling.until_actions_end(end).await;
+        let left = end.saturating_duration_since(Instant::now());
+        let quiet = until_quiet(running, clients, left).await.map_err(|_| error::ended())?;
+        busy.extend(quiet.err().unwrap_or_default());
+        if !busy.is_empty() || settling.under_way().is_empty() {
+            return Ok(report(running, begin, busy));
+        }
+    }
 }
 
 fn report(running: &Running, begin: Timestamp, busy: Vec<Busy>) -> Settled {
@@ -134,17 +193,16 @@ type Unsettled = Result<(), Vec<Busy>>;
 async fn settle_virtual(
     running: &Arc<Running>,
     clients: &Arc<Clients>,
-    how: Settle,
+    (target, patience): (Timestamp, Duration),
 ) -> Result<Unsettled, Status> {
-    let target = running.time().checked_add(how.limit).unwrap_or(Timestamp::MAX);
     // A client that has just been told something counts from the beginning.
-    if let Err(busy) = until_quiet(running, clients, how.patience).await.map_err(|_| error::ended())? {
+    if let Err(busy) = until_quiet(running, clients, patience).await.map_err(|_| error::ended())? {
         return Ok(Err(busy));
     }
     loop {
         let goal = Arc::new(Signal::default());
         let _watch = watch(running, QUIET, &goal);
-        let to = Advance { goal: Some(goal), patience: how.patience, ..Advance::to(target) };
+        let to = Advance { goal: Some(goal), patience, ..Advance::to(target) };
         let Advanced { ended, busy, barriers, .. } =
             advance(running, clients, &to).await.map_err(|_| error::ended())?;
         match ended {

@@ -7,7 +7,7 @@ use kstore_scheduler::event::{ClusterEvent, EventKind, EventSet};
 use kstore_scheduler::node_state::NodeState;
 use kstore_scheduler::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
 use kstore_scheduler::pod::PodInfo;
-use kstore_scheduler::{Config, Registry};
+use kstore_scheduler::{Config, Profile, Registry};
 use tokio_util::sync::CancellationToken;
 
 /// Refuses nodes outside the rack that the pod's label names.
@@ -49,7 +49,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("give the path of a kubeconfig")?;
     let client = Client::connect(&Kubeconfig::read(path.as_ref())?, "same-rack").await?;
     let plugins = Registry::in_tree().with(SameRack { key: "example.com/rack".to_owned() })?;
-    let config = Config { plugins, ..Config::default() };
+    let profile = Profile { plugins, ..Profile::default() };
+    let config = Config { profiles: profile.into(), ..Config::default() };
     kstore_scheduler::run(client, Nondet::real(), config, CancellationToken::new()).await;
     Ok(())
 }

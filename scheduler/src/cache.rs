@@ -16,7 +16,7 @@ use crate::pod::{PodInfo, Uid};
 #[cfg(test)]
 use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
-use crate::spread_constraints::Constraints;
+use crate::spread_constraints::{Constraints, SpreadDefaults};
 use crate::storage::Storage;
 use crate::workloads::Workloads;
 use crate::zones::{Location, Zones};
@@ -126,7 +126,7 @@ impl Cache {
         let Inventory { workloads, tallies, .. } = &mut self.inventory;
         let mut keep = |selector| tallies.keep(pod.key.namespace(), selector, || self.nodes.values());
         pod.spread.iter().filter_map(|spread| spread.selector.as_ref()).for_each(&mut keep);
-        if let Some(constraints) = Constraints::of(pod, workloads) {
+        if let Some(constraints) = Constraints::of(pod, workloads, &SpreadDefaults::System) {
             constraints.iter().filter_map(|constraint| constraint.selector).for_each(keep);
         }
     }

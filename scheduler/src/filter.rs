@@ -1,5 +1,5 @@
 //! The filters of an attempt: the state of those that do not skip the pod, and their checks of nodes. Pure. The filters run in the
-//! registry's order, and the first refusal per node counts.
+//! order of the profile, and the first refusal per node counts.
 
 use crate::node_state::NodeState;
 use crate::nominations::Nominations;
@@ -47,7 +47,7 @@ impl<'a> PreFilterState<'a> {
         pod: &'a PodInfo,
     ) -> Result<Self, PodRefusal> {
         let mut state = Self { registry, pod, active: Vec::new(), narrowed: None };
-        for id in registry.filters().iter() {
+        for id in registry.line_up().prefilters().iter().copied() {
             match registry.get(id).prefilter(pod, cluster) {
                 PreFilter::Skip => {}
                 PreFilter::Check(filter) => state.active.push((id, filter)),
@@ -59,6 +59,10 @@ impl<'a> PreFilterState<'a> {
                     return Err(PodRefusal { plugins: PluginSet::from_iter([id]), why });
                 }
             }
+        }
+        if let Some(order) = registry.line_up().filter_order() {
+            state.active.retain(|(id, _)| order(*id).is_some());
+            state.active.sort_by_key(|(id, _)| order(*id));
         }
         Ok(state)
     }

@@ -78,3 +78,9 @@ pub const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
 
 /// The highest score of a plugin.
 pub const MAX_NODE_SCORE: i64 = 100;
+
+/// The largest number of profiles of a scheduler. A pod's profile is found by comparing names, so a file with more is refused.
+pub const PROFILES: usize = 64;
+
+/// The largest configuration file in bytes, which aliases in it must not exceed when they are expanded either.
+pub const CONFIGURATION_BYTES: usize = 1 << 20;

@@ -3,7 +3,6 @@
 //! scheduler assigns other pods meanwhile. Pure.
 
 use crate::action::Binding;
-use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
 use crate::pod::Uid;
 use crate::storage::{Progress, Storage, StorageEvent, VolumePlan};
@@ -54,7 +53,7 @@ impl VolumeWaits {
         Some(wait)
     }
 
-    /// Records that the writes of a plan succeeded at `revision`; the claims now have [`VOLUME_BIND_TIMEOUT`]
+    /// Records that the writes of a plan succeeded at `revision`; the claims now have the plan's timeout
     /// to become bound. Ignored if the pod no longer waits, or waits for another attempt.
     pub(crate) fn written<'a>(
         &mut self,
@@ -65,7 +64,7 @@ impl VolumeWaits {
     ) {
         let is_awaited = |wait: &&mut VolumeWait| wait.binding.attempts == attempts && wait.written.is_none();
         if let Some(wait) = self.waits.get_mut(uid).filter(is_awaited) {
-            let deadline = now.saturating_add(VOLUME_BIND_TIMEOUT).unwrap_or(Timestamp::MAX);
+            let deadline = now.saturating_add(wait.plan.timeout).unwrap_or(Timestamp::MAX);
             wait.written = Some((revision, deadline));
             self.deadlines.insert((deadline, Arc::clone(uid)));
             self.evaluate(uid, storage, revision, node);

@@ -10,7 +10,7 @@ use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
 use crate::telemetry::millis;
-use crate::{audit, clients, encryption, external, load_report, no_space, pki, salvage};
+use crate::{audit, clients, encryption, external, load_report, no_space, pki, salvage, scheduler_config};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
@@ -288,7 +288,8 @@ pub(crate) fn components(loops: &LoopsConfig, controllers: kstore_controllers::C
     let runs = |component| loops.components.contains(&component);
     Components {
         controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
-        scheduler: runs(Component::Scheduler).then(Box::default),
+        scheduler: runs(Component::Scheduler)
+            .then(|| Box::new(scheduler_config::config(loops.scheduler.as_ref()))),
         nodes: runs(Component::KubeletSim).then(|| Box::new(nodes(loops))),
     }
 }
@@ -348,7 +349,8 @@ pub(crate) async fn loops_only(
                 kstore_cluster::Component::controllers(controllers, client, nondet)
             }
             Component::Scheduler => {
-                let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
+                let config = scheduler_config::config(loops.scheduler.as_ref());
+                let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..config };
                 kstore_cluster::Component::scheduler(scheduler, client, nondet)
             }
             Component::KubeletSim => {

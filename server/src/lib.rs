@@ -33,6 +33,7 @@ mod ready;
 mod run;
 mod runtime;
 mod salvage;
+mod scheduler_config;
 mod server_config;
 mod shutdown;
 mod signing;
@@ -85,6 +86,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),
         Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
+        Some(Command::SchedulerConfig(args)) => scheduler_config::check(&args),
         Some(Command::BasicAuth(args)) => basic_auth::basic_auth(&args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),

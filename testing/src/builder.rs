@@ -26,6 +26,9 @@ pub enum StartError {
     /// A name of [`Builder::optional_api`] stands for no API.
     #[error(transparent)]
     Api(#[from] kstore_api::kind::opt_in::UnknownApi),
+    /// The text of [`Builder::scheduler_config`] is refused.
+    #[error("the scheduler cannot use its configuration: {0}")]
+    Scheduler(#[from] kstore_cluster::SchedulerSettingsError),
     /// An object of [`Builder::apply`] was refused.
     #[error("the manifests of the builder cannot be applied: {0}")]
     Apply(#[from] ApplyError),
@@ -66,7 +69,7 @@ impl Builder {
         };
         let components = Components {
             controllers: self.controllers.then(Box::default),
-            scheduler: self.scheduler.then(Box::default),
+            scheduler: self.scheduler.then(|| Box::new(self.scheduler_settings.config())),
             nodes: (self.nodes > 0).then(|| Box::new(nodes)),
         };
         ClusterConfig {

@@ -2,6 +2,7 @@
 
 use crate::faults::Faults;
 use kstore_api::kind::OptIn;
+use kstore_cluster::SchedulerSettings;
 use std::time::Duration;
 
 /// A cluster that has not started yet. By default it has controllers, a scheduler and one simulated node, in real time.
@@ -12,6 +13,10 @@ pub struct Builder {
     pub(crate) missing_images: Vec<String>,
     pub(crate) controllers: bool,
     pub(crate) scheduler: bool,
+    /// The KubeSchedulerConfiguration of the scheduler; `None`: the default one.
+    pub(crate) scheduler_file: Option<String>,
+    /// The scheduler of this file.
+    pub(crate) scheduler_settings: SchedulerSettings,
     /// The seed of virtual time; `None`: real time.
     pub(crate) seed: Option<u64>,
     /// Whether the seed also permutes the order of ready tasks.
@@ -33,6 +38,8 @@ impl Default for Builder {
             missing_images: Vec::new(),
             controllers: true,
             scheduler: true,
+            scheduler_file: None,
+            scheduler_settings: SchedulerSettings::default(),
             seed: None,
             is_permuted: false,
             history: None,
@@ -73,6 +80,14 @@ impl Builder {
     #[must_use]
     pub fn scheduler(mut self, run: bool) -> Self {
         self.scheduler = run;
+        self
+    }
+
+    /// Sets the scheduler's profiles, plugins and their arguments: the text of a KubeSchedulerConfiguration, in YAML or JSON. The start
+    /// fails if the scheduler refuses it.
+    #[must_use]
+    pub fn scheduler_config(mut self, text: impl Into<String>) -> Self {
+        self.scheduler_file = Some(text.into());
         self
     }
 

@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::components::Builder;
 use crate::faults::FaultInjector;
 use kstore_api::kind::OptIn;
-use kstore_cluster::ControlPlane;
+use kstore_cluster::{ControlPlane, SchedulerSettings};
 
 impl Builder {
     /// Starts the cluster on the current tokio runtime. On return the API serves requests and all manifests are applied; nodes and
@@ -24,7 +24,11 @@ impl Builder {
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
         let opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
-        let builder = Self { opt_in, ..self };
+        let scheduler_settings = match &self.scheduler_file {
+            Some(text) => SchedulerSettings::parse(text)?,
+            None => SchedulerSettings::default(),
+        };
+        let builder = Self { opt_in, scheduler_settings, ..self };
         let (injector, tokens) = (FaultInjector::new(None), builder.tokens());
         let (server, config) = (builder.server_config(tokens.clone()), builder.cluster_config(&injector));
         let plane = ControlPlane::start(server, config).await?;

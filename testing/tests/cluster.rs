@@ -239,3 +239,53 @@ async fn discovery_documents_of_clusters_with_one_origin_are_independent() {
     let groups = origin.kube().list_api_groups().await.unwrap().groups;
     assert!(groups.iter().all(|group| group.name != "example.com"), "the origin has no custom kind");
 }
+
+/// A second profile, which packs pods.
+const PACKED: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: packed
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}], enabled: [{name: NodeResourcesFit, weight: 5}]}}
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}
+";
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_packing_profile_share_a_node_and_others_are_spread_over_the_rest() {
+    let cluster = Cluster::builder().nodes(3).virtual_time(1).scheduler_config(PACKED).start().await;
+    let pods: Api<Pod> = Api::default_namespaced(cluster.kube());
+    for scheduler in ["packed", "default-scheduler"] {
+        for number in 0..3 {
+            let requests = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
+            let container = json!({"name": "main", "image": "nginx", "resources": requests});
+            let name = format!("{scheduler}-{number}");
+            let pod = json!({
+                "metadata": {"name": name}, "spec": {"schedulerName": scheduler, "containers": [container]},
+            });
+            pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+            let running = json!({"status": {"phase": "Running"}});
+            cluster.wait_for(("", "v1", "pods"), "default", &name, &running).await.unwrap();
+        }
+    }
+    let all = pods.list(&ListParams::default()).await.unwrap().items;
+    let nodes = |scheduler: &str| {
+        let specs = all.iter().filter_map(|pod| pod.spec.as_ref());
+        let of = specs.filter(|spec| spec.scheduler_name.as_deref() == Some(scheduler));
+        of.filter_map(|spec| spec.node_name.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (packed, spread) = (nodes("packed"), nodes("default-scheduler"));
+    assert_eq!((packed.len(), spread.len()), (1, 2));
+    assert!(packed.is_disjoint(&spread), "{packed:?} {spread:?}");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_configuration_with_errors_does_not_start() {
+    let wrong = PACKED.replace("MostAllocated", "MostlyAllocated");
+    let refused = Cluster::builder().nodes(0).virtual_time(1).scheduler_config(wrong).try_start().await;
+    let error = refused.expect_err("it is refused").to_string();
+    let start = "the scheduler cannot use its configuration: initializing profiles: creating profile for scheduler name packed: ";
+    assert!(error.starts_with(start) && error.contains("Unsupported value: \"MostlyAllocated\""), "{error}");
+}

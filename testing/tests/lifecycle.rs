@@ -1,5 +1,6 @@
 //! Leak tests: an ended cluster leaves no tasks and no memory. They are a separate binary, because they measure the heap of the process.
 
+use kstore_nondet::Clock;
 use kstore_testing::{Cluster, Gvr, StartError};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -22,6 +23,12 @@ const FORK: usize = 300 * 1024;
 
 /// Most bytes of a fork after one write: between two and three times what it takes.
 const WRITTEN_FORK: usize = 300 * 1024;
+
+/// Number of objects in the whole cluster whose forks' memory is measured: caches that forks do not share take some 2 MiB of these.
+const WHOLE_OBJECTS: usize = 4000;
+
+/// Most bytes of a fork of a whole cluster, whose components have looked at all objects.
+const WHOLE_FORK: usize = 3 * 1024 * 1024;
 
 /// Most bytes of a cluster with controllers, scheduler and one node: twice what it takes.
 const WHOLE_CLUSTER: usize = 4 * 1024 * 1024;
@@ -119,18 +126,23 @@ async fn a_thousand_forks_leak_no_tasks_or_memory() {
     assert!(grown < 64 * 1024, "{} forks left {grown} bytes: {heap:?}", FORKS / 2);
 }
 
-#[tokio::test]
-async fn forks_share_the_memory_of_many_objects() {
-    let _alone = ALONE.lock().await;
-    let cluster = Cluster::builder().api_only().start().await;
+/// Creates ConfigMaps.
+async fn create_maps(cluster: &Cluster, count: usize) {
     let maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
-    for nth in 0..OBJECTS {
+    for nth in 0..count {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{nth}"), "namespace": "default"},
             "data": {"key": "value ".repeat(100)},
         });
-        maps.create("default", &map).await.unwrap();
+        maps.create("default", &map).await.expect("the cluster serves the request");
     }
+}
+
+#[tokio::test]
+async fn forks_share_the_memory_of_many_objects() {
+    let _alone = ALONE.lock().await;
+    let cluster = Cluster::builder().api_only().start().await;
+    create_maps(&cluster, OBJECTS).await;
     let before = HEAP.current_usage();
     let mut forks = Vec::new();
     for _ in 0..10 {
@@ -143,6 +155,30 @@ async fn forks_share_the_memory_of_many_objects() {
     }
     let each = (HEAP.current_usage() - before) / forks.len();
     assert!(each < WRITTEN_FORK, "a fork of {OBJECTS} objects takes {each} bytes after a write");
+}
+
+#[tokio::test]
+async fn forks_of_whole_clusters_share_the_caches_of_their_components() {
+    let _alone = ALONE.lock().await;
+    let cluster = Cluster::start().await;
+    create_maps(&cluster, WHOLE_OBJECTS).await;
+    cluster.settled().await.unwrap();
+    // The first fork fills process-wide caches.
+    let (mut forks, mut before, mut begin) = (Vec::new(), 0, Clock::real().now());
+    for nth in 0..=3 {
+        let fork = cluster.fork().await;
+        fork.settled().await.unwrap();
+        forks.push(fork);
+        if nth == 0 {
+            (before, begin) = (HEAP.current_usage(), Clock::real().now());
+        }
+    }
+    let (each, time) = ((HEAP.current_usage() - before) / 3, Clock::real().now().duration_since(begin) / 3);
+    println!(
+        "a fork of a whole cluster with {WHOLE_OBJECTS} objects takes {} KiB, and {time:?}",
+        each / 1024
+    );
+    assert!(each < WHOLE_FORK, "a fork of a whole cluster with {WHOLE_OBJECTS} objects takes {each} bytes");
 }
 
 #[tokio::test]

@@ -51,6 +51,8 @@ mod processes;
 mod run;
 /// A start on damaged data.
 mod salvage;
+/// Configurations of the scheduler.
+mod scheduler_config;
 /// The source contract, over a socket.
 mod source_contract;
 /// The path of one request through the program, hop by hop.

@@ -435,5 +435,6 @@ fn reflection_lists_the_services_and_health_is_serving() {
             panic!("not a list of services: {answer:?}")
         };
         assert!(list.service.iter().any(|service| service.name == "kstore.v1.Kstore"), "{list:?}");
+        assert!(list.service.iter().all(|service| service.name != "kstore.lab.v1.Lab"), "{list:?}");
     });
 }

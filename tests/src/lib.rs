@@ -2,6 +2,12 @@
 //! a seed, and [`Server`], the real program as a guarded child process. The tests are in `sim/` and
 //! `program/`.
 
+/// The example of `kstore-derive`, which is no documentation test of its own crate: that is built for the compiler's side, and so would be
+/// all that the example uses.
+#[cfg(doctest)]
+#[doc = include_str!("../../derive/README.md")]
+mod derive {}
+
 mod backing_store;
 mod cluster;
 mod config_map_source;

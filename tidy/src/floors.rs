@@ -233,7 +233,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "cluster",
         floors: &[
-            &["namespaces", "phase", "schedule", "token_signer"],
+            &["namespaces", "phase", "schedule", "scheduler_settings", "token_signer"],
             &["clients", "component", "retention", "storage"],
             &["config"],
             &["control_plane"],
@@ -270,7 +270,17 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "socket_file",
             ],
             &["load_report", "pki", "ready", "salvage", "shutdown", "signing"],
-            &["basic_auth", "clients", "kubeconfig", "listen", "pages", "stop", "store_cmd", "tls"],
+            &[
+                "basic_auth",
+                "clients",
+                "kubeconfig",
+                "listen",
+                "pages",
+                "scheduler_config",
+                "stop",
+                "store_cmd",
+                "tls",
+            ],
             &["access", "encryption", "external", "metrics_server"],
             &["audit", "authorities", "certs", "etcd_listener", "explain"],
             &["server_config"],
@@ -328,7 +338,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "scheduler",
         floors: &[
-            &["affinity", "change", "disk", "limits", "ports", "quantity", "resources", "taint"],
+            &["affinity", "change", "disk", "fields", "limits", "ports", "quantity", "resources", "taint"],
             &["node", "pod_constraints", "sampling"],
             &["images", "namespace", "node_order", "pod", "zones"],
             &["node_state", "nominations", "pod_writes", "storage"],
@@ -339,8 +349,9 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["score"],
             &["plugin"],
             &["plugins"],
+            &["profile"],
             &["filter", "queue"],
-            &["decide"],
+            &["configuration", "decide"],
             &["action", "explain", "reference"],
             &["bind", "metrics", "preemption", "volume_waits"],
             &["scheduler"],

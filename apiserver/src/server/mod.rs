@@ -223,7 +223,7 @@ impl ApiServer {
         let rest = Arc::new(rest.with_body_budget(bodies.clone()).with_audit(audit.clone()));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), config.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
-        let router = router(rest.clone(), grpc.clone());
+        let router = router(rest.clone(), grpc.clone(), Reflection::with(config.services_in_front));
         Ok(Self {
             rest,
             router,
@@ -421,14 +421,14 @@ async fn recall(
     Ok(async move { read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())) })
 }
 
-fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
+fn router(rest: Arc<Rest>, grpc: Grpc, reflection: Reflection) -> Router {
     let (health, health_service) = tonic_health::server::health_reporter();
     // A new reporter reports SERVING for the whole server (the service ""), which is true from here on.
     drop(health);
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc.clone()).max_decoding_message_size(max))
         .add_service(health_service)
-        .add_service(Reflection)
+        .add_service(reflection)
         .into_axum_router()
         .fallback(move |request: Request<Body>| {
             let (rest, grpc) = (rest.clone(), grpc.clone());

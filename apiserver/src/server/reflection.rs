@@ -2,7 +2,7 @@
 
 use kstore_proto::kstore::v1::FILE_DESCRIPTOR_SET;
 use std::convert::Infallible;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -13,22 +13,34 @@ use tower::{Service, ServiceExt as _};
 
 type Inner = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// The reflection service. It depends only on the compiled protocol, so all servers of a process share one
-/// table of descriptors, which the first call builds: few clients ask, and a start need not wait for it.
+/// The reflection service. It depends only on the compiled protocol, so all servers of a process without further services share one
+/// table of descriptors. The first call builds a table: few clients ask, and a start need not wait for it.
 #[derive(Clone)]
-pub(super) struct Reflection;
+pub(super) struct Reflection {
+    /// Descriptor sets beside the server's own.
+    more: &'static [&'static [u8]],
+    /// The table of a server with more of them.
+    own: Arc<OnceLock<Inner>>,
+}
 
-/// The service behind [`Reflection`].
-fn shared() -> Inner {
-    static SHARED: OnceLock<Inner> = OnceLock::new();
-    let build = || {
-        let service = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-            .build_v1()
-            .expect("the descriptors were compiled with this program");
-        BoxCloneSyncService::new(service)
-    };
-    SHARED.get_or_init(build).clone()
+impl Reflection {
+    /// The reflection of the server's services and of those in further descriptor sets.
+    pub(super) fn with(more: &'static [&'static [u8]]) -> Self {
+        Self { more, own: Arc::default() }
+    }
+
+    fn inner(&self) -> Inner {
+        static SHARED: OnceLock<Inner> = OnceLock::new();
+        let table = if self.more.is_empty() { &SHARED } else { &self.own };
+        table.get_or_init(|| build(self.more)).clone()
+    }
+}
+
+fn build(more: &[&[u8]]) -> Inner {
+    let own = tonic_reflection::server::Builder::configure();
+    let own = own.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET);
+    let all = more.iter().fold(own, |all, set| all.register_encoded_file_descriptor_set(set));
+    BoxCloneSyncService::new(all.build_v1().expect("the descriptors were compiled with this program"))
 }
 
 impl NamedService for Reflection {
@@ -45,6 +57,6 @@ impl Service<Request<Body>> for Reflection {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        shared().oneshot(request)
+        self.inner().oneshot(request)
     }
 }

@@ -6,10 +6,11 @@
 mod selected;
 mod shared;
 
+use crate::config::Config;
 use crate::resource::{Resource, resource_of};
 use kstore_client::{Client, Kind, MultiSource, Obj, WatchParams};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Builder, Context, Informer, ListerWatcher, Revision, TaskGroup};
+use kstore_informer::{Builder, CacheSet, Context, Informer, ListerWatcher, Revision, TaskGroup};
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
 pub(crate) use selected::{candidates, selected, selected_by_map};
@@ -46,6 +47,7 @@ pub(crate) struct Caches {
     multi: MultiSource,
     nondet: Nondet,
     metrics: Registry,
+    set: CacheSet,
     tasks: TaskGroup,
     state: Mutex<CachesState>,
 }
@@ -81,7 +83,7 @@ impl Sources<'_> {
         builder: Builder<S>,
     ) -> Informer<S::Obj> {
         let caches = self.caches;
-        let builder = builder.name(name).rng(&caches.nondet.rng).metrics(&caches.metrics);
+        let builder = builder.name(name).rng(&caches.nondet.rng).metrics(&caches.metrics).caches(&caches.set);
         let (informer, driver) = builder.build(caches.tasks.stop());
         let shown = informer.clone();
         let fence: Fence = Box::new(move |cx, revision| cx.wrote(&shown, revision));
@@ -101,13 +103,14 @@ impl Sources<'_> {
 impl Caches {
     /// No caches yet. Caches that are requested before [`Caches::launch`] start with one state at one
     /// revision; their drivers run in `tasks`.
-    pub(crate) fn new(client: Client, nondet: &Nondet, metrics: &Registry, tasks: &TaskGroup) -> Self {
+    pub(crate) fn new(client: Client, nondet: &Nondet, config: &Config, tasks: &TaskGroup) -> Self {
         let state = CachesState { waiting: Some(Vec::new()), ..CachesState::default() };
         Self {
             multi: client.multi(),
             client,
             nondet: nondet.clone(),
-            metrics: metrics.clone(),
+            metrics: config.metrics.clone(),
+            set: config.caches.clone(),
             tasks: tasks.clone(),
             state: Mutex::new(state),
         }

@@ -135,9 +135,9 @@ impl Graph {
         nodes.flat_map(|(uid, node)| self.concerns(uid, node)).collect()
     }
 
-    /// Adds or updates an object.
-    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<WorkItem> {
-        let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
+    /// Adds or updates an object. A [`Uid`] is shared, any other text is copied.
+    pub(crate) fn put(&mut self, uid: impl AsRef<str> + Into<Uid>, node: Arc<Node>) -> Vec<WorkItem> {
+        let Some((uid, old)) = self.nodes.get_key_value(uid.as_ref()).map(|(u, n)| (Arc::clone(u), n)) else {
             let uid: Uid = uid.into();
             self.link(&uid, &node.owners);
             let mut work = self.concerns(&uid, &node);

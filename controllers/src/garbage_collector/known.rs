@@ -121,7 +121,7 @@ impl KnownObjects {
     }
 
     fn put(&mut self, member: &OwnershipRecord) -> Vec<WorkItem> {
-        self.graph.put(member.uid(), Arc::clone(member.node()))
+        self.graph.put(Arc::clone(member.shared_uid()), Arc::clone(member.node()))
     }
 
     fn gone(&mut self, uid: &str) -> Vec<WorkItem> {

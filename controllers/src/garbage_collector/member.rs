@@ -2,7 +2,7 @@
 //! streams of their own in `custom`, because these kinds change; the kinds of aggregated API servers have theirs
 //! in `aggregated`.
 
-use super::graph::Node;
+use super::graph::{Node, Uid};
 use super::plan::{Kinds, OwnerKind, group_of, kind_key};
 use crate::caches::{Sources, Watched};
 use crate::definition::CustomKind;
@@ -94,7 +94,7 @@ impl Watched for Informer<OwnershipRecord> {
 #[derive(Clone, Debug)]
 pub(crate) struct OwnershipRecord {
     key: Key,
-    uid: String,
+    uid: Uid,
     revision: Revision,
     node: Arc<Node>,
     /// The declared kind, if the object is an established CustomResourceDefinition.
@@ -102,6 +102,11 @@ pub(crate) struct OwnershipRecord {
 }
 
 impl OwnershipRecord {
+    /// The object's uid, which the graph shares.
+    pub(crate) fn shared_uid(&self) -> &Uid {
+        &self.uid
+    }
+
     /// The object's node in the graph.
     pub(crate) fn node(&self) -> &Arc<Node> {
         &self.node
@@ -153,7 +158,7 @@ fn record(group: &str, kind: &str, metadata: Meta) -> OwnershipRecord {
     OwnershipRecord {
         key: Key::new("", &key),
         revision: metadata.revision(),
-        uid: metadata.uid,
+        uid: metadata.uid.into(),
         node: Arc::new(Node {
             group,
             kind,

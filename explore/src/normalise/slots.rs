@@ -79,6 +79,11 @@ pub(super) fn group(
             labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
         match (object["metadata"]["generateName"].as_str(), labels.is_empty()) {
             (Some(prefix), true) => prefix.to_owned(),
+            // A name that its maker chose: what follows the first dash may be a UID or a random text.
+            (None, true) => {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                name.split_once('-').map(|(first, _)| format!("{first}-")).unwrap_or_default()
+            }
             _ => labels.join(","),
         }
     };

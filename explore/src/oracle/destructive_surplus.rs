@@ -1,8 +1,9 @@
 //! `destructive-surplus`: up to a step a tested program deleted, or caused the deletion of, an object of a slot more often than in any
-//! reference. A deletion that comes later than in the references is none.
+//! reference, and so more deletions of the slot took place than in any. A deletion that comes later than in the references is none, nor is
+//! one that comes earlier without an input of the user in between, or whose writer named other causes in the references.
 
-use super::{Evidence, OracleId, Severity, Verdict};
-use crate::record::{Effect, RecordedWrite, RunRecord};
+use super::{Evidence, OracleId, Reference, Severity, Verdict};
+use crate::record::{Effect, RecordedStep, RecordedWrite, RunRecord};
 use std::collections::BTreeMap;
 
 /// Kinds that are made again from others without a loss; a surplus deletion of them is a suspicion only.
@@ -17,22 +18,26 @@ const REPLACEABLE: [&str; 8] = [
     "poddisruptionbudgets.policy",
 ];
 
+/// Numbers of deletions by step and slot.
+type Counts = BTreeMap<(usize, String), usize>;
+
 pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let counted: Vec<BTreeMap<(usize, String), usize>> =
-        evidence.references.iter().map(|reference| counts(evidence, &reference.record)).collect();
+    let of_reference = |reference: &Reference| counts(evidence, &reference.record);
+    let known: Vec<(Counts, Counts)> = evidence.references.iter().map(of_reference).collect();
+    let (own, all) = counts(evidence, evidence.run);
     let mut verdicts = Vec::new();
-    let own = counts(evidence, evidence.run);
-    for (step, slot) in own.keys().cloned() {
-        let count = up_to(&own, step, &slot);
-        let most = counted.iter().map(|reference| up_to(reference, step, &slot)).max().unwrap_or(0);
-        if count <= most {
+    for (step, slot) in own.keys() {
+        let (count, total) = (up_to(&own, *step, slot), up_to(&all, *step, slot));
+        let most = known.iter().map(|(own, _)| up_to(own, *step, slot)).max().unwrap_or(0);
+        let most_of_all = known.iter().map(|(_, all)| up_to(all, *step, slot)).max().unwrap_or(0);
+        if count <= most || total <= most_of_all {
             continue;
         }
-        let deletions = deletions(evidence, evidence.run);
-        let Some((write, by)) = deletions
-            .into_iter()
-            .find(|(write, _)| evidence.run.step_of(write.revision) == step && evidence.slot(write) == slot)
-        else {
+        let deletions = deletions(evidence, evidence.run).into_iter();
+        let mut own = deletions.filter_map(|(write, by)| Some((write, by?)));
+        let Some((write, by)) = own.find(|(write, _)| {
+            evidence.run.step_of(write.revision) == *step && evidence.slot(write) == *slot
+        }) else {
             continue;
         };
         let step_name = match step.checked_sub(1).and_then(|step| evidence.run.steps.get(step)) {
@@ -46,15 +51,15 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             write.revision,
             write.uid()
         );
-        let verdict = Verdict::new(OracleId::DestructiveSurplus, slot, summary).at(write.revision);
+        let verdict = Verdict::new(OracleId::DestructiveSurplus, slot.clone(), summary).at(write.revision);
         let is_replaceable = REPLACEABLE.contains(&write.key.resource.as_str());
         verdicts.push(if is_replaceable { verdict.with_severity(Severity::Suspicion) } else { verdict });
     }
     verdicts
 }
 
-/// Deletions that a tested program did or caused, with the program.
-fn deletions<'r>(evidence: &Evidence<'_>, run: &'r RunRecord) -> Vec<(&'r RecordedWrite, String)> {
+/// Deletions, each with the tested program that did or caused it.
+fn deletions<'r>(evidence: &Evidence<'_>, run: &'r RunRecord) -> Vec<(&'r RecordedWrite, Option<String>)> {
     let programs: Vec<&str> = evidence.programs.iter().map(String::as_str).collect();
     let deleted = run.writes.iter().filter(|write| {
         write.effect == Effect::Deleted
@@ -64,24 +69,40 @@ fn deletions<'r>(evidence: &Evidence<'_>, run: &'r RunRecord) -> Vec<(&'r Record
     });
     let caused = |write: &'r RecordedWrite| {
         if evidence.is_program(&write.client) {
-            return Some((write, write.client.clone()));
+            return (write, Some(write.client.clone()));
         }
-        let cause = run.caused_by(write, &programs)?;
-        Some((write, format!("{}, through {},", cause.client, write.client)))
+        let cause = run.caused_by(write, &programs);
+        (write, cause.map(|cause| format!("{}, through {},", cause.client, write.client)))
     };
-    deleted.filter_map(caused).collect()
+    deleted.map(caused).collect()
 }
 
-fn counts(evidence: &Evidence<'_>, run: &RunRecord) -> BTreeMap<(usize, String), usize> {
-    let mut counts = BTreeMap::new();
-    for (write, _) in deletions(evidence, run) {
-        *counts.entry((run.step_of(write.revision), evidence.slot(write))).or_default() += 1;
+/// Verbs of steps in which the user does nothing but let time pass, which a jump of the clock also does.
+const WAITING: [&str; 3] = ["settle", "wait", "advance"];
+
+/// The newest step up to a write in which the user did something, counted from 1; 0: none.
+fn input_of(run: &RunRecord, write: &RecordedWrite) -> usize {
+    let steps = &run.steps[..run.step_of(write.revision)];
+    let is_input =
+        |step: &RecordedStep| step.name.rsplit_once('-').is_none_or(|(verb, _)| !WAITING.contains(&verb));
+    steps.iter().rposition(is_input).map_or(0, |at| at + 1)
+}
+
+/// Deletions that tested programs did or caused, and all deletions.
+fn counts(evidence: &Evidence<'_>, run: &RunRecord) -> (Counts, Counts) {
+    let (mut own, mut all) = (Counts::new(), Counts::new());
+    for (write, by) in deletions(evidence, run) {
+        let key = (input_of(run, write), evidence.slot(write));
+        if by.is_some() {
+            *own.entry(key.clone()).or_default() += 1;
+        }
+        *all.entry(key).or_default() += 1;
     }
-    counts
+    (own, all)
 }
 
 /// Deletions of a slot up to a step and after it.
-fn up_to(counts: &BTreeMap<(usize, String), usize>, step: usize, slot: &str) -> usize {
+fn up_to(counts: &Counts, step: usize, slot: &str) -> usize {
     counts.iter().filter(|((at, of), _)| *at <= step && of == slot).map(|(_, count)| count).sum()
 }
 
@@ -89,7 +110,6 @@ fn up_to(counts: &BTreeMap<(usize, String), usize>, step: usize, slot: &str) -> 
 mod tests {
     use super::super::tests::{judged, run, scenario, table, write};
     use super::*;
-    use crate::record::RecordedStep;
     use serde_json::json;
 
     const CLAIM: &str = "persistentvolumeclaims/default/data";
@@ -128,6 +148,32 @@ mod tests {
             ],
         );
         table(judge, &before, &[("in a later step", once, false)]);
+        let by_another = run(vec![deletion(7, "kube-controller-manager", CLAIM)]);
+        let mut also = by_another.clone();
+        also.writes.push(deletion(9, "op", CLAIM));
+        let rows = [
+            (
+                "what was deleted in the reference, too, by whatever cause",
+                run(vec![deletion(7, "op", CLAIM)]),
+                false,
+            ),
+            ("also by the operator", also, true),
+        ];
+        table(judge, &by_another, &rows);
+    }
+
+    #[test]
+    fn a_deletion_that_a_reference_has_after_more_time_and_no_other_input_is_none() {
+        let with = |revision: i64, second: &str| {
+            let mut record = run(vec![deletion(revision, "op", CLAIM)]);
+            let step = |name: &str, begin: i64, end: i64| RecordedStep { name: name.to_owned(), begin, end };
+            record.steps = vec![step("patch-1", 5, 6), step(second, 8, 9)];
+            record
+        };
+        for (second, is_rejected) in [("settle-1", false), ("advance-1", false), ("patch-2", true)] {
+            let rows = [("earlier than the reference", with(7, second), is_rejected)];
+            table(judge, &with(9, second), &rows);
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `request-storm`: more than so many equal requests in a row with equal answers within a short real time, in no reference.
+//! `request-storm`: more than so many equal requests in a row with equal answers, between which their client let hardly any real time pass,
+//! in no reference. The time until an answer begins is that of the lab and of a busy machine, and does not count.
 
 use super::{Evidence, OracleId, Verdict};
 use crate::limits;
@@ -14,7 +15,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         .map(|(client, what)| {
             let (count, seconds) = (limits::STORM_REQUESTS, limits::STORM_WINDOW.as_secs());
             let summary = format!(
-                "{client} asked more than {count} times within {seconds} s, with equal answers: {what}"
+                "{client} asked more than {count} times with pauses of at most {seconds} s in all, and equal answers: {what}"
             );
             Verdict::new(OracleId::RequestStorm, format!("{client} {what}"), summary)
         })
@@ -32,14 +33,19 @@ fn storms(run: &RunRecord) -> Vec<(String, String)> {
             row.clear();
         }
         row.push(request);
-        let is_storm = row.len() > limits::STORM_REQUESTS
-            && request.real - row[row.len() - 1 - limits::STORM_REQUESTS].real <= window;
+        let first = row.len().checked_sub(limits::STORM_REQUESTS + 1);
+        let is_storm = first.is_some_and(|first| pauses(&row[first..]) <= window);
         let storm = (request.client.clone(), request.what());
         if is_storm && !found.contains(&storm) {
             found.push(storm);
         }
     }
     found
+}
+
+/// Milliseconds of real time that the client of a row of requests let pass between answers and next requests.
+fn pauses(row: &[&RecordedRequest]) -> u64 {
+    row.windows(2).map(|pair| pair[1].real.saturating_sub(pair[0].real + pair[0].took)).sum()
 }
 
 #[cfg(test)]
@@ -67,6 +73,11 @@ mod tests {
             ("by another client", requests("other", 60, 10, 0), false),
         ];
         table(judge, &RunRecord::empty(), &rows);
+        let mut delayed = requests("op", 60, 100, 0);
+        for request in &mut delayed.requests {
+            request.took = 90;
+        }
+        table(judge, &RunRecord::empty(), &[("slowly answered", delayed, true)]);
         table(judge, &requests("op", 60, 10, 0), &[("as the reference", requests("op", 70, 5, 0), false)]);
     }
 }

@@ -61,6 +61,7 @@ pub(crate) fn request(n: u64, client: &str, verb: &str, text: &str, code: u16) -
     RecordedRequest {
         n,
         real: n * 10,
+        took: 0,
         client: client.to_owned(),
         verb: verb.to_owned(),
         resource: key.resource,

@@ -11,7 +11,8 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
             // What the program writes itself cannot happen while it is down.
             let next = traced.next_of_the_same(change).filter(|next| next.client != program.name);
             let Some(next) = next.filter(|_| traced.has_reaction(&program.name, change)) else { continue };
-            let start = Restart::When(Box::new(traced.at_change(next, change.revision)));
+            let start =
+                Restart::When(Box::new(traced.at_unseen_change(&program.name, next, change.revision)));
             let kill = Operation::Kill { program: program.name.clone(), start, cache: None };
             let subject = Subject { resource: change.key.resource.clone(), verb: "event".to_owned() };
             let trigger = traced.at_event(&program.name, change);

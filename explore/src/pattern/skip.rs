@@ -13,7 +13,7 @@ pub(super) fn plans(traced: &Traced<'_>) -> Vec<Plan> {
             if next.client == program.name || !traced.has_reaction(&program.name, change) {
                 continue;
             }
-            let until = Box::new(traced.at_change(next, change.revision));
+            let until = Box::new(traced.at_unseen_change(&program.name, next, change.revision));
             let subject = Subject { resource: change.key.resource.clone(), verb: "event".to_owned() };
             let trigger = traced.at_event(&program.name, change);
             let skip = PlannedAction::at(trigger, Operation::Skip { until });

@@ -68,6 +68,10 @@ fn reference() -> RunRecord {
 }
 
 fn with_plans(lists_from_cache: bool, patterns: &[PatternId]) -> Vec<String> {
+    plans_of(reference(), lists_from_cache, patterns)
+}
+
+fn plans_of(record: RunRecord, lists_from_cache: bool, patterns: &[PatternId]) -> Vec<String> {
     let mut scenario = scenario("");
     let object = crate::scenario::ObjectRef::parse(THING).unwrap();
     scenario.steps.push(crate::scenario::Step {
@@ -75,7 +79,6 @@ fn with_plans(lists_from_cache: bool, patterns: &[PatternId]) -> Vec<String> {
         position: crate::yaml::Position::default(),
         action: crate::scenario::StepAction::Patch { object, merge: json!({"spec": {"n": 2}}) },
     });
-    let record = reference();
     let normaliser = Normaliser::new(&scenario, &[]).learn(&[&record.end]);
     let references = [Reference { end: normaliser.normalise(&record.end), record }];
     let programs = [TracedProgram { name: "op".to_owned(), lists_from_cache }];
@@ -126,6 +129,15 @@ fn a_state_is_skipped_between_two_changes_by_others() {
     let down = "kill op, start it when things.example.com/default/a is written  when an event of \
         things.example.com/default/a is due to op, third time";
     assert!(plans.contains(&down.to_owned()), "{plans:#?}");
+    // What the program writes because it saw the change does not come while it does not see it.
+    let mut record = reference();
+    let noted = write(22, "op", THING, json!({"deleted": true}), json!({"deleted": true, "noted": true}));
+    let place = record.writes.partition_point(|write| write.revision < noted.revision);
+    record.writes.insert(place, noted);
+    let plans = plans_of(record, false, &[PatternId::Skip, PatternId::Down]);
+    for expected in [skip, down] {
+        assert!(plans.contains(&expected.to_owned()), "{plans:#?}");
+    }
 }
 
 #[test]

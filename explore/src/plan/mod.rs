@@ -437,6 +437,14 @@ impl Plan {
         (!actions.is_empty()).then(|| Self { actions, ..self.clone() })
     }
 
+    /// Whether the user does more in it than the steps of the scenario: then what comes of it need not be what comes of the references.
+    pub fn changes_input(&self) -> bool {
+        let is_users = |action: &PlannedAction| {
+            matches!(action.operation, Operation::Recreate { .. } | Operation::Flip { .. })
+        };
+        self.actions.iter().any(is_users)
+    }
+
     /// The seed and the swaps of the run's serial order: those of all its actions.
     pub fn order(&self) -> (Option<u64>, BTreeSet<u64>) {
         let mut order = (None, BTreeSet::new());

@@ -36,7 +36,8 @@ fn the_control_of_a_kill_is_an_orderly_restart_and_that_of_a_fault_is_nothing() 
     let recreate = Operation::Recreate { object: "configmaps/default/a".to_owned(), until: None };
     let control = plan(vec![PlannedAction::at_once(recreate)]).control().unwrap();
     let slowly = "the user deletes configmaps/default/a and creates it when all clients are quiet  when all clients are quiet";
-    assert_eq!(lines(control), [slowly]);
+    assert_eq!(lines(control.clone()), [slowly]);
+    assert!(control.changes_input() && !plan(vec![kill()]).changes_input());
     let trigger = at_request(("op", "update", ""), &key(), 1, RequestPhase::Arrived);
     assert_eq!(plan(vec![PlannedAction::at(trigger, Operation::Touch {})]).control(), None);
 }

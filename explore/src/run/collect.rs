@@ -10,6 +10,7 @@ use kstore_lab::legality::observed::Observed;
 use kstore_lab::log::{LogFilter, LoggedRequest};
 use kstore_lab::objects;
 use kstore_lab::writes::{self, Write};
+use std::collections::BTreeMap;
 
 /// Requests and writes of a run.
 pub(super) type Traffic = (Vec<RecordedRequest>, Vec<RecordedWrite>);
@@ -34,8 +35,13 @@ fn since(began: Timestamp, time: Timestamp) -> u64 {
     u64::try_from(time.duration_since(began).as_millis()).unwrap_or(0)
 }
 
-/// What happened after the revision of the image.
-pub(super) async fn traffic(current: &Current, image: i64, began: Timestamp) -> Result<Traffic, RunError> {
+/// What happened after the revision of the image. `users` has the program of each user that is a program's alone.
+pub(super) async fn traffic(
+    current: &Current,
+    image: i64,
+    began: Timestamp,
+    users: &BTreeMap<String, String>,
+) -> Result<Traffic, RunError> {
     let log = current.bridge.log.clone();
     let (logged, _) = log.read(&LogFilter::default(), None, limits::LOG).unwrap_or_default();
     let running = current.running().clone();
@@ -45,13 +51,20 @@ pub(super) async fn traffic(current: &Current, image: i64, began: Timestamp) -> 
         written.map_err(|ended| RunError::lab("the fork has ended")(Status::internal(ended.to_string())))?;
     let written = written.map_err(RunError::lab("the history of a run cannot be read"))?;
     let mut records: Vec<RecordedWrite> = Vec::new();
-    for write in written {
+    for mut write in written {
         let last = records.last().map_or(0, |last| last.real);
+        if write.basis.is_none()
+            && let Some(program) = users.get(&write.user)
+        {
+            // Its answer was lost, or the program was killed before it had one.
+            write.client.clone_from(program);
+        }
         records.extend(write_records(&write, &logged, (began, last)));
     }
     let requests = logged.iter().map(|request| RecordedRequest {
         n: request.n,
         real: since(began, request.real),
+        took: request.took,
         client: request.client.clone(),
         verb: request.verb.map_or("", |verb| verb.as_str()).to_owned(),
         resource: request.resource.clone(),
@@ -66,7 +79,8 @@ pub(super) async fn traffic(current: &Current, image: i64, began: Timestamp) -> 
     Ok((requests.collect(), records))
 }
 
-/// The records of a write's objects. A write that is in no log has the real time of the one before.
+/// The records of a write's objects. A write that no request of the log made has the time of the newest request that was answered before
+/// it, but not one before that of the write before, `last`.
 fn write_records(
     write: &Write,
     logged: &[LoggedRequest],
@@ -76,13 +90,16 @@ fn write_records(
         request.object_version == Some(write.revision) && request.verb.is_some_and(|verb| verb.is_write())
     };
     let request = logged.iter().find(is_it);
+    let shown = |request: &LoggedRequest| request.object_version.unwrap_or(request.revision);
+    let before = logged.iter().rev().find(|request| (1..write.revision).contains(&shown(request)));
+    let real = request.or(before).map_or(0, |request| since(began, request.real)).max(last);
     let views = write.basis.iter().flat_map(|basis| &basis.views);
     let views: Vec<ViewedRevision> = views
         .map(|view| ViewedRevision { resource: view.resource.clone(), delivered: view.delivered })
         .collect();
     let record = |object: &writes::WrittenObject| RecordedWrite {
         revision: write.revision,
-        real: request.map_or(last, |request| since(began, request.real)),
+        real,
         client: write.client.clone(),
         incarnation: 0,
         verb: write.verb.clone(),

@@ -71,7 +71,8 @@ impl ActiveRun<'_> {
 
     /// Whether one client has written one object more often within a short real time than any that converges does.
     async fn is_looping(&self, steps_done: i64) -> Result<bool, RunError> {
-        let (_, writes) = collect::traffic(&self.current, steps_done, self.began).await?;
+        let (_, writes) =
+            collect::traffic(&self.current, steps_done, self.began, &self.prepared.users()).await?;
         let now = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
         let window = u64::try_from(limits::HOT_WINDOW.as_millis()).unwrap_or(0);
         let mut counts: BTreeMap<(&str, &ObjectKey), usize> = BTreeMap::new();
@@ -91,7 +92,7 @@ impl ActiveRun<'_> {
 
     async fn settled(&self) -> Result<Settled, RunError> {
         let how = Settle { limit: SETTLE, patience: self.patience(), is_virtual: true };
-        let settled = settle(self.current.running(), &self.current.bridge.clients, how).await;
+        let settled = settle(self.current.bridge.settling(), how).await;
         settled.map_err(RunError::lab("the fork has ended"))
     }
 

@@ -228,6 +228,20 @@ impl PreparedLab {
         self.scenario.operators.iter().map(|operator| operator.name.clone()).collect()
     }
 
+    /// The users of the operators, each with the name of its operator. One that several operators have is left out.
+    fn users(&self) -> BTreeMap<String, String> {
+        let mut users = BTreeMap::new();
+        let mut shared = Vec::new();
+        for operator in &self.scenario.operators {
+            let user = operator.user();
+            if users.insert(user.clone(), operator.name.clone()).is_some() {
+                shared.push(user);
+            }
+        }
+        shared.iter().for_each(|user| drop(users.remove(user)));
+        users
+    }
+
     /// Takes a run. Its cluster and programs end with it.
     ///
     /// # Errors
@@ -287,7 +301,7 @@ impl PreparedLab {
             None => run.converge(request).await?,
         };
         let (outputs, lists_from_cache) = (run.outputs(), run.lists_from_cache());
-        let traffic = collect::traffic(&run.current, image, run.began).await?;
+        let traffic = collect::traffic(&run.current, image, run.began, &self.users()).await?;
         let observed = collect::observed(&run.current).await?;
         let (exits, missed) = (run.exits(), run.missed());
         let (turns, unquiet) = (run.order().position(), run.order().unquiet());

@@ -103,7 +103,7 @@ impl ActiveRun<'_> {
         let dir = self.folder.display().to_string();
         let values = Placeholders { kubeconfig: String::new(), dir, ports };
         for operator in operators {
-            self.start(operator, &values).await?;
+            self.start(operator, values.clone()).await?;
         }
         for operator in operators {
             if let Some(end) = self.until_ready(operator).await? {
@@ -113,21 +113,25 @@ impl ActiveRun<'_> {
         Ok(None)
     }
 
-    async fn start(&self, operator: &Operator, values: &Placeholders) -> Result<(), RunError> {
+    async fn start(&self, operator: &Operator, mut values: Placeholders) -> Result<(), RunError> {
         let name = operator.name.clone();
         let refused = |problem: String| RunError::Operator { name: name.clone(), problem };
         let command = if operator.command.is_empty() { &self.prepared.command } else { &operator.command };
         let command = in_folder(command, &self.prepared.folder);
         let folder = self.folder.join(&operator.name);
         std::fs::create_dir_all(&folder)?;
-        let fill = |text: &String| filled(text, values).map_err(|error| refused(error.to_string()));
         let kubeconfig = self.kubeconfig(operator).await.map_err(|status| refused(status.message))?;
+        let path = self.folder.join(format!("{}.kubeconfig", operator.name));
+        private_file(&path)?.write_all(kubeconfig.as_bytes())?;
+        values.kubeconfig = path.display().to_string();
+        let fill = |text: &String| filled(text, &values).map_err(|error| refused(error.to_string()));
         let mut spec = ProgramSpec {
             name: operator.name.clone(),
             command: command.iter().map(fill).collect::<Result<_, _>>()?,
             folder: Some(folder.clone()),
             output: Some(self.folder.join(format!("{}.log", operator.name))),
             service_account: operator.service_account.clone(),
+            releases_leases: true,
             ..ProgramSpec::default()
         };
         for (variable, value) in &operator.env {
@@ -141,8 +145,7 @@ impl ActiveRun<'_> {
     async fn kubeconfig(&self, operator: &Operator) -> Result<String, Status> {
         let Some(account) = &operator.service_account else {
             let groups = ["system:masters".to_owned()];
-            let user = format!("kstore:lab:{}", operator.name);
-            return self.cluster.kubeconfig(&Credentials::Certificate(&user, &groups));
+            return self.cluster.kubeconfig(&Credentials::Certificate(&operator.user(), &groups));
         };
         let (namespace, name) = account.split_once('/').unwrap_or(("default", account));
         let (namespace, name) = (namespace.to_owned(), name.to_owned());

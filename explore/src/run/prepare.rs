@@ -69,7 +69,7 @@ impl PreparedLab {
         });
         applying.await.map_err(|ended| refused(ended.to_string()))?.map_err(refused)?;
         let how = Settle { limit: lab_limits::SETTLE, patience: lab_limits::PATIENCE, is_virtual: true };
-        let settled = settle(&running, &current.bridge.clients, how).await;
+        let settled = settle(current.bridge.settling(), how).await;
         let settled = settled.map_err(|status| refused(status.message))?;
         if !settled.settled {
             let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();

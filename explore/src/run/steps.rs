@@ -223,7 +223,7 @@ impl ActiveRun<'_> {
     async fn settle(&self, step: &Step) -> Result<(), StepError> {
         loop {
             let how = Settle { limit: lab_limits::SETTLE, patience: self.patience(), is_virtual: true };
-            let settled = settle(self.current.running(), &self.current.bridge.clients, how).await?;
+            let settled = settle(self.current.bridge.settling(), how).await?;
             // What a plan holds back comes after a later step.
             if settled.settled || self.is_held() {
                 return Ok(());

@@ -74,6 +74,16 @@ pub struct Operator {
     pub ready: Ready,
 }
 
+impl Operator {
+    /// The user as whom it calls the API.
+    pub fn user(&self) -> String {
+        match &self.service_account {
+            None => format!("kstore:lab:{}", self.name),
+            Some(account) => format!("system:serviceaccount:{}", account.replacen('/', ":", 1)),
+        }
+    }
+}
+
 /// When an operator is ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ready {

@@ -68,6 +68,7 @@ impl Simulator {
     /// Starts an informer as one of `tasks`.
     fn informer<S: ListerWatcher>(&self, name: &str, source: S, tasks: &TaskGroup) -> Informer<S::Obj> {
         let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let builder = builder.caches(&self.config.caches);
         let (informer, driver) = builder.build(tasks.stop());
         tasks.spawn(driver);
         informer

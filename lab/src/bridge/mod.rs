@@ -14,6 +14,7 @@ use crate::log::{LoggedRequest, RequestLog};
 use crate::perturb::Perturbations;
 use crate::programs::Programs;
 use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
+use crate::settle::Settling;
 use crate::shown::ShownRecord;
 use crate::watch::WatchControl;
 use axum::Router;
@@ -116,6 +117,11 @@ impl http_body::Body for BridgedBody {
 }
 
 impl Bridge {
+    /// What `settled` and `quiet` wait for.
+    pub fn settling(&self) -> Settling<'_> {
+        Settling { running: &self.running, clients: &self.clients, plans: Some(&self.perturbations.plans) }
+    }
+
     /// The service of a listener: all requests but the lab's own, which `front` answers.
     pub fn router<F, A>(self, prefixes: [&'static str; 2], front: F) -> Router
     where
@@ -210,7 +216,19 @@ impl Bridge {
         // A request that nothing perturbs does not pay for a copy of its agent.
         let is_perturbed = is_known && self.perturbations.concerns(target.as_ref());
         let agent = if is_perturbed { agent.to_owned() } else { String::new() };
-        Stage { bridge: self, active, target, number, unlogged, real, user, agent, is_perturbed }
+        let is_of_program = program.is_some_and(|program| program == active.client());
+        Stage {
+            bridge: self,
+            active,
+            target,
+            number,
+            unlogged,
+            real,
+            user,
+            agent,
+            is_perturbed,
+            is_of_program,
+        }
     }
 }
 
@@ -245,6 +263,8 @@ struct Stage {
     agent: String,
     /// Whether rules, caches or plans may change the request, as of its arrival.
     is_perturbed: bool,
+    /// Whether a process of the client's program sent the request.
+    is_of_program: bool,
 }
 
 impl Stage {

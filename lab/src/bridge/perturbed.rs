@@ -89,6 +89,9 @@ impl Stage {
         let is_call = request.uri().path().starts_with(GRPC);
         let verdicts = self.observe(&target, &seen, Phase::Arrived);
         self.hold(&verdicts).await;
+        if verdicts.hold.is_some() && self.is_abandoned() {
+            return (self.refuse(&Refusal::Reset, is_call).await, None);
+        }
         if target.verb == Verb::List || target.verb == Verb::Watch {
             let from = match (target.verb, target.version) {
                 (Verb::Watch, Version::Min(from)) => Some(from),
@@ -247,6 +250,11 @@ impl Stage {
             () = self.hub().plans.released(hold) => {}
             () = self.pause(limits::HELD_TIME) => self.hub().plans.give_up(hold),
         }
+    }
+
+    /// Whether the program that sent the request was killed meanwhile. Its connection may still seem open.
+    fn is_abandoned(&self) -> bool {
+        self.is_of_program && self.bridge.programs.has_ended(self.active.client(), self.active.incarnation())
     }
 
     /// Real time.

@@ -1,6 +1,9 @@
 //! What the system says about the process and the connections of a client: run time of threads, and bytes that a socket has not delivered.
 //! Linux only; elsewhere nothing is known, and the window of real time decides.
 
+use crate::limits;
+use parking_lot::Mutex;
+use rustix::process::{Pid, test_kill_process_group};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddrV4;
@@ -18,15 +21,35 @@ pub struct ProcessSample {
     pub threads: usize,
 }
 
+/// The members that groups had at the newest whole look.
+static KNOWN: Mutex<BTreeMap<u32, Vec<u32>>> = Mutex::new(BTreeMap::new());
+
 /// Looks at all threads of the process group that `process` leads, or of the process alone if it leads none. `None` if it is gone.
 pub fn sample(process: u32) -> Option<ProcessSample> {
     let group = group_of(process)?;
-    let mut total = ProcessSample::default();
-    if group == process {
-        members(group).into_iter().for_each(|member| add(member, &mut total));
-    } else {
-        add(process, &mut total);
+    if group != process {
+        return sample_of(&[process]);
     }
+    let members = members(group);
+    let mut known = KNOWN.lock();
+    if known.len() >= limits::PROGRAMS {
+        known.clear();
+    }
+    known.insert(group, members.clone());
+    drop(known);
+    sample_of(&members)
+}
+
+/// As [`sample`], but without the processes that the group got since then. It costs a small part: not all processes of the machine are
+/// looked at.
+pub fn sample_known(process: u32) -> Option<ProcessSample> {
+    let known = KNOWN.lock().get(&process).cloned();
+    known.map_or_else(|| sample(process), |members| sample_of(&members))
+}
+
+fn sample_of(members: &[u32]) -> Option<ProcessSample> {
+    let mut total = ProcessSample::default();
+    members.iter().for_each(|member| add(*member, &mut total));
     (total.threads > 0).then_some(total)
 }
 
@@ -48,6 +71,19 @@ fn add(process: u32, total: &mut ProcessSample) {
 /// from a disk, or has made a child that has not begun its program.
 fn goes_on(stat: &str) -> bool {
     matches!(field(stat, 0), Some("R" | "D"))
+}
+
+/// Whether a process of a group is not at its end. One that has ended and that its parent has not looked at does not count.
+pub fn runs_any_of(group: u32) -> bool {
+    let id = i32::try_from(group).ok().and_then(Pid::from_raw);
+    if id.is_none_or(|id| test_kill_process_group(id).is_err()) {
+        return false;
+    }
+    let has_ended = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        matches!(field(&stat, 0), None | Some("Z" | "X"))
+    };
+    members(group).into_iter().any(|process| !has_ended(process))
 }
 
 /// The process group of a process.
@@ -181,6 +217,30 @@ mod tests {
         assert_eq!(owner(peer, ours, &[other.id()]), None);
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_glance_has_the_processes_of_the_newest_whole_look() {
+        use std::io::Write as _;
+        use std::os::unix::process::CommandExt as _;
+        use std::process::{Command, Stdio};
+        let mut leader = Command::new("sh");
+        let leader = leader.args(["-c", "read line; sleep 60 & wait"]).process_group(0).stdin(Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        let threads = |sample: Option<ProcessSample>| sample.map(|sample| sample.threads);
+        let id = leader.id();
+        assert_eq!(threads(sample(id)), Some(1));
+        leader.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        while members(id).len() < 2 {
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(threads(sample_known(id)), Some(1));
+        assert_eq!(threads(sample(id)), Some(2));
+        assert_eq!(threads(sample_known(id)), Some(2));
+        let group = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        leader.wait().unwrap();
     }
 
     #[test]

@@ -234,7 +234,11 @@ impl LabCluster {
         let (perturbations, jobs) = Perturbations::new(clients.order().clone());
         perturbations.faults.set(self.faults.lock().clone());
         perturbations.set_programs(self.programs.clone());
-        let plans = execute::Executor { running: running.clone(), perturbations: perturbations.clone() };
+        let plans = execute::Executor {
+            running: running.clone(),
+            perturbations: perturbations.clone(),
+            log: log.clone(),
+        };
         let observing = observe::run(plans.clone(), clients.clone(), log.clone());
         let (running, clients) = (running.clone(), clients.clone());
         let turns = serial::run(SerialTurns { running, clients, perturbations: perturbations.clone() });

@@ -15,7 +15,11 @@ fn state(call: &Call) -> Result<(Executor, i64, i64), Status> {
     let bridge = call.cluster.current()?.bridge;
     let store = bridge.running.store();
     let (head, oldest) = (store.revision().0, store.compacted().0.max(1));
-    Ok((Executor { running: bridge.running.clone(), perturbations: bridge.perturbations }, head, oldest))
+    Ok((
+        Executor { running: bridge.running.clone(), perturbations: bridge.perturbations, log: bridge.log },
+        head,
+        oldest,
+    ))
 }
 
 fn of(executor: &Executor) -> &Caches {

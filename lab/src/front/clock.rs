@@ -208,7 +208,7 @@ pub(super) async fn advance(call: &Call) -> Result<Reply, Status> {
     if body.settled == Some(true) {
         let limit = limit(body.limit.as_deref(), limits::SETTLE)?;
         let settle = Settle { limit, patience: how.patience, is_virtual: true };
-        let settled = settle::settle(running, clients, settle).await?;
+        let settled = settle::settle(current.bridge.settling(), settle).await?;
         let ended = if settled.settled { Ended::Settled } else { Ended::Limit };
         let stops = running.driver.stops() - first_stop;
         let (time, revision) = (settled.time, settled.revision);
@@ -305,7 +305,7 @@ pub(super) async fn settled(call: &Call) -> Result<Reply, Status> {
     let is_virtual = call.cluster.mode() == Mode::Manual;
     let moving = is_virtual.then(|| call.cluster.begin_moving()).transpose()?;
     let how = Settle { limit, patience, is_virtual };
-    let settled = settle::settle(&bridge.running, &bridge.clients, how).await?;
+    let settled = settle::settle(bridge.settling(), how).await?;
     drop(moving);
     match settled.settled {
         true => Reply::ok(&settled),
@@ -320,7 +320,7 @@ pub(super) async fn quiet(call: &Call) -> Result<Reply, Status> {
     let Current { bridge, .. } = call.cluster.current()?;
     let is_virtual = call.cluster.mode() == Mode::Manual;
     let moving = is_virtual.then(|| call.cluster.begin_moving()).transpose()?;
-    let quiet = settle::quiet(&bridge.running, &bridge.clients, patience).await?;
+    let quiet = settle::quiet(bridge.settling(), patience).await?;
     drop(moving);
     match quiet.settled {
         true => Reply::ok(&quiet),

@@ -214,7 +214,7 @@ pub(super) async fn take_image(call: &Call) -> Result<Reply, Status> {
         let is_virtual = call.cluster.mode() == crate::clock::Mode::Manual;
         let _moving = is_virtual.then(|| call.cluster.begin_moving()).transpose()?;
         let how = Settle { limit: limits::SETTLE, patience: limits::PATIENCE, is_virtual };
-        let settled = settle::settle(&bridge.running, &bridge.clients, how).await?;
+        let settled = settle::settle(bridge.settling(), how).await?;
         if !settled.settled {
             let busy = settled.busy.iter().map(crate::client::quiet::Busy::line);
             return Err(error::timeout("the cluster is not settled, so no image was taken", busy));

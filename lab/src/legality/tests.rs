@@ -79,6 +79,8 @@ fn legal() -> History {
         write(22, "b", 10, 429, 0, 0),
         write(23, "b", 10, 504, 0, 12),
         write(24, "b", 12, 500, 0, 0),
+        // The update that removed the last finalizer.
+        write(25, "a", 8, 200, 14, 14),
     ];
     let get = |n, version, object: &str, revision| Read {
         is_list: false,
@@ -178,6 +180,9 @@ fn mutated_histories_are_rejected() {
     let mut history = legal();
     history.writes[0].revision = 9;
     assert_eq!(check(&history)[0].rule, Rule::AnsweredAndNotDone);
+    history = legal();
+    history.writes[5].code = 201;
+    assert_eq!(check(&history)[0].rule, Rule::AnsweredAndNotDone, "a created object is there");
     history = legal();
     history.changes.swap(0, 1);
     assert!(check(&history).iter().any(|one| one.rule == Rule::Revision));

@@ -4,6 +4,7 @@ use super::run::Job;
 use super::{Operation, Start};
 use crate::cache::{Freeze, Route, Thaw};
 use crate::host::{Placement, Running};
+use crate::log::RequestLog;
 use crate::objects::{self, Condition, ObjectName};
 use crate::order::choose::OrderRule;
 use crate::perturb::Perturbations;
@@ -11,7 +12,7 @@ use crate::programs::ProgramSignal;
 use crate::select::{ClientSelector, RequestSelector};
 use crate::webhooks::{WebhookFailure, endpoints_of};
 use jiff::{SignedDuration, Timestamp};
-use kstore_client::{DeleteParams, DynamicApi, Patch};
+use kstore_client::{DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Executor {
     pub running: Arc<Running>,
     /// Its caches, plans and programs.
     pub perturbations: Arc<Perturbations>,
+    /// Its request log.
+    pub log: Arc<RequestLog>,
 }
 
 /// Carries out operations until their plans are gone. Runs in real time.
@@ -182,6 +185,7 @@ impl Executor {
                         true => programs.kill(program).await.map_err(message)?,
                         false => programs.stop(program, GRACE).await.map_err(message)?,
                     }
+                    self.release_leases(program).await?;
                 }
                 let starts = job.is_undo || *start == Start::Now;
                 if starts && let Some(cache) = cache {
@@ -201,7 +205,10 @@ impl Executor {
             Operation::Second { program, .. } => {
                 let second = format!("{program}-second");
                 match job.is_undo {
-                    true => programs.kill(&second).await.map_err(message),
+                    true => {
+                        programs.kill(&second).await.map_err(message)?;
+                        self.release_leases(&second).await
+                    }
                     // One that an earlier action ended has kept its name.
                     false if programs.is_running(&second) == Some(false) => {
                         programs.start(&second).await.map(drop).map_err(message)
@@ -230,6 +237,39 @@ impl Executor {
         })
         .await
         .map(drop)
+    }
+
+    /// Releases the Leases that a program held when it ended, if its specification says so: those that it wrote last, as far as the request
+    /// log reaches.
+    async fn release_leases(&self, program: &str) -> Result<(), String> {
+        if !self.perturbations.programs().is_some_and(|programs| programs.releases_leases(program)) {
+            return Ok(());
+        }
+        let running = self.running.clone();
+        let listing = self.running.call(async move {
+            let leases = objects::client(&running).dynamic(Gvr::new("coordination.k8s.io", "v1", "leases"));
+            leases.list("", &ListParams::default()).await
+        });
+        let listed = listing.await.map_err(|ended| ended.to_string())?;
+        let (leases, _) = listed.map_err(|error| error.to_string())?;
+        for lease in leases.iter().filter(|lease| self.is_holder(program, lease)) {
+            let metadata = &lease["metadata"];
+            let [namespace, name] = [&metadata["namespace"], &metadata["name"]].map(Value::as_str);
+            let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+            self.lease(&format!("{namespace}/{name}"), true).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a program wrote the newest version of a Lease that is held.
+    fn is_holder(&self, program: &str, lease: &Value) -> bool {
+        let metadata = &lease["metadata"];
+        let revision = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let is_held = lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
+        let writer =
+            revision.and_then(|revision| self.log.write_of(revision, "leases.coordination.k8s.io", name));
+        is_held && writer.is_some_and(|writer| writer.client == program)
     }
 
     async fn leap(&self, by: SignedDuration) -> Result<(), String> {

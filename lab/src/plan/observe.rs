@@ -7,7 +7,7 @@ use crate::client::identity::short_agent;
 use crate::host::Running;
 use crate::limits;
 use crate::log::{RequestLog, WrittenBy};
-use crate::settle;
+use crate::settle::{self, Settling};
 use kstore_registry::provenance::Note;
 use kstore_storage::storage_key::KeyPlace;
 use kstore_store::{Event, EventKind, KeyRange, Revision, WatchRequest};
@@ -133,10 +133,12 @@ fn observe(running: &Running, plans: &super::run::Plans, log: &RequestLog, event
 async fn quiet(executor: &Executor, clients: &Arc<Clients>) {
     let hub = &executor.perturbations;
     let plans = &hub.plans;
+    // The plans' own actions do not count: what is quiet are clients.
+    let settling = Settling { running: &executor.running, clients, plans: None };
     loop {
         let mut traffic = std::pin::pin!(hub.traffic.notified());
         traffic.as_mut().enable();
-        let Ok(quiet) = settle::quiet(&executor.running, clients, limits::PATIENCE).await else { return };
+        let Ok(quiet) = settle::quiet(settling, limits::PATIENCE).await else { return };
         if !quiet.settled {
             continue;
         }

@@ -4,9 +4,11 @@
 use super::matching::Observation;
 use super::step::{Cause, Order, PlanMachine};
 use super::{Operation, Plan, PlanEvent, PlanReport, PlanState, PlannedAction};
+use crate::client::quiet::Busy;
 use crate::error::{bad_request, conflict, not_found, too_many};
 use crate::fault::Fault;
 use crate::limits;
+use crate::settle::PlannedWork;
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use parking_lot::Mutex;
@@ -48,8 +50,6 @@ pub struct Plans {
     /// Plans that have not ended.
     running: AtomicUsize,
     next_hold: AtomicU64,
-    /// Operations that were sent to the executor and are not done, but for those that wait for programs.
-    underway: AtomicUsize,
     /// Revision up to which writes were observed.
     observed: AtomicI64,
     /// Has room for every operation of the plans in `state`: [`Plans::start`] sees to that.
@@ -64,6 +64,25 @@ struct PlansState {
     next: u64,
     /// Held requests and events by identifier, which ascends, with their plan and action.
     holds: BTreeMap<u64, (String, usize)>,
+    /// Operations that the executor has not completed, in order.
+    under_way: Vec<UnfinishedJob>,
+}
+
+/// An operation that was sent to the executor.
+#[derive(Debug, PartialEq)]
+struct UnfinishedJob {
+    plan: String,
+    action: usize,
+    is_undo: bool,
+    name: &'static str,
+    waits_for_programs: bool,
+}
+
+impl UnfinishedJob {
+    fn of(job: &Job) -> Self {
+        let (name, waits_for_programs) = (job.operation.name(), job.operation.waits_for_programs());
+        Self { plan: job.plan.clone(), action: job.action, is_undo: job.is_undo, name, waits_for_programs }
+    }
 }
 
 #[derive(Debug)]
@@ -80,7 +99,6 @@ impl Plans {
             state: Mutex::default(),
             running: AtomicUsize::new(0),
             next_hold: AtomicU64::new(1),
-            underway: AtomicUsize::new(0),
             observed: AtomicI64::new(0),
             jobs,
             changed,
@@ -194,7 +212,8 @@ impl Plans {
 
     /// Number of operations that are being carried out. Those that wait for programs do not count.
     pub fn operations_underway(&self) -> usize {
-        self.underway.load(Ordering::Acquire)
+        let state = self.state.lock();
+        state.under_way.iter().filter(|unfinished| !unfinished.waits_for_programs).count()
     }
 
     /// Adds an event to those of a plan's action.
@@ -265,6 +284,10 @@ impl Plans {
     /// The executor has carried out an operation, or could not: the reason.
     pub fn completed(&self, job: &Job, result: Result<(), String>, now: Timestamp) {
         let mut state = self.state.lock();
+        let done = UnfinishedJob::of(job);
+        if let Some(place) = state.under_way.iter().position(|unfinished| *unfinished == done) {
+            state.under_way.remove(place);
+        }
         if !job.is_undo {
             state.holds.retain(|_, (plan, place)| (&**plan, *place) != (&*job.plan, job.action));
             if let Some(entry) = state.plans.get_mut(&job.plan) {
@@ -275,9 +298,6 @@ impl Plans {
         self.count(&state);
         drop(state);
         self.changed.notify_waiters();
-        if !job.operation.waits_for_programs() {
-            self.underway.fetch_sub(1, Ordering::AcqRel);
-        }
     }
 
     /// Whether a request or event is still held.
@@ -331,11 +351,10 @@ impl Plans {
                 }
                 Order::Hold(_) | Order::Inject(..) => continue,
             };
-            let counts = usize::from(!job.operation.waits_for_programs());
-            self.underway.fetch_add(counts, Ordering::AcqRel);
-            if self.jobs.try_send(job).is_err() {
-                // Without an executor the cluster has ended.
-                self.underway.fetch_sub(counts, Ordering::AcqRel);
+            let unfinished = UnfinishedJob::of(&job);
+            // Without an executor the cluster has ended.
+            if self.jobs.try_send(job).is_ok() {
+                state.under_way.push(unfinished);
             }
         }
     }
@@ -343,6 +362,22 @@ impl Plans {
     fn count(&self, state: &PlansState) {
         let running = state.plans.values().filter(|entry| entry.machine.state() == PlanState::Running);
         self.running.store(running.count(), Ordering::Release);
+    }
+}
+
+impl PlannedWork for Plans {
+    fn under_way(&self) -> Vec<Busy> {
+        let state = self.state.lock();
+        let line = |unfinished: &UnfinishedJob| {
+            let UnfinishedJob { plan, action, name, is_undo, .. } = unfinished;
+            let what = if *is_undo { "is being undone" } else { "is under way" };
+            Busy::of_cluster(&format!("plan {plan}: action {action} ({name}) {what}"))
+        };
+        state.under_way.iter().take(limits::REASONS).map(line).collect()
+    }
+
+    fn changed(&self) -> &Notify {
+        &self.changed
     }
 }
 

@@ -84,6 +84,11 @@ pub trait ProgramControl: Send + Sync {
 
     /// Whether the program's process runs; `None`: there is no such program.
     fn is_running(&self, program: &str) -> Option<bool>;
+
+    /// Whether the Leases that the program holds are released when a plan ends it: see [`super::ProgramSpec::releases_leases`].
+    fn releases_leases(&self, _program: &str) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -277,6 +277,13 @@ impl Programs {
         }
     }
 
+    /// Whether this start of a program has ended, or the program is forgotten.
+    pub(crate) fn has_ended(&self, name: &str, incarnation: u32) -> bool {
+        let Ok(program) = self.program(name) else { return true };
+        let start = program.start.lock();
+        start.incarnation != incarnation || start.process.end().is_some()
+    }
+
     /// All programs in answers, by name.
     pub fn reports(&self) -> Vec<ProgramReport> {
         let programs: Vec<_> = self.state.lock().programs.values().cloned().collect();
@@ -431,5 +438,9 @@ impl ProgramControl for Programs {
 
     fn is_running(&self, program: &str) -> Option<bool> {
         Some(self.program(program).ok()?.process().end().is_none())
+    }
+
+    fn releases_leases(&self, program: &str) -> bool {
+        self.program(program).is_ok_and(|program| program.spec.releases_leases)
     }
 }

@@ -4,6 +4,7 @@ use super::control::ProgramSignal;
 use super::output::ProgramOutput;
 use super::sentinel;
 use super::spec::ProgramSpec;
+use crate::client::process as system;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
@@ -11,9 +12,15 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
+
+/// Real time after which a killed group counts as gone: one of its processes may wait for a disk.
+const GONE: Duration = Duration::from_secs(2);
+/// Real time between two looks at a killed group: of processes that are no children nothing tells when they are gone.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +84,7 @@ impl ProgramProcess {
         *self.end.end.lock()
     }
 
-    /// Waits until the process has ended.
+    /// Waits until the process has ended, and its group with it.
     pub(super) async fn ended(&self) {
         loop {
             let changed = self.end.changed.notified();
@@ -106,10 +113,16 @@ impl Drop for ProgramProcess {
     }
 }
 
-/// Waits for the process, then kills what is left of its group.
+/// Waits for the process, then kills what is left of its group, and waits until that is gone, too.
 async fn wait(mut child: Child, id: u32, state: Arc<EndState>) {
     let status = child.wait().await;
     send(id, Signal::KILL);
+    let gone = async {
+        while system::runs_any_of(id) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let _ = tokio::time::timeout(GONE, gone).await;
     sentinel::forget(id);
     let end = status.map_or(ProgramEnd { code: None, signal: None }, ProgramEnd::from);
     *state.end.lock() = Some(end);

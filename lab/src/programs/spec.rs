@@ -29,6 +29,10 @@ pub struct ProgramSpec {
     pub service_account: Option<String>,
     /// Whether the clock waits for the program; `None`: it does.
     pub counted: Option<bool>,
+    /// Whether the Leases that it holds are released when a plan ends it, as if their duration had passed. Not for callers over the
+    /// network: a program that dies keeps its Leases until they expire.
+    #[serde(skip)]
+    pub releases_leases: bool,
 }
 
 impl ProgramSpec {

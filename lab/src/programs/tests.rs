@@ -67,7 +67,7 @@ async fn a_kill_ends_the_whole_process_group_and_a_start_begins_it_again() {
     let (leader, child) = (programs.report("a").unwrap().process, first_number(&programs, "a").await);
     assert_eq!(programs.start("a").await.unwrap_err().code, 409, "it runs");
     programs.kill("a").await.unwrap();
-    until("the child's end", || has_ended(leader) && has_ended(child)).await;
+    assert!(has_ended(leader) && has_ended(child), "when the kill returns");
     assert_eq!(programs.report("a").unwrap().signal, Some(9));
     assert_eq!(programs.start("a").await.unwrap(), 1);
     let again = programs.report("a").unwrap();

@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -136,6 +137,24 @@ impl TestClient {
     pub(super) async fn lab_bytes(&self, method: Method, path: &str, body: Bytes) -> (u16, Bytes) {
         let (code, body) = self.open_with(method, &format!("{PREFIX}{path}"), body, None).await.unwrap();
         (code, body.collect().await.unwrap().to_bytes())
+    }
+
+    /// Sends a POST and, before its answer, another request on the same connection, so that the server does not read whether the connection
+    /// has ended. Returns the code of the first answer.
+    pub(super) async fn post_in_pipeline(&self, path: &str, body: &Value) -> u16 {
+        let authorization = self.token.iter().map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let (host, agent, body) = (&self.host, &self.agent, body.to_string());
+        let headers = format!("Host: {host}\r\nUser-Agent: {agent}\r\n{}", authorization.collect::<String>());
+        let sent = format!(
+            "POST {path} HTTP/1.1\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}\
+             GET /version HTTP/1.1\r\n{headers}\r\n",
+            body.len()
+        );
+        let mut connection = self.connect().await;
+        connection.write_all(sent.as_bytes()).await.unwrap();
+        let mut start = [0; "HTTP/1.1 201".len()];
+        connection.read_exact(&mut start).await.unwrap();
+        std::str::from_utf8(&start[9..]).unwrap().parse().unwrap()
     }
 
     async fn open_with(

@@ -481,3 +481,18 @@ async fn a_reader_that_falls_behind_the_log_hears_where_to_go_on() {
     assert_eq!(call(&admin, "Requests", json!({"since": next})).await.unwrap_err().0, Code::OutOfRange);
     lab.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_reflection_lists_the_labs_service_on_the_port_of_each_cluster() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    let fork = admin.lab(Method::POST, "/clusters", Some(json!({}))).await.body;
+    for client in [admin.clone(), admin.at(fork["url"].as_str().unwrap(), "test")] {
+        let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        // A request with the member `list_services`, number 7, as an empty text.
+        let (answers, status) = send(&client, path, &[vec![7 << 3 | 2, 0]], None).await;
+        assert_eq!((status.code(), answers.len()), (Code::Ok, 1), "{status:?}");
+        let text = String::from_utf8_lossy(&answers[0]);
+        assert!(text.contains("kstore.lab.v1.Lab") && text.contains("kstore.v1.Kstore"), "{text}");
+    }
+    lab.end().await;
+}

@@ -2,6 +2,7 @@
 
 mod client;
 mod clocks;
+mod converging;
 mod files;
 mod forks;
 mod grpc;

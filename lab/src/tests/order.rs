@@ -143,8 +143,10 @@ async fn a_client_that_never_becomes_quiet_delays_a_turn_for_the_patience_and_th
     let ordered = Ordered::new(&admin, json!({"action": "order", "patience": "20ms"})).await;
     assert_eq!(ordered.op.api(Method::GET, CONFIG_MAPS, None).await.code, 200, "although it is busy");
     let events = admin.lab(Method::GET, "/plans/order/events", None).await.body.to_string();
-    let said = "turn 1 was given although client op: says that it is busy";
-    assert!(events.contains(said), "{events}");
+    // On a busy machine there may be further reasons.
+    for said in ["turn 1 was given although ", "client op: says that it is busy"] {
+        assert!(events.contains(said), "{events}");
+    }
     lab.end().await;
 }
 

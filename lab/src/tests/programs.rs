@@ -1,8 +1,10 @@
 //! Tests of programs of a cluster over the network. The program is this test binary, started again.
 
 use super::{CONFIG_MAPS, TestClient, config_map, lab_with};
+use crate::authority::Credentials;
 use crate::clock::Mode;
 use crate::host::ComponentChoice;
+use crate::programs::ProgramSpec;
 use crate::registry::LabConfig;
 use http::Method;
 use serde_json::{Value, json};
@@ -11,16 +13,20 @@ use std::time::Duration;
 /// The variable that tells the test binary to be an operator, with the name of the ConfigMap that it makes.
 const OPERATOR: &str = "KSTORE_LAB_TEST_OPERATOR";
 
-/// The operator that the tests start: makes a ConfigMap, and then sleeps. It does nothing when it is run as a test.
+/// The operator that the tests start: makes a ConfigMap and a Lease, and then sleeps. It does nothing when it is run as a test.
 #[tokio::test]
 async fn operator() {
     let Ok(name) = std::env::var(OPERATOR) else { return };
     let kubeconfig = std::fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
     let client = TestClient::of(&kubeconfig, "operator/v1");
-    let made = client.api(Method::POST, CONFIG_MAPS, Some(config_map(&name))).await;
-    println!("made {}", made.code);
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 15}});
+    client.api(Method::POST, LEASES, Some(lease)).await;
+    println!("made {}", client.post_in_pipeline(CONFIG_MAPS, &config_map(&name)).await);
     std::future::pending::<()>().await;
 }
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 
 fn program(name: &str, map: &str) -> Value {
     let binary = std::env::current_exe().unwrap();
@@ -164,6 +170,77 @@ async fn a_plan_kills_a_program_between_its_write_and_the_answer() {
         }
         assert!(attempt < 30_000, "{second}");
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_a_plan_holds_at_its_arrival_is_never_performed_after_its_program_was_killed() {
+    let config = LabConfig {
+        programs: true,
+        components: ComponentChoice::NONE,
+        mode: Mode::Manual,
+        ..LabConfig::default()
+    };
+    let (lab, admin) = lab_with(config).await;
+    let names: Vec<String> = (0..6).map(|nth| format!("p{nth}")).collect();
+    for name in &names {
+        let arrived = json!({"request": {"client": name, "verb": "create", "resource": "configmaps"}});
+        // Half of them are started again before what was held goes on.
+        let start = if name < &"p3".to_owned() { json!("now") } else { json!("never") };
+        let kill = json!({"action": "kill", "program": name, "start": start, "trigger": arrived});
+        let started = admin.lab(Method::POST, "/plans", Some(json!({"name": name, "actions": [kill]}))).await;
+        assert_eq!(started.code, 201, "{}", started.body);
+        assert_eq!(admin.lab(Method::POST, "/programs", Some(program(name, name))).await.code, 201);
+    }
+    for name in &names {
+        let plan = plan_done(&admin, name).await;
+        assert_eq!(plan["actions"][0]["state"], "done", "{plan}");
+    }
+    // A second start would find the map that the first one made.
+    for name in &names[..3] {
+        said(&admin, name, "made ").await;
+        let program = admin.lab(Method::GET, &format!("/programs/{name}"), None).await.body;
+        assert!(program["tail"].to_string().contains("made 201"), "{program}");
+    }
+    assert_eq!(admin.lab(Method::POST, "/quiet", None).await.code, 200);
+    for name in &names[3..] {
+        let map = admin.api(Method::GET, &format!("{CONFIG_MAPS}/{name}"), None).await;
+        assert_eq!(map.code, 404, "{name} was killed before its write");
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_releases_the_leases_of_a_program_that_it_kills_if_its_starter_wants_that() {
+    let config = LabConfig {
+        programs: true,
+        components: ComponentChoice::NONE,
+        mode: Mode::Manual,
+        ..LabConfig::default()
+    };
+    let (lab, admin) = lab_with(config).await;
+    let other = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "other"},
+        "spec": {"holderIdentity": "someone"}});
+    assert_eq!(admin.api(Method::POST, LEASES, Some(other)).await.code, 201);
+    let cluster = lab.cluster("main").unwrap();
+    for (name, releases_leases) in [("kept", false), ("released", true)] {
+        let kubeconfig =
+            cluster.kubeconfig(&Credentials::Certificate("shared", &["system:masters".to_owned()]));
+        let spec = serde_json::from_value::<ProgramSpec>(program(name, name)).unwrap();
+        cluster.programs().run(ProgramSpec { releases_leases, ..spec }, &kubeconfig.unwrap()).unwrap();
+        said(&admin, name, "made 201").await;
+        let kill = json!({"action": "kill", "program": name, "start": "never"});
+        assert_eq!(
+            admin.lab(Method::POST, "/plans", Some(json!({"name": name, "actions": [kill]}))).await.code,
+            201
+        );
+        let plan = plan_done(&admin, name).await;
+        assert_eq!(plan["actions"][0]["state"], "done", "{plan}");
+    }
+    for (name, holder) in [("other", "someone"), ("kept", "kept"), ("released", "")] {
+        let lease = admin.api(Method::GET, &format!("{LEASES}/{name}"), None).await.body;
+        assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), holder, "{lease}");
     }
     lab.end().await;
 }

@@ -199,3 +199,30 @@ async fn a_wait_for_an_object_lets_a_manual_clock_pass_until_it_is_there() {
     assert_eq!(admin.lab(Method::POST, "/nodes/none/stop", None).await.code, 404);
     lab.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settled_and_quiet_name_an_action_of_a_plan_that_is_under_way() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    let mut map = config_map("a");
+    map["metadata"]["finalizers"] = json!(["example.com/held"]);
+    assert_eq!(admin.api(Method::POST, CONFIG_MAPS, Some(map)).await.code, 201);
+    let again = json!({"action": "recreate", "object": "configmaps/default/a"});
+    let plan = json!({"name": "again", "actions": [again]});
+    assert_eq!(admin.lab(Method::POST, "/plans", Some(plan)).await.code, 201);
+    let line = "plan again: action 0 (recreate) is under way";
+    for path in ["/settled", "/quiet"] {
+        let refused = admin.lab(Method::POST, path, Some(json!({"patience": "100ms"}))).await;
+        assert_eq!((refused.code, causes(&refused).as_str()), (504, line), "{path}");
+    }
+    let waiting = tokio::spawn({
+        let admin = admin.clone();
+        async move { admin.lab(Method::POST, "/settled", None).await }
+    });
+    let old = admin.api(Method::GET, &format!("{CONFIG_MAPS}/a"), None).await.body;
+    assert_eq!(admin.api(Method::PUT, &format!("{CONFIG_MAPS}/a"), Some(config_map("a"))).await.code, 200);
+    let settled = waiting.await.unwrap();
+    assert_eq!((settled.code, &settled.body["busy"]), (200, &json!([])), "{settled:?}");
+    let new = admin.api(Method::GET, &format!("{CONFIG_MAPS}/a"), None).await.body;
+    assert!(new["metadata"]["uid"].is_string() && new["metadata"]["uid"] != old["metadata"]["uid"], "{new}");
+    lab.end().await;
+}

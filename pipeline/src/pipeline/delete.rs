@@ -42,7 +42,7 @@ impl Pipeline {
         Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
     }
 
-    /// Deletes the matching objects: many in one commit ([`COLLECTION_BATCH`]) if nothing has to judge them one by
+    /// Deletes the matching objects: many in one group of commits ([`COLLECTION_BATCH`]) if nothing has to judge them one by
     /// one, else several concurrently ([`COLLECTION_DELETES`]). Skips objects that are already gone; the first other
     /// failure ends it.
     pub(super) async fn delete_collection(
@@ -78,7 +78,7 @@ impl Pipeline {
         Ok(Answer::List(listed))
     }
 
-    /// Deletes objects of a collection, with `together` in one commit if possible. Also returns the warnings of their
+    /// Deletes objects of a collection, with `together` in one group of commits if possible. Also returns the warnings of their
     /// single deletions. Admission sees the collection request, which names no object.
     async fn delete_listed(
         &self,

@@ -45,6 +45,25 @@ pub struct Deleted {
     pub gone: bool,
 }
 
+/// The first write of a deletion.
+struct PlannedDeletion<'t> {
+    target: &'t Target,
+    /// The revision that the plan is made for.
+    revision: i64,
+    write: Write,
+    /// Whether the write marks the object, and a second one removes it.
+    is_marked: bool,
+}
+
+impl PlannedDeletion<'_> {
+    fn bytes(&self) -> usize {
+        match &self.write {
+            Write::Put { value, .. } => value.len(),
+            Write::Delete { .. } => 0,
+        }
+    }
+}
+
 /// How much of an object its deletion decodes for admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
@@ -140,9 +159,10 @@ impl Registry {
         }
     }
 
-    /// Deletes objects in one commit. Returns the objects that are left for single deletions, in order: those that
-    /// it cannot judge, that are refused, or that are terminating already; or all of them, if another writer changed
-    /// one of them. `admit` sees what `Entry::parse_for_deletion` decodes, and has no side effects.
+    /// Deletes objects in one group of commits, each object at a revision of its own, as a kube-apiserver does: a client that waits for the
+    /// revision of one of them would else go on before the others are gone. Returns the objects that are left for single deletions: those
+    /// that it cannot judge, that are refused, that are terminating already, or that another writer changed. `admit` sees what
+    /// `Entry::parse_for_deletion` decodes, and has no side effects.
     pub async fn delete_together<'t>(
         &self,
         targets: &'t [Target],
@@ -151,74 +171,68 @@ impl Registry {
         admit: impl Fn(&Target, &Value) -> Result<(), Undecided>,
     ) -> Result<Vec<&'t Target>, Status> {
         let now = self.nondet.clock.now_seconds();
-        let (mut guards, mut writes, mut left, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        // Those whose mark is in this commit, and whose removal is in the next.
-        let mut marks = Vec::new();
+        let (mut deletions, mut left, mut bytes) = (Vec::new(), Vec::new(), 0);
         for target in targets {
             let judged = self.is_planned_by_parts(target, context);
             let entry = self.cache.get(target.resource, &target.key()).filter(|_| judged);
-            let write = entry.as_ref().and_then(|entry| {
+            let deletion = entry.and_then(|entry| {
                 let current = entry.parse_for_deletion();
                 check_preconditions(target, &current, options).ok()?;
                 admit(target, &current).ok()?;
-                match plan_delete(target.resource, &current, options, now) {
-                    DeletePlan::Pending => None,
-                    DeletePlan::Mark(next) => {
-                        Some((self.put(target, marked(target, entry, &next).ok()?), false))
-                    }
+                let (write, is_marked) = match plan_delete(target.resource, &current, options, now) {
+                    DeletePlan::Pending => return None,
+                    DeletePlan::Mark(next) => (self.put(target, marked(target, &entry, &next).ok()?), false),
                     DeletePlan::MarkAndRemove(next) => {
-                        Some((self.put(target, marked(target, entry, &next).ok()?), true))
+                        (self.put(target, marked(target, &entry, &next).ok()?), true)
                     }
-                    DeletePlan::Remove(_) => Some((Write::Delete { key: target.key() }, false)),
-                }
+                    DeletePlan::Remove(_) => (Write::Delete { key: target.key() }, false),
+                };
+                Some(PlannedDeletion { target, revision: entry.revision, write, is_marked })
             });
-            let size = |write: &Write| match write {
-                Write::Put { value, .. } => value.len(),
-                Write::Delete { .. } => 0,
-            };
-            match (entry, write) {
-                (Some(entry), Some((write, is_marked)))
-                    if bytes + size(&write) <= limits::COLLECTION_BATCH_BYTES =>
-                {
-                    bytes += size(&write);
-                    marks.extend(is_marked.then_some(target));
-                    guards.push(Guard { key: target.key(), revision: entry.revision });
-                    writes.push(write);
+            match deletion {
+                Some(deletion) if bytes + deletion.bytes() <= limits::COLLECTION_BATCH_BYTES => {
+                    bytes += deletion.bytes();
+                    deletions.push(deletion);
                 }
                 _ => left.push(target),
             }
         }
-        if writes.is_empty() {
-            return Ok(left);
-        }
-        match self.commit(guards, writes, context).await {
-            Ok(Outcome::Committed { revision }) => {
-                left.extend(self.remove_together(marks, revision, context).await?);
-                Ok(left)
-            }
-            Ok(Outcome::Lost { .. }) => Ok(targets.iter().collect()),
-            // An etcd may accept smaller transactions only.
-            Err(status) if status.code == 413 => Ok(targets.iter().collect()),
-            Err(status) => Err(status),
-        }
+        let (marks, unchanged) = self.delete_each(deletions, context).await?;
+        left.extend(unchanged);
+        let removal = |(target, revision): (&'t Target, i64)| {
+            let write = Write::Delete { key: target.key() };
+            PlannedDeletion { target, revision, write, is_marked: false }
+        };
+        let (_, unchanged) = self.delete_each(marks.into_iter().map(removal).collect(), context).await?;
+        left.extend(unchanged);
+        Ok(left)
     }
 
-    /// Removes objects that a commit at `revision` has marked, in one commit. Returns those that are left for single deletions.
-    async fn remove_together<'t>(
+    /// Commits each deletion. Returns the objects that are marked now and are to be removed, with the revisions of their marks, and those
+    /// that nothing was written for.
+    async fn delete_each<'t>(
         &self,
-        marks: Vec<&'t Target>,
-        revision: i64,
+        deletions: Vec<PlannedDeletion<'t>>,
         context: &WriteContext,
-    ) -> Result<Vec<&'t Target>, Status> {
-        if marks.is_empty() {
-            return Ok(marks);
+    ) -> Result<(Vec<(&'t Target, i64)>, Vec<&'t Target>), Status> {
+        let planned: Vec<_> =
+            deletions.iter().map(|deletion| (deletion.target, deletion.is_marked)).collect();
+        let commits = deletions.into_iter().map(|deletion| {
+            (Guard { key: deletion.target.key(), revision: deletion.revision }, deletion.write)
+        });
+        let outcomes = self.commit_each(commits.collect(), context).await;
+        let (mut marks, mut unchanged) = (Vec::new(), Vec::new());
+        for ((target, is_marked), outcome) in planned.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Outcome::Committed { revision }) if is_marked => marks.push((target, revision)),
+                Ok(Outcome::Committed { .. }) => {}
+                Ok(Outcome::Lost { .. }) => unchanged.push(target),
+                // The group was too large for the storage.
+                Err(status) if status.code == 413 => unchanged.push(target),
+                Err(status) => return Err(status),
+            }
         }
-        let guards = marks.iter().map(|target| Guard { key: target.key(), revision }).collect();
-        let writes = marks.iter().map(|target| Write::Delete { key: target.key() }).collect();
-        match self.commit(guards, writes, context).await? {
-            Outcome::Committed { .. } => Ok(Vec::new()),
-            Outcome::Lost { .. } => Ok(marks),
-        }
+        Ok((marks, unchanged))
     }
 
     /// Whether what `Entry::parse_for_deletion` decodes is enough to plan the deletion: the deletion changes

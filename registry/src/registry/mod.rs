@@ -162,6 +162,29 @@ impl Registry {
         self.commit_whole(commit, context).await
     }
 
+    /// Commits each guarded write at a revision of its own, in one group where neither a transaction nor a fence binds them together.
+    /// Returns the outcomes in order; one that fails does not keep the others from being executed.
+    async fn commit_each(
+        &self,
+        writes: Vec<(Guard, Write)>,
+        context: &WriteContext,
+    ) -> Vec<Result<Outcome, Status>> {
+        if writes.is_empty() {
+            return Vec::new();
+        }
+        if context.stage.is_some() || context.fence.is_some() {
+            let mut outcomes = Vec::with_capacity(writes.len());
+            for (guard, write) in writes {
+                outcomes.push(self.commit(vec![guard], vec![write], context).await);
+            }
+            return outcomes;
+        }
+        let commit =
+            |(guard, write)| Commit { guards: vec![guard], writes: vec![write], note: context.note.clone() };
+        let outcomes = self.cache.storage().commit_each(writes.into_iter().map(commit).collect()).await;
+        outcomes.into_iter().map(|outcome| outcome.map_err(error::of_commit)).collect()
+    }
+
     /// The object as a transaction sees it. The transaction's commit guards that the object is still
     /// unchanged.
     pub fn expect_staged(&self, target: &Target, stage: &Arc<Stage>) -> Result<Option<Arc<Entry>>, Status> {

@@ -9,7 +9,7 @@
 //! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
 //! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
 //!    feasible if every filter admits it (`filter`). The search stops at one feasible node more than
-//!    [`sampling::wanted`]; the search drops that node.
+//!    [`sampling::wanted`], or than one if no plugin scores nodes; the search drops that node.
 //! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
 //!    weight times score, scaled over the feasible nodes.
 //! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
@@ -128,9 +128,11 @@ pub fn decide(
     let named: Option<Vec<usize>> =
         named.map(|names| names.iter().filter_map(|name| cluster.snapshot.slot(name)).collect());
     let check = |slot: usize| state.check_with_nominated(&all[slot], nominations, namespaces);
+    let count = named.as_ref().map_or(all.len(), Vec::len);
+    let scope = (terms.start, wanted(registry, count, terms.percentage));
     let search = match &named {
-        None => search(all.len(), |at| at, check, terms),
-        Some(slots) => search(slots.len(), |at| slots[at], check, terms),
+        None => search(count, |at| at, check, scope),
+        Some(slots) => search(count, |at| slots[at], check, scope),
     };
     observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
     let evaluated = search.feasible.len() + search.rejections.len();
@@ -153,17 +155,22 @@ struct Search {
     rejections: Vec<(usize, Rejection)>,
 }
 
+/// The number of feasible nodes to look for among `count` candidates. One is enough if no plugin scores them.
+fn wanted(registry: &Registry, count: usize, percentage: usize) -> usize {
+    let scores = !registry.line_up().at(ExtensionPoint::Score).is_empty();
+    if scores { sampling::wanted(count, percentage) } else { count.min(1) }
+}
+
 /// Step 3 over `count` candidates; `slot` gives a candidate's index among all nodes.
 fn search(
     count: usize,
     slot: impl Fn(usize) -> usize,
     mut check: impl FnMut(usize) -> Result<(), Rejection>,
-    terms: Terms,
+    (start, wanted): (usize, usize),
 ) -> Search {
-    let wanted = sampling::wanted(count, terms.percentage);
     let mut found = Search { feasible: Vec::with_capacity(wanted), rejections: Vec::new() };
     for step in 0..count {
-        let slot = slot((terms.start + step) % count);
+        let slot = slot((start + step) % count);
         match check(slot) {
             Ok(()) if found.feasible.len() == wanted => break,
             Ok(()) => found.feasible.push(slot),
@@ -188,11 +195,11 @@ fn choose(
     }
     let mut totals = vec![0; nodes.len()];
     let mut columns = Vec::new();
-    for scorer in registry.scorers().iter().map(|id| registry.get(id)) {
-        let row = scorer.row();
+    for (id, weight) in registry.line_up().scorers() {
+        let scorer = registry.get(id);
         if let Some(scores) = scorer.scores(pod, candidates) {
-            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += row.weight * score);
-            columns.push((row.name, scores));
+            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += weight * score);
+            columns.push((scorer.row().name, scores));
         }
     }
     let highest = totals.iter().copied().max().expect("some node is feasible");
@@ -210,7 +217,7 @@ fn choose(
 
 /// The refusal in an empty cluster. It names every filter, so that the first node wakes the pod.
 fn no_nodes(registry: &Registry) -> Refusal {
-    let plugins = registry.filters();
+    let plugins = registry.line_up().set(ExtensionPoint::Filter);
     Refusal { nodes: 0, contradiction: None, rejections: Vec::new(), plugins, left_out: None }
 }
 

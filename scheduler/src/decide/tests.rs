@@ -19,7 +19,7 @@ pub(crate) fn decided(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo,
     decide(&Registry::in_tree(), ClusterView { snapshot, inventory }, pod, terms, &mut ())
 }
 
-fn caches(cluster: &ReferenceCluster) -> (Cache, Snapshot) {
+pub(crate) fn caches(cluster: &ReferenceCluster) -> (Cache, Snapshot) {
     let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
     cluster.nodes.iter().for_each(|node| assert!(cache.set_node(Arc::clone(node)).is_none()));
     cluster.placed.iter().for_each(|(pod, node)| assert!(cache.set_pod(Arc::clone(pod), node).is_none()));
@@ -42,7 +42,7 @@ pub(crate) fn reference_decision(outcome: &Outcome) -> ReferenceDecision {
     }
 }
 
-fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = ReferenceCluster> {
+pub(crate) fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = ReferenceCluster> {
     count.prop_flat_map(|count| {
         let nodes: Vec<_> = (0..count).map(|n| any_node(format!("n{n}"))).collect();
         let placed = proptest::collection::vec((any_pod(String::new()), 0..count.max(1) + 1), 0..count + 1);

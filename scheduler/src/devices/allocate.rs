@@ -6,7 +6,7 @@
 //! The search takes the first complete solution in this order: claims in order; the requests of a claim in
 //! order; the alternatives of a request in order, until one serves; for an exact count, combinations of
 //! candidates in the order of candidates. It goes back to an earlier choice where a later request finds nothing.
-//! Each examined candidate counts as work, which [`ALLOCATION_STEPS`] bounds.
+//! Each examined candidate counts as work, which the caller bounds.
 
 use super::Devices;
 use super::capacity::{Amounts, consumed, fits};
@@ -16,7 +16,7 @@ use super::constraint::OpenConstraint;
 use super::counters::Counters;
 use super::pools::{NodePool, PoolFault};
 use super::slice::{Device, Slice};
-use crate::limits::{ALLOCATION_STEPS, CLAIM_DEVICES};
+use crate::limits::CLAIM_DEVICES;
 use crate::node::NodeInfo;
 use crate::storage::Record;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct ChosenDevice<'a> {
     pub consumed: Option<Amounts>,
 }
 
-/// The devices for each of `claims` on the node.
+/// The devices for each of `claims` on the node. The search examines at most `steps` candidates.
 ///
 /// # Errors
 ///
@@ -56,8 +56,9 @@ pub fn allocate<'a>(
     devices: &'a Devices,
     claims: &[&'a Record<Claim>],
     node: &NodeInfo,
+    steps: usize,
 ) -> Result<Vec<Vec<ChosenDevice<'a>>>, AllocationFailure> {
-    let mut search = Search::new(devices, claims, node)?;
+    let mut search = Search { limit: steps, ..Search::new(devices, claims, node)? };
     search.run()?;
     Ok(search.into_chosen())
 }
@@ -144,6 +145,8 @@ struct Search<'a> {
     /// The chosen candidates of each claim.
     chosen: Vec<Vec<Choice>>,
     steps: usize,
+    /// The largest number of them.
+    limit: usize,
 }
 
 impl<'a> Search<'a> {
@@ -175,6 +178,7 @@ impl<'a> Search<'a> {
             counters: BTreeMap::new(),
             chosen: claims.iter().map(|_| Vec::new()).collect(),
             steps: 0,
+            limit: 0,
         };
         for (index, claim) in claims.iter().enumerate() {
             search.add_claim(index, claim).map_err(AllocationFailure::Faulty)?;
@@ -284,7 +288,7 @@ impl<'a> Search<'a> {
                     let at = step.cursor;
                     step.cursor += 1;
                     self.steps += 1;
-                    if self.steps > ALLOCATION_STEPS {
+                    if self.steps > self.limit {
                         return Err(AllocationFailure::TimedOut);
                     }
                     if self.take(step.slot, step.offer, at).map_err(AllocationFailure::Faulty)? {

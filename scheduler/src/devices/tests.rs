@@ -3,6 +3,7 @@
 use super::allocate::{AllocationFailure, allocate};
 use super::outcome::allocation;
 use super::*;
+use crate::limits::ALLOCATION_STEPS;
 use crate::node::NodeInfo;
 use crate::testing::{device_claim, device_class, device_slice, gpus, node};
 use proptest::collection::vec;
@@ -21,7 +22,7 @@ fn devices(changes: Vec<DeviceChange>) -> Devices {
 fn names(devices: &Devices, claims: &[&str], node: &NodeInfo) -> Result<Vec<Vec<String>>, AllocationFailure> {
     let claims: Vec<&Record<Claim>> =
         claims.iter().map(|name| &**devices.claim(&Key::new("ns", name)).unwrap()).collect();
-    let chosen = allocate(devices, &claims, node)?;
+    let chosen = allocate(devices, &claims, node, ALLOCATION_STEPS)?;
     let name = |device: &allocate::ChosenDevice<'_>| device.device.id.device.to_string();
     Ok(chosen.iter().map(|devices| devices.iter().map(name).collect()).collect())
 }
@@ -313,7 +314,7 @@ fn an_allocation_has_the_configuration_of_classes_and_claim_and_the_nodes_of_its
         device_slice("n1", json!({ "nodeName": "n1", "devices": [gpu("g0", "x", 0), gpu("g1", "x", 1)] }));
     let devices = devices(vec![class, claim, slice]);
     let claim = devices.claim(&Key::new("ns", "c")).unwrap();
-    let chosen = allocate(&devices, &[claim], &node("n1", json!({}))).unwrap();
+    let chosen = allocate(&devices, &[claim], &node("n1", json!({})), ALLOCATION_STEPS).unwrap();
     let found = allocation(&devices, claim, &chosen[0], "n1", &mut String::new);
     let entry = |source: &str, mode: &str, requests: Option<&str>| {
         let mut entry = opaque(mode);
@@ -449,7 +450,7 @@ proptest! {
         let claims = ["c0", "c1"].map(|name| &**devices.claim(&Key::new("ns", name)).unwrap());
         let here = node("n1", json!({}));
         let expected = reference::allocate(&devices, &claims, &here);
-        match allocate(&devices, &claims, &here) {
+        match allocate(&devices, &claims, &here, ALLOCATION_STEPS) {
             Ok(chosen) => {
                 let chosen = chosen.iter().enumerate().flat_map(|(claim, all)| {
                     all.iter().map(move |one| (claim, one.request, one.alternative, &one.device.id))

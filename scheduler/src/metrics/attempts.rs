@@ -2,6 +2,7 @@
 
 use crate::action::{Action, Binding, SchedulingFailure};
 use crate::plugin::{ExtensionPoint, PointObserver};
+use crate::profile::Profiles;
 use crate::queue::QueueDepths;
 use jiff::Timestamp;
 use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
@@ -82,8 +83,7 @@ impl AttemptResult {
 
 /// Counts and durations of attempts. They go on when the scheduler starts again.
 pub(crate) struct AttemptMetrics {
-    /// The scheduler's name, which is that of its one profile.
-    profile: String,
+    profiles: Profiles,
     /// Lengths of the queues, in the order of [`QUEUES`].
     pending: [AtomicUsize; 4],
     durations: Mutex<Durations>,
@@ -92,14 +92,28 @@ pub(crate) struct AttemptMetrics {
 const QUEUES: [&str; 4] = ["active", "backoff", "unschedulable", "gated"];
 
 struct Durations {
-    /// By the place of the result in [`AttemptResult::ALL`].
-    attempts: [Histogram; 3],
     algorithm: Histogram,
-    /// Extension points by [`ExtensionPoint`]: those that succeeded, and those that did not.
-    points: [[Histogram; 2]; ExtensionPoint::ALL.len()],
+    /// In the order of the profiles.
+    profiles: Vec<ProfileDurations>,
     /// Waits of scheduled pods by their number of attempts.
     sli: BTreeMap<u32, Histogram>,
     pod_attempts: Histogram,
+}
+
+struct ProfileDurations {
+    /// By the place of the result in [`AttemptResult::ALL`].
+    attempts: [Histogram; 3],
+    /// Extension points by [`ExtensionPoint`]: those that succeeded, and those that did not.
+    points: [[Histogram; 2]; ExtensionPoint::ALL.len()],
+}
+
+impl Default for ProfileDurations {
+    fn default() -> Self {
+        Self {
+            attempts: std::array::from_fn(|_| Histogram::new(ATTEMPT_BOUNDS)),
+            points: std::array::from_fn(|_| std::array::from_fn(|_| Histogram::new(EXTENSION_BOUNDS))),
+        }
+    }
 }
 
 /// The durations of the extension points of one attempt: one reading of the clock for each.
@@ -132,17 +146,15 @@ impl PointObserver for PointDurations {
 
 impl AttemptMetrics {
     /// Zero counts, on the page of `registry` until they are dropped.
-    pub(crate) fn registered(profile: &str, registry: &Registry) -> Arc<Self> {
-        let attempt = || Histogram::new(ATTEMPT_BOUNDS);
+    pub(crate) fn registered(profiles: &Profiles, registry: &Registry) -> Arc<Self> {
         let durations = Durations {
-            attempts: [attempt(), attempt(), attempt()],
-            algorithm: attempt(),
-            points: std::array::from_fn(|_| std::array::from_fn(|_| Histogram::new(EXTENSION_BOUNDS))),
+            algorithm: Histogram::new(ATTEMPT_BOUNDS),
+            profiles: profiles.iter().map(|_| ProfileDurations::default()).collect(),
             sli: BTreeMap::new(),
             pod_attempts: Histogram::new(POD_ATTEMPT_BOUNDS),
         };
         let metrics = Arc::new(Self {
-            profile: profile.to_owned(),
+            profiles: profiles.clone(),
             pending: Default::default(),
             durations: Mutex::new(durations),
         });
@@ -162,13 +174,15 @@ impl AttemptMetrics {
     /// Counts a decision that took this time. The attempt of a pod that fits ends with its bind.
     pub(crate) fn decided(&self, action: &Action, points: &PointDurations) {
         let took = points.began.elapsed();
-        let result = match action {
-            Action::Bind(_) | Action::BindVolumes(_) => None,
-            Action::Refuse(notice) => Some(result_of(&notice.failure)),
-            Action::Preempt(evict) => Some(result_of(&evict.notice.failure)),
+        let (pod, result) = match action {
+            Action::Bind(binding) => (&binding.pod, None),
+            Action::BindVolumes(writes) => (&writes.binding.pod, None),
+            Action::Refuse(notice) => (&notice.pod, Some(result_of(&notice.failure))),
+            Action::Preempt(evict) => (&evict.notice.pod, Some(result_of(&evict.notice.failure))),
         };
         let mut durations = self.durations.lock();
         durations.algorithm.observe(took);
+        let durations = &mut durations.profiles[self.profiles.place_of(pod)];
         for (histograms, ended) in durations.points.iter_mut().zip(&points.ended) {
             if let Some((is_success, took)) = ended {
                 histograms[usize::from(!is_success)].observe(*took);
@@ -183,9 +197,10 @@ impl AttemptMetrics {
     pub(crate) fn bound(&self, binding: &Binding, is_accepted: bool, now: Timestamp) {
         let took = elapsed(binding.at, now);
         let mut durations = self.durations.lock();
-        durations.points[ExtensionPoint::Bind as usize][usize::from(!is_accepted)].observe(took);
         let result = if is_accepted { AttemptResult::Scheduled } else { AttemptResult::Error };
-        durations.attempts[result as usize].observe(took);
+        let of_profile = &mut durations.profiles[self.profiles.place_of(&binding.pod)];
+        of_profile.points[ExtensionPoint::Bind as usize][usize::from(!is_accepted)].observe(took);
+        of_profile.attempts[result as usize].observe(took);
         if is_accepted {
             durations.pod_attempts.observe_number(f64::from(binding.attempts));
             let waits = durations.sli.entry(binding.attempts.min(MANY_ATTEMPTS));
@@ -208,21 +223,16 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-impl Collect for AttemptMetrics {
+impl ProfileDurations {
     #[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
-    fn collect(&self, into: &mut Page) {
-        for (queue, pending) in QUEUES.iter().zip(&self.pending) {
-            into.add(&PENDING, &[("queue", queue)], pending.load(Ordering::Relaxed) as f64);
-        }
-        let (profile, durations) = (self.profile.as_str(), self.durations.lock());
+    fn collect(&self, profile: &str, into: &mut Page) {
         for result in AttemptResult::ALL {
             let labels = [("profile", profile), ("result", result.name())];
-            let attempts = &durations.attempts[result as usize];
+            let attempts = &self.attempts[result as usize];
             into.add(&ATTEMPTS, &labels, attempts.count() as f64);
             into.distribution(&ATTEMPT_DURATION, &labels, attempts);
         }
-        into.distribution(&ALGORITHM_DURATION, &[], &durations.algorithm);
-        for (point, histograms) in ExtensionPoint::ALL.iter().zip(&durations.points) {
+        for (point, histograms) in ExtensionPoint::ALL.iter().zip(&self.points) {
             let failed = if *point == ExtensionPoint::Bind { "Error" } else { "Unschedulable" };
             let statuses = ["Success", failed].into_iter().zip(histograms);
             // A point at which nothing happened yet has no series, as in kube-scheduler.
@@ -230,6 +240,20 @@ impl Collect for AttemptMetrics {
                 let labels = [("extension_point", point.name()), ("status", status), ("profile", profile)];
                 into.distribution(&EXTENSION_DURATION, &labels, histogram);
             }
+        }
+    }
+}
+
+impl Collect for AttemptMetrics {
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
+    fn collect(&self, into: &mut Page) {
+        for (queue, pending) in QUEUES.iter().zip(&self.pending) {
+            into.add(&PENDING, &[("queue", queue)], pending.load(Ordering::Relaxed) as f64);
+        }
+        let durations = self.durations.lock();
+        into.distribution(&ALGORITHM_DURATION, &[], &durations.algorithm);
+        for (profile, durations) in self.profiles.iter().zip(&durations.profiles) {
+            durations.collect(&profile.scheduler_name, into);
         }
         for (attempts, waits) in &durations.sli {
             let attempts = match *attempts {

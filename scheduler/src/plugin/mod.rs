@@ -7,6 +7,7 @@ mod reservation;
 mod set;
 
 use crate::event::{ClusterEvent, EventSet};
+use crate::fields::Fields;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
@@ -17,6 +18,7 @@ use crate::snapshot::Snapshot;
 use kstore_nondet::Rng;
 pub use refused::{Refused, Rejection};
 pub use reservation::{PostFilter, Refusals, Reservation, ReservationKind};
+use serde_json::Value;
 pub use set::{PluginId, PluginSet};
 use std::borrow::Cow;
 
@@ -25,46 +27,80 @@ use std::borrow::Cow;
 pub enum ExtensionPoint {
     /// Before a pod enters the queue of ready pods.
     PreEnqueue,
+    /// The order of ready pods.
+    QueueSort,
     /// Once per attempt, before any node is checked.
     PreFilter,
     /// Per node.
     Filter,
     /// Once per attempt that no node fits: preemption.
     PostFilter,
+    /// Once per attempt with several feasible nodes, before they are scored.
+    PreScore,
     /// Once per attempt with several feasible nodes, over all of them.
     Score,
     /// Once per attempt that has a node: the cache assumes the pod there.
     Reserve,
+    /// Once per attempt that has a node, before its writes. No in-tree plugin runs there.
+    Permit,
     /// The writes before the bind, or together with it, for what was reserved.
     PreBind,
     /// The writes of the binding.
     Bind,
+    /// After the binding. No in-tree plugin runs there.
+    PostBind,
 }
 
 impl ExtensionPoint {
     /// All points in the order of the cycle.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::PreEnqueue,
+        Self::QueueSort,
         Self::PreFilter,
         Self::Filter,
         Self::PostFilter,
+        Self::PreScore,
         Self::Score,
         Self::Reserve,
+        Self::Permit,
         Self::PreBind,
         Self::Bind,
+        Self::PostBind,
     ];
 
     /// The point's name in kube-scheduler's metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::PreEnqueue => "PreEnqueue",
+            Self::QueueSort => "QueueSort",
             Self::PreFilter => "PreFilter",
             Self::Filter => "Filter",
             Self::PostFilter => "PostFilter",
+            Self::PreScore => "PreScore",
             Self::Score => "Score",
             Self::Reserve => "Reserve",
+            Self::Permit => "Permit",
             Self::PreBind => "PreBind",
             Self::Bind => "Bind",
+            Self::PostBind => "PostBind",
+        }
+    }
+
+    /// The point's member of `plugins` in a KubeSchedulerConfiguration.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::PreEnqueue => "preEnqueue",
+            Self::QueueSort => "queueSort",
+            Self::PreFilter => "preFilter",
+            Self::Filter => "filter",
+            Self::PostFilter => "postFilter",
+            Self::PreScore => "preScore",
+            Self::Score => "score",
+            Self::Reserve => "reserve",
+            Self::Permit => "permit",
+            Self::PreBind => "preBind",
+            Self::Bind => "bind",
+            Self::PostBind => "postBind",
         }
     }
 }
@@ -74,10 +110,10 @@ impl ExtensionPoint {
 pub struct Row {
     /// The plugin's name in kube-scheduler's configuration, metrics and texts.
     pub name: &'static str,
-    /// The extension points at which the plugin runs; the scheduler calls no method of another point. A filter may have a state per pod
-    /// ([`Plugin::prefilter`]) without naming [`ExtensionPoint::PreFilter`], which only plugins with a rule over all nodes name.
+    /// The extension points at which the plugin can run; the scheduler calls no method of another point. A filter may have a state per pod
+    /// ([`Plugin::prefilter`]) without naming [`ExtensionPoint::PreFilter`].
     pub points: &'static [ExtensionPoint],
-    /// The default weight of the plugin's score; zero without one.
+    /// The default weight of the plugin's score; zero without one, or if the score is off by default.
     pub weight: i64,
     /// The reasons for refusing a node, in kube-scheduler's words; [`Refused`] names them by index. At most 32.
     pub reasons: &'static [&'static str],
@@ -99,6 +135,15 @@ pub struct ClusterView<'a> {
     pub snapshot: &'a Snapshot,
     /// The other objects.
     pub inventory: &'a Inventory,
+}
+
+/// How many candidates a preemption looks for: the arguments of DefaultPreemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CandidateShare {
+    /// The share of the nodes on which preemption could help, in per cent.
+    pub percentage: usize,
+    /// The smallest number of nodes.
+    pub minimum: usize,
 }
 
 /// The result of a filter's look at a pod, before it checks nodes.
@@ -185,6 +230,26 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// What [`reserve`](Self::reserve) reserves; `None` for a plugin without the method.
     const RESERVES: Option<ReservationKind> = None;
+
+    /// The plugin with the arguments that a profile gives it in `pluginConfig`; no member if it gives none. Members that are not read are
+    /// refused as unknown. `None` if the plugin has no arguments.
+    fn configured(&self, _args: &mut Fields<'_>) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// The arguments in effect, defaults included, as `pluginConfig` has them; `None` if the plugin has none.
+    fn arguments(&self) -> Option<Value> {
+        None
+    }
+
+    /// How preemption searches victims if the plugin runs at [`ExtensionPoint::PostFilter`]; `None` if the plugin is not the one that
+    /// stands for preemption.
+    fn preempts(&self) -> Option<CandidateShare> {
+        None
+    }
 
     /// Whether the pod may enter the queue of ready pods. Otherwise it waits for an event that helps, without an attempt.
     fn admits_to_queue(&self, _pod: &PodInfo, _inventory: &Inventory) -> bool {

@@ -8,8 +8,9 @@ use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::devices::{DeviceEvent, Devices};
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
 use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::fields::Fields;
 use crate::inventory::Inventory;
-use crate::limits::CLAIM_CONSUMERS;
+use crate::limits::{ALLOCATION_STEPS, CLAIM_CONSUMERS};
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{
@@ -21,6 +22,7 @@ use crate::snapshot::Snapshot;
 use crate::storage::Record;
 use kstore_informer::Key;
 use kstore_nondet::Rng;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim; the search for
@@ -32,8 +34,37 @@ const TIMED_OUT: u32 = 2;
 /// The reason for a pod that must wait for other users of a claim.
 const IN_USE: &str = "resourceclaim in use";
 
-/// The plugin.
-pub(crate) struct DynamicResources;
+const FILTER_TIMEOUT: &str = "filterTimeout";
+const BINDING_TIMEOUT: &str = "bindingTimeout";
+/// The time that kube-scheduler has for a node by default, in nanoseconds. Here a number of steps stands for it, so that decisions do not
+/// depend on the speed of the machine.
+const DEFAULT_FILTER_TIMEOUT: i64 = 10_000_000_000;
+/// The same for devices that have binding conditions.
+const DEFAULT_BINDING_TIMEOUT: i64 = 600_000_000_000;
+
+/// The plugin, with the times of its arguments in nanoseconds.
+pub(crate) struct DynamicResources {
+    filter_timeout: i64,
+    binding_timeout: i64,
+}
+
+impl Default for DynamicResources {
+    fn default() -> Self {
+        Self { filter_timeout: DEFAULT_FILTER_TIMEOUT, binding_timeout: DEFAULT_BINDING_TIMEOUT }
+    }
+}
+
+impl DynamicResources {
+    /// The largest number of devices that the search examines on a node; zero nanoseconds are no limit.
+    fn steps(&self) -> usize {
+        if self.filter_timeout == 0 {
+            return usize::MAX;
+        }
+        let steps =
+            ALLOCATION_STEPS as i128 * i128::from(self.filter_timeout) / i128::from(DEFAULT_FILTER_TIMEOUT);
+        usize::try_from(steps).unwrap_or(usize::MAX).max(1)
+    }
+}
 
 impl Plugin for DynamicResources {
     type State<'a> = DeviceClaims<'a>;
@@ -45,10 +76,12 @@ impl Plugin for DynamicResources {
             ExtensionPoint::PreFilter,
             ExtensionPoint::Filter,
             ExtensionPoint::PostFilter,
+            // The score by the rank of alternatives is missing here.
+            ExtensionPoint::Score,
             ExtensionPoint::Reserve,
             ExtensionPoint::PreBind,
         ],
-        weight: 0,
+        weight: 2,
         reasons: &[
             "cannot allocate all claims",
             "resourceclaim not available on the node",
@@ -59,13 +92,41 @@ impl Plugin for DynamicResources {
 
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Devices);
 
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
+        let filter_timeout = args.duration(FILTER_TIMEOUT).unwrap_or(self.filter_timeout);
+        if filter_timeout < 0 {
+            args.invalid(
+                FILTER_TIMEOUT,
+                &kstore_go_duration::format(filter_timeout),
+                "must be zero or positive",
+            );
+        }
+        let has_binding_timeout = args.has(BINDING_TIMEOUT);
+        let binding_timeout = args.duration(BINDING_TIMEOUT).unwrap_or(self.binding_timeout);
+        if binding_timeout < 1_000_000_000 {
+            let printed = kstore_go_duration::format(binding_timeout);
+            args.invalid(BINDING_TIMEOUT, &printed, "must be at least 1 second");
+        } else if has_binding_timeout && binding_timeout != self.binding_timeout {
+            args.warn(
+                BINDING_TIMEOUT,
+                "has no effect: this scheduler waits for no binding conditions of devices",
+            );
+        }
+        Some(Self { filter_timeout, binding_timeout })
+    }
+
+    fn arguments(&self) -> Option<Value> {
+        let [filter, binding] = [self.filter_timeout, self.binding_timeout].map(kstore_go_duration::format);
+        Some(json!({ FILTER_TIMEOUT: filter, BINDING_TIMEOUT: binding }))
+    }
+
     /// A pod whose resource claims do not exist waits for them.
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool {
         pod.device_claims.is_empty() || claims_of(pod, &inventory.devices).is_ok()
     }
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, DeviceClaims<'a>> {
-        match DeviceClaims::of(pod, &cluster.inventory.devices) {
+        match DeviceClaims::of(pod, &cluster.inventory.devices, self.steps()) {
             Err(why) => PreFilter::Refuse(why.into()),
             Ok(None) => PreFilter::Skip,
             Ok(Some(claims)) => PreFilter::Check(claims),
@@ -83,7 +144,7 @@ impl Plugin for DynamicResources {
         inventory: &mut Inventory,
         random: &dyn Fn() -> Rng,
     ) -> Option<Reservation> {
-        let claims = DeviceClaims::of(pod, &inventory.devices);
+        let claims = DeviceClaims::of(pod, &inventory.devices, self.steps());
         let claims = claims.expect("a pod that was admitted may have its claims")?;
         let shares = random().fork("shares");
         let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
@@ -142,6 +203,8 @@ pub(crate) struct DeviceClaims<'a> {
     claims: Vec<&'a Arc<Record<Claim>>>,
     /// The claims without an allocation.
     open: Vec<&'a Record<Claim>>,
+    /// The largest number of devices that the search examines on a node.
+    steps: usize,
 }
 
 /// The claims of a pod, each once.
@@ -201,7 +264,7 @@ impl<'a> DeviceClaims<'a> {
     /// # Errors
     ///
     /// Why no node can have the pod, in kube-scheduler's words.
-    pub(crate) fn of(pod: &PodInfo, devices: &'a Devices) -> Result<Option<Self>, String> {
+    pub(crate) fn of(pod: &PodInfo, devices: &'a Devices, steps: usize) -> Result<Option<Self>, String> {
         if pod.device_claims.is_empty() {
             return Ok(None);
         }
@@ -222,14 +285,14 @@ impl<'a> DeviceClaims<'a> {
                 }
             }
         }
-        Ok((!claims.is_empty()).then_some(Self { devices, claims, open }))
+        Ok((!claims.is_empty()).then_some(Self { devices, claims, open, steps }))
     }
 
     /// The devices for the open claims on the node.
     fn choose(&self, node: &NodeInfo) -> Result<Vec<Vec<ChosenDevice<'a>>>, Refused> {
         let chosen = match self.open.is_empty() {
             true => Vec::new(),
-            false => allocate(self.devices, &self.open, node).map_err(unallocatable)?,
+            false => allocate(self.devices, &self.open, node, self.steps).map_err(unallocatable)?,
         };
         let is_available = |allocation: &Arc<Allocation>| allocation.is_available_on(node);
         match self.claims.iter().all(|claim| claim.allocation.as_ref().is_none_or(is_available)) {

@@ -16,6 +16,7 @@ const SMALLEST: i64 = 23 * MIB;
 const LARGEST_PER_CONTAINER: i64 = 1000 * MIB;
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct ImageLocality;
 
 impl Plugin for ImageLocality {

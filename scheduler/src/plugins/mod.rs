@@ -1,6 +1,8 @@
 //! The in-tree plugins, a file each: its row, filter, hints, score and reservation. The list below is the only other place that names one.
 //! Its order is kube-scheduler's default order, in which filters run: the first refusal per node counts.
 
+mod default_binder;
+mod default_preemption;
 mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;
@@ -12,7 +14,10 @@ mod node_resources_fit;
 mod node_unschedulable;
 mod node_volume_limits;
 mod pod_topology_spread;
+mod priority_sort;
 mod registry;
+mod scheduling_gates;
+mod scored_resources;
 mod taint_toleration;
 mod volume_binding;
 mod volume_restrictions;
@@ -22,7 +27,7 @@ use crate::node_state::NodeState;
 use crate::plugin::{ActivePlugin, Adjustment, CheckNode, PluginSet, Refused};
 use crate::pod::PodInfo;
 pub(crate) use registry::RegisteredPlugin;
-pub use registry::{Registry, RegistryError};
+pub use registry::{LineUp, Registry, RegistryError};
 
 /// Makes [`ActiveFilter`], which calls the listed plugins without virtual calls, and the list itself.
 macro_rules! in_tree {
@@ -61,12 +66,14 @@ macro_rules! in_tree {
 
         /// The in-tree plugins.
         fn in_tree() -> Vec<std::sync::Arc<dyn RegisteredPlugin>> {
-            vec![$(registry::in_tree($module::$plugin)),*]
+            vec![$(registry::in_tree::<$module::$plugin>()),*]
         }
     };
 }
 
 in_tree! {
+    scheduling_gates::SchedulingGates,
+    priority_sort::PrioritySort,
     node_unschedulable::NodeUnschedulable,
     node_name::NodeName,
     taint_toleration::TaintToleration,
@@ -80,8 +87,13 @@ in_tree! {
     pod_topology_spread::PodTopologySpread,
     inter_pod_affinity::InterPodAffinity,
     dynamic_resources::DynamicResources,
+    default_preemption::DefaultPreemption,
     node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     image_locality::ImageLocality,
+    default_binder::DefaultBinder,
 }
+
+/// The number of in-tree plugins, which are the first ones of every registry.
+pub(crate) const IN_TREE_PLUGINS: usize = IN_TREE.len();
 
 const _: () = assert!(IN_TREE.len() <= PluginSet::CAPACITY, "a set has a bit for each in-tree plugin");

@@ -9,6 +9,7 @@ use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row
 use crate::pod::PodInfo;
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct NodeName;
 
 impl Plugin for NodeName {

@@ -8,6 +8,7 @@ use crate::pod::PodInfo;
 use crate::ports::any_conflict;
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct NodePorts;
 
 impl Plugin for NodePorts {
@@ -15,7 +16,7 @@ impl Plugin for NodePorts {
 
     const ROW: &'static Row = &Row {
         name: "NodePorts",
-        points: &[ExtensionPoint::Filter],
+        points: &[ExtensionPoint::PreFilter, ExtensionPoint::Filter],
         weight: 0,
         reasons: &["node(s) didn't have free ports for the requested pod ports"],
         events: EventSet::of(&[NodeAdded, PodFreed]),

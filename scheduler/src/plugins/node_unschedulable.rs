@@ -11,6 +11,7 @@ use crate::taint::{Effect, Taint, tolerated};
 const CORDON_KEY: &str = "node.kubernetes.io/unschedulable";
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct NodeUnschedulable;
 
 impl Plugin for NodeUnschedulable {

@@ -12,6 +12,7 @@ use crate::storage::{Storage, StorageEvent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct NodeVolumeLimits;
 
 /// The CSI volumes of a pod; there are some.
@@ -25,7 +26,7 @@ impl Plugin for NodeVolumeLimits {
 
     const ROW: &'static Row = &Row {
         name: "NodeVolumeLimits",
-        points: &[ExtensionPoint::Filter],
+        points: &[ExtensionPoint::PreFilter, ExtensionPoint::Filter],
         weight: 0,
         reasons: &["node(s) exceed max volume count"],
         events: EventSet::of(&[NodeAdded, PodFreed, EventKind::Storage]),

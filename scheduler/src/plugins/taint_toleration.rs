@@ -11,6 +11,7 @@ use crate::score::{Candidates, reversed, scaled};
 use crate::taint::{Effect, tolerated};
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct TaintToleration;
 
 impl Plugin for TaintToleration {
@@ -18,7 +19,7 @@ impl Plugin for TaintToleration {
 
     const ROW: &'static Row = &Row {
         name: "TaintToleration",
-        points: &[ExtensionPoint::Filter, ExtensionPoint::Score],
+        points: &[ExtensionPoint::Filter, ExtensionPoint::PreScore, ExtensionPoint::Score],
         weight: 3,
         // The text of 1.35 and later; older versions printed the taint.
         reasons: &["node(s) had untolerated taint(s)"],

@@ -12,6 +12,7 @@ use kstore_informer::Key;
 use std::collections::BTreeSet;
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct VolumeRestrictions;
 
 /// Indices of the reasons: a pod, perhaps on another node, uses the claim; a pod on the node uses the disk.

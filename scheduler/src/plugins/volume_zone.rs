@@ -19,6 +19,7 @@ const LABELS: [(&str, &str); 4] = [
 ];
 
 /// The plugin.
+#[derive(Default)]
 pub(crate) struct VolumeZone;
 
 impl Plugin for VolumeZone {

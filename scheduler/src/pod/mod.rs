@@ -202,22 +202,22 @@ impl PodInfo {
         claim.namespace() == self.key.namespace() && self.claims().iter().any(|own| own.name == claim.name())
     }
 
-    /// The pod's relation to the scheduler of this name.
-    pub fn ownership(&self, scheduler_name: &str) -> PodOwnership {
+    /// The pod's relation to the scheduler that is responsible for these scheduler names.
+    pub fn ownership(&self, is_responsible: impl Fn(&str) -> bool) -> PodOwnership {
         match &self.node_name {
             _ if self.ended => PodOwnership::Ignored,
             Some(node) => PodOwnership::Assigned(Arc::clone(node)),
-            None if self.deleting || self.gated || self.scheduler_name != scheduler_name => {
+            None if self.deleting || self.gated || !is_responsible(&self.scheduler_name) => {
                 PodOwnership::Ignored
             }
             None => PodOwnership::Pending,
         }
     }
 
-    /// Whether the pod would wait for the scheduler of this name if it had no gates.
-    pub fn is_gated_for(&self, scheduler_name: &str) -> bool {
+    /// Whether the pod would wait for the scheduler that is responsible for these scheduler names if it had no gates.
+    pub fn is_gated_for(&self, is_responsible: impl Fn(&str) -> bool) -> bool {
         let is_open = !self.ended && !self.deleting && self.node_name.is_none();
-        self.gated && is_open && self.scheduler_name == scheduler_name
+        self.gated && is_open && is_responsible(&self.scheduler_name)
     }
 
     /// When the pod started, for comparisons: a pod that has not started counts as started last.

@@ -23,9 +23,8 @@ mod tests;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
 use crate::filter::PreFilterState;
-use crate::limits::{MIN_CANDIDATE_NODES, PERCENTAGE_OF_CANDIDATE_NODES};
 use crate::node_state::NodeState;
-use crate::plugin::{Adjustment, ClusterView, PodMove, Rejection};
+use crate::plugin::{Adjustment, CandidateShare, ClusterView, PodMove, Rejection};
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use jiff::Timestamp;
@@ -45,7 +44,8 @@ pub enum Preemption {
     Victims(Candidate),
     /// The pod may not evict pods, for this reason. Its nomination stays.
     Ineligible(&'static str),
-    /// No eviction helps. The sentence says why; there is none in a cluster without nodes. A nomination ends.
+    /// No eviction helps. The sentence says why; there is none in a cluster without nodes, and in a profile that evicts no pods. A
+    /// nomination ends.
     Unhelpful(Option<String>),
 }
 
@@ -61,8 +61,8 @@ pub struct Candidate {
 }
 
 /// The number of candidates to look for among `nodes` nodes.
-fn wanted(nodes: usize) -> usize {
-    (nodes * PERCENTAGE_OF_CANDIDATE_NODES / 100).max(MIN_CANDIDATE_NODES).min(nodes)
+fn wanted(nodes: usize, share: CandidateShare) -> usize {
+    (nodes * share.percentage / 100).max(share.minimum).min(nodes)
 }
 
 /// Searches victims for `pod`, which all nodes of `snapshot` refused. The module documentation states the rule.
@@ -73,9 +73,9 @@ pub fn preempt(
     refusal: &Refusal,
     offset: u64,
 ) -> Preemption {
-    if refusal.nodes == 0 {
+    let Some(share) = registry.preemption().filter(|_| refusal.nodes > 0) else {
         return Preemption::Unhelpful(None);
-    }
+    };
     if let Some(why) = ineligible(cluster, pod, refusal) {
         return Preemption::Ineligible(why);
     }
@@ -97,7 +97,7 @@ pub fn preempt(
                 }
                 Err(why) => why.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
-            if has_clean && candidates.len() >= wanted(slots.len()) {
+            if has_clean && candidates.len() >= wanted(slots.len(), share) {
                 break;
             }
         }

@@ -1,20 +1,36 @@
-//! The back-off of a pod after its n-th failure: one second, doubled each time, at most ten, cut to the start
+//! [`PodBackoff`]: the back-off of a pod after its n-th failure. By default one second, doubled each time, at most ten; cut to the start
 //! of a window.
 
 use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kstore_nondet::Backoff;
 
-const WAITS: Backoff = Backoff::doubling(INITIAL_BACKOFF.unsigned_abs(), MAX_BACKOFF.unsigned_abs());
+/// The waits of pods after failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodBackoff {
+    /// The wait after the first failure: kube-scheduler's `podInitialBackoffSeconds`.
+    pub initial: SignedDuration,
+    /// The longest wait: kube-scheduler's `podMaxBackoffSeconds`.
+    pub longest: SignedDuration,
+}
 
-/// The time at which a pod may be tried again that was queued at `queued` after `failures` failures; `queued`
-/// for none.
-pub(super) fn expiry(queued: Timestamp, failures: u32) -> Timestamp {
-    if failures == 0 {
-        return queued;
+impl Default for PodBackoff {
+    fn default() -> Self {
+        Self { initial: INITIAL_BACKOFF, longest: MAX_BACKOFF }
     }
-    let end = queued.saturating_add(WAITS.wait(failures - 1)).unwrap_or(Timestamp::MAX);
-    window_start(end)
+}
+
+impl PodBackoff {
+    /// The time at which a pod may be tried again that was queued at `queued` after `failures` failures; `queued`
+    /// for none.
+    pub(super) fn expiry(&self, queued: Timestamp, failures: u32) -> Timestamp {
+        if failures == 0 {
+            return queued;
+        }
+        let waits = Backoff::doubling(self.initial.unsigned_abs(), self.longest.unsigned_abs());
+        let end = queued.saturating_add(waits.wait(failures - 1)).unwrap_or(Timestamp::MAX);
+        window_start(end)
+    }
 }
 
 fn window_start(at: Timestamp) -> Timestamp {
@@ -30,7 +46,8 @@ mod tests {
     #[test]
     fn the_back_off_doubles_up_to_ten_seconds() {
         let start = Timestamp::from_second(1000).unwrap();
-        let waits: Vec<i64> = (0..40).map(|n| expiry(start, n).as_second() - 1000).collect();
+        let waits: Vec<i64> =
+            (0..40).map(|n| PodBackoff::default().expiry(start, n).as_second() - 1000).collect();
         assert_eq!(waits[..7], [0, 1, 2, 4, 8, 10, 10]);
         assert!(waits[7..].iter().all(|wait| *wait == 10));
     }
@@ -38,6 +55,6 @@ mod tests {
     #[test]
     fn expiries_are_cut_to_a_second() {
         let queued = Timestamp::from_millisecond(1_000_700).unwrap();
-        assert_eq!(expiry(queued, 1), Timestamp::from_second(1001).unwrap());
+        assert_eq!(PodBackoff::default().expiry(queued, 1), Timestamp::from_second(1001).unwrap());
     }
 }

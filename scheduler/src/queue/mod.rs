@@ -17,8 +17,9 @@ mod backoff;
 use crate::event::ClusterEvent;
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::plugin::PluginSet;
-use crate::plugins::Registry;
 use crate::pod::{PodInfo, Uid};
+use crate::profile::Profiles;
+pub use backoff::PodBackoff;
 use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::HashMap;
@@ -83,7 +84,8 @@ enum QueuePosition {
 /// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
 #[derive(Default)]
 pub struct Queue {
-    registry: Registry,
+    profiles: Profiles,
+    waits: PodBackoff,
     pods: HashMap<Uid, (QueuePosition, QueuedPod)>,
     active: BTreeMap<Rank, Uid>,
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
@@ -97,9 +99,15 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue. The plugins of `registry` decide which events wake a pod.
-    pub fn new(registry: Registry) -> Self {
-        Self { registry, ..Self::default() }
+    /// An empty queue. The plugins of a pod's profile decide which events wake it.
+    pub fn new(profiles: Profiles, backoff: PodBackoff) -> Self {
+        Self { profiles, waits: backoff, ..Self::default() }
+    }
+
+    /// Whether `event` may have changed the result of a plugin that refused the pod.
+    fn helps(&self, queued: &QueuedPod, event: &ClusterEvent<'_>) -> bool {
+        let plugins = &self.profiles.of(&queued.pod).plugins;
+        plugins.may_help(queued.refused_by, &queued.pod, event)
     }
 
     /// Adds a pod without attempts; it is ready at once. For a pod already in the queue this is an
@@ -149,8 +157,7 @@ impl Queue {
             QueuePosition::Backoff(expiry, _) => self.back_off(queued, expiry),
             QueuePosition::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
             QueuePosition::Unschedulable(..) => {
-                let event = ClusterEvent::OwnChange(&old);
-                if self.registry.may_help(queued.refused_by, &queued.pod, &event) {
+                if self.helps(&queued, &ClusterEvent::OwnChange(&old)) {
                     queued.cause = queued.pod.revision;
                     self.wake(queued, now);
                 } else {
@@ -234,21 +241,16 @@ impl Queue {
         queued.errors += 1;
         queued.refused_by = PluginSet::default();
         (queued.queued, queued.entry) = (now, self.next_entry());
-        let expiry = backoff::expiry(now, queued.errors);
+        let expiry = self.waits.expiry(now, queued.errors);
         self.back_off_after_error(queued, expiry);
     }
 
     /// Wakes the unschedulable pods that `event` of `revision` may help. Returns their number.
     pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
-        let registry = &self.registry;
-        let helps = |queued: &QueuedPod| registry.may_help(queued.refused_by, &queued.pod, &event);
-        let helped = |uid: &&Uid| helps(&self.pods[*uid].1);
+        let helped = |uid: &&Uid| self.helps(&self.pods[*uid].1, &event);
         let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
-        for (uid, missed) in &mut self.suspended {
-            if helps(&self.pods[uid].1) {
-                *missed = Some(revision);
-            }
-        }
+        let held: Vec<Uid> = self.suspended.keys().filter(helped).cloned().collect();
+        self.suspended.extend(held.into_iter().map(|uid| (uid, Some(revision))));
         for uid in &woken {
             let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");
             queued.cause = revision;
@@ -301,7 +303,7 @@ impl Queue {
     }
 
     fn wake(&mut self, queued: QueuedPod, now: Timestamp) {
-        let expiry = backoff::expiry(queued.queued, queued.refusals);
+        let expiry = self.waits.expiry(queued.queued, queued.refusals);
         if expiry <= now { self.activate(queued) } else { self.back_off(queued, expiry) }
     }
 

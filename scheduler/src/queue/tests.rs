@@ -1,6 +1,7 @@
 //! Tests of the queue's order and of the events that wake a pod.
 
 use super::*;
+use crate::plugins::Registry;
 use crate::testing::{at, cpu_pod, node, on, pod, with};
 
 fn queue(pods: &[(&str, i32)]) -> Queue {

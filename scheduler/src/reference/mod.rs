@@ -2,13 +2,16 @@
 //! alone. Tests compare the fast decision with it. Both share only the input types and the matching of
 //! tolerations and affinity terms, which have tests of their own.
 
+pub(crate) mod profile;
 mod score;
 
+use crate::affinity::Term;
 use crate::decide::Terms;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, LabelSelector, Namespaces};
 use crate::taint::{Effect, Taint};
+use profile::{ReferenceProfile, ReferenceStrategy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +36,8 @@ pub(crate) struct ReferenceCluster {
     pub(crate) nominated: Vec<(Arc<PodInfo>, Arc<str>)>,
     /// Pods that a trial of preemption has taken from their nodes.
     pub(crate) removed: Vec<(Arc<PodInfo>, Arc<str>)>,
+    /// Which plugins run, and how.
+    pub(crate) profile: ReferenceProfile,
 }
 
 impl ReferenceCluster {
@@ -90,7 +95,8 @@ impl ReferenceCluster {
         }
         let nominated = self.nominated.iter().find(|(other, _)| other.uid == pod.uid);
         let nominated = nominated.and_then(|(_, name)| all.iter().find(|node| node.name == *name));
-        let contradicts = pod.affinity.pinned.as_ref().is_some_and(Vec::is_empty);
+        let pinned = pod.affinity.pinned.as_ref().filter(|_| self.profile.narrows);
+        let contradicts = pinned.is_some_and(Vec::is_empty);
         if let Some(node) = nominated
             && !contradicts
             && self.reasons(pod, node).is_empty()
@@ -98,7 +104,7 @@ impl ReferenceCluster {
             return (self.best(pod, &[*node], terms.tie), (terms.start + 1) % all.len());
         }
         let mut candidates = all.clone();
-        if let Some(names) = &pod.affinity.pinned {
+        if let Some(names) = pinned {
             if names.is_empty() {
                 let message = format!("0/{} nodes are available: pod affinity terms conflict.", all.len());
                 return (ReferenceDecision::Nowhere { message }, terms.start);
@@ -121,7 +127,9 @@ impl ReferenceCluster {
         terms: Terms,
     ) -> (Vec<&'a NodeInfo>, Vec<Vec<String>>) {
         let n = candidates.len();
-        let wanted = if n < 100 {
+        let wanted = if self.profile.scores.is_empty() {
+            1
+        } else if n < 100 {
             n
         } else {
             let percent =
@@ -153,50 +161,68 @@ impl ReferenceCluster {
     }
 
     fn reasons_now(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+        let filters = self.profile.filters.iter();
+        filters
+            .map(|filter| self.reasons_of(filter, pod, node))
+            .find(|reasons| !reasons.is_empty())
+            .unwrap_or_default()
+    }
+
+    fn reasons_of(&self, filter: &str, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
         let tolerates = |key: &str, value: &str, effect| {
             let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect };
             pod.tolerations.iter().any(|t| t.covers(&taint))
         };
-        if node.unschedulable && !tolerates("node.kubernetes.io/unschedulable", "", Effect::NoSchedule) {
-            return vec!["node(s) were unschedulable".to_owned()];
-        }
-        if pod.node_name.as_ref().is_some_and(|name| *name != node.name) {
-            return vec!["node(s) didn't match the requested node name".to_owned()];
-        }
-        for taint in &node.taints {
-            if taint.effect != Effect::PreferNoSchedule && !tolerates(&taint.key, &taint.value, taint.effect)
-            {
-                return vec!["node(s) had untolerated taint(s)".to_owned()];
+        let refused_by =
+            |reason: &str, refuses: bool| if refuses { vec![reason.to_owned()] } else { Vec::new() };
+        match filter {
+            "NodeUnschedulable" => {
+                let cordon = "node.kubernetes.io/unschedulable";
+                let refuses = node.unschedulable && !tolerates(cordon, "", Effect::NoSchedule);
+                refused_by("node(s) were unschedulable", refuses)
             }
+            "NodeName" => {
+                let refuses = pod.node_name.as_ref().is_some_and(|name| *name != node.name);
+                refused_by("node(s) didn't match the requested node name", refuses)
+            }
+            "TaintToleration" => {
+                let hard = node.taints.iter().filter(|taint| taint.effect != Effect::PreferNoSchedule);
+                let mut untolerated = hard.filter(|taint| !tolerates(&taint.key, &taint.value, taint.effect));
+                refused_by("node(s) had untolerated taint(s)", untolerated.next().is_some())
+            }
+            "NodeAffinity" => {
+                if !self.profile.admits(node) {
+                    return vec!["node(s) didn't match scheduler-enforced node affinity".to_owned()];
+                }
+                let labelled = pod.affinity.selector.iter().all(|(k, v)| node.labels.get(k) == Some(v));
+                let required = pod.affinity.required.as_ref();
+                let matches = |terms: &Vec<Term>| terms.iter().any(|t| t.matches(&node.name, &node.labels));
+                let refuses = !labelled || !required.is_none_or(matches);
+                refused_by("node(s) didn't match Pod's node affinity/selector", refuses)
+            }
+            "NodePorts" => {
+                let on_node = self.pods_on(node);
+                let mut taken = on_node.iter().flat_map(|p| &p.ports);
+                let refuses = taken.any(|t| pod.ports.iter().any(|p| p.conflicts_with(t)));
+                refused_by("node(s) didn't have free ports for the requested pod ports", refuses)
+            }
+            "NodeResourcesFit" => self.shortages(pod, node),
+            "PodTopologySpread" => self.spread_conflict(pod, node).map(str::to_owned).into_iter().collect(),
+            "InterPodAffinity" => self.affinity_conflict(pod, node).map(str::to_owned).into_iter().collect(),
+            other => panic!("the reference has no filter {other}"),
         }
-        let labelled = pod.affinity.selector.iter().all(|(k, v)| node.labels.get(k) == Some(v));
-        let required = pod.affinity.required.as_ref();
-        let termed = required.is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));
-        if !labelled || !termed {
-            return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
-        }
-        let on_node = self.pods_on(node);
-        let taken = on_node.iter().flat_map(|p| &p.ports);
-        if taken.clone().any(|t| pod.ports.iter().any(|p| p.conflicts_with(t))) {
-            return vec!["node(s) didn't have free ports for the requested pod ports".to_owned()];
-        }
-        let shortages = self.shortages(pod, node);
-        if !shortages.is_empty() {
-            return shortages;
-        }
-        let reason = self.spread_conflict(pod, node).or_else(|| self.affinity_conflict(pod, node));
-        reason.map(str::to_owned).into_iter().collect()
     }
 
     fn spread_conflict(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
-        for spread in &pod.spread {
+        let (spreads, _) = self.profile.spreads(pod);
+        for spread in &spreads {
             let key = &spread.topology_key;
             let Some(here) = node.labels.get(key) else {
                 return Some("node(s) didn't match pod topology spread constraints (missing required label)");
             };
             let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
             for other in &self.nodes {
-                let everywhere = pod.spread.iter().all(|s| other.labels.contains_key(&s.topology_key));
+                let everywhere = spreads.iter().all(|s| other.labels.contains_key(&s.topology_key));
                 let chosen = pod.affinity.admits(&other.name, &other.labels) || !spread.honor_affinity;
                 let hard = other.taints.iter().filter(|t| t.effect != Effect::PreferNoSchedule);
                 let mut untolerated = hard.filter(|taint| !pod.tolerations.iter().any(|t| t.covers(taint)));
@@ -279,7 +305,8 @@ impl ReferenceCluster {
             &|p| p.requests.ephemeral_storage.into(),
             node.allocatable.ephemeral_storage,
         );
-        for (name, _) in pod.requests.iter_extended() {
+        let ignored = |name: &str| self.profile.ignored.contains(&name);
+        for (name, _) in pod.requests.iter_extended().filter(|(name, _)| !ignored(name)) {
             check(name, &|p| p.requests.extended(name).into(), node.allocatable.extended(name));
         }
         reasons
@@ -289,19 +316,10 @@ impl ReferenceCluster {
         if let [only] = feasible {
             return ReferenceDecision::Node { name: Arc::clone(&only.name), total: 0, best: 1, feasible: 1 };
         }
-        let taints: Vec<i64> = feasible.iter().map(|node| untolerated(pod, node)).collect();
-        let wishes: Vec<i64> = feasible.iter().map(|node| preferred(pod, node)).collect();
-        let (most_taints, most_wishes) = (taints.iter().max().copied(), wishes.iter().max().copied());
-        let share = |x: i64, max: Option<i64>| max.filter(|m| *m > 0).map_or(0, |m| 100 * x / m);
-        let mut totals = Vec::new();
-        for (i, node) in feasible.iter().enumerate() {
-            let taint = 100 - share(taints[i], most_taints);
-            let wish = share(wishes[i], most_wishes);
-            totals.push(3 * taint + 2 * wish + self.least_allocated(pod, node) + self.balanced(pod, node));
-            totals[i] += self.image_locality(pod, node);
-        }
-        for scores in [self.soft_spread(pod, feasible), self.soft_affinity(pod, feasible)] {
-            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += 2 * score);
+        let mut totals = vec![0; feasible.len()];
+        for (score, weight) in &self.profile.scores {
+            let column = self.column(score, pod, feasible);
+            totals.iter_mut().zip(column).for_each(|(total, score)| *total += weight * score);
         }
         let highest = totals.iter().copied().max().unwrap();
         let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();
@@ -314,39 +332,99 @@ impl ReferenceCluster {
         }
     }
 
-    fn least_allocated(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
-        let cpu = self.sum(node, |p| p.nonzero.milli_cpu) + pod.nonzero.milli_cpu;
-        let memory = self.sum(node, |p| p.nonzero.memory) + pod.nonzero.memory;
+    /// The scores of one plugin.
+    fn column(&self, score: &str, pod: &PodInfo, feasible: &[&NodeInfo]) -> Vec<i64> {
+        let map = |of: &dyn Fn(&NodeInfo) -> i64| feasible.iter().map(|node| of(node)).collect::<Vec<_>>();
+        let percent = |raw: Vec<i64>| {
+            let max = raw.iter().copied().max().unwrap();
+            raw.into_iter().map(|x| if max > 0 { 100 * x / max } else { 0 }).collect::<Vec<_>>()
+        };
+        match score {
+            "TaintToleration" => {
+                percent(map(&|node| untolerated(pod, node))).into_iter().map(|x| 100 - x).collect()
+            }
+            "NodeAffinity" => percent(map(&|node| preferred(pod, node) + self.profile.preference(node))),
+            "NodeResourcesFit" => map(&|node| self.allocated(pod, node)),
+            "PodTopologySpread" => self.soft_spread(pod, feasible),
+            "InterPodAffinity" => self.soft_affinity(pod, feasible),
+            "NodeResourcesBalancedAllocation" => map(&|node| self.balanced(pod, node)),
+            "ImageLocality" => map(&|node| self.image_locality(pod, node)),
+            other => panic!("the reference has no score {other}"),
+        }
+    }
+
+    /// The score of NodeResourcesFit by the profile's strategy.
+    fn allocated(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
+        let profile = &self.profile;
+        let is_ratio = matches!(profile.strategy, ReferenceStrategy::Ratio(_));
         let mut parts = Vec::new();
-        for (used, all) in
-            [(cpu, i128::from(node.allocatable.milli_cpu)), (memory, i128::from(node.allocatable.memory))]
-        {
-            if all > 0 {
-                parts.push(if used > all { 0 } else { (all - used) * 100 / all });
+        for (name, weight) in &profile.resources {
+            let nonzero = |p: &PodInfo| match *name {
+                "cpu" => p.nonzero.milli_cpu,
+                "memory" => p.nonzero.memory,
+                other => p.requests.extended(other).into(),
+            };
+            let all = allocatable(node, name);
+            if all == 0 || (!["cpu", "memory"].contains(name) && nonzero(pod) == 0) {
+                continue;
+            }
+            let value = profile.strategy.value(self.sum(node, nonzero) + nonzero(pod), all);
+            if value > 0 || !is_ratio {
+                parts.push((value, *weight));
             }
         }
-        if parts.is_empty() { 0 } else { (parts.iter().sum::<i128>() / parts.len() as i128) as i64 }
+        let (sum, weights): (i64, i64) = parts
+            .iter()
+            .fold((0, 0), |(sum, weights), (value, weight)| (sum + value * weight, weights + weight));
+        match (weights, is_ratio) {
+            (0, _) => 0,
+            (_, false) => sum / weights,
+            (_, true) => (sum as f64 / weights as f64).round() as i64,
+        }
     }
 
     fn balanced(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
-        if pod.requests.milli_cpu == 0 && pod.requests.memory == 0 {
+        let request = |p: &PodInfo, name: &str| -> i128 {
+            match name {
+                "cpu" => p.requests.milli_cpu.into(),
+                "memory" => p.requests.memory.into(),
+                other => p.requests.extended(other).into(),
+            }
+        };
+        let names = &self.profile.balanced;
+        if names.iter().all(|name| request(pod, name) == 0) {
             return 0;
         }
-        let (cpu, memory) =
-            (self.sum(node, |p| p.requests.milli_cpu.into()), self.sum(node, |p| p.requests.memory.into()));
-        let balance = |cpu: i128, memory: i128| {
-            let all = &node.allocatable;
-            let share = |used: i128, all: i64| f64::min(1.0, used as f64 / all as f64);
-            let std = if all.milli_cpu == 0 || all.memory == 0 {
-                0.0
-            } else {
-                f64::abs((share(cpu, all.milli_cpu) - share(memory, all.memory)) / 2.0)
+        let balance = |with_pod: i128| {
+            let counts = |name: &&&str| {
+                let is_wanted = ["cpu", "memory"].contains(*name) || request(pod, name) > 0;
+                is_wanted && allocatable(node, name) > 0
             };
-            f64::trunc((1.0 - std) * 100.0) as i64
+            let share = |name: &&str| {
+                let used = self.sum(node, |p| request(p, name)) + with_pod * request(pod, name);
+                f64::min(1.0, used as f64 / allocatable(node, name) as f64)
+            };
+            let shares: Vec<f64> = names.iter().filter(counts).map(share).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+            let deviation = match &shares[..] {
+                [a, b] => f64::abs((a - b) / 2.0),
+                [] | [_] => 0.0,
+                many => {
+                    let squares = many.iter().fold(0.0, |sum, x| sum + (x - mean) * (x - mean));
+                    f64::sqrt(squares / many.len() as f64)
+                }
+            };
+            f64::trunc((1.0 - deviation) * 100.0) as i64
         };
-        let with =
-            balance(cpu + i128::from(pod.requests.milli_cpu), memory + i128::from(pod.requests.memory));
-        50 + (50 + with - balance(cpu, memory)) / 2
+        50 + (50 + balance(1) - balance(0)) / 2
+    }
+}
+
+fn allocatable(node: &NodeInfo, resource: &str) -> i128 {
+    match resource {
+        "cpu" => node.allocatable.milli_cpu.into(),
+        "memory" => node.allocatable.memory.into(),
+        other => node.allocatable.extended(other).into(),
     }
 }
 

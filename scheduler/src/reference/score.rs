@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl ReferenceCluster {
     /// The PodTopologySpread scores; zeros without constraints.
     pub(super) fn soft_spread(&self, pod: &PodInfo, feasible: &[&NodeInfo]) -> Vec<i64> {
-        let spreads = &pod.preferences.as_ref().unwrap().spread;
+        let (_, spreads) = self.profile.spreads(pod);
         if spreads.is_empty() {
             return vec![0; feasible.len()];
         }
@@ -22,7 +22,7 @@ impl ReferenceCluster {
                 continue;
             }
             let mut sum = 0.0;
-            for spread in spreads {
+            for spread in &spreads {
                 let key = &spread.topology_key;
                 let domains: BTreeSet<&String> =
                     feasible.iter().filter(|n| labelled(n)).map(|n| &n.labels[key]).collect();
@@ -56,6 +56,10 @@ impl ReferenceCluster {
     pub(super) fn soft_affinity(&self, pod: &PodInfo, feasible: &[&NodeInfo]) -> Vec<i64> {
         let selects =
             |t: &AffinityTerm, p: &PodInfo| t.selects(p.key.namespace(), &p.labels, &Namespaces::new());
+        let has_wishes = pod.pod_affinity.has_preferred();
+        if self.profile.ignores_others && !has_wishes {
+            return vec![0; feasible.len()];
+        }
         let mut raw = Vec::new();
         for node in feasible {
             let mut sum = 0;
@@ -72,7 +76,8 @@ impl ReferenceCluster {
                         sum += all.filter(|(t, _)| near(t) && selects(t, about)).map(|(_, w)| w).sum::<i64>();
                     }
                     let required = existing.pod_affinity.required.iter();
-                    sum += required.filter(|t| near(t) && selects(t, pod)).count() as i64;
+                    let matching = required.filter(|t| near(t) && selects(t, pod)).count() as i64;
+                    sum += self.profile.required_weight * matching;
                 }
             }
             raw.push(sum);

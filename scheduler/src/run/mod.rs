@@ -5,14 +5,16 @@ use crate::action::{Action, Binding, Evict, Notice};
 use crate::bind::{FinishedWrite, Writes};
 use crate::budgets::{self, Budget};
 use crate::change::Change;
+use crate::configuration::Configuration;
 use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_BATCH;
 use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
-use crate::plugins::Registry as Plugins;
 use crate::pod::{self, PodInfo};
+use crate::profile::{Profile, Profiles};
+use crate::queue::PodBackoff;
 use crate::scheduler::Scheduler;
 use crate::storage::{Record, StorageChange};
 use crate::workloads::WorkloadChange;
@@ -26,7 +28,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
-    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
+    Builder, CacheSet, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
     Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
@@ -38,27 +40,22 @@ use tokio_util::sync::CancellationToken;
 const AGENT: &str = "kube-scheduler";
 
 /// The configuration of a scheduler.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The scheduler assigns pods with this `spec.schedulerName`.
-    pub scheduler_name: String,
-    /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
-    /// cluster, half of a small one, a twentieth of a large one.
-    pub percentage_of_nodes_to_score: usize,
-    /// The plugins.
-    pub plugins: Plugins,
+    /// The scheduler assigns the pods of these profiles.
+    pub profiles: Profiles,
+    /// The waits of pods after failed attempts.
+    pub backoff: PodBackoff,
     /// The registry for the metrics of the caches and of preemption.
     pub metrics: Registry,
+    /// The scheduler's caches, perhaps from an image.
+    pub caches: CacheSet,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            scheduler_name: "default-scheduler".to_owned(),
-            percentage_of_nodes_to_score: 0,
-            plugins: Plugins::in_tree(),
-            metrics: Registry::new(),
-        }
+impl From<Configuration> for Config {
+    /// A scheduler of this configuration. Clients and leadership are the caller's, and no metrics are registered.
+    fn from(read: Configuration) -> Self {
+        Self { profiles: read.profiles, backoff: read.backoff, ..Self::default() }
     }
 }
 
@@ -75,7 +72,7 @@ pub fn run(
     let (client, supervisor) = (client.agent(AGENT), Supervisor::new("scheduler", &config.metrics));
     let metrics = LoopMetrics {
         preemptions: PreemptionMetrics::registered(&config.metrics),
-        attempts: AttemptMetrics::registered(&config.scheduler_name, &config.metrics),
+        attempts: AttemptMetrics::registered(&config.profiles, &config.metrics),
     };
     Box::pin(supervisor.run(stop, move |tasks| {
         schedule(client.clone(), nondet.clone(), config.clone(), metrics.clone(), tasks)
@@ -106,10 +103,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let workloads = WorkloadInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
-    let sink = ClientSink::new(&client);
-    let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, stop);
-    recorder.metrics(&config.metrics);
-    tasks.spawn(driver);
+    let recorders = recorders(&client, &caches);
 
     // A scheduler with incomplete caches could refuse a pod without reason.
     let known = async {
@@ -124,8 +118,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     if known.await.is_ok() {
         let rng = nondet.rng.fork("scheduler");
         let scheduler_loop = SchedulerLoop {
-            scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng)
-                .with_plugins(config.plugins.clone()),
+            scheduler: Scheduler::of(config.profiles.clone(), config.backoff, &rng),
+            profiles: config.profiles.clone(),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
             devices: devices.subscribe(),
@@ -135,16 +129,28 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             pods: pods.subscribe(),
             writes: Writes::new(client),
             metrics,
-            recorder,
+            recorders,
             clock: nondet.clock,
         };
         scheduler_loop.run(stop).await;
     } else {
         // The recorder's driver waits for further events, up to a limit, while a handle exists.
-        drop(recorder);
+        drop(recorders);
         // An informer ends without an initial state only at the stop or by a panic, which leads to the stop.
         stop.cancelled().await;
     }
+}
+
+/// A recorder of events for each profile: events name the scheduler of their pod.
+fn recorders(client: &Client, caches: &Caches<'_>) -> Vec<Recorder> {
+    let recorder = |profile: &Profile| {
+        let (sink, name) = (ClientSink::new(client), &profile.scheduler_name);
+        let (recorder, driver) = Recorder::build(sink, name, caches.nondet, caches.tasks.stop());
+        recorder.metrics(&caches.config.metrics);
+        caches.tasks.spawn(driver);
+        recorder
+    };
+    caches.config.profiles.iter().map(recorder).collect()
 }
 
 /// Starts informers.
@@ -157,6 +163,7 @@ struct Caches<'a> {
 impl Caches<'_> {
     fn start<S: ListerWatcher>(&self, name: &str, source: S) -> Informer<S::Obj> {
         let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let builder = builder.caches(&self.config.caches);
         let (informer, driver) = builder.build(self.tasks.stop());
         self.tasks.spawn(driver);
         informer
@@ -165,6 +172,7 @@ impl Caches<'_> {
 
 struct SchedulerLoop {
     scheduler: Scheduler,
+    profiles: Profiles,
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
     devices: DeviceSubscriptions,
@@ -174,7 +182,8 @@ struct SchedulerLoop {
     pods: Subscription<PodInfo>,
     writes: Writes,
     metrics: LoopMetrics,
-    recorder: Recorder,
+    /// The recorder of each profile.
+    recorders: Vec<Recorder>,
     clock: Clock,
 }
 
@@ -305,11 +314,16 @@ impl SchedulerLoop {
         }
     }
 
+    /// The recorder of events about a pod of this scheduler.
+    fn recorder(&self, pod: &PodInfo) -> &Recorder {
+        &self.recorders[self.profiles.place_of(pod)]
+    }
+
     /// Records the event for a bind with the time of the decision: the node may already have started the pod
     /// and recorded events.
     fn record_bound_event(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
-        let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
+        let recorder = self.recorder(&binding.pod).causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
@@ -319,7 +333,7 @@ impl SchedulerLoop {
         let message = format!("Preempted by pod {} on node {}", preemptor.uid, evict.node);
         let preempted = Occurrence::new(&reference(victim), EventType::Normal, "Preempted", message);
         let (action, related) = ("Preempting".to_owned(), Some(reference(preemptor)));
-        let recorder = self.recorder.causes(&evict.notice.causes());
+        let recorder = self.recorder(preemptor).causes(&evict.notice.causes());
         recorder.record(Occurrence { action, related, ..preempted });
     }
 
@@ -337,7 +351,7 @@ impl SchedulerLoop {
     }
 
     fn record_failed_event(&self, notice: &Notice) {
-        let recorder = self.recorder.causes(&notice.causes());
+        let recorder = self.recorder(&notice.pod).causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);

@@ -17,7 +17,8 @@ use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Reser
 use crate::plugins::Registry;
 use crate::pod::{PodInfo, PodOwnership, Uid};
 use crate::preemption::evictions::Evictions;
-use crate::queue::{Queue, QueueDepths, QueuedPod};
+use crate::profile::{Profile, Profiles};
+use crate::queue::{PodBackoff, Queue, QueueDepths, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
@@ -29,9 +30,7 @@ use std::sync::Arc;
 
 /// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
 pub struct Scheduler {
-    name: String,
-    registry: Registry,
-    percentage: usize,
+    profiles: Profiles,
     seed: u64,
     start: usize,
     cache: Cache,
@@ -51,15 +50,19 @@ impl Scheduler {
     /// A scheduler for pods with this scheduler name. It searches `percentage` per cent of the nodes (zero:
     /// adaptive) and breaks ties by a seed drawn from `rng`.
     pub fn new(name: &str, percentage: usize, rng: &Rng) -> Self {
+        let profile = Profile { percentage_of_nodes_to_score: percentage, ..Profile::named(name) };
+        Self::of(profile.into(), PodBackoff::default(), rng)
+    }
+
+    /// A scheduler for the pods of these profiles, which wait after failures as `backoff` says. It breaks ties by a seed drawn from `rng`.
+    pub fn of(profiles: Profiles, backoff: PodBackoff, rng: &Rng) -> Self {
         Self {
-            name: name.to_owned(),
-            registry: Registry::in_tree(),
-            percentage,
+            queue: Queue::new(profiles.clone(), backoff),
+            profiles,
             seed: rng.next_u64(),
             start: 0,
             cache: Cache::default(),
             snapshot: Snapshot::default(),
-            queue: Queue::default(),
             binding: HashMap::default(),
             gated: HashSet::default(),
             waits: VolumeWaits::default(),
@@ -67,17 +70,21 @@ impl Scheduler {
         }
     }
 
-    /// The same scheduler with these plugins.
-    #[must_use]
-    pub fn with_plugins(self, registry: Registry) -> Self {
-        Self { queue: Queue::new(registry.clone()), registry, ..self }
+    /// The relation of a pod to this scheduler.
+    fn ownership(&self, pod: &PodInfo) -> PodOwnership {
+        pod.ownership(|name| self.profiles.has(name))
+    }
+
+    /// The plugins that decide on a pod.
+    fn plugins(&self, pod: &PodInfo) -> &Registry {
+        &self.profiles.of(pod).plugins
     }
 
     /// Processes a change of a pod.
     pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
         self.observe_eviction(&change, now);
         match &change {
-            Change::Set(pod) if pod.is_gated_for(&self.name) => {
+            Change::Set(pod) if pod.is_gated_for(|name| self.profiles.has(name)) => {
                 self.gated.insert(Arc::clone(&pod.uid));
             }
             Change::Set(pod) | Change::Gone(pod) if !self.gated.is_empty() => {
@@ -88,7 +95,7 @@ impl Scheduler {
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
-            Change::Set(pod) => match pod.ownership(&self.name) {
+            Change::Set(pod) => match self.ownership(&pod) {
                 PodOwnership::Assigned(node) => self.assigned(pod, &node, now),
                 PodOwnership::Pending => self.pending(pod, now),
                 PodOwnership::Ignored => self.ignored(pod, now),
@@ -174,10 +181,12 @@ impl Scheduler {
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
         self.cache.keep_tallies(&queued.pod);
-        let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
+        let profile = self.profiles.of(&queued.pod);
+        let percentage = profile.percentage_of_nodes_to_score;
+        let terms = Terms { start: self.start, tie: self.tie(&queued), percentage };
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         observer.begin();
-        let decision = decide(&self.registry, cluster, &queued.pod, terms, observer);
+        let decision = decide(&profile.plugins, cluster, &queued.pod, terms, observer);
         self.start = decision.next_start;
         Some(match decision.outcome {
             Outcome::Fits(choice) => {
@@ -225,7 +234,7 @@ impl Scheduler {
     /// otherwise like [`bind_failed`](Self::bind_failed).
     pub fn devices_refused(&mut self, binding: &Binding, error: &str, now: Timestamp) -> Option<Notice> {
         self.forget_devices(binding, now);
-        let message = self.registry.pre_bind_error(ReservationKind::Devices, error);
+        let message = self.plugins(&binding.pod).pre_bind_error(ReservationKind::Devices, error);
         self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)
     }
 
@@ -247,7 +256,7 @@ impl Scheduler {
         let queued = self.binding.remove(uid);
         let forgotten = self.cache.forget(uid)?;
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
-        let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
+        let queued = queued.filter(|q| self.ownership(&q.pod) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         // The nomination of a pod that waited for its volumes may not be in the known version yet.
         let is_nominated =
@@ -273,7 +282,8 @@ impl Scheduler {
                 self.forget_volumes(&wait, now);
                 self.forget_devices(&wait.binding, now);
                 let why = format!("binding volumes: {why}");
-                let message = self.registry.pre_bind_error(ReservationKind::Volumes, &why);
+                let plugins = self.plugins(&wait.binding.pod);
+                let message = plugins.pre_bind_error(ReservationKind::Volumes, &why);
                 self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
         }
@@ -351,7 +361,7 @@ impl Scheduler {
         } else if !self.cache.holds(&pod.uid) {
             self.cache.nominations_mut().observe(&pod);
             let span = tracing::debug_span!("queue", pod = %pod.key);
-            span.in_scope(|| match self.registry.keeps_out(&pod, self.cache.inventory()) {
+            span.in_scope(|| match self.plugins(&pod).keeps_out(&pod, self.cache.inventory()) {
                 None => self.queue.add(pod, now),
                 Some(plugin) => self.queue.add_waiting(pod, PluginSet::from_iter([plugin]), now),
             });
@@ -382,7 +392,8 @@ impl Scheduler {
         let (mut plan, mut devices) = (None, None);
         let seed = self.seed;
         let node = self.cache.reservable(&choice.node).expect("a pod is admitted to a node that exists");
-        for reservation in self.registry.reserve(&pod, node, &|| random(seed, attempts, &pod.uid)) {
+        let plugins = &self.profiles.of(&pod).plugins;
+        for reservation in plugins.reserve(&pod, node, &|| random(seed, attempts, &pod.uid)) {
             match reservation {
                 Reservation::Volumes(volumes) => plan = Some(volumes),
                 Reservation::Devices(claims) => devices = Some(Arc::new(claims)),

@@ -34,7 +34,8 @@ impl Scheduler {
     ) -> Action {
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         let offset = self.attempt(&queued).fork("preemption").next_u64();
-        let preemption = preemption::preempt(&self.registry, cluster, &queued.pod, &refusal, offset);
+        let preemption =
+            preemption::preempt(self.plugins(&queued.pod), cluster, &queued.pod, &refusal, offset);
         observer.end(ExtensionPoint::PostFilter, matches!(preemption, Preemption::Victims(_)));
         match preemption {
             Preemption::Victims(candidate) => self.evict(queued, refusal, candidate, now),
@@ -75,7 +76,7 @@ impl Scheduler {
     fn post_filter(&self, pod: &PodInfo, refusal: &Refusal) -> PostFilter {
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         let is_of_pod = refusal.contradiction.is_some();
-        self.registry.post_filter(pod, cluster, Refusals { rejections: &refusal.rejections, is_of_pod })
+        self.plugins(pod).post_filter(pod, cluster, Refusals { rejections: &refusal.rejections, is_of_pod })
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose

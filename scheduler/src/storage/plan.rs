@@ -3,7 +3,9 @@
 use super::claim::Claim;
 use super::volume::Volume;
 use super::{Record, Storage, StorageEvent};
+use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
+use jiff::SignedDuration;
 use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
@@ -11,12 +13,20 @@ use std::sync::Arc;
 pub type ClaimedVolume = (Arc<Record<Volume>>, Arc<Record<Claim>>);
 
 /// The volumes that the claims of a pod get on its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePlan {
     /// Existing volumes, each with the claim that gets it.
     pub bind: Vec<ClaimedVolume>,
     /// Claims whose volume a provisioner makes for the node.
     pub provision: Vec<Arc<Record<Claim>>>,
+    /// The time that the claims have to become bound: the argument `bindTimeoutSeconds` of VolumeBinding.
+    pub timeout: SignedDuration,
+}
+
+impl Default for VolumePlan {
+    fn default() -> Self {
+        Self { bind: Vec::new(), provision: Vec::new(), timeout: VOLUME_BIND_TIMEOUT }
+    }
 }
 
 /// The progress of a plan.

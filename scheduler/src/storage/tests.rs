@@ -112,7 +112,11 @@ fn an_assumed_volume_of_a_shared_claim_is_kept_until_the_last_pod_forgets_it() {
     let get = |storage: &Storage, name: &str| Arc::clone(storage.claim(&key(name)).unwrap());
     let (c, d) = (get(&storage, "c"), get(&storage, "d"));
     let v = Arc::clone(storage.volume("v").unwrap());
-    let plan = VolumePlan { bind: vec![(Arc::clone(&v), Arc::clone(&c))], provision: vec![Arc::clone(&d)] };
+    let plan = VolumePlan {
+        bind: vec![(Arc::clone(&v), Arc::clone(&c))],
+        provision: vec![Arc::clone(&d)],
+        ..VolumePlan::default()
+    };
     let (a, b): (Uid, Uid) = ("a".into(), "b".into());
     storage.assume(&a, &"n1".into(), &plan);
     storage.assume(&b, &"n1".into(), &plan);

@@ -1,9 +1,9 @@
 //! The subcommands of `kstore-server`: one row each.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs,
-    ExploreArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain,
-    explore, pages, parser, run, stop, store,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, EndMarkedArgs, ExecArgs,
+    ExplainArgs, ExploreArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs,
+    dropin, explain, explore, pages, parser, run, scheduler_config, stop, store,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -25,6 +25,8 @@ pub enum Command {
     Certs(CertsArgs),
     /// `kubeconfig`: a kubeconfig of a user.
     Kubeconfig(KubeconfigArgs),
+    /// `scheduler-config check`: a KubeSchedulerConfiguration as the scheduler runs it.
+    SchedulerConfig(CheckArgs),
     /// `basic-auth`: the line of a user with a password.
     BasicAuth(BasicAuthArgs),
     /// `assets`: the programs that test harnesses start.
@@ -113,8 +115,16 @@ const COMMANDS: &[CommandRow] = &[
         read: |matches| parser::read(certs::KUBECONFIG, matches).map(Command::Kubeconfig),
     },
     CommandRow {
+        name: "scheduler-config",
+        about: "Check a file for --scheduler-config, and print it with its defaults",
+        help: scheduler_config::HELP,
+        is_hidden: false,
+        build: scheduler_config::build,
+        read: |matches| scheduler_config::read(matches).map(Command::SchedulerConfig),
+    },
+    CommandRow {
         name: "basic-auth",
-        about: "Hash a password and print the line of a user for --basic-auth-file",
+        about: "Print a line for --basic-auth-file with the hash of a password",
         help: basic_auth::HELP,
         is_hidden: false,
         build: |command| parser::add(command, basic_auth::FLAGS),

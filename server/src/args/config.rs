@@ -3,7 +3,7 @@
 use super::flag::Choice;
 use super::{
     AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, LabFlags, ListenAddress,
-    MetricsServer, Quota,
+    MetricsServer, Quota, SchedulerFile,
 };
 use kstore_controllers::{Networks, Selection};
 use kstore_registry::outbound::ServiceBackends;
@@ -240,6 +240,8 @@ pub struct LoopsConfig {
     pub nodes: u32,
     /// Patterns of images that no simulated node can pull.
     pub missing_images: Vec<String>,
+    /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
+    pub scheduler: Option<SchedulerFile>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
     pub leader_elect: Option<bool>,
 }

@@ -15,6 +15,10 @@ without any. What fails is run again, made smaller, and written to a file with w
 
 CMD is the operator if the scenario names none. {port:NAME}, {kubeconfig} and {dir} in arguments and environment are filled in for each run.
 
+Patterns: crash, down, stale: the operator dies and starts again; freeze, burst, skip, expire, cut: its watches lag, miss states or end; \
+lost-answer, touch, errors: answers are lost, conflicts, or errors; leader, leap: another leader, a jump of the clock; recreate, flip: \
+the user is quick; node, webhook: something is away; order: requests and events in another order.
+
 Exit codes: 0 nothing found; 1 findings; 2 the command line, the scenario or a replay file is wrong; 3 the cluster or the operator is \
 unusable; 4 the scenario is not stable without faults; 70 a defect of kstore; 128+n signal n, after the report.
 
@@ -45,7 +49,7 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
         "budget",
         "TIME",
         |o: &mut ExploreArgs, text| put(&mut o.budget, time(text)),
-        "End the search after this time; what is being confirmed ends first",
+        "End the search after this time; what is not confirmed by then is unsteady",
     )
     .default("10m"),
     Flag::value(
@@ -64,7 +68,7 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
         "only",
         "PATTERN",
         |o: &mut ExploreArgs, text| add(&mut o.only, pattern(text)),
-        "Patterns to search with [default: all]",
+        "Patterns to search with, see below [default: all]",
     )
     .shaped(list),
     Flag::value(
@@ -203,6 +207,8 @@ mod tests {
         assert_eq!(args.reports, [(ReportForm::Json, Some("a.json".into())), (ReportForm::Text, None)]);
         assert_eq!(args.command, ["./op", "--x"]);
         assert_eq!(args.scenario, PathBuf::from("s.yaml"));
+        let missing = PatternId::ALL.into_iter().find(|pattern| !HELP.contains(pattern.name()));
+        assert_eq!(missing, None, "the help names all patterns");
         for wrong in ["", "--only none s.yaml", "--report xml s.yaml", "--budget soon s.yaml"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

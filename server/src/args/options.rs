@@ -205,6 +205,9 @@ impl ServerOptions {
         if let Some(flag) = self.given.of(Part::Controllers).filter(|_| !has_controllers) {
             return Err(UsageError::NeedsControllers(flag));
         }
+        if self.loops.scheduler.is_some() && !self.components.contains(&Component::Scheduler) {
+            return Err(UsageError::NeedsScheduler("scheduler-config"));
+        }
         let mut loops = std::mem::take(&mut self.loops);
         loops.networks.pods = PodNetworks::new(std::mem::take(&mut self.cluster_cidr), None, None)?;
         Ok(loops)

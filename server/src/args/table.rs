@@ -8,7 +8,10 @@ use super::flag::{Choice, add, chosen, list, parsed, put, repeated, words};
 use super::lab::LAB;
 use super::options::controllers;
 use super::scope::Part;
-use super::{Component, Durability, Engine, ServerOptions, audit, encryption, etcd, naming, number, time};
+use super::{
+    Component, Durability, Engine, SchedulerFile, ServerOptions, audit, encryption, etcd, naming, number,
+    time,
+};
 use crate::telemetry::LogFormat;
 use clap::Arg;
 
@@ -234,6 +237,13 @@ const LOOPS: &[Flag] = &[
         "Address blocks for nodes without a pod network (/24 for IPv4, /64 for IPv6 each). Simulated nodes have their own",
     )
     .part(Part::Controllers),
+    Flag::value(
+        "scheduler-config",
+        "FILE",
+        |o, path| put(&mut o.loops.scheduler, SchedulerFile::read(path).map(Some)),
+        "KubeSchedulerConfiguration (v1) with the scheduler's profiles, plugins and their arguments; `scheduler-config check FILE` shows it",
+    )
+    .part(Part::Process),
     Flag::value(
         "nodes",
         "N",

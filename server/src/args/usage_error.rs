@@ -42,6 +42,9 @@ pub enum UsageError {
     /// A flag of the controllers in a process that does not run them.
     #[error("--{0} requires `controllers` in --components")]
     NeedsControllers(&'static str),
+    /// A flag of the scheduler in a process that does not run it.
+    #[error("--{0} requires `scheduler` in --components")]
+    NeedsScheduler(&'static str),
     /// A --cluster-cidr that cannot be split into node networks.
     #[error("--cluster-cidr: {0}")]
     ClusterCidr(#[from] BadPodNetworks),

@@ -57,6 +57,28 @@ impl Encryption {
         }
     }
 
+    /// Encrypts the values that a commit writes.
+    fn seal_commit(&self, transformers: &Transformers, commit: &mut Commit) -> Result<(), CommitError> {
+        for write in &mut commit.writes {
+            if let Write::Put { key, value, .. } = write
+                && let Some(providers) = transformers.of_key(key)
+            {
+                let sealed = providers.seal(value, &self.stored_key(key), &self.rng);
+                *value = sealed.map_err(|error| CommitError::Failed(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts the values that a commit met.
+    async fn open_outcome(&self, transformers: &Transformers, outcome: &mut Outcome) {
+        if let Outcome::Lost { current } = outcome {
+            for raw in current.iter_mut().flatten() {
+                self.open_value(transformers, raw).await;
+            }
+        }
+    }
+
     async fn open_batch(&self, batch: &mut RawBatch) {
         let transformers = self.transformers();
         for event in &mut batch.events {
@@ -92,21 +114,24 @@ impl Layer for EncryptedStorage {
 
     async fn commit(&self, mut commit: Commit) -> Result<Outcome, CommitError> {
         let transformers = self.encryption.transformers();
-        for write in &mut commit.writes {
-            if let Write::Put { key, value, .. } = write
-                && let Some(providers) = transformers.of_key(key)
-            {
-                let sealed = providers.seal(value, &self.encryption.stored_key(key), &self.encryption.rng);
-                *value = sealed.map_err(|error| CommitError::Failed(error.to_string()))?;
-            }
-        }
+        self.encryption.seal_commit(&transformers, &mut commit)?;
         let mut outcome = self.inner.commit(commit).await?;
-        if let Outcome::Lost { current } = &mut outcome {
-            for raw in current.iter_mut().flatten() {
-                self.encryption.open_value(&transformers, raw).await;
-            }
-        }
+        self.encryption.open_outcome(&transformers, &mut outcome).await;
         Ok(outcome)
+    }
+
+    /// All of them are refused if a value of one cannot be encrypted: the next would fail in the same way.
+    async fn commit_each(&self, mut commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        let transformers = self.encryption.transformers();
+        let mut sealed = commits.iter_mut().map(|commit| self.encryption.seal_commit(&transformers, commit));
+        if let Err(error) = sealed.try_for_each(|sealed| sealed) {
+            return vec![Err(error); commits.len()];
+        }
+        let mut outcomes = self.inner.commit_each(commits).await;
+        for outcome in outcomes.iter_mut().flatten() {
+            self.encryption.open_outcome(&transformers, outcome).await;
+        }
+        outcomes
     }
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {

@@ -1,8 +1,10 @@
 //! All bounds of the apiserver, by name, each with its reason. The code that enforces a bound documents what
 //! happens at it.
 
+mod collection;
 mod connections;
 
+pub use collection::*;
 pub use connections::*;
 use std::time::Duration;
 
@@ -83,21 +85,6 @@ pub const TRANSACTION_OPERATIONS: usize = 128;
 /// Keys that one transaction may guard or write: its objects with their addresses and ports, the namespaces
 /// in which it creates objects, and its fence. etcd accepts 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
-
-/// Concurrent deletions of one deletecollection request, if each is a commit: they share syncs, and one client
-/// does not fill the queue of the writer. Kubernetes' `--delete-collection-workers` is 1.
-pub const COLLECTION_DELETES: usize = 32;
-
-/// Objects that a deletecollection request deletes in one commit, if nothing has to judge them one by one. Half of
-/// [`TRANSACTION_KEYS`]: watchers receive a revision as a whole.
-pub const COLLECTION_BATCH: usize = 64;
-
-/// Bytes of terminating objects in one commit of a deletecollection request; further objects get commits of their
-/// own. An etcd accepts 1.5 MiB in its default configuration.
-pub const COLLECTION_BATCH_BYTES: usize = 512 * 1024;
-
-/// Concurrent commits of [`COLLECTION_BATCH`] objects: one is planned while others are synced.
-pub const COLLECTION_BATCHES: usize = 4;
 
 /// Attempts to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;

@@ -116,4 +116,18 @@ impl Layer for MeasuredStorage {
         self.metrics.count(operation, &key, began, outcome.is_err());
         outcome
     }
+
+    async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        let began = Instant::now();
+        let named: Vec<_> = commits
+            .iter()
+            .map(operation_and_key)
+            .map(|(operation, key)| (operation, key.to_owned()))
+            .collect();
+        let outcomes = self.inner.commit_each(commits).await;
+        for ((operation, key), outcome) in named.iter().zip(&outcomes) {
+            self.metrics.count(operation, key, began, outcome.is_err());
+        }
+        outcomes
+    }
 }

@@ -12,7 +12,7 @@ use crate::limits::{LEASE_KEYS, LIST_BYTES};
 use async_trait::async_trait;
 use kstore_store::{
     Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, NoSpaceReason, Op, OpResult, Put,
-    Range, RangeError, Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
+    Range, RangeError, Revision, Store, Target, Txn, TxnError, TxnResult, WatchError, WatchRequest, Watcher,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -89,6 +89,28 @@ impl Embedded {
             Write::Delete { key } => Op::delete(key),
         })
     }
+
+    async fn txn(&self, commit: Commit) -> Result<Txn, CommitError> {
+        let mut success = Vec::with_capacity(commit.writes.len());
+        for write in commit.writes {
+            success.push(self.op(write).await?);
+        }
+        let compares = commit.guards.iter().map(unchanged).collect();
+        let failure = commit.guards.into_iter().map(|guard| Op::Range(Range::key(guard.key))).collect();
+        Ok(Txn { compares, success, failure, note: Some(commit.note) })
+    }
+
+    fn outcome(&self, done: Result<TxnResult, TxnError>) -> Result<Outcome, CommitError> {
+        let done = done.map_err(|error| match error {
+            TxnError::NoSpace => self.no_space(),
+            other => other.into(),
+        })?;
+        if done.succeeded {
+            return Ok(Outcome::Committed { revision: done.revision.0 });
+        }
+        let current = done.responses.into_iter().filter_map(OpResult::into_range);
+        Ok(Outcome::Lost { current: current.map(|range| range.kvs.first().map(|kv| raw(kv))).collect() })
+    }
 }
 
 #[async_trait]
@@ -117,22 +139,24 @@ impl Storage for Embedded {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
-        let mut success = Vec::with_capacity(commit.writes.len());
-        for write in commit.writes {
-            success.push(self.op(write).await?);
+        let txn = self.txn(commit).await?;
+        self.outcome(self.store.txn(txn).await)
+    }
+
+    async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        let count = commits.len();
+        let mut txns = Vec::with_capacity(count);
+        for commit in commits {
+            match self.txn(commit).await {
+                Ok(txn) => txns.push(txn),
+                // A lease could not be granted: no further one would be.
+                Err(error) => return vec![Err(error); count],
+            }
         }
-        let compares = commit.guards.iter().map(unchanged).collect();
-        let failure = commit.guards.into_iter().map(|guard| Op::Range(Range::key(guard.key))).collect();
-        let txn = Txn { compares, success, failure, note: Some(commit.note) };
-        let done = self.store.txn(txn).await.map_err(|error| match error {
-            TxnError::NoSpace => self.no_space(),
-            other => other.into(),
-        })?;
-        if done.succeeded {
-            return Ok(Outcome::Committed { revision: done.revision.0 });
+        match self.store.each(txns).await {
+            Ok(done) => done.into_iter().map(|done| self.outcome(done)).collect(),
+            Err(error) => vec![self.outcome(Err(error)); count],
         }
-        let current = done.responses.into_iter().filter_map(OpResult::into_range);
-        Ok(Outcome::Lost { current: current.map(|range| range.kvs.first().map(|kv| raw(kv))).collect() })
     }
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {

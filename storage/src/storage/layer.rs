@@ -27,6 +27,12 @@ pub trait Layer: Send + Sync + 'static {
         self.inner().commit(commit).await
     }
 
+    /// Overrides [`Storage::commit_each`]. Each commit passes [`Layer::commit`], so that a layer that changes or counts commits does so
+    /// here, too; a layer that can do that for several at once overrides this one as well.
+    async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        super::one_by_one(commits, |commit| self.commit(commit)).await
+    }
+
     /// Overrides [`Storage::watch`].
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         self.inner().watch(prefix, after).await

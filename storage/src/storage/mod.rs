@@ -5,10 +5,11 @@ pub mod embedded;
 pub mod etcd;
 mod layer;
 
-use crate::limits::LEASE_SHARE;
+use crate::limits::{EACH_AT_ONCE, LEASE_SHARE};
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt;
 pub use layer::Layer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,6 +203,14 @@ pub trait Storage: Send + Sync + 'static {
     /// Executes `commit`. On return it is durable, or nothing was written.
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError>;
 
+    /// Executes each of `commits` at a revision of its own, and returns their outcomes in order. On return each is durable, or nothing of
+    /// it was written. A commit that fails does not keep the others from being executed.
+    ///
+    /// The embedded store executes them in order and with one sync; others execute several at a time, in any order.
+    async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        one_by_one(commits, |commit| self.commit(commit)).await
+    }
+
     /// Watches changes of keys that begin with `prefix`, after revision `after`. Batches carry notes if the
     /// prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
@@ -230,6 +239,14 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Closes the storage in order; further commits fail.
     async fn close(&self);
+}
+
+/// Executes commits with `execute`, several at a time ([`EACH_AT_ONCE`]).
+async fn one_by_one<F: Future<Output = Result<Outcome, CommitError>>>(
+    commits: Vec<Commit>,
+    execute: impl Fn(Commit) -> F,
+) -> Vec<Result<Outcome, CommitError>> {
+    futures::stream::iter(commits).map(execute).buffered(EACH_AT_ONCE).collect().await
 }
 
 /// A shared storage.

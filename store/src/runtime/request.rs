@@ -12,6 +12,8 @@ use tokio::time::Instant;
 pub(crate) enum Request {
     /// Execute a transaction that passed its check.
     Txn(Txn),
+    /// Execute transactions that passed their checks one after the other, each at a revision of its own.
+    Each(Vec<Txn>),
     /// Grant a lease; the time to live is within bounds.
     Grant { id: LeaseId, ttl: i64, now: Instant },
     /// Revoke a lease.
@@ -34,6 +36,8 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) enum Response {
     Txn(Result<TxnResult, TxnError>),
+    /// In the order of the transactions.
+    Each(Vec<Result<TxnResult, TxnError>>),
     Grant(Result<LeaseGranted, LeaseError>),
     /// Answers `Expire` too.
     Revoke(Result<Revision, LeaseError>),

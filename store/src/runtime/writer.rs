@@ -68,6 +68,7 @@ impl Writer {
         let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
             Request::Txn(txn) => Response::Txn(self.txn(txn)),
+            Request::Each(txns) => Response::Each(self.each(txns)),
             Request::Grant { id, ttl, now } => Response::Grant(self.grant(*id, *ttl, *now)),
             Request::Revoke(id) => {
                 self.revoke(*id).map_or_else(|error| Response::Revoke(Err(error)), Response::from)
@@ -202,6 +203,22 @@ impl Writer {
             self.stage(events, Commit { note: txn.note.clone(), ..Commit::default() });
         }
         result
+    }
+
+    /// Evaluates transactions one after the other. Those that come after the bytes of a group are refused, since all of them are logged and
+    /// published as one piece.
+    fn each(&mut self, txns: &[Txn]) -> Vec<Result<TxnResult, TxnError>> {
+        let mut bytes = 0;
+        let results = txns.iter().map(|txn| {
+            if bytes >= self.core.limits.commit_bytes {
+                return Err(TxnError::TooLarge);
+            }
+            let before = self.staged.len();
+            let result = self.txn(txn);
+            bytes += self.staged[before..].iter().map(|commit| commit.cost()).sum::<usize>();
+            result
+        });
+        results.collect()
     }
 
     fn grant(&mut self, id: LeaseId, ttl: i64, now: Instant) -> Result<LeaseGranted, LeaseError> {

@@ -157,6 +157,22 @@ impl Store {
         }
     }
 
+    /// Executes transactions one after the other, each at a revision of its own, in one group of commits: they share one sync, and no other
+    /// request comes between them. Returns their results in order, after everything that they wrote and observed is durable. A
+    /// transaction that fails changes nothing, and those after it are executed all the same. Dropping the future does not cancel them.
+    ///
+    /// # Errors
+    /// The outer error is that of the first transaction that no store would accept, or [`TxnError::TooManyOps`] and [`TxnError::TooLarge`]
+    /// where there are more than [`Limits::txn_ops`] transactions, or where they have more than [`Limits::request_bytes`] together:
+    /// nothing was executed. A result is [`TxnError::TooLarge`], too, where those before it changed [`Limits::commit_bytes`].
+    pub async fn each(&self, txns: Vec<Txn>) -> Result<Vec<Result<TxnResult, TxnError>>, TxnError> {
+        let bytes = txn::check::check_each(&txns, &self.driver.core().limits)?;
+        match self.submit(Request::Each(txns), bytes).await? {
+            Response::Each(results) => Ok(results),
+            other => unreachable!("transactions were answered with {other:?}"),
+        }
+    }
+
     /// Reads one key at the current revision; none if it does not exist. It needs no runtime, like [`Store::range`].
     pub fn get(&self, key: impl Into<Bytes>) -> Result<Option<Arc<KeyValue>>, RangeError> {
         Ok(self.range(&Range::key(key))?.kvs.pop())

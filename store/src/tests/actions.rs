@@ -12,6 +12,8 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Txn(Txn),
+    /// Transactions that are executed one after the other as one request.
+    Each(Vec<Txn>),
     Range(Range, HistoryPosition),
     Compact(HistoryPosition),
     Grant(i64),
@@ -146,6 +148,7 @@ pub(super) fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         10 => put().prop_map(|put| Action::Txn(Txn::of(vec![Op::Put(put)]))),
         8 => txn(2).prop_map(Action::Txn),
+        2 => vec(txn(1), 0..5).prop_map(Action::Each),
         6 => (range(), part()).prop_map(|(range, part)| Action::Range(range, part)),
         1 => (0.0..0.9).prop_map(Action::Compact),
         1 => (1i64..4).prop_map(Action::Grant),

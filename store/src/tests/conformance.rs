@@ -87,6 +87,7 @@ impl Harness {
     pub(super) async fn act(&mut self, action: Action) {
         match action {
             Action::Txn(txn) => self.txn(txn).await,
+            Action::Each(txns) => self.each(txns).await,
             Action::Range(range, part) => self.range(range, part),
             Action::Compact(part) => self.compact(part).await,
             Action::Grant(id) => {
@@ -115,6 +116,26 @@ impl Harness {
             Err(TxnError::LeaseNotFound(id)) => assert!(!self.model.leases.contains_key(&id.0)),
             Err(TxnError::KeyNotFound) => {}
             Err(error) => panic!("{error}: {txn:?}"),
+        }
+    }
+
+    async fn each(&mut self, txns: Vec<Txn>) {
+        let results = match self.store.each(txns.clone()).await {
+            Ok(results) => results,
+            // Refused as a whole.
+            Err(TxnError::DuplicateKey) => return,
+            Err(error) => panic!("{error}: {txns:?}"),
+        };
+        assert_eq!(results.len(), txns.len());
+        for (at, (txn, result)) in txns.iter().zip(results).enumerate() {
+            match result {
+                Ok(result) => assert_eq!(model::outcome(&result), self.model.txn(txn), "{txn:?}"),
+                Err(TxnError::DuplicateKey | TxnError::KeyNotFound) => {}
+                Err(TxnError::LeaseNotFound(id)) => assert!(!self.model.leases.contains_key(&id.0)),
+                // The bytes of a group, with tiny limits.
+                Err(TxnError::TooLarge) if at > 0 => {}
+                Err(error) => panic!("{error}: {txn:?}"),
+            }
         }
     }
 

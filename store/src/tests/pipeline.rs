@@ -6,7 +6,7 @@ use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, Fault, SimDisk};
 use crate::runtime::request::{Request, Response};
 use crate::runtime::stepped::Pending;
-use crate::txn::check::check;
+use crate::txn::check::{check, check_each};
 use crate::{
     Compare, CompareOp, Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpResult, Range, RangeError,
     Revision, Stopped, Store, Target, Txn, TxnError, WatchRequest,
@@ -109,6 +109,7 @@ fn no_answer_depends_on_a_change_whose_sync_failed() {
 fn change_again(request: &Request) -> Request {
     match request {
         Request::Txn(txn) => Request::Txn(txn.clone()),
+        Request::Each(txns) => Request::Each(txns.clone()),
         Request::Grant { id, ttl, now } => Request::Grant { id: *id, ttl: *ttl, now: *now },
         Request::KeepAlive { id, now } => Request::KeepAlive { id: *id, now: *now },
         Request::Revoke(id) => Request::Revoke(*id),
@@ -122,6 +123,8 @@ fn change_again(request: &Request) -> Request {
 #[derive(Clone, Debug)]
 enum TestRequest {
     Txn(Txn),
+    /// Transactions that are executed one after the other as one request.
+    Each(Vec<Txn>),
     /// Reads in a transaction, this many revisions before the current one.
     ReadBack(KeyRange, i64),
     Grant(i64),
@@ -133,6 +136,7 @@ enum TestRequest {
 fn ask() -> impl Strategy<Value = TestRequest> {
     prop_oneof![
         12 => actions::txn(2).prop_map(TestRequest::Txn),
+        2 => vec(actions::txn(1), 1..4).prop_map(TestRequest::Each),
         3 => (actions::keys(), 0i64..4).prop_map(|(keys, back)| TestRequest::ReadBack(keys, back)),
         1 => (1i64..4).prop_map(TestRequest::Grant),
         1 => (1i64..4).prop_map(TestRequest::Revoke),
@@ -146,6 +150,10 @@ fn request(ask: &TestRequest, revision: i64, now: tokio::time::Instant) -> Optio
         TestRequest::Txn(txn) => {
             check(txn, &Limits::default()).ok()?;
             Request::Txn(txn.clone())
+        }
+        TestRequest::Each(txns) => {
+            check_each(txns, &Limits::default()).ok()?;
+            Request::Each(txns.clone())
         }
         TestRequest::ReadBack(keys, back) => {
             let range = Range::new(keys.clone()).at(Revision((revision - back).max(1)));

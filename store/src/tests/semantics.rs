@@ -260,3 +260,31 @@ fn a_limit_does_not_affect_the_count() {
         assert_eq!((bare.kvs[0].value(), bare.kvs[0].mod_revision()), (&b""[..], Revision(5)));
     });
 }
+
+#[test]
+fn each_of_several_transactions_has_a_revision_of_its_own() {
+    block_on(async {
+        let store = store().await;
+        put(&store, "a", "1").await;
+        let at_once = vec![
+            Txn::if_unchanged("b", Revision(0), Op::put("b", "2")),
+            // Not executed: the key exists.
+            Txn::if_unchanged("a", Revision(0), Op::put("a", "2")),
+            Txn::of(vec![Op::put("c", "3"), delete(KeyRange::single("a"))]),
+        ];
+        let results = store.each(at_once).await.unwrap();
+        let outcomes: Vec<_> = results
+            .into_iter()
+            .map(Result::unwrap)
+            .map(|result| (result.succeeded, result.revision.0))
+            .collect();
+        assert_eq!(outcomes, [(true, 3), (false, 3), (true, 4)]);
+        assert_eq!(store.get("c").unwrap().unwrap().mod_revision(), Revision(4));
+        // What no store would accept refuses all of them.
+        let refused = vec![Txn::of(vec![Op::put("d", "4")]), Txn::of(vec![Op::put("", "5")])];
+        assert_eq!(store.each(refused).await, Err(TxnError::EmptyKey));
+        let many = Limits::default().txn_ops + 1;
+        assert_eq!(store.each(vec![Txn::of(vec![]); many]).await, Err(TxnError::TooManyOps));
+        assert_eq!(store.revision(), Revision(4));
+    });
+}

@@ -20,6 +20,18 @@ pub(crate) fn check(txn: &Txn, limits: &Limits) -> Result<usize, TxnError> {
     Ok(bytes)
 }
 
+/// Validates transactions that are executed one after the other. Returns the number of bytes that they carry together.
+pub(crate) fn check_each(txns: &[Txn], limits: &Limits) -> Result<usize, TxnError> {
+    if txns.len() > limits.txn_ops {
+        return Err(TxnError::TooManyOps);
+    }
+    let mut bytes = 0;
+    for txn in txns {
+        bytes += check(txn, limits)?;
+    }
+    if bytes > limits.request_bytes { Err(TxnError::TooLarge) } else { Ok(bytes) }
+}
+
 /// Checks the number of operations: each level's longest list reduces what its nested transactions may have.
 fn check_count(txn: &Txn, remaining: usize) -> Result<(), TxnError> {
     let longest = txn.compares.len().max(txn.success.len()).max(txn.failure.len());

@@ -1,27 +1,69 @@
-//! Searches with the real program over the operators of the catalogue: published bugs, re-created in Python, with repaired twins.
+//! Searches with the real program over the operators of the catalogue: published bugs, re-created in Go, Python and Rust, with repaired
+//! twins.
 //!
 //! Each search may take as long as the busiest machine needs: what it finds does not depend on the time. Those of the
-//! module `catalogue` take minutes, and run in the check of that name.
+//! module `catalogue` take minutes, and run in the check of that name; those of `searches` run in the check `alarms`.
 
 mod catalogue;
+mod ends;
+mod searches;
 
 use crate::SERVER;
-use kstore_tests::wait::until;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// A file of the catalogue.
 fn file_of(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("explore/catalogue").join(file)
 }
 
+/// A file of the operators that are no bugs of the catalogue.
+fn other_file(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("program/explore/operators").join(file)
+}
+
 /// The command of a search with one operator of the catalogue, in a folder of its own.
 fn command(name: &str, flags: &[&str], folder: &Path) -> Command {
-    let mut command = Command::new(SERVER);
-    command.arg("explore").args(flags).arg(file_of(&format!("{name}.yaml"))).args(["--", "python3"]);
-    command.arg(file_of(&format!("{name}.py"))).current_dir(folder).stdin(Stdio::null());
+    command_of((&file_of(&format!("{name}.yaml")), operator(name)), flags, folder)
+}
+
+/// The command of a search with the scenario and the operator of another name.
+fn other_command(name: &str, flags: &[&str], folder: &Path) -> Command {
+    let operator = vec!["python3".into(), other_file(&format!("{name}.py")).into()];
+    let mut command = command_of((&other_file(&format!("{name}.yaml")), operator), flags, folder);
+    command.env("PYTHONPATH", file_of(""));
     command
+}
+
+/// The command of a search with a scenario and the command of an operator.
+fn command_of((scenario, operator): (&Path, Vec<OsString>), flags: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(SERVER);
+    command.arg("explore").args(flags).arg(scenario).arg("--").args(operator);
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// The command of an operator, whose language is that of the file with its name.
+fn operator(name: &str) -> Vec<OsString> {
+    if file_of(&format!("go/{name}.go")).exists() {
+        return vec![installed("KSTORE_CATALOGUE_GO"), name.into()];
+    }
+    if file_of(&format!("rust/{name}.rs")).exists() {
+        return vec![env!("CARGO_BIN_EXE_catalogue-rust").into(), name.into()];
+    }
+    let file = file_of(&format!("{name}.py"));
+    let is_kopf = fs::read_to_string(&file).unwrap().contains("import kopf");
+    let python = if is_kopf { installed("KSTORE_CATALOGUE_PYTHON") } else { "python3".into() };
+    vec![python, file.into()]
+}
+
+/// The path of a program that the check `catalogue` installs, and names in a variable.
+fn installed(variable: &str) -> OsString {
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run .ci/checks/catalogue, which installs it"))
 }
 
 /// Searches with an operator, or with its repaired twin.
@@ -62,15 +104,22 @@ fn finds_in(name: &str, pattern: &str, oracle: &str, folder: &Path) -> String {
     assert!(finding["actions"].as_array().unwrap().len() <= 3, "{name}: {text}");
     let file = finding["replay"].as_str().unwrap();
     assert!(text.contains(&format!("again: kstore-server explore --replay {file} ")), "{name}: {text}");
+    assert_eq!(wall_times(&fs::read_to_string(folder.join(file)).unwrap()), Vec::<String>::new());
     let again = explore(name, &["--replay", file], false, folder);
     assert_eq!(again.status.code(), Some(1), "{name}: {}", said(&again));
     assert!(said(&again).contains(&format!("fails 1 of 1  {oracle}")), "{name}: {}", said(&again));
     file.to_owned()
 }
 
-#[test]
-fn a_crash_between_a_write_and_its_note_is_found() {
-    finds("b9", "crash", "end-state");
+/// Words of a text that begin like a date with a time in RFC 3339.
+fn wall_times(text: &str) -> Vec<String> {
+    let is_time = |word: &&str| {
+        let (date, time) = word.split_once('T').unwrap_or_default();
+        let numbers = date.len() == 10 && date.split('-').all(|part| part.parse::<u16>().is_ok());
+        numbers && time.split(':').count() == 3
+    };
+    let words = text.split(|c: char| c.is_whitespace() || "\"',[]{}".contains(c));
+    words.filter(is_time).map(str::to_owned).collect()
 }
 
 #[test]
@@ -116,27 +165,4 @@ fn mistakes_are_refused_before_anything_starts() {
     let (code, said) = run(&[&scenario, "--", "sh", "-c", "echo broken; exit 7"]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("ended with code 7 before it was ready:\nbroken"), "{said}");
-}
-
-/// Processes whose command line has a text.
-fn processes_with(text: &str) -> usize {
-    let all =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
-    all.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
-}
-
-#[tokio::test]
-async fn a_signal_ends_a_search_with_its_report_and_leaves_no_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let mark = folder.path().display().to_string();
-    let mut command = command("b9", &["--budget", "1h"], folder.path());
-    // The path of the folder marks the operators.
-    command.arg(&mark).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let search = command.spawn().unwrap();
-    until("an operator runs", async || (processes_with(&mark) > 1).then_some(())).await;
-    let id = search.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    let output = search.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    assert_eq!(processes_with(&mark), 0, "{}", said(&output));
 }

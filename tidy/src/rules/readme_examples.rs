@@ -1,4 +1,4 @@
-//! The Rust examples in a crate's README compile: they are documentation tests of the crate.
+//! The Rust examples in a crate's README compile: they are documentation tests of the crate, or of `kstore-tests` where the crate has none.
 
 use super::Rule;
 use crate::offence::Offence;
@@ -16,20 +16,31 @@ const FEWEST: usize = 11;
 /// How a crate's root includes the README.
 const INCLUDED: &str = "doc = include_str!(\"../README.md\")]";
 
+/// What a manifest says of a crate without documentation tests.
+const WITHOUT_TESTS: &str = "doctest = false";
+
+/// Has the examples of crates without documentation tests.
+const OTHERS_TESTS: &str = "tests/src/lib.rs";
+
 fn check(tree: &Tree) -> Vec<Offence> {
     let mut count = 0;
     let mut offences = Vec::new();
     for file in &tree.files {
         let Some(folder) = file.path.strip_suffix("/README.md") else { continue };
-        let (Some(line), true) = (example(file), tree.file(&format!("{folder}/Cargo.toml")).is_some()) else {
+        let (Some(line), Some(manifest)) = (example(file), tree.file(&format!("{folder}/Cargo.toml"))) else {
             continue;
         };
         count += 1;
-        let root = format!("{folder}/src/lib.rs");
-        let is_included = |root: &File| root.lines().any(|(_, line)| line.trim().ends_with(INCLUDED));
-        if !tree.file(&root).is_some_and(is_included) {
-            let text = format!("the example is not compiled: {root} lacks `#[{INCLUDED}`");
-            offences.push(Offence::new(&file.path, line, text));
+        let mut needed = vec![(format!("{folder}/src/lib.rs"), INCLUDED.to_owned())];
+        if manifest.lines().any(|(_, line)| line.trim() == WITHOUT_TESTS) {
+            needed.push((OTHERS_TESTS.to_owned(), INCLUDED.replace("..", &format!("../../{folder}"))));
+        }
+        for (root, included) in needed {
+            let is_included = |root: &File| root.lines().any(|(_, line)| line.trim().ends_with(&included));
+            if !tree.file(&root).is_some_and(is_included) {
+                let text = format!("the example is not compiled: {root} lacks `#[{included}`");
+                offences.push(Offence::new(&file.path, line, text));
+            }
         }
     }
     offences.extend(Offence::if_fewer(count, FEWEST, "READMEs with Rust blocks"));
@@ -60,9 +71,18 @@ mod tests {
             ("c/README.md", readme),
             ("d/Cargo.toml", ""),
             ("d/README.md", "```sh\n```\n"),
+            ("e/Cargo.toml", "[lib]\ndoctest = false\n"),
+            ("e/README.md", readme),
+            ("e/src/lib.rs", root),
+            ("f/Cargo.toml", "[lib]\ndoctest = false\n"),
+            ("f/README.md", readme),
+            ("f/src/lib.rs", root),
+            ("tests/src/lib.rs", "#[cfg(doctest)]\n#[doc = include_str!(\"../../e/README.md\")]\nmod e {}\n"),
         ];
-        let text = "b/README.md:3: the example is not compiled: b/src/lib.rs lacks \
-                    `#[doc = include_str!(\"../README.md\")]`";
-        assert_eq!(crate::rules::offences_of(RULE, files), [text]);
+        let texts = [
+            "b/README.md:3: the example is not compiled: b/src/lib.rs lacks `#[doc = include_str!(\"../README.md\")]`",
+            "f/README.md:3: the example is not compiled: tests/src/lib.rs lacks `#[doc = include_str!(\"../../f/README.md\")]`",
+        ];
+        assert_eq!(crate::rules::offences_of(RULE, files), texts);
     }
 }

@@ -35,7 +35,7 @@ type KindHistory = [Option<Arc<CustomKind>>];
 fn known(life: &KindHistory, nodes: &[(&str, Node)]) -> KnownObjects {
     let shared = Shared::new(&super::kinds());
     let mut known = std::mem::take(&mut *shared.lock());
-    nodes.iter().for_each(|(uid, node)| drop(known.graph.put(uid, Arc::new(node.clone()))));
+    nodes.iter().for_each(|(uid, node)| drop(known.graph.put(*uid, Arc::new(node.clone()))));
     life.iter().for_each(|kind| drop(known.define(NAME, kind.clone().map(|kind| ("uid".to_owned(), kind)))));
     known
 }

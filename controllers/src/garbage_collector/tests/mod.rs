@@ -318,7 +318,7 @@ proptest! {
             let owners: Vec<_> = owners.iter().map(|o| owner(&o.to_string(), o % 2 == 0)).collect();
             let uid = uid.to_string();
             let node = node(&uid, &owners);
-            drop(w.graph.put(&uid, Arc::new(node)));
+            drop(w.graph.put(&*uid, Arc::new(node)));
         }
         w.queue = w.graph.review();
         for (uid, foreground) in &deleted {

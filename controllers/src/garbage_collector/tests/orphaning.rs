@@ -80,7 +80,7 @@ impl Cluster {
 
     fn deliver(&mut self) -> bool {
         let work = match self.events.pop_front() {
-            Some(Event::Put(uid, node)) => self.graph.put(&uid, node),
+            Some(Event::Put(uid, node)) => self.graph.put(&*uid, node),
             Some(Event::Gone(uid)) => self.graph.gone(&uid),
             None => return false,
         };

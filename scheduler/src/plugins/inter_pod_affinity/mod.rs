@@ -5,6 +5,7 @@ mod score;
 
 use crate::event::EventKind::{NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced};
 use crate::event::{ClusterEvent, EventSet};
+use crate::fields::Fields;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{Adjustment, ClusterView, ExtensionPoint, Plugin, PodMove, PreFilter, Refused, Row};
@@ -12,10 +13,21 @@ use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, Namespaces};
 use crate::score::Candidates;
 use crate::snapshot::Snapshot;
+use score::AffinityScoring;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The plugin.
-pub(crate) struct InterPodAffinity;
+/// The plugin, with its arguments.
+pub(crate) struct InterPodAffinity(AffinityScoring);
+
+impl Default for InterPodAffinity {
+    fn default() -> Self {
+        Self(AffinityScoring { required_weight: 1, ignores_others: false })
+    }
+}
+
+const WEIGHT: &str = "hardPodAffinityWeight";
+const IGNORE: &str = "ignorePreferredTermsOfExistingPods";
 
 /// Indices of the reasons: the domain lacks a pod that the pod's affinity requires; the pod's anti-affinity excludes a pod in the domain;
 /// the anti-affinity of an existing pod in the domain excludes the pod.
@@ -28,7 +40,12 @@ impl Plugin for InterPodAffinity {
 
     const ROW: &'static Row = &Row {
         name: "InterPodAffinity",
-        points: &[ExtensionPoint::Filter, ExtensionPoint::Score],
+        points: &[
+            ExtensionPoint::PreFilter,
+            ExtensionPoint::Filter,
+            ExtensionPoint::PreScore,
+            ExtensionPoint::Score,
+        ],
         weight: 2,
         reasons: &[
             "node(s) didn't match pod affinity rules",
@@ -37,6 +54,19 @@ impl Plugin for InterPodAffinity {
         ],
         events: EventSet::of(&[NodeAdded, NodeChanged, NodeRemoved, PodPlaced, PodFreed, OwnChange]),
     };
+
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
+        let required_weight = args.integer(WEIGHT).unwrap_or(self.0.required_weight);
+        if !(0..=100).contains(&required_weight) {
+            args.invalid(WEIGHT, &required_weight, "not in valid range [0, 100]");
+        }
+        let ignores_others = args.boolean(IGNORE).unwrap_or(self.0.ignores_others);
+        Some(Self(AffinityScoring { required_weight, ignores_others }))
+    }
+
+    fn arguments(&self) -> Option<Value> {
+        Some(json!({ WEIGHT: self.0.required_weight, IGNORE: self.0.ignores_others }))
+    }
 
     /// Skips no pod: a nominated pod that goes first may have anti-affinity, even if no pod on a node has.
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, ExistingPods> {
@@ -56,7 +86,7 @@ impl Plugin for InterPodAffinity {
     }
 
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
-        score::scores(pod, candidates)
+        self.0.scores(pod, candidates)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The plugin PodTopologySpread: the pod must not make a domain's skew exceed the maximum of a constraint (DoNotSchedule). The score favors
 //! nodes in whose domains few matching pods run (ScheduleAnyway).
 
+mod defaults;
 mod score;
 
 use super::taint_toleration;
@@ -8,6 +9,7 @@ use crate::event::EventKind::{
     NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced, PodTerminating,
 };
 use crate::event::{ClusterEvent, EventSet};
+use crate::fields::Fields;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{Adjustment, ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
@@ -15,23 +17,32 @@ use crate::pod::PodInfo;
 use crate::pod_constraints::Spread;
 use crate::score::Candidates;
 use crate::snapshot::Snapshot;
+use crate::spread_constraints::SpreadDefaults;
 use crate::tally::Tallies;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// The plugin.
-pub(crate) struct PodTopologySpread;
+/// The plugin, with the constraints of pods that have none.
+#[derive(Default)]
+pub(crate) struct PodTopologySpread(SpreadDefaults);
 
 /// Indices of the reasons: the node's domain would exceed the maximum skew; the node is in no domain.
 const MAX_SKEW: u32 = 0;
 const NO_DOMAIN: u32 = 1;
 
 impl Plugin for PodTopologySpread {
-    type State<'a> = Counts;
+    type State<'a> = Counts<'a>;
 
     const ROW: &'static Row = &Row {
         name: "PodTopologySpread",
-        points: &[ExtensionPoint::Filter, ExtensionPoint::Score],
+        points: &[
+            ExtensionPoint::PreFilter,
+            ExtensionPoint::Filter,
+            ExtensionPoint::PreScore,
+            ExtensionPoint::Score,
+        ],
         weight: 2,
         reasons: &[
             "node(s) didn't match pod topology spread constraints",
@@ -48,33 +59,44 @@ impl Plugin for PodTopologySpread {
         ]),
     };
 
-    fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, Counts> {
-        if pod.spread.is_empty() {
-            return PreFilter::Skip;
-        }
-        PreFilter::Check(count(pod, cluster.snapshot, &cluster.inventory.tallies))
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
+        Some(Self(defaults::read(args)))
     }
 
-    fn check(&self, _pod: &PodInfo, counts: &Counts, node: &NodeState) -> Result<(), Refused> {
+    fn arguments(&self) -> Option<Value> {
+        Some(defaults::print(&self.0))
+    }
+
+    fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, Counts<'a>> {
+        let spreads = self.0.hard_of(pod, &cluster.inventory.workloads);
+        if spreads.is_empty() {
+            return PreFilter::Skip;
+        }
+        PreFilter::Check(count(pod, spreads, cluster.snapshot, &cluster.inventory.tallies))
+    }
+
+    fn check(&self, _pod: &PodInfo, counts: &Counts<'_>, node: &NodeState) -> Result<(), Refused> {
         counts.check(node.info())
     }
 
-    fn adjust(&self, pod: &PodInfo, counts: &mut Counts, adjustment: &Adjustment<'_>) {
+    fn adjust(&self, pod: &PodInfo, counts: &mut Counts<'_>, adjustment: &Adjustment<'_>) {
         counts.adjust(pod, adjustment);
     }
 
     /// Helpful events: a node with the topology labels is added, changed or removed (it may have been the domain
     /// with the fewest pods); a matching pod is added (the smallest domain may have grown), removed or being deleted; other labels of the
-    /// pod.
+    /// pod. Which pods a default constraint counts depends on objects that are not at hand here: every pod of the namespace may match it.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
+        let default = self.0.hard_for(pod);
+        let spreads = default.unwrap_or(&pod.spread);
         match event {
-            ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(pod, node),
-            ClusterEvent::NodeChanged { old, new } => has_domains(pod, old) || has_domains(pod, new),
+            ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(spreads, node),
+            ClusterEvent::NodeChanged { old, new } => has_domains(spreads, old) || has_domains(spreads, new),
             ClusterEvent::PodPlaced(other)
             | ClusterEvent::PodFreed(other)
             | ClusterEvent::PodTerminating(other) => {
                 other.key.namespace() == pod.key.namespace()
-                    && pod.spread.iter().any(|s| s.counts(&other.labels))
+                    && (default.is_some() || spreads.iter().any(|s| s.counts(&other.labels)))
             }
             ClusterEvent::OwnChange(old) => old.labels != pod.labels,
             ClusterEvent::Storage(..) | ClusterEvent::Devices(..) => false,
@@ -82,13 +104,16 @@ impl Plugin for PodTopologySpread {
     }
 
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
-        score::scores(pod, candidates)
+        score::scores(pod, candidates, &self.0)
     }
 }
 
 /// The matching pods per domain for each constraint of a pod.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct Counts<'a> {
+    /// The pod's constraints, or the default ones.
+    spreads: Cow<'a, [Spread]>,
+    /// What each of them counts.
     constraints: Vec<Counted>,
 }
 
@@ -129,14 +154,19 @@ impl Counted {
 }
 
 /// Sums up the matching pods of all nodes.
-fn count(pod: &PodInfo, snapshot: &Snapshot, tallies: &Tallies) -> Counts {
-    let counted = pod.spread.iter().map(|spread| {
+fn count<'a>(
+    pod: &PodInfo,
+    spreads: Cow<'a, [Spread]>,
+    snapshot: &Snapshot,
+    tallies: &Tallies,
+) -> Counts<'a> {
+    let counted = spreads.iter().map(|spread| {
         let selector = spread.selector.as_ref();
         let tally = selector.map(|selector| {
             tallies.tally(snapshot.generation(), snapshot.nodes(), pod.key.namespace(), selector)
         });
         let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
-        for node in snapshot.nodes().iter().filter(|node| is_eligible(pod, spread, node.info())) {
+        for node in snapshot.nodes().iter().filter(|node| is_eligible(pod, (spread, &spreads), node.info())) {
             let like = tally.as_ref().map_or(0, |tally| tally.on(node.location().index));
             *domains.entry(&node.info().labels[&spread.topology_key]).or_default() += like;
         }
@@ -151,10 +181,11 @@ fn count(pod: &PodInfo, snapshot: &Snapshot, tallies: &Tallies) -> Counts {
             sizes,
         }
     });
-    Counts { constraints: counted.collect() }
+    let constraints = counted.collect();
+    Counts { constraints, spreads }
 }
 
-impl Counts {
+impl Counts<'_> {
     /// Counts an assumed change of the pods on a node. Follows `updateWithPod`: a pod that leaves is subtracted even if it
     /// was never counted, because it is being deleted or the selector is empty.
     fn adjust(&mut self, pod: &PodInfo, adjustment: &Adjustment<'_>) {
@@ -162,8 +193,8 @@ impl Counts {
         if other.key.namespace() != pod.key.namespace() {
             return;
         }
-        for (counted, spread) in self.constraints.iter_mut().zip(&pod.spread) {
-            if spread.counts(&other.labels) && is_eligible(pod, spread, node) {
+        for (counted, spread) in self.constraints.iter_mut().zip(self.spreads.iter()) {
+            if spread.counts(&other.labels) && is_eligible(pod, (spread, &self.spreads), node) {
                 counted.set(&node.labels[&spread.topology_key], |count| change.of(count));
             }
         }
@@ -182,16 +213,16 @@ impl Counts {
     }
 }
 
-/// Whether `node` counts: it has the label of every constraint, and the pod's affinity and tolerations admit
+/// Whether `node` counts for one of `all` constraints: it has the label of every constraint, and the pod's affinity and tolerations admit
 /// it as far as the constraint honors them.
-fn is_eligible(pod: &PodInfo, spread: &Spread, node: &NodeInfo) -> bool {
-    has_domains(pod, node)
+fn is_eligible(pod: &PodInfo, (spread, all): (&Spread, &[Spread]), node: &NodeInfo) -> bool {
+    has_domains(all, node)
         && (!spread.honor_affinity || pod.affinity.admits(&node.name, &node.labels))
         && (!spread.honor_taints || taint_toleration::admits(pod, node))
 }
 
-fn has_domains(pod: &PodInfo, node: &NodeInfo) -> bool {
-    pod.spread.iter().all(|spread| node.labels.contains_key(&spread.topology_key))
+fn has_domains(spreads: &[Spread], node: &NodeInfo) -> bool {
+    spreads.iter().all(|spread| node.labels.contains_key(&spread.topology_key))
 }
 
 #[cfg(test)]
@@ -244,7 +275,7 @@ mod tests {
         ];
         for (selector, admitted, admitted_beside) in cases {
             let pod = spread("DoNotSchedule", &selector);
-            let mut counts = count(&pod, &snapshot, tallies);
+            let mut counts = count(&pod, Cow::Borrowed(&pod.spread), &snapshot, tallies);
             let node = snapshot.nodes()[snapshot.slot("a").unwrap()].info();
             let (other, namespaces) = (labelled(&cpu_pod("nominated", "1")), Namespaces::new());
             let moved = |change| Adjustment { node, other: &other, change, namespaces: &namespaces };
@@ -269,7 +300,7 @@ mod tests {
         ];
         for (selector, expected) in cases {
             let pod = spread("ScheduleAnyway", &selector);
-            let scores = PodTopologySpread.scores(&pod, &candidates);
+            let scores = PodTopologySpread::default().scores(&pod, &candidates);
             assert_eq!(scores, Some(expected.to_vec()), "{selector}");
         }
     }

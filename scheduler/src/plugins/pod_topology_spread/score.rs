@@ -7,14 +7,18 @@ use crate::node::ZONE;
 use crate::node_state::NodeState;
 use crate::pod::PodInfo;
 use crate::score::Candidates;
-use crate::spread_constraints::{Constraint, Constraints};
+use crate::spread_constraints::{Constraint, Constraints, SpreadDefaults};
 use crate::tally::{Tally, label};
 use crate::zones::HOSTNAME;
 use std::collections::BTreeMap;
 
-/// The scores, 0 to 100; `None` for a pod without constraints.
-pub(super) fn scores(pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
-    let constraints = Constraints::of(pod, &candidates.inventory.workloads)?;
+/// The scores, 0 to 100; `None` for a pod without constraints, its own or `defaults`.
+pub(super) fn scores(
+    pod: &PodInfo,
+    candidates: &Candidates<'_>,
+    defaults: &SpreadDefaults,
+) -> Option<Vec<i64>> {
+    let constraints = Constraints::of(pod, &candidates.inventory.workloads, defaults)?;
     let Candidates { snapshot, inventory, nodes } = candidates;
     let counted: Vec<bool> = nodes.iter().map(|node| constraints.are_labelled(node)).collect();
     let mut sums = vec![0.0; nodes.len()];
@@ -181,7 +185,8 @@ mod tests {
         let slots: Vec<usize> = (0..snapshot.nodes().len()).collect();
         let candidates = Candidates::new(snapshot, cache.inventory(), &slots);
         let names = candidates.nodes.iter().map(|node| node.info().name.to_string());
-        let mut all: Vec<_> = names.zip(scores(&web("p"), &candidates).unwrap()).collect();
+        let mut all: Vec<_> =
+            names.zip(scores(&web("p"), &candidates, &SpreadDefaults::System).unwrap()).collect();
         all.sort();
         all
     }

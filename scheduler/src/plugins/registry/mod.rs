@@ -1,16 +1,21 @@
 //! [`Registry`]: the plugins of a scheduler, in-tree ones first, and which of them run at which point.
 
+mod line_up;
+
 use super::ActiveFilter;
 use crate::event::{ClusterEvent, EventKind};
+use crate::fields::Fields;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::plugin::{
-    ActivePlugin, ClusterView, ExtensionPoint, Plugin, PluginId, PluginSet, PostFilter, PreFilter, Refusals,
-    Reservation, ReservationKind, Row,
+    ActivePlugin, CandidateShare, ClusterView, ExtensionPoint, Plugin, PluginId, PluginSet, PostFilter,
+    PreFilter, Refusals, Reservation, ReservationKind, Row,
 };
 use crate::pod::PodInfo;
 use crate::score::Candidates;
 use kstore_nondet::Rng;
+pub use line_up::LineUp;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The number of reasons that a row can have: a refusal has a bit for each.
@@ -19,6 +24,9 @@ const MAX_REASONS: usize = u32::BITS as usize;
 /// A plugin of a registry. The methods are those of [`Plugin`], without its types.
 pub(crate) trait RegisteredPlugin: Send + Sync {
     fn row(&self) -> &'static Row;
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Arc<dyn RegisteredPlugin>>;
+    fn arguments(&self) -> Option<Value>;
+    fn preempts(&self) -> Option<CandidateShare>;
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool;
     fn prefilter<'a>(&'a self, pod: &'a PodInfo, cluster: ClusterView<'a>)
     -> PreFilter<'a, ActiveFilter<'a>>;
@@ -42,17 +50,30 @@ struct Registered<P: Plugin> {
 }
 
 /// A plugin of the list in `plugins`, whose filter is called statically.
-pub(super) fn in_tree<P>(plugin: P) -> Arc<dyn RegisteredPlugin>
+pub(super) fn in_tree<P>() -> Arc<dyn RegisteredPlugin>
 where
-    P: Plugin,
+    P: Plugin + Default,
     for<'a> ActiveFilter<'a>: From<ActivePlugin<'a, P>>,
 {
-    Arc::new(Registered { plugin, activate: |active| active.into() })
+    Arc::new(Registered { plugin: P::default(), activate: |active| active.into() })
 }
 
 impl<P: Plugin> RegisteredPlugin for Registered<P> {
     fn row(&self) -> &'static Row {
         P::ROW
+    }
+
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Arc<dyn RegisteredPlugin>> {
+        let plugin = self.plugin.configured(args)?;
+        Some(Arc::new(Self { plugin, activate: self.activate }))
+    }
+
+    fn arguments(&self) -> Option<Value> {
+        self.plugin.arguments()
+    }
+
+    fn preempts(&self) -> Option<CandidateShare> {
+        self.plugin.preempts()
     }
 
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool {
@@ -126,15 +147,12 @@ impl std::fmt::Display for RegistryError {
 
 impl std::error::Error for RegistryError {}
 
-/// The plugins of a scheduler. Their order is that in which filters run. Clones share the plugins.
+/// The plugins of a scheduler, and which of them run at which point. A profile with a configuration has a registry of its own, with the
+/// same plugins in the same places and thus the same ids. Clones share the plugins.
 #[derive(Clone)]
 pub struct Registry {
     plugins: Vec<Arc<dyn RegisteredPlugin>>,
-    pre_enqueue: PluginSet,
-    filters: PluginSet,
-    scorers: PluginSet,
-    reservers: PluginSet,
-    post_filters: PluginSet,
+    line_up: LineUp,
     /// The plugins whose refusals an event may turn, by kind of the event.
     helped: [PluginSet; EventKind::ALL.len()],
 }
@@ -154,15 +172,8 @@ impl Default for Registry {
 impl Registry {
     /// kube-scheduler's default plugins.
     pub fn in_tree() -> Self {
-        let mut registry = Self {
-            plugins: Vec::new(),
-            pre_enqueue: PluginSet::default(),
-            filters: PluginSet::default(),
-            scorers: PluginSet::default(),
-            reservers: PluginSet::default(),
-            post_filters: PluginSet::default(),
-            helped: Default::default(),
-        };
+        let mut registry =
+            Self { plugins: Vec::new(), line_up: LineUp::default(), helped: Default::default() };
         for plugin in super::in_tree() {
             registry.add(plugin).expect("the rows of the in-tree plugins are valid");
         }
@@ -191,17 +202,7 @@ impl Registry {
             return Err(RegistryError::TooManyReasons(row.name));
         }
         let id = PluginId::of(self.plugins.len()).ok_or(RegistryError::Full(row.name))?;
-        for (point, set) in [
-            (ExtensionPoint::PreEnqueue, &mut self.pre_enqueue),
-            (ExtensionPoint::Filter, &mut self.filters),
-            (ExtensionPoint::PostFilter, &mut self.post_filters),
-            (ExtensionPoint::Score, &mut self.scorers),
-            (ExtensionPoint::Reserve, &mut self.reservers),
-        ] {
-            if row.extends(point) {
-                set.insert(id);
-            }
-        }
+        self.line_up.add(id, row);
         for (kind, set) in EventKind::ALL.iter().zip(&mut self.helped) {
             if row.events.contains(*kind) {
                 set.insert(id);
@@ -230,14 +231,25 @@ impl Registry {
         &*self.plugins[id.index()]
     }
 
-    /// The plugins with a filter.
-    pub fn filters(&self) -> PluginSet {
-        self.filters
+    /// The plugins that run, by point.
+    pub fn line_up(&self) -> &LineUp {
+        &self.line_up
     }
 
-    /// The plugins with a score, in the order in which scores are added.
-    pub fn scorers(&self) -> PluginSet {
-        self.scorers
+    /// The same plugins with this line-up, in which a profile's configuration has replaced those of `configured`.
+    pub(crate) fn with_line_up(
+        &self,
+        line_up: LineUp,
+        configured: impl IntoIterator<Item = (PluginId, Arc<dyn RegisteredPlugin>)>,
+    ) -> Self {
+        let mut registry = Self { line_up, ..self.clone() };
+        configured.into_iter().for_each(|(id, plugin)| registry.plugins[id.index()] = plugin);
+        registry
+    }
+
+    /// How preemption searches victims; `None` if no plugin at PostFilter evicts pods.
+    pub(crate) fn preemption(&self) -> Option<CandidateShare> {
+        self.line_up.at(ExtensionPoint::PostFilter).iter().find_map(|id| self.get(*id).preempts())
     }
 
     /// What the plugins reserve for `pod` on `node`.
@@ -247,7 +259,8 @@ impl Registry {
         (node, inventory): (&'a NodeInfo, &'a mut Inventory),
         random: &'a dyn Fn() -> Rng,
     ) -> impl Iterator<Item = Reservation> {
-        self.reservers.iter().filter_map(move |id| self.get(id).reserve(pod, node, inventory, random))
+        let reservers = self.line_up.at(ExtensionPoint::Reserve).iter();
+        reservers.filter_map(move |id| self.get(*id).reserve(pod, node, inventory, random))
     }
 
     /// What plugins do for `pod`, which no node fits.
@@ -257,8 +270,9 @@ impl Registry {
         cluster: ClusterView<'_>,
         refusals: Refusals<'_>,
     ) -> PostFilter {
-        self.post_filters.iter().fold(PostFilter::default(), |done, id| {
-            let more = self.get(id).post_filter(pod, cluster, refusals);
+        let post_filters = self.line_up.at(ExtensionPoint::PostFilter).iter();
+        post_filters.fold(PostFilter::default(), |done, id| {
+            let more = self.get(*id).post_filter(pod, cluster, refusals);
             PostFilter {
                 deallocation: done.deallocation.or(more.deallocation),
                 text: done.text.or(more.text),
@@ -275,7 +289,8 @@ impl Registry {
 
     /// The first plugin that keeps the pod out of the queue of ready pods.
     pub(crate) fn keeps_out(&self, pod: &PodInfo, inventory: &Inventory) -> Option<PluginId> {
-        self.pre_enqueue.iter().find(|id| !self.get(*id).admits_to_queue(pod, inventory))
+        let plugins = self.line_up.at(ExtensionPoint::PreEnqueue).iter();
+        plugins.copied().find(|id| !self.get(*id).admits_to_queue(pod, inventory))
     }
 
     /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`.

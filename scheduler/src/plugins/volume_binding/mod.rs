@@ -4,7 +4,9 @@
 
 use crate::event::EventKind::{NodeAdded, NodeChanged};
 use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::fields::Fields;
 use crate::inventory::Inventory;
+use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{
@@ -14,7 +16,9 @@ use crate::pod::PodInfo;
 use crate::storage::claim::{Claim, VolumeRequest};
 use crate::storage::volume::{Volume, VolumePhase};
 use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
+use jiff::SignedDuration;
 use kstore_nondet::Rng;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The reason for every node while a claim waits for a volume that does not depend on the node.
@@ -26,8 +30,16 @@ const NO_VOLUME: u32 = 1 << 1;
 const NO_SPACE: u32 = 1 << 2;
 const VOLUME_MISSING: u32 = 1 << 3;
 
-/// The plugin.
-pub(crate) struct VolumeBinding;
+const TIMEOUT: &str = "bindTimeoutSeconds";
+
+/// The plugin, with the time that the claims of a pod have to become bound.
+pub(crate) struct VolumeBinding(SignedDuration);
+
+impl Default for VolumeBinding {
+    fn default() -> Self {
+        Self(VOLUME_BIND_TIMEOUT)
+    }
+}
 
 impl Plugin for VolumeBinding {
     type State<'a> = ClaimVolumes<'a>;
@@ -39,6 +51,9 @@ impl Plugin for VolumeBinding {
             ExtensionPoint::Filter,
             ExtensionPoint::Reserve,
             ExtensionPoint::PreBind,
+            // The score by storage capacity is off by default, and missing here.
+            ExtensionPoint::PreScore,
+            ExtensionPoint::Score,
         ],
         weight: 0,
         reasons: &[
@@ -51,6 +66,24 @@ impl Plugin for VolumeBinding {
     };
 
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Volumes);
+
+    fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
+        let seconds = args.integer(TIMEOUT).unwrap_or_else(|| self.0.as_secs());
+        if seconds < 0 {
+            let text = "invalid BindTimeoutSeconds, should not be a negative value";
+            args.invalid(TIMEOUT, &seconds, text);
+        }
+        if let Some(shape) = args.value("shape") {
+            let text =
+                "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
+            args.invalid("shape", &shape, text);
+        }
+        Some(Self(SignedDuration::from_secs(seconds)))
+    }
+
+    fn arguments(&self) -> Option<Value> {
+        Some(json!({ TIMEOUT: self.0.as_secs() }))
+    }
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, ClaimVolumes<'a>> {
         if pod.claims().is_empty() {
@@ -73,7 +106,7 @@ impl Plugin for VolumeBinding {
         inventory: &mut Inventory,
         _: &dyn Fn() -> Rng,
     ) -> Option<Reservation> {
-        let plan = plan(pod, &inventory.storage, node)?;
+        let plan = VolumePlan { timeout: self.0, ..plan(pod, &inventory.storage, node)? };
         inventory.storage.assume(&pod.uid, &node.name, &plan);
         Some(Reservation::Volumes(plan))
     }

@@ -163,6 +163,7 @@ fn pods_of_other_schedulers_are_ignored() {
 
 mod devices;
 mod preemption;
+mod profiles;
 mod timing;
 mod volume_model;
 mod volumes;

@@ -1,105 +1,34 @@
-//! [`SchedulerConfig`]: the settings of a KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`) that kstore's scheduler supports.
-//! It refuses settings that would change scheduling in an unsupported way, and ignores settings that only tune.
+//! The file of `--config`: a KubeSchedulerConfiguration. The scheduler reads it; this module has what the program needs of it besides.
 
 use super::election::ElectionSettings;
-use anyhow::{Context, bail};
-use serde::Deserialize;
-use serde_json::Value;
-use std::path::{Path, PathBuf};
+use anyhow::anyhow;
+use kstore_scheduler::configuration::LeaderElection;
+use kstore_scheduler::{Configuration, Registry};
+use std::path::Path;
+use std::time::Duration;
 
-/// The supported `apiVersion` of the file.
-const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
-
-/// Supported settings of the file.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct SchedulerConfig {
-    /// `clientConnection.kubeconfig`: path of the kubeconfig file; a relative path is relative to the working directory, as in Kubernetes.
-    pub kubeconfig: Option<PathBuf>,
-    /// `schedulerName` of the profile: the scheduler handles pods with this `spec.schedulerName`. `None`: the default name.
-    pub scheduler_name: Option<String>,
-    /// `percentageOfNodesToScore`, from 0 to 100.
-    pub percentage: Option<usize>,
-    /// Leader election settings; flags take precedence.
-    pub election: ElectionSettings,
+/// Parses the text of a file, and logs a warning about each setting without an effect. `path` occurs in messages only.
+pub(super) fn read(text: &str, path: &Path) -> anyhow::Result<Configuration> {
+    let shown = path.display();
+    let read = Configuration::parse(text, &Registry::in_tree());
+    let read = read.map_err(|error| anyhow!("--config {shown}: {}", error.reasons.join("; ")))?;
+    read.warnings.iter().for_each(|warning| tracing::warn!("--config {shown}: {warning}"));
+    Ok(read)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    api_version: String,
-    kind: String,
-    #[serde(default)]
-    client_connection: ClientConnection,
-    #[serde(default)]
-    profiles: Vec<Profile>,
-    percentage_of_nodes_to_score: Option<usize>,
-    #[serde(default)]
-    extenders: Vec<Value>,
-    #[serde(default)]
-    leader_election: ElectionSettings,
-}
-
-#[derive(Default, Deserialize)]
-struct ClientConnection {
-    kubeconfig: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Profile {
-    scheduler_name: Option<String>,
-    percentage_of_nodes_to_score: Option<usize>,
-    #[serde(default)]
-    plugins: Value,
-    #[serde(default)]
-    plugin_config: Vec<Value>,
-}
-
-impl SchedulerConfig {
-    /// Parses the text of a file. `path` occurs in error messages only.
-    pub(super) fn parse(text: &str, path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let file: File =
-            serde_yaml_ng::from_str(text).with_context(|| format!("cannot read --config {shown}"))?;
-        if file.kind != "KubeSchedulerConfiguration" || file.api_version != API_VERSION {
-            bail!("--config {shown}: expected kind KubeSchedulerConfiguration of {API_VERSION}");
-        }
-        if !file.extenders.is_empty() {
-            bail!("--config {shown}: kstore's scheduler has no extenders");
-        }
-        let mut config = Self {
-            kubeconfig: file.client_connection.kubeconfig,
-            scheduler_name: None,
-            percentage: file.percentage_of_nodes_to_score,
-            election: file.leader_election,
-        };
-        match &file.profiles[..] {
-            [] => {}
-            [profile] => {
-                if !is_empty(&profile.plugins) || !profile.plugin_config.is_empty() {
-                    bail!(
-                        "--config {shown}: the plugins of kstore's scheduler are fixed; leave out `plugins` and `pluginConfig`"
-                    );
-                }
-                config.scheduler_name = profile.scheduler_name.clone();
-                config.percentage = profile.percentage_of_nodes_to_score.or(config.percentage);
-            }
-            _ => bail!("--config {shown}: kstore's scheduler has one profile; start one program for each"),
-        }
-        if config.percentage.is_some_and(|percentage| percentage > 100) {
-            bail!("--config {shown}: percentageOfNodesToScore is from 0 to 100");
-        }
-        Ok(config)
-    }
-}
-
-/// Whether `plugins` neither enables nor disables a plugin.
-fn is_empty(plugins: &Value) -> bool {
-    match plugins {
-        Value::Null => true,
-        Value::Object(members) => members.values().all(is_empty),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
+/// `leaderElection` as settings of the program; flags take precedence.
+pub(super) fn election(read: &LeaderElection) -> ElectionSettings {
+    let LeaderElection { leader_elect, resource_lock, resource_namespace, resource_name, .. } = read;
+    // The scheduler refuses negative durations of a leader; of another program they mean nothing.
+    let duration = |nanos: Option<i64>| Some(Duration::from_nanos(u64::try_from(nanos?).ok()?));
+    ElectionSettings {
+        leader_elect: *leader_elect,
+        resource_lock: resource_lock.clone(),
+        resource_namespace: resource_namespace.clone(),
+        resource_name: resource_name.clone(),
+        lease_duration: duration(read.lease_duration),
+        renew_deadline: duration(read.renew_deadline),
+        retry_period: duration(read.retry_period),
     }
 }
 
@@ -107,43 +36,30 @@ fn is_empty(plugins: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn parse(rest: &str) -> anyhow::Result<SchedulerConfig> {
-        let text = format!("apiVersion: {API_VERSION}\nkind: KubeSchedulerConfiguration\n{rest}");
-        SchedulerConfig::parse(&text, Path::new("f"))
+    fn parse(rest: &str) -> anyhow::Result<Configuration> {
+        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration";
+        read(&format!("{head}\n{rest}"), Path::new("f"))
     }
 
     #[test]
-    fn names_percentages_and_the_kubeconfig_are_read() {
-        let parsed = parse("leaderElection: {leaderElect: false}").unwrap();
-        assert_eq!(parsed.election.leader_elect, Some(false));
+    fn leadership_and_the_kubeconfig_are_the_programs() {
+        let election_of = |rest: &str| election(&parse(rest).unwrap().leader_election);
+        assert_eq!(election_of(""), ElectionSettings::default());
+        assert_eq!(election_of("leaderElection: {leaderElect: false}").leader_elect, Some(false));
+        let all =
+            "leaderElection: {leaseDuration: 30s, resourceName: mine}\nclientConnection: {kubeconfig: k}";
+        let read = election_of(all);
         assert_eq!(
-            SchedulerConfig { election: ElectionSettings::default(), ..parsed },
-            SchedulerConfig::default()
+            (read.lease_duration, read.resource_name.as_deref()),
+            (Some(Duration::from_secs(30)), Some("mine"))
         );
-        let all = "clientConnection: {kubeconfig: k, qps: 1000}\npercentageOfNodesToScore: 10\n\
-                   profiles: [{schedulerName: mine, plugins: {score: {}}, percentageOfNodesToScore: 50}]";
-        let expected = SchedulerConfig {
-            kubeconfig: Some("k".into()),
-            scheduler_name: Some("mine".into()),
-            percentage: Some(50),
-            election: ElectionSettings::default(),
-        };
-        assert_eq!(parse(all).unwrap(), expected);
+        assert_eq!(parse(all).unwrap().client_connection.kubeconfig.as_deref(), Some("k"));
     }
 
     #[test]
-    fn unsupported_scheduler_settings_are_refused() {
-        for refused in [
-            "extenders: [{urlPrefix: 'http://a'}]",
-            "profiles: [{schedulerName: a}, {schedulerName: b}]",
-            "profiles: [{plugins: {score: {disabled: [{name: NodeAffinity}]}}}]",
-            "profiles: [{pluginConfig: [{name: NodeResourcesFit}]}]",
-            "percentageOfNodesToScore: 101",
-            "percentageOfNodesToScore: many",
-        ] {
-            assert!(parse(refused).is_err(), "{refused}");
-        }
-        let other = SchedulerConfig::parse("apiVersion: v1\nkind: Config\n", Path::new("f")).unwrap_err();
-        assert!(other.to_string().contains("expected kind KubeSchedulerConfiguration"), "{other}");
+    fn an_error_names_the_file_and_every_reason() {
+        let error = parse("parallelism: 0\npercentageOfNodesToScore: 101").unwrap_err().to_string();
+        assert!(error.starts_with("--config f: parallelism: Invalid value: 0: "), "{error}");
+        assert!(error.contains("; percentageOfNodesToScore: "), "{error}");
     }
 }

@@ -11,12 +11,10 @@ use kstore_cluster::LEASE_NAMESPACE;
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, ElectorOptions, OptionsError, Watchdog};
 use kstore_nondet::Nondet;
-use serde::Deserialize;
 use std::time::Duration;
 
 /// Leader election settings of the flags or of `leaderElection` in a configuration file; absent ones have Kubernetes' defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ElectionSettings {
     /// Whether the component runs only while it is the leader.
     pub leader_elect: Option<bool>,
@@ -27,19 +25,11 @@ pub(super) struct ElectionSettings {
     /// Name of the Lease.
     pub resource_name: Option<String>,
     /// Time after the last renewal until another candidate may become the leader.
-    #[serde(deserialize_with = "duration")]
     pub lease_duration: Option<Duration>,
     /// Time without a successful renewal after which a leader stops.
-    #[serde(deserialize_with = "duration")]
     pub renew_deadline: Option<Duration>,
     /// Pause between two attempts to acquire or renew the Lease.
-    #[serde(deserialize_with = "duration")]
     pub retry_period: Option<Duration>,
-}
-
-fn duration<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<Duration>, D::Error> {
-    let words = Option::<String>::deserialize(source)?;
-    words.map(|words| time(&words).map_err(serde::de::Error::custom)).transpose()
 }
 
 impl ElectionSettings {
@@ -128,36 +118,51 @@ impl Candidacy {
 mod tests {
     use super::*;
 
-    fn candidacy(words: &str) -> anyhow::Result<Option<Candidacy>> {
-        Candidacy::of("kube-scheduler", "host_1", serde_yaml_ng::from_str(words).unwrap())
+    fn candidacy(words: ElectionSettings) -> anyhow::Result<Option<Candidacy>> {
+        Candidacy::of("kube-scheduler", "host_1", words)
     }
 
     #[test]
     fn leader_election_has_kubernetes_defaults_and_accepts_overrides() {
-        let usual = candidacy("{}").unwrap().unwrap();
+        let usual = candidacy(ElectionSettings::default()).unwrap().unwrap();
         assert_eq!((&*usual.namespace, &*usual.name), ("kube-system", "kube-scheduler"));
         assert_eq!(usual.options, ElectorOptions::new("host_1"));
-        let other = "{leaderElect: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1m0s, resourceName: a, \
-                     resourceNamespace: b, resourceLock: leases}";
-        let other = candidacy(&other.replace("1m0s", "4s")).unwrap().unwrap();
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let other = ElectionSettings {
+            leader_elect: Some(true),
+            resource_lock: Some("leases".to_owned()),
+            resource_namespace: Some("b".to_owned()),
+            resource_name: Some("a".to_owned()),
+            lease_duration: seconds(30),
+            renew_deadline: seconds(20),
+            retry_period: seconds(4),
+        };
+        let other = candidacy(other).unwrap().unwrap();
         assert_eq!((&*other.namespace, &*other.name), ("b", "a"));
         let seconds =
             [other.options.lease, other.options.renew, other.options.retry].map(|time| time.as_secs());
         assert_eq!(seconds, [30, 20, 4]);
-        assert_eq!(candidacy("{leaderElect: false, resourceLock: endpoints}").unwrap(), None);
+        let off = ElectionSettings { leader_elect: Some(false), ..lock("endpoints") };
+        assert_eq!(candidacy(off).unwrap(), None);
+    }
+
+    fn lock(kind: &str) -> ElectionSettings {
+        ElectionSettings { resource_lock: Some(kind.to_owned()), ..ElectionSettings::default() }
     }
 
     #[test]
-    fn other_lock_kinds_and_invalid_durations_are_refused() {
-        let refused = candidacy("{resourceLock: endpoints}").unwrap_err().to_string();
+    fn other_lock_kinds_are_refused() {
+        let refused = candidacy(lock("endpoints")).unwrap_err().to_string();
         assert!(refused.contains("held by leases"), "{refused}");
-        assert!(serde_yaml_ng::from_str::<ElectionSettings>("{leaseDuration: soon}").is_err());
     }
 
     #[test]
     fn flags_take_precedence_over_the_configuration_file() {
-        let words = |words: &str| serde_yaml_ng::from_str::<ElectionSettings>(words).unwrap();
-        let both = words("{resourceName: flag}").or(words("{resourceName: file, leaderElect: false}"));
-        assert_eq!(both, words("{resourceName: flag, leaderElect: false}"));
+        let named = |name: &str, leads| ElectionSettings {
+            resource_name: Some(name.to_owned()),
+            leader_elect: leads,
+            ..ElectionSettings::default()
+        };
+        assert_eq!(named("flag", None).or(named("file", Some(false))), named("flag", Some(false)));
     }
 }

@@ -1,7 +1,7 @@
 //! Startup of a component. It opens its port first, because test harnesses wait for it. Then it connects to the API server, which may
 //! start later. Then the component runs.
 
-use super::config_file::SchedulerConfig;
+use super::config_file;
 use super::election::{Candidacy, ElectionSettings};
 use super::health::Health;
 use super::settings::{ComponentSettings, Settings, SigningFiles};
@@ -149,11 +149,10 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
         ComponentSettings::Scheduler { config } => {
             let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
             if let Some(file) = config {
-                let config = SchedulerConfig::parse(&content(file, "--config")?, file)?;
-                path = path.or(config.kubeconfig);
-                election = election.or(config.election);
-                scheduler.scheduler_name = config.scheduler_name.unwrap_or(scheduler.scheduler_name);
-                scheduler.percentage_of_nodes_to_score = config.percentage.unwrap_or_default();
+                let read = config_file::read(&content(file, "--config")?, file)?;
+                path = path.or_else(|| read.client_connection.kubeconfig.clone().map(Into::into));
+                election = election.or(config_file::election(&read.leader_election));
+                scheduler = kstore_scheduler::Config { metrics: scheduler.metrics, ..read.into() };
             }
             Work::Scheduler(scheduler)
         }

@@ -201,7 +201,7 @@ const OF_SCHEDULER: &[Flag] = &[
     honour(
         "config",
         "string",
-        "file with a KubeSchedulerConfiguration: scheduler name, percentage of nodes to score, kubeconfig, leader election",
+        "file with a KubeSchedulerConfiguration: profiles, plugins and their arguments, back-off, kubeconfig, leader election",
     ),
     refuse("write-config-to", "string", "kstore's scheduler writes no configuration"),
     accept("pod-max-in-unschedulable-pods-duration", "duration", "5m0s"),

@@ -142,7 +142,8 @@ pub(super) fn is_done(answer: &Response) -> bool {
         Response::Compact(result) => result.is_ok(),
         Response::Grant(result) => result.is_ok(),
         Response::Revoke(result) => result.is_ok(),
-        Response::RevokedInPart
+        Response::Each(_)
+        | Response::RevokedInPart
         | Response::KeepAlive(_)
         | Response::Inspect(_)
         | Response::List(_)
