@@ -57,16 +57,28 @@ pub(crate) const PATH_BYTES: usize = 1024;
 
 /// Loops, conditions and substitutions around a command; deeper ones are a syntax error. Reading them recurses.
 pub(crate) const NESTED_COMMANDS: usize = 32;
-/// Rounds of loops that a command runs before time passes. After them each round takes [`LOOP_ROUND`], so that a loop without
-/// `sleep` does not keep the simulation from everything else.
+/// Operators, parentheses and signs around a part of an expression; deeper ones are an error. Evaluating them recurses.
+pub(crate) const NESTED_EXPRESSIONS: usize = 32;
+/// Functions, `eval` and `.` that run inside each other in one process; a deeper one ends the shell. A real shell ends when its stack
+/// is full.
+pub(crate) const NESTED_CALLS: usize = 256;
+/// Rounds of loops, and calls of functions, that a command runs before time passes. After them each such number takes [`LOOP_ROUND`],
+/// so that a loop without `sleep` does not keep the simulation from everything else.
 pub(crate) const LOOP_ROUNDS: u32 = 1_000;
-/// Time that a round takes beyond that number.
+/// Time that such a number of rounds takes.
 pub(crate) const LOOP_ROUND: Duration = Duration::from_millis(10);
-/// Rounds of loops in a substitution or a nested shell, which run to their end before their output is read. A command with
-/// more fails.
-pub(crate) const NESTED_ROUNDS: u32 = 10_000;
-/// Shells and substitutions inside each other; a deeper one fails. Running them recurses, and a thread has 2 MiB of stack.
-pub(crate) const NESTED_SHELLS: usize = 24;
+/// Processes of one command at a time; beyond it `can't fork: Resource temporarily unavailable`. A real container has such a limit too.
+pub(crate) const PROCESSES: usize = 256;
+/// Bytes that a process costs beside its variables.
+pub(crate) const PROCESS_BYTES: usize = 2048;
+/// Shells and substitutions inside each other; a deeper one cannot be started.
+pub(crate) const NESTED_SHELLS: usize = 64;
+/// Bytes in a pipe before its writer waits, as on Linux.
+pub(crate) const PIPE_BYTES: usize = 64 * 1024;
+/// Words that one word with braces becomes at most, as in `{1..100000}`.
+pub(crate) const BRACE_WORDS: usize = 100_000;
+/// The widest field of `printf`; a wider one is cut.
+pub(crate) const FIELD_WIDTH: usize = 64 * 1024;
 /// Work of one step before the shell lets other programs run: a few milliseconds.
 pub(crate) const TIME_SLICE_WORK: u64 = 4 * 1024 * 1024;
 /// Work of one step in all. Only a single command, or a substitution or nested shell, exceeds the time slice. It is killed

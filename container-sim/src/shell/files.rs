@@ -1,9 +1,8 @@
 //! The file system of a container as its programs see it: folders that every container has, mounted files, volumes, and
 //! the container's own [`Disk`]. Links are resolved here.
 
-use super::Environment;
-use super::builtin::absolute;
 use super::disk::{Content, Disk, DiskEntry};
+use super::env::Env;
 use super::work::PATH_WORK;
 use crate::limits::{DISK_BYTES, PATH_BYTES};
 use std::collections::BTreeSet;
@@ -49,7 +48,7 @@ fn is_within(path: &str, folder: &str) -> bool {
     folder == "/" || path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-impl Environment {
+impl Env {
     /// Whether the command may go on. Programs with many arguments ask before each.
     pub(super) fn runs(&self) -> bool {
         self.work.killed().is_none()
@@ -170,7 +169,7 @@ impl Environment {
     }
 
     /// Checks that the entry at a path may be replaced or removed.
-    fn writable(&self, path: &str) -> Result<(), FileError> {
+    pub(super) fn writable(&self, path: &str) -> Result<(), FileError> {
         if path.len() > PATH_BYTES {
             return Err(FileError::TooLong);
         }
@@ -211,6 +210,14 @@ impl Environment {
         self.put(&path, DiskEntry { mode: mode.unwrap_or(file.mode), ..file })
     }
 
+    /// Changes the permissions of an entry.
+    pub(super) fn set_mode(&self, path: &str, mode: u32) -> Result<(), FileError> {
+        self.writable(path)?;
+        let entry = self.entry(path).ok_or(FileError::Missing)?;
+        let (disk, name) = self.disk_of(path);
+        Ok(disk.put(name, DiskEntry { mode, ..entry })?)
+    }
+
     /// Appends to a file, or writes a new one.
     pub(super) fn append(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
         let before = self.read(path).unwrap_or_default();
@@ -242,4 +249,18 @@ impl Environment {
         let (disk, name) = self.disk_of(path);
         if disk.remove(name) { Ok(()) } else { Err(FileError::ReadOnly) }
     }
+}
+
+/// The absolute form of `path`, seen from `workdir`, without `.` and `..`. Links are not followed.
+pub(super) fn absolute(workdir: &str, path: &str) -> String {
+    let whole = if path.starts_with('/') { path.to_owned() } else { format!("{workdir}/{path}") };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }

@@ -1,10 +1,9 @@
 //! Decides before a command starts whether the simulated shell can run it to its end. In doubt the answer is no: a command
 //! that would run differently in a real shell is refused.
 
-use super::compound::single_commands;
-use super::parse::{self, Word, is_assignment};
-use super::{Environment, builtin};
-use crate::limits::{ARGUMENT_BYTES, ARGUMENTS_BYTES};
+use super::syntax::{CommandKind, Dialect, Parser, Word, WordPart, inspect};
+use super::{builtins, is_shell, program_name, tools};
+use crate::limits::{ARGUMENT_BYTES, ARGUMENTS_BYTES, NESTED_SHELLS};
 use crate::script::ScriptedAnswer;
 use std::collections::BTreeMap;
 
@@ -20,9 +19,9 @@ pub enum NotRunnable {
     /// A variable names the command.
     #[error("the simulated shell does not know before which command a variable names")]
     Variable,
-    /// A file name pattern, which the simulated shell does not expand.
-    #[error("the simulated shell does not know file name patterns ({0:?})")]
-    Pattern(String),
+    /// A program would get arguments for which it is not simulated.
+    #[error("{0:?}: {1}")]
+    Arguments(String, String),
     /// The command is longer than a real kernel takes.
     #[error("Argument list too long")]
     TooLong,
@@ -43,69 +42,134 @@ pub fn check_runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunna
     if longest > ARGUMENT_BYTES || argv.iter().map(|word| word.len() + 1).sum::<usize>() > ARGUMENTS_BYTES {
         return Err(NotRunnable::TooLong);
     }
+    check(argv, answers, &[], 0)
+}
+
+/// What stands for a word that is not known before the command runs.
+const UNKNOWN: &str = "$";
+
+fn check(argv: &[String], answers: &Answers, functions: &[&str], depth: usize) -> Result<(), NotRunnable> {
     if answers.contains_key(&argv.join(" ")) {
         return Ok(());
     }
-    match argv {
-        [] => Err(NotRunnable::Command(String::new())),
-        [program, flags, text, ..] if builtin::is_shell(program) && is_command_flag(flags) => {
-            script(text, answers)
-        }
-        // A shell that reads commands from its input, which is empty.
-        [program, rest @ ..]
-            if builtin::is_shell(program) && rest.iter().all(|word| word.starts_with('-')) =>
+    if depth > NESTED_SHELLS {
+        return Err(NotRunnable::Syntax("nested too deeply".to_owned()));
+    }
+    let Some(first) = argv.first() else { return Err(NotRunnable::Command(String::new())) };
+    if functions.contains(&first.as_str()) {
+        return Ok(());
+    }
+    if is_shell(first) {
+        return shell(argv, answers, depth);
+    }
+    let name = program_name(first);
+    let endless = match name {
+        "tail" => argv[1..].iter().any(|word| word.starts_with('-') && word.contains(['f', 'F'])),
+        "sleep" => argv[1..].iter().any(|word| word.starts_with("inf")),
+        _ => false,
+    };
+    if endless {
+        return Err(NotRunnable::Endless(argv.join(" ")));
+    }
+    let Some(tool) = tools::find(name) else { return Err(NotRunnable::Command(first.clone())) };
+    (tool.check)(&argv[1..]).map_err(|why| NotRunnable::Arguments(first.clone(), why))?;
+    match tools::runs(name, &argv[1..]) {
+        Some(inner)
+            if inner.iter().any(|word| word == UNKNOWN)
+                && inner.first().is_none_or(|first| first == UNKNOWN) =>
         {
-            Ok(())
+            Err(NotRunnable::Variable)
         }
-        words => program(words),
+        Some(inner) if !inner.is_empty() => check(&inner, answers, &[], depth + 1),
+        Some(_) | None => Ok(()),
     }
 }
 
-/// Whether the flags are `-c`, alone or with flags that change nothing. `-e` changes something: it ends a script at its
-/// first error, which the simulated shell does not do.
-fn is_command_flag(flags: &str) -> bool {
-    flags.starts_with('-') && flags.ends_with('c') && !flags.contains('e')
+/// A shell with its arguments.
+fn shell(argv: &[String], answers: &Answers, depth: usize) -> Result<(), NotRunnable> {
+    let flags: Vec<&String> = argv[1..].iter().take_while(|word| word.starts_with('-')).collect();
+    let is_text = flags.iter().any(|flag| !flag.starts_with("--") && flag.contains('c'));
+    // The words behind `-o` belong to it.
+    let mut at = 1;
+    while argv.get(at).is_some_and(|word| word.starts_with('-')) {
+        at += if argv[at].ends_with('o') && !argv[at].starts_with("--") { 2 } else { 1 };
+    }
+    let dialect = if program_name(&argv[0]) == "bash" { Dialect::Bash } else { Dialect::Ash };
+    match argv.get(at) {
+        Some(text) if is_text && text == UNKNOWN => Err(NotRunnable::Variable),
+        Some(text) if is_text => script(text, answers, dialect, depth + 1),
+        Some(file) => Err(NotRunnable::Command(file.clone())),
+        // A shell that reads commands from its input, which is empty.
+        None => Ok(()),
+    }
 }
 
-fn script(text: &str, answers: &Answers) -> Result<(), NotRunnable> {
-    let list = parse::parse(text).map_err(NotRunnable::Syntax)?;
-    let (commands, values) = single_commands(&list);
-    let mut words = commands.iter().flat_map(|command| &command.words).chain(values);
-    if let Some(pattern) = words.find_map(Word::pattern) {
-        return Err(NotRunnable::Pattern(pattern.to_owned()));
-    }
-    for command in commands {
-        let Some(first) = command.words.first() else { continue };
-        if first.assigns() && command.words.len() == 1 {
+fn known_text(word: &Word) -> String {
+    let is_pattern =
+        word.0.iter().any(|part| matches!(part, WordPart::Text(text) if text.contains(['*', '?', '['])));
+    word.literal().filter(|_| !is_pattern).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+fn script(text: &str, answers: &Answers, dialect: Dialect, depth: usize) -> Result<(), NotRunnable> {
+    let list = Parser::new(text, 0, dialect, 1).all().map_err(|error| NotRunnable::Syntax(error.text))?;
+    let found = inspect(&list);
+    for command in &found.commands {
+        let CommandKind::Simple { words, .. } = &command.kind else { continue };
+        let Some(first) = words.first() else { continue };
+        let first = first.literal().ok_or(NotRunnable::Variable)?;
+        let words: Vec<String> = words.iter().map(known_text).collect();
+        let words = [std::slice::from_ref(&first), &words[1..]].concat();
+        if found.functions.contains(&first.as_str()) || answers.contains_key(&words.join(" ")) {
             continue;
         }
-        let first = first.literal().ok_or(NotRunnable::Variable)?;
-        let words: Vec<String> =
-            command.words.iter().map(|word| word.literal().unwrap_or_else(|| "$".to_owned())).collect();
-        match (first.as_str(), words.get(1).map(String::as_str)) {
-            ("exit" | "cd" | "export" | ":" | "break" | "continue", _) | ("command", Some("-v")) => {}
-            (word, None) if is_assignment(word) => {}
-            ("sh" | "bash" | "ash", Some(_)) if command.words.iter().any(|word| word.literal().is_none()) => {
-                return Err(NotRunnable::Variable);
+        let inner = match first.as_str() {
+            "exec" => words[1..].to_vec(),
+            "command" if words.get(1).is_none_or(|word| !word.starts_with('-')) => words[1..].to_vec(),
+            // Texts that are scripts.
+            "eval" | "trap" => {
+                let text = words.get(1).cloned().unwrap_or_default();
+                if words[1..].iter().any(|word| word == UNKNOWN) {
+                    return Err(NotRunnable::Variable);
+                }
+                let text = if first == "eval" { words[1..].join(" ") } else { text };
+                if depth > NESTED_SHELLS {
+                    return Err(NotRunnable::Syntax("nested too deeply".to_owned()));
+                }
+                let is_text = first == "eval" || (words.len() > 2 && text != "-");
+                if is_text {
+                    nested(&text, answers, dialect, depth + 1, &found.functions)?;
+                }
+                continue;
             }
-            _ => check_runnable(&words, answers)?,
+            "." | "source" => return Err(NotRunnable::Command(words.join(" "))),
+            name if builtins::find(name, dialect).is_some() => continue,
+            _ => words,
+        };
+        if inner.first().is_some_and(|first| first == UNKNOWN) {
+            return Err(NotRunnable::Variable);
+        }
+        let is_inner_builtin = inner.first().is_none_or(|first| first_is_builtin(first, dialect));
+        if !is_inner_builtin {
+            check(&inner, answers, &found.functions, depth + 1)?;
         }
     }
     Ok(())
 }
 
-fn program(words: &[String]) -> Result<(), NotRunnable> {
-    let first = words[0].as_str();
-    let endless = match builtin::name(first) {
-        "tail" => words[1..].iter().any(|word| word.starts_with('-') && word.contains(['f', 'F'])),
-        "sleep" => words[1..].iter().any(|word| word.starts_with("inf")),
-        _ => false,
-    };
-    if endless {
-        return Err(NotRunnable::Endless(words.join(" ")));
-    }
-    let known = builtin::run(&Environment::default(), &[first.to_owned()], b"").is_some();
-    if known { Ok(()) } else { Err(NotRunnable::Command(first.to_owned())) }
+fn first_is_builtin(name: &str, dialect: Dialect) -> bool {
+    builtins::find(name, dialect).is_some()
+}
+
+/// A text inside of a script, which may call the script's functions.
+fn nested(
+    text: &str,
+    answers: &Answers,
+    dialect: Dialect,
+    depth: usize,
+    functions: &[&str],
+) -> Result<(), NotRunnable> {
+    let known: String = functions.iter().map(|name| format!("{name}() {{ :; }}\n")).collect();
+    script(&format!("{known}{text}"), answers, dialect, depth)
 }
 
 #[cfg(test)]
@@ -130,6 +194,10 @@ mod tests {
                 "for i in $(seq 3); do X=$(date); if [ $i = 2 ]; then break; fi; done; echo $((i+1))",
             ],
             &["sleep", "5"],
+            &["sh", "-c", "for f in /data/*; do echo $f; done; rm /data/*"],
+            &["sh", "-ec", "f() { return 3; }; trap 'echo bye' EXIT; case $1 in a) f;; esac; wait"],
+            &["bash", "-c", "a=(1 2); [[ ${a[0]} == 1 ]] && echo `date` & wait"],
+            &["sh", "-c", "set -e; exec sleep 5"],
             &["/bin/echo", "*"],
             &["redis-cli", "ping"],
             &["sh", "-c", "redis-cli ping"],
@@ -145,23 +213,26 @@ mod tests {
         for (argv, why) in [
             (&["/app/server", "--port=1"][..], command("/app/server")),
             (&["sh", "-c", "echo hi; ./server"], command("./server")),
-            (&["sh", "-c", "set -e; false; echo hi"], command("set")),
-            (&["sh", "-ec", "false"], command("sh")),
-            (&["sh", "-c", "exec sleep 5"], command("exec")),
+            (&["sh", "-ec", "./server"], command("./server")),
+            (&["sh", "-c", "exec ./server"], command("./server")),
+            (&["sh", "-c", "f() { ./server; }; f"], command("./server")),
+            (&["sh", "-c", "trap './server' TERM"], command("./server")),
+            (&["sh", "-c", "eval ./server"], command("./server")),
+            (&["sh", "-c", "sh -c './server'"], command("./server")),
+            (&["sh", "-c", ". ./env"], command(". ./env")),
+            (&["sh", "/run.sh"], command("/run.sh")),
             (&["tail", "-f", "/dev/null"], NotRunnable::Endless("tail -f /dev/null".to_owned())),
             (&["sh", "-c", "echo hi; sleep infinity"], NotRunnable::Endless("sleep infinity".to_owned())),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
             (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),
             (&["sh", "-c", "echo $(./server)"], command("./server")),
             (&["sh", "-c", "until nc -z db 1; do sleep 1; done"], command("nc")),
-            (&["sh", "-c", "for f in /data/*; do echo $f; done"], NotRunnable::Pattern("/data/*".to_owned())),
-            (&["sh", "-c", "rm /data/*"], NotRunnable::Pattern("/data/*".to_owned())),
+            (&["sh", "-c", "eval $X"], NotRunnable::Variable),
+            (&["sh", "-c", "sh -c \"$X\""], NotRunnable::Variable),
         ] {
             assert_eq!(check(argv), Err(why), "{argv:?}");
         }
-        for text in
-            ["server &", "case $1 in a) echo;; esac", "while read x; do echo; done < /x", "echo `date`"]
-        {
+        for text in ["if true; then", "a=(1 2)", "echo )", "echo 'a", "case x in", "cat <<< x"] {
             assert!(matches!(check(&["sh", "-c", text]), Err(NotRunnable::Syntax(_))), "{text}");
         }
         assert!(check(&[]).is_err());

@@ -1,15 +1,15 @@
 //! Decides before a command starts whether it may read files, so that a caller mounts expensive volumes only for those
 //! commands. In doubt the answer is yes.
 
-use super::compound::single_commands;
-use super::parse::{self, To};
-use super::{builtin, is_shell};
+use super::syntax::{CommandKind, Dialect, Parser, RedirectTarget, WordPart, inspect};
+use super::{is_shell, program_name};
 use crate::limits::ARGUMENT_BYTES;
 
 /// Programs that read no file with any arguments.
-const BLIND: [&str; 19] = [
+const BLIND: [&str; 26] = [
     "break", "continue", "true", "false", "echo", "sleep", "date", "uptime", "env", "printenv", "hostname",
-    "pwd", "whoami", "id", "uname", "exit", "export", ":", "set",
+    "pwd", "whoami", "id", "uname", "exit", "export", ":", "set", "printf", "seq", "expr", "trap", "wait",
+    "shift", "return",
 ];
 
 /// Whether the command `argv` may read a file of its container.
@@ -20,24 +20,40 @@ pub fn may_read_files(argv: &[String]) -> bool {
     }
     match argv {
         [program, flags, text] if is_shell(program) && flags == "-c" => script_may_read(text),
-        [program, ..] => !BLIND.contains(&builtin::name(program)),
+        [program, ..] => !BLIND.contains(&program_name(program)),
         [] => true,
     }
 }
 
 fn script_may_read(text: &str) -> bool {
-    let Ok(list) = parse::parse(text) else { return true };
-    single_commands(&list).0.into_iter().any(|command| {
-        let reads_input = command.redirects.iter().any(|redirect| redirect.from == 0);
-        let appends = command.redirects.iter().any(|redirect| matches!(redirect.to, To::Append(_)));
-        let first = command.words.first().map(parse::Word::literal);
-        let is_blind = match first {
-            // The command consists of redirections.
-            None => true,
-            Some(Some(first)) => parse::is_assignment(&first) || BLIND.contains(&builtin::name(&first)),
-            Some(None) => command.words.len() == 1 && command.words[0].assigns(),
+    let Ok(list) = Parser::new(text, 0, Dialect::Bash, 1).all() else { return true };
+    let found = inspect(&list);
+    found.commands.into_iter().any(|command| {
+        let reads = command.redirects.iter().any(|redirect| {
+            matches!(
+                redirect.target,
+                RedirectTarget::Read(_)
+                    | RedirectTarget::Append(_)
+                    | RedirectTarget::ReadWrite(_)
+                    | RedirectTarget::Both(..)
+            )
+        });
+        let CommandKind::Simple { words, .. } = &command.kind else {
+            // Tests look at files.
+            return reads || matches!(command.kind, CommandKind::Test(_));
         };
-        reads_input || appends || !is_blind
+        // A file name pattern reads folders.
+        let globs = words
+            .iter()
+            .flat_map(|word| &word.0)
+            .any(|part| matches!(part, WordPart::Text(text) if text.contains(['*', '?', '['])));
+        let is_blind = match words.first().map(|word| word.literal()) {
+            // The command consists of assignments or redirections.
+            None => true,
+            Some(Some(first)) => BLIND.contains(&program_name(&first)),
+            Some(None) => false,
+        };
+        reads || globs || !is_blind
     })
 }
 

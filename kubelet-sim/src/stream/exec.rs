@@ -197,7 +197,6 @@ impl Session {
             match program.step().await {
                 ShellStep::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
-                ShellStep::Copy => self.copy(writer).await,
                 ShellStep::Read => {
                     let bytes = self.more(writer).await;
                     program.input(bytes).await;
@@ -228,13 +227,6 @@ impl Session {
     async fn prompt(&self, writer: &StreamWriter) {
         if self.terminal.tty {
             self.print(1, b"/ # ", writer).await;
-        }
-    }
-
-    /// `cat` without arguments: copies the input to the output.
-    async fn copy(&mut self, writer: &StreamWriter) {
-        while let Some(bytes) = self.more(writer).await {
-            self.print(1, &bytes, writer).await;
         }
     }
 

@@ -75,8 +75,8 @@ impl Streams {
                     output.extend_from_slice(&printed[..room]);
                 }
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Yield => {}
                 // The command has no standard input.
-                ShellStep::Copy | ShellStep::Yield => {}
                 ShellStep::Read => program.input(None).await,
                 ShellStep::ReadLine => program.line(None).await,
                 ShellStep::Exit(code) => return code,

@@ -75,8 +75,8 @@ impl Streams {
             match program.step().await {
                 ShellStep::Print(channel, printed) => print(channel == 2, printed.as_ref()),
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Yield => {}
                 // A main command has no standard input.
-                ShellStep::Copy | ShellStep::Yield => {}
                 ShellStep::Read => program.input(None).await,
                 ShellStep::ReadLine => program.line(None).await,
                 ShellStep::Exit(code) => return Some((code, program.is_out_of_memory())),

@@ -1,10 +1,10 @@
 //! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives. No compression.
 
-use super::Environment;
-use super::builtin::{Outcome, Output};
-use super::disk::{Content, DiskEntry};
-use super::memory::Buffer;
+use super::{Outcome, Output, ToolCall};
 use crate::limits::DISK_BYTES;
+use crate::shell::disk::{Content, DiskEntry};
+use crate::shell::env::Env;
+use crate::shell::memory::Buffer;
 use std::io::Read as _;
 use tar::{Archive, Builder, EntryType, Header};
 
@@ -93,13 +93,15 @@ pub(super) fn reads(arguments: &[String]) -> bool {
         .is_ok_and(|parsed| parsed.on_stream() && matches!(parsed.what, Some('t' | 'x')))
 }
 
-pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
+pub(super) fn run(call: &ToolCall<'_>) -> Outcome {
+    let ToolCall { env, input, .. } = *call;
+    let arguments = call.arguments();
     let parsed = match TarArguments::read(arguments) {
         Ok(parsed) => parsed,
         Err(why) => return Outcome::fail(1, format!("tar: {why}\n")),
     };
-    let base = environment.path(parsed.folder.as_deref().unwrap_or("."));
-    if !environment.is_folder(&base) {
+    let base = env.path(parsed.folder.as_deref().unwrap_or("."));
+    if !env.is_folder(&base) {
         let folder = parsed.folder.unwrap_or_default();
         return Outcome::fail(
             1,
@@ -107,15 +109,15 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
         );
     }
     match parsed.what {
-        Some('c') => create(environment, &parsed, &base),
+        Some('c') => create(env, &parsed, &base),
         Some(_) => {
             let stored = match &parsed.archive {
-                Some(file) if file != "-" => environment.read(&environment.path(file)),
-                Some(_) | None => return unpack(environment, &parsed, &base, input),
+                Some(file) if file != "-" => env.read(&env.path(file)),
+                Some(_) | None => return unpack(env, &parsed, &base, input),
             };
             match stored {
-                Ok(bytes) if !environment.work.spend(bytes.len()) => Outcome::code(1),
-                Ok(bytes) => unpack(environment, &parsed, &base, &bytes),
+                Ok(bytes) if !env.work.spend(bytes.len()) => Outcome::code(1),
+                Ok(bytes) => unpack(env, &parsed, &base, &bytes),
                 Err(why) => {
                     let file = parsed.archive.unwrap_or_default();
                     Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"))
@@ -126,13 +128,13 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
     }
 }
 
-fn create(environment: &Environment, parsed: &TarArguments, base: &str) -> Outcome {
+fn create(env: &Env, parsed: &TarArguments, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut any = false;
-    let mut builder = Builder::new(Buffer::new(&environment.bounds()));
-    for given in parsed.names.iter().take_while(|_| environment.runs()) {
-        let root = environment.path_in(base, given);
-        let all = environment.walk(&world_root(environment, given, &root));
+    let mut builder = Builder::new(Buffer::new(&env.bounds()));
+    for given in parsed.names.iter().take_while(|_| env.runs()) {
+        let root = env.path_in(base, given);
+        let all = env.walk(&world_root(env, given, &root));
         if all.is_empty() {
             outcome.err.push_str(&format!("tar: {given}: No such file or directory\n"));
             outcome.code = 1;
@@ -154,7 +156,7 @@ fn create(environment: &Environment, parsed: &TarArguments, base: &str) -> Outco
                 outcome.err.push_str(&format!("{member}\n"));
             }
             if let Err(error) = append(&mut builder, &member, &entry) {
-                if !environment.runs() {
+                if !env.runs() {
                     break;
                 }
                 outcome.err.push_str(&format!("tar: {member}: {error}\n"));
@@ -169,7 +171,7 @@ fn create(environment: &Environment, parsed: &TarArguments, base: &str) -> Outco
     let Ok(bytes) = builder.into_inner() else { return Outcome::code(1) };
     match &parsed.archive {
         Some(file) if file != "-" => {
-            if let Err(why) = environment.write(&environment.path(file), bytes.as_ref()) {
+            if let Err(why) = env.write(&env.path(file), bytes.as_ref()) {
                 return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"));
             }
         }
@@ -179,8 +181,8 @@ fn create(environment: &Environment, parsed: &TarArguments, base: &str) -> Outco
 }
 
 /// The path of an argument. With a slash at its end, a link is followed to its folder.
-fn world_root(environment: &Environment, given: &str, root: &str) -> String {
-    if given.ends_with('/') { environment.resolved(root) } else { root.to_owned() }
+fn world_root(env: &Env, given: &str, root: &str) -> String {
+    if given.ends_with('/') { env.resolved(root) } else { root.to_owned() }
 }
 
 fn append(builder: &mut Builder<Buffer>, member: &str, entry: &DiskEntry) -> std::io::Result<()> {
@@ -208,9 +210,9 @@ fn append(builder: &mut Builder<Buffer>, member: &str, entry: &DiskEntry) -> std
     }
 }
 
-fn unpack(environment: &Environment, parsed: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
+fn unpack(env: &Env, parsed: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut out = Buffer::new(&environment.bounds());
+    let mut out = Buffer::new(&env.bounds());
     let mut archive = Archive::new(bytes);
     let failed = |outcome: &mut Outcome, why: String| {
         outcome.err.push_str(&format!("tar: {why}\n"));
@@ -220,7 +222,7 @@ fn unpack(environment: &Environment, parsed: &TarArguments, base: &str, bytes: &
         Ok(entries) => entries,
         Err(error) => return Outcome::fail(1, format!("tar: {error}\n")),
     };
-    for member in entries.take_while(|_| environment.runs()) {
+    for member in entries.take_while(|_| env.runs()) {
         let mut member = match member {
             Ok(member) => member,
             Err(error) => {
@@ -242,12 +244,8 @@ fn unpack(environment: &Environment, parsed: &TarArguments, base: &str, bytes: &
         if parsed.what == Some('t') {
             continue;
         }
-        if let Err(why) = extract(
-            environment,
-            parsed,
-            &environment.path_in(base, name.trim_start_matches('/')),
-            &mut member,
-        ) {
+        if let Err(why) = extract(env, parsed, &env.path_in(base, name.trim_start_matches('/')), &mut member)
+        {
             failed(&mut outcome, format!("{name}: {why}"));
         }
     }
@@ -257,7 +255,7 @@ fn unpack(environment: &Environment, parsed: &TarArguments, base: &str, bytes: &
 
 /// Extracts one member of an archive.
 fn extract(
-    environment: &Environment,
+    env: &Env,
     parsed: &TarArguments,
     path: &str,
     member: &mut tar::Entry<'_, &[u8]>,
@@ -265,10 +263,10 @@ fn extract(
     let header = member.header();
     let mode = header.mode().unwrap_or(0o644) & 0o7777;
     let stamp = header.mtime().ok().and_then(|at| i64::try_from(at).ok());
-    let modified = stamp.filter(|_| !parsed.touch).unwrap_or(environment.now);
+    let modified = stamp.filter(|_| !parsed.touch).unwrap_or(env.now);
     let kind = header.entry_type();
     let content = if kind.is_dir() {
-        return environment.make_folders(path).map_err(|why| why.to_string());
+        return env.make_folders(path).map_err(|why| why.to_string());
     } else if kind.is_symlink() {
         Content::Link(
             member.link_name_bytes().map(|to| String::from_utf8_lossy(&to).into_owned()).unwrap_or_default(),
@@ -283,9 +281,7 @@ fn extract(
         return Err("unknown typeflag".to_owned());
     };
     if let Some((folder, _)) = path.rsplit_once('/') {
-        environment
-            .make_folders(if folder.is_empty() { "/" } else { folder })
-            .map_err(|why| why.to_string())?;
+        env.make_folders(if folder.is_empty() { "/" } else { folder }).map_err(|why| why.to_string())?;
     }
-    environment.put(path, DiskEntry { content, mode, modified }).map_err(|why| why.to_string())
+    env.put(path, DiskEntry { content, mode, modified }).map_err(|why| why.to_string())
 }
