@@ -1,7 +1,5 @@
 //! Operators of the catalogue on kube-rs: the first argument is the name of a bug, and `--fixed` runs its repaired twin.
 
-/// apache/superset-kubernetes-operator#151.
-mod b21;
 /// kubernetes-sigs/cluster-api#13649.
 mod b7;
 
@@ -35,12 +33,8 @@ async fn main() -> ExitCode {
     let client = Client::try_default().await.expect("KUBECONFIG names a cluster");
     match arguments.first().map(String::as_str) {
         Some("b7") => b7::run(client, is_fixed).await,
-        Some("b21") if std::env::var("CONTROLLER").is_ok_and(|name| name == "autoscaler") => {
-            b21::scale(client).await;
-        }
-        Some("b21") => b21::run(client, is_fixed).await,
         _ => {
-            eprintln!("the first argument is the name of a bug: b7 or b21");
+            eprintln!("the first argument is the name of a bug: b7");
             return ExitCode::from(2);
         }
     }
