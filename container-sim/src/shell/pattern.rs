@@ -81,7 +81,7 @@ impl Class {
 }
 
 /// Groups inside of groups.
-const GROUPS: usize = 8;
+const GROUPS: usize = 4;
 
 impl Pattern {
     /// Parses a pattern; `extended` allows the groups of bash.
@@ -137,7 +137,7 @@ impl Pattern {
         // The places at which the pieces so far can end: one flag for each.
         let mut places = vec![start];
         for piece in &self.0 {
-            if places.is_empty() || !work.spend(8 * places.len() + 8) {
+            if places.is_empty() || !work.spend(16 * places.len() + 64) {
                 return Vec::new();
             }
             places = match piece {
@@ -207,7 +207,7 @@ fn group_ends(
                 }
             }
         }
-        if !work.spend(text.len() + 8) {
+        if !work.spend(text.len() + 64) {
             break;
         }
     }
@@ -322,11 +322,11 @@ mod tests {
     #[test]
     fn hostile_patterns_take_polynomial_work() {
         let work = WorkMeter::default();
-        let text = vec!['a'; 2_000];
+        let text = vec!['a'; 500];
         let pattern = Pattern::parse(&format!("{}b", "*a".repeat(200)), true);
         assert!(!pattern.matches(&text, &work));
         assert!(work.total() < 20_000_000, "{}", work.total());
         let nested = "+(".repeat(GROUPS) + "a" + &")".repeat(GROUPS) + "b";
-        assert!(!Pattern::parse(&nested, true).matches(&text[..40], &work));
+        assert!(!Pattern::parse(&nested, true).matches(&text[..24], &work));
     }
 }

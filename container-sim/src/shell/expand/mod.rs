@@ -9,7 +9,7 @@ mod parameter;
 mod split;
 mod test;
 
-use super::machine::{Kernel, Process};
+use super::machine::{Kernel, PartialWords, Process};
 use super::memory::Reservation;
 use super::pattern::{self, Pattern};
 use super::syntax::{Dialect, Expansion, List, Word, WordPart};
@@ -50,25 +50,22 @@ impl Process {
         words: &[Word],
         room: &mut Reservation,
     ) -> Result<Vec<String>, ExpandError> {
-        let mut all = Vec::new();
-        let mut expanding = Expanding::new(self, kernel, room);
-        for word in words {
-            // `export A=$B` and its like assign, and do not split.
-            if let ([WordPart::Text(text)], true) = (word.0.as_slice(), word.0.len() == 1)
-                && !text.contains(['*', '?', '[', '~', '{'])
-            {
-                expanding.reserve(text.len() + crate::limits::WORD_COST)?;
-                all.push(text.clone());
-                continue;
+        let key = words.as_ptr().addr();
+        let (mut all, mut next) = (Vec::new(), 0);
+        if let Some(partial) = self.partial.take_if(|partial| partial.key == key) {
+            (all, next) = (partial.fields, partial.next);
+            *room = partial.room;
+        }
+        while let Some(word) = words.get(next) {
+            let expanded = Expanding::new(self, kernel, room).next_word(word, &mut all);
+            if let Err(error) = expanded {
+                if matches!(error, ExpandError::Output(..)) {
+                    let room = std::mem::replace(room, Reservation::new(&kernel.bounds.allowance));
+                    self.partial = Some(PartialWords { key, next, fields: all, room });
+                }
+                return Err(error);
             }
-            let declares = all.first().is_some_and(|first: &String| {
-                matches!(first.as_str(), "export" | "readonly" | "local" | "declare" | "typeset")
-            });
-            if declares && assigns(word) {
-                all.push(expanding.assigned(word)?);
-                continue;
-            }
-            expanding.fields(word, &mut all)?;
+            next += 1;
         }
         Ok(all)
     }
@@ -110,6 +107,23 @@ impl<'a> Expanding<'a> {
         } else {
             Err(ExpandError::Killed)
         }
+    }
+
+    /// Adds the fields of one word. Of `export A=$B` and its like the word is assigned, and not split.
+    fn next_word(&mut self, word: &Word, all: &mut Vec<String>) -> Result<(), ExpandError> {
+        let declares = all.first().is_some_and(|first: &String| {
+            matches!(first.as_str(), "export" | "readonly" | "local" | "declare" | "typeset")
+        });
+        if declares && assigns(word) {
+            all.push(self.assigned(word)?);
+            return Ok(());
+        }
+        let before = all.len();
+        let result = self.fields(word, all);
+        if result.is_err() {
+            all.truncate(before);
+        }
+        result
     }
 
     fn fields(&mut self, word: &Word, all: &mut Vec<String>) -> Result<(), ExpandError> {

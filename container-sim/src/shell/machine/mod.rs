@@ -16,7 +16,7 @@ mod simple;
 mod spawn;
 
 pub(super) use kernel::{Kernel, Offered};
-pub(super) use process::{Flow, Frame, Options, Process, State};
+pub(super) use process::{Flow, Frame, Options, PartialWords, Process, State};
 
 use super::ShellStep;
 use super::descriptor::Descriptor;

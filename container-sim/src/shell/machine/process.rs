@@ -148,6 +148,17 @@ pub(in crate::shell) enum Flow {
     Wait,
 }
 
+/// The expanded words of a command so far.
+#[derive(Debug)]
+pub(in crate::shell) struct PartialWords {
+    /// The place of the words in the script.
+    pub(in crate::shell) key: usize,
+    /// How many of them are expanded.
+    pub(in crate::shell) next: usize,
+    pub(in crate::shell) fields: Vec<String>,
+    pub(in crate::shell) room: Reservation,
+}
+
 /// One process.
 #[derive(Debug)]
 pub(in crate::shell) struct Process {
@@ -167,6 +178,8 @@ pub(in crate::shell) struct Process {
     pub(in crate::shell) tested: bool,
     /// The output of substitutions of the current command, by their place in the script.
     pub(in crate::shell) outputs: BTreeMap<usize, String>,
+    /// Words that are expanded already, while a later one waits for a substitution.
+    pub(in crate::shell) partial: Option<PartialWords>,
     /// The exit code of the latest substitution of the current command.
     pub(in crate::shell) output_code: Option<u8>,
     /// How many functions, `eval` and `.` run inside each other.
@@ -210,6 +223,7 @@ impl Process {
             ended: None,
             tested: false,
             outputs: BTreeMap::new(),
+            partial: None,
             output_code: None,
             calls: 0,
             level,
@@ -221,6 +235,7 @@ impl Process {
 
     /// Forgets the outputs of the current command's substitutions.
     pub(super) fn forget_outputs(&mut self) {
+        self.partial = None;
         if !self.outputs.is_empty() {
             self.outputs.clear();
             self.output_room.shrink(usize::MAX);
