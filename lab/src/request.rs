@@ -345,8 +345,8 @@ fn verb(method: &Method, is_named: bool, watches: bool) -> Option<Verb> {
 }
 
 fn version(uri: &Uri, verb: Verb) -> Version {
-    let asked = parameter(uri, "resourceVersion").filter(|value| !value.is_empty());
-    let Some(revision) = asked.and_then(|value| value.parse::<i64>().ok()) else { return Version::Unset };
+    let text = parameter(uri, "resourceVersion").filter(|value| !value.is_empty());
+    let Some(revision) = text.and_then(|value| value.parse::<i64>().ok()) else { return Version::Unset };
     let is_exact = parameter(uri, "resourceVersionMatch").is_some_and(|rule| rule == "Exact");
     match revision {
         0 => Version::Any,

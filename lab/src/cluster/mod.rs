@@ -150,7 +150,7 @@ impl std::fmt::Debug for LabCluster {
 
 /// The right to move the clock of a cluster.
 pub struct Moving {
-    _held: tokio::sync::OwnedMutexGuard<()>,
+    _permit: tokio::sync::OwnedMutexGuard<()>,
 }
 
 impl LabCluster {
@@ -296,14 +296,14 @@ impl LabCluster {
     /// # Errors
     /// 409: another call moves it.
     pub fn begin_moving(&self) -> Result<Moving, Status> {
-        let held = self.moving.clone().try_lock_owned();
-        let held = held.map_err(|_| error::conflict("another call moves the clock of this cluster"))?;
-        Ok(Moving { _held: held })
+        let permit = self.moving.clone().try_lock_owned();
+        let permit = permit.map_err(|_| error::conflict("another call moves the clock of this cluster"))?;
+        Ok(Moving { _permit: permit })
     }
 
     /// Waits for the right to move the clock.
     pub(crate) async fn wait_to_move(&self) -> Moving {
-        Moving { _held: self.moving.clone().lock_owned().await }
+        Moving { _permit: self.moving.clone().lock_owned().await }
     }
 
     /// Changes the mode of the clock, which keeps its time.

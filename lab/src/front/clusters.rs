@@ -280,9 +280,9 @@ pub(super) async fn token(call: &Call, account: &str, lifetime: Option<&str>) ->
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"expirationSeconds": lifetime.as_secs()}});
     let running = call.cluster.current()?.running().clone();
-    let (asked, namespace, name) = (running.clone(), namespace.to_owned(), name.to_owned());
+    let (host, namespace, name) = (running.clone(), namespace.to_owned(), name.to_owned());
     let asking = running.call(async move {
-        let api = objects::client(&asked).dynamic(Gvr::new("", "v1", "serviceaccounts"));
+        let api = objects::client(&host).dynamic(Gvr::new("", "v1", "serviceaccounts"));
         api.create_subresource(&namespace, &name, "token", &request).await
     });
     let answer = asking
@@ -296,9 +296,9 @@ pub(super) async fn token(call: &Call, account: &str, lifetime: Option<&str>) ->
 /// `POST /nodes/{name}/stop` and `…/start`.
 pub(super) async fn node(call: &Call, name: &str, stops: bool) -> Result<Reply, Status> {
     let running = call.cluster.current()?.running().clone();
-    let (asked, node) = (running.clone(), name.to_owned());
+    let (host, node) = (running.clone(), name.to_owned());
     let ordering = running.call(async move {
-        let nodes = asked.plane.nodes();
+        let nodes = host.plane.nodes();
         if stops { nodes.stop_node(&node).await } else { nodes.resume_node(&node).await }
     });
     let ordered = ordering.await.map_err(|_| error::ended())?;

@@ -237,9 +237,9 @@ fn random_history(rng: &Rng) -> History {
     for n in 0..12 {
         let (stands_at, head) = (within(1), newest);
         let began = within(1);
-        let asked = within(1);
+        let revision = within(1);
         let version =
-            [Version::Unset, Version::Any, Version::Min(asked)][usize::try_from(rng.below(3)).unwrap()];
+            [Version::Unset, Version::Any, Version::Min(revision)][usize::try_from(rng.below(3)).unwrap()];
         let sends_initial_events = rng.unit() < 0.3;
         let verb = if rng.unit() < 0.5 { Verb::List } else { Verb::Watch };
         let target = RequestTarget {

@@ -16,13 +16,13 @@ type Scripted = (Method, String, Option<Value>);
 struct Ordered {
     admin: TestClient,
     op: TestClient,
-    asked: u64,
+    requests: u64,
 }
 
 impl Ordered {
     async fn new(admin: &TestClient, order: Value) -> Self {
         let op = admin.at(&format!("https://{}", admin.host), "op");
-        let ordered = Self { admin: admin.clone(), op, asked: 0 };
+        let ordered = Self { admin: admin.clone(), op, requests: 0 };
         // The tool of the test asks for things, too, and nothing waits for it.
         ordered.define("test", json!({"match": {"agent": "test"}, "counted": false})).await;
         ordered.define("op", json!({"match": {"agent": "op"}, "window": "1ms"})).await;
@@ -55,11 +55,11 @@ impl Ordered {
         for (method, path, body) in requests {
             let op = self.op.clone();
             sent.push(tokio::spawn(async move { op.api(method, &path, body).await.code }));
-            self.asked += 1;
-            let asked = self.asked;
+            self.requests += 1;
+            let requests = self.requests;
             let is_op = |client: &&Value| client["name"] == "op";
             self.until("/clients", |all| {
-                all["clients"].as_array().unwrap().iter().find(is_op).unwrap()["requests"] == asked
+                all["clients"].as_array().unwrap().iter().find(is_op).unwrap()["requests"] == requests
             })
             .await;
         }

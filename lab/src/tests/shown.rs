@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(super) async fn observed(lab: &Arc<Lab>) -> Observed {
     let current = lab.cluster("main").unwrap().current().unwrap();
     let (running, shown, log) = (current.running(), current.bridge.shown.clone(), current.bridge.log.clone());
-    let asked = running.clone();
-    running.call(async move { shown.observed(&asked, &log).await }).await.unwrap().unwrap()
+    let host = running.clone();
+    running.call(async move { shown.observed(&host, &log).await }).await.unwrap().unwrap()
 }
 
 /// Begins the record of the first cluster.
