@@ -68,7 +68,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "explore",
-        about: "Search for bugs of an operator: run it on forks of a cluster, each time with another perturbation",
+        about: "Search for bugs of an operator by runs on forks of a cluster",
         help: explore::HELP,
         is_hidden: false,
         build: |command| parser::add(command, explore::FLAGS),
@@ -132,7 +132,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "assets",
-        about: "Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd, kube-controller-manager, kube-scheduler, and kubectl if found",
+        about: "Make a folder with the programs that envtest and other test harnesses start",
         help: dropin::ASSETS_HELP,
         is_hidden: false,
         build: |command| parser::add(command, dropin::ASSETS),

@@ -32,8 +32,8 @@ impl Choice for Program {
 }
 
 pub(super) const ASSETS_HELP: &str = "\
-The programs are links to this one, each with the flags of the original. kube-apiserver runs an apiserver only. Controllers, scheduler \
-and simulated nodes are separate programs, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as \
+kube-apiserver, etcd, kube-controller-manager and kube-scheduler are links to this program, each with the flags of the original; kubectl is \
+a link to yours, if it is found. kube-apiserver runs an apiserver only. Controllers, scheduler and simulated nodes are separate programs, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as \
 namespace,garbagecollector), KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
 
 Example:
