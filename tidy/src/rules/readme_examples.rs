@@ -16,8 +16,8 @@ const FEWEST: usize = 11;
 /// How a crate's root includes the README.
 const INCLUDED: &str = "doc = include_str!(\"../README.md\")]";
 
-/// What a manifest says of a crate without documentation tests.
-const WITHOUT_TESTS: &str = "doctest = false";
+/// How the root of a crate includes the README in its pages alone.
+const IN_PAGES: &str = "cfg_attr(not(doctest), doc = include_str!(\"../README.md\"))]";
 
 /// Has the examples of crates without documentation tests.
 const OTHERS_TESTS: &str = "tests/src/lib.rs";
@@ -27,20 +27,22 @@ fn check(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for file in &tree.files {
         let Some(folder) = file.path.strip_suffix("/README.md") else { continue };
-        let (Some(line), Some(manifest)) = (example(file), tree.file(&format!("{folder}/Cargo.toml"))) else {
+        let (Some(line), true) = (example(file), tree.file(&format!("{folder}/Cargo.toml")).is_some()) else {
             continue;
         };
         count += 1;
-        let mut needed = vec![(format!("{folder}/src/lib.rs"), INCLUDED.to_owned())];
-        if manifest.lines().any(|(_, line)| line.trim() == WITHOUT_TESTS) {
-            needed.push((OTHERS_TESTS.to_owned(), INCLUDED.replace("..", &format!("../../{folder}"))));
+        let includes = |root: &str, included: &str| {
+            let has = |root: &File| root.lines().any(|(_, line)| line.trim().ends_with(included));
+            tree.file(root).is_some_and(has)
+        };
+        let mut needed = (format!("{folder}/src/lib.rs"), INCLUDED.to_owned());
+        if includes(&needed.0, IN_PAGES) {
+            needed = (OTHERS_TESTS.to_owned(), INCLUDED.replace("..", &format!("../../{folder}")));
         }
-        for (root, included) in needed {
-            let is_included = |root: &File| root.lines().any(|(_, line)| line.trim().ends_with(&included));
-            if !tree.file(&root).is_some_and(is_included) {
-                let text = format!("the example is not compiled: {root} lacks `#[{included}`");
-                offences.push(Offence::new(&file.path, line, text));
-            }
+        let (root, included) = needed;
+        if !includes(&root, &included) {
+            let text = format!("the example is not compiled: {root} lacks `#[{included}`");
+            offences.push(Offence::new(&file.path, line, text));
         }
     }
     offences.extend(Offence::if_fewer(count, FEWEST, "READMEs with Rust blocks"));
@@ -61,6 +63,7 @@ mod tests {
     fn an_example_that_is_not_compiled_is_found() {
         let (readme, root) =
             ("# A\n\n```rust\nfn a() {}\n```\n", "#![doc = include_str!(\"../README.md\")]\n");
+        let pages = "#![cfg_attr(not(doctest), doc = include_str!(\"../README.md\"))]\n";
         let files = [
             ("a/Cargo.toml", ""),
             ("a/README.md", readme),
@@ -71,12 +74,12 @@ mod tests {
             ("c/README.md", readme),
             ("d/Cargo.toml", ""),
             ("d/README.md", "```sh\n```\n"),
-            ("e/Cargo.toml", "[lib]\ndoctest = false\n"),
+            ("e/Cargo.toml", ""),
             ("e/README.md", readme),
-            ("e/src/lib.rs", root),
-            ("f/Cargo.toml", "[lib]\ndoctest = false\n"),
+            ("e/src/lib.rs", pages),
+            ("f/Cargo.toml", ""),
             ("f/README.md", readme),
-            ("f/src/lib.rs", root),
+            ("f/src/lib.rs", pages),
             ("tests/src/lib.rs", "#[cfg(doctest)]\n#[doc = include_str!(\"../../e/README.md\")]\nmod e {}\n"),
         ];
         let texts = [
