@@ -162,9 +162,10 @@ impl Store {
     /// transaction that fails changes nothing, and those after it are executed all the same. Dropping the future does not cancel them.
     ///
     /// # Errors
-    /// The outer error is that of the first transaction that no store would accept, or [`TxnError::TooManyOps`] and [`TxnError::TooLarge`]
-    /// where there are more than [`Limits::txn_ops`] transactions, or where they have more than [`Limits::request_bytes`] together:
-    /// nothing was executed. A result is [`TxnError::TooLarge`], too, where those before it changed [`Limits::commit_bytes`].
+    /// The outer error is that of the first transaction that no store would accept, or [`TxnError::TooManyOps`] and
+    /// [`TxnError::TooLarge`] where there are more transactions than [`crate::Limits::txn_ops`], or where they have more bytes together
+    /// than [`crate::Limits::request_bytes`]: nothing was executed. A result is [`TxnError::TooLarge`], too, where those before it
+    /// changed [`crate::Limits::commit_bytes`].
     pub async fn each(&self, txns: Vec<Txn>) -> Result<Vec<Result<TxnResult, TxnError>>, TxnError> {
         let bytes = txn::check::check_each(&txns, &self.driver.core().limits)?;
         match self.submit(Request::Each(txns), bytes).await? {
