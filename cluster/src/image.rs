@@ -38,7 +38,7 @@ pub struct ControlPlaneImage {
     generation: u64,
 }
 
-/// States of the components' caches, none of which is newer than the store.
+/// Copies of the components' informer caches. No cache has a newer revision than the store.
 #[derive(Clone, Debug, Default)]
 struct CacheImages {
     controllers: CacheImage,

@@ -160,8 +160,9 @@ pub async fn until_quiet(
     }
 }
 
-/// Whether a look, of which a glance found `busy`, has to be a whole one: only a whole one finds that all are quiet, or lists all reasons
-/// at the end of the patience. Now and then one is whole anyway, since the processes that a glance knows may be gone.
+/// Whether the `nth` look at clients must read all processes and connections, after a look at the known processes alone found `busy`. It
+/// must before clients count as quiet, and at the end of the patience, when all reasons are listed. Every few looks do so anyway, since
+/// known processes may be gone.
 pub(crate) fn is_whole(nth: u32, busy: &[Busy], is_over: bool) -> bool {
     busy.is_empty() || is_over || nth.is_multiple_of(limits::WHOLE_LOOKS)
 }

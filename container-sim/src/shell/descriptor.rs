@@ -170,7 +170,7 @@ pub(super) enum ReadResult {
 pub(super) enum WriteResult {
     /// So many bytes were written; the rest must wait.
     Written(usize),
-    /// Nobody reads the pipe any more.
+    /// The pipe has no open reading end: a write to it fails with SIGPIPE.
     Broken,
     /// The text of the error.
     Failed(String),

@@ -75,7 +75,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// The user as whom it calls the API.
+    /// The name of the user with which the operator authenticates to the API server.
     pub fn user(&self) -> String {
         match &self.service_account {
             None => format!("kstore:lab:{}", self.name),

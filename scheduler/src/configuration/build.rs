@@ -69,7 +69,7 @@ fn plugin(args: &PluginArgs, registry: &Registry, problems: &mut Problems) -> Op
     Some(ConfiguredPlugin { id, plugin: plugin?, faults: own.start })
 }
 
-/// Arguments may say of which plugin they are.
+/// Checks that `kind` and `apiVersion` of a plugin's arguments, where they are given, are those of the plugin.
 fn check_kind(name: &str, args: &mut Fields<'_>) {
     const GROUP: &str = "kubescheduler.config.k8s.io";
     let (version, kind) = (args.text("apiVersion"), args.text("kind"));

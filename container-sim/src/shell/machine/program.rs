@@ -49,7 +49,7 @@ impl Process {
         }
     }
 
-    /// Ends the program that reads the command's input, of which there is too much.
+    /// Ends this process if it reads the command's standard input, after the client sent more than `INPUT_BYTES`.
     pub(super) fn input_failed(&mut self, kernel: &mut Kernel) {
         if !matches!(self.descriptors.get(&0), Some(Descriptor::Input)) {
             return;

@@ -31,7 +31,8 @@ pub(super) struct Tool {
     /// Whether it reads its standard input when called with these arguments.
     pub(super) reads: fn(&[String]) -> bool,
     pub(super) run: Runner,
-    /// Whether the simulated program behaves as the real one with these arguments, of which some may be unknown (`$`).
+    /// Checks that the simulated program supports these arguments as the real one does. An argument `$` stands for a text that is known
+    /// only at run time. The error is the reason that the container's log shows.
     pub(super) check: fn(&[String]) -> Result<(), String>,
 }
 
