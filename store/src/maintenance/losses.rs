@@ -12,7 +12,8 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// The revisions of which a change is lost, ascending. Below the compacted revision, gaps are normal, so only
-    /// revisions that the damaged bytes name, or that are missing in the log, are listed.
+    /// revisions that the damaged bytes name, or that are missing in the log, are listed; of the latter, the engine may
+    /// have had all that is still of use.
     pub revisions: Vec<RevisionRange>,
     /// The lost versions whose keys are known, by revision; at most ten thousand.
     pub versions: Vec<LostVersion>,
@@ -136,14 +137,17 @@ impl LossFinder {
 }
 
 /// The revisions with a lost change: those of the lost records, and above the compacted revision also those without a
-/// record or with a gap in their records.
+/// record or with a gap in their records. Of a commit that is missing in the log, compaction may have removed the deletion
+/// of a key whose previous version the log still has, so up to the compacted revision its records in the engine prove
+/// nothing.
 fn lost_revisions(state: &SurveyedState, lost: &BTreeMap<RecordKey, Option<Bytes>>) -> Vec<RevisionRange> {
     let changes = |key: &&RecordKey| !key.is_note();
     let mut incomplete: BTreeSet<_> = lost.keys().filter(changes).map(|key| key.main).collect();
     for range in &state.unlogged {
         let mut at = range.first;
         while at <= range.last {
-            if state.records.range(RecordKey::new(at, 0)..RecordKey::note(at)).next().is_none() {
+            let mut found = state.records.range(RecordKey::new(at, 0)..RecordKey::note(at));
+            if at <= state.durable.compacted || found.next().is_none() {
                 incomplete.insert(at);
             }
             at = at.next();

@@ -10,7 +10,7 @@ use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
 use crate::codec::record;
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::disk::{Disk, read_all};
-use crate::{KeyRange, KeyValue, Range, Revision, Store};
+use crate::{KeyRange, KeyValue, Range, Revision, Store, manifest};
 use bytes::Bytes;
 use kstore_nondet::Rng;
 use proptest::collection::vec;
@@ -288,6 +288,29 @@ fn intact_groups_after_damage_in_the_log_are_kept() {
         let disk = copy(&SAMPLE.disk);
         disk.damage(path, groups[groups.len() - 1].0);
         assert!(salvaged(&disk).lost.is_empty());
+    });
+}
+
+/// Regression: with the older manifest, the log had a version whose deletion was in a damaged group, and the engine had
+/// neither since a compaction; the version came back, and nothing was reported as lost.
+#[test]
+fn damage_in_the_newest_manifest_and_in_a_group_of_the_log_is_reported() {
+    crate::tests::conformance::block_on(async {
+        let files = files(&SAMPLE.disk);
+        let (manifest, _) = &files[0];
+        assert!(manifest.ends_with(manifest::CURRENT), "{files:?}");
+        for (path, _) in files.iter().filter(|(path, _)| is_in(path, "wal")) {
+            let bytes = content(&SAMPLE.disk, path);
+            let epoch = SegmentHeader::decode(&bytes).unwrap().epoch;
+            let mut at = SEGMENT_HEADER;
+            while let Some(group) = decode_group(&bytes, at, epoch) {
+                let disk = copy(&SAMPLE.disk);
+                disk.damage(manifest, 0);
+                disk.damage(path, at);
+                salvage_and_judge(&disk, &hit_revisions(&SAMPLE.disk, path, at));
+                at = group.end;
+            }
+        }
     });
 }
 
