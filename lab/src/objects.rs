@@ -113,6 +113,8 @@ pub enum Condition {
     Holds(Expression),
     /// It does not exist.
     Deleted,
+    /// The object with this UID does not exist: there is none of its name, or one that was created after it.
+    Gone(String),
 }
 
 /// A compiled CEL expression about an object.
@@ -161,6 +163,9 @@ impl Condition {
     pub fn holds(&self, object: Option<&Value>) -> bool {
         match (self, object) {
             (Self::Deleted, object) => object.is_none(),
+            (Self::Gone(uid), object) => {
+                object.is_none_or(|object| object["metadata"]["uid"] != uid.as_str())
+            }
             (_, None) => false,
             (Self::Matches(wanted), Some(object)) => includes(object, wanted, 64),
             (Self::Holds(expression), Some(object)) => expression.holds(object),
@@ -274,6 +279,9 @@ mod tests {
             400
         );
         assert!(!holds(Condition::Deleted) && Condition::Deleted.holds(None));
+        let (gone, next) = (Condition::Gone("1".to_owned()), json!({"metadata": {"uid": "2"}}));
+        assert!(gone.holds(None) && gone.holds(Some(&next)));
+        assert!(!gone.holds(Some(&json!({"metadata": {"uid": "1"}}))));
         assert!(!Condition::Matches(json!({})).holds(None));
     }
 }

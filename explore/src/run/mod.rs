@@ -12,7 +12,7 @@ use crate::normalise::Normaliser;
 use crate::oracle::Reference;
 use crate::plan::Plan;
 use crate::record::{ObjectKey, RunEnd, RunRecord};
-use crate::scenario::Scenario;
+use crate::scenario::{ObjectRef, Scenario};
 use crate::sources::Sources;
 use kstore_api::status::Status;
 use kstore_lab::Lab;
@@ -167,6 +167,8 @@ struct ActiveRun<'p> {
     injected: Option<inject::InjectedPlan>,
     /// Whether the plan ends programs itself.
     ends_programs: bool,
+    /// The UIDs of the objects that steps deleted.
+    deleted: BTreeMap<ObjectRef, String>,
     /// Empty folder of the run.
     folder: PathBuf,
 }
@@ -285,6 +287,7 @@ impl PreparedLab {
             operators,
             injected: None,
             ends_programs,
+            deleted: BTreeMap::new(),
             folder,
         };
         run.begin_order(request.plan)?;

@@ -45,6 +45,11 @@ fn name_of(object: &ObjectRef) -> Result<ObjectName, Status> {
     ObjectName::parse(&object.to_string(), "object")
 }
 
+/// The UID of an object; empty if there is none.
+fn uid(object: Option<&Value>) -> String {
+    object.and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned()
+}
+
 fn user(running: &Arc<Running>) -> Client {
     objects::client(running).agent(USER)
 }
@@ -86,7 +91,7 @@ impl ActiveRun<'_> {
         }
     }
 
-    async fn take(&self, step: &Step) -> Result<(), StepError> {
+    async fn take(&mut self, step: &Step) -> Result<(), StepError> {
         match &step.action {
             StepAction::Apply(path) => {
                 let objects = self.prepared.sources.applied.get(path).cloned().unwrap_or_default();
@@ -96,7 +101,7 @@ impl ActiveRun<'_> {
                 let condition = match goal {
                     WaitGoal::Condition(name) => Condition::Is(name.clone()),
                     WaitGoal::Matches(value) => Condition::Matches(value.clone()),
-                    WaitGoal::Deleted => Condition::Deleted,
+                    WaitGoal::Deleted => self.gone(object).await?,
                     WaitGoal::Exists => Condition::Matches(json!({})),
                 };
                 self.wait(step, object, condition, *within).await
@@ -108,13 +113,13 @@ impl ActiveRun<'_> {
             StepAction::Delete { object, waits } => {
                 self.delete(step, object).await?;
                 match waits {
-                    true => self.wait(step, object, Condition::Deleted, crate::limits::WAIT).await,
+                    true => self.wait_until_gone(step, object).await,
                     false => Ok(()),
                 }
             }
             StepAction::Recreate(object) => {
                 self.delete(step, object).await?;
-                self.wait(step, object, Condition::Deleted, crate::limits::WAIT).await?;
+                self.wait_until_gone(step, object).await?;
                 let all = self.prepared.sources.applied.values().flatten();
                 let named = all.filter(|applied| applied.name() == object.name).cloned().collect();
                 self.apply(step, named).await
@@ -143,7 +148,9 @@ impl ActiveRun<'_> {
         called.map_err(|problem| StepError::Ended(RunEnd::StepFailed { step: step.name.clone(), problem }))
     }
 
-    async fn apply(&self, step: &Step, objects: Vec<ManifestObject>) -> Result<(), StepError> {
+    async fn apply(&mut self, step: &Step, objects: Vec<ManifestObject>) -> Result<(), StepError> {
+        // The next wait for the end of an object means the new one.
+        self.deleted.clear();
         let running = self.current.running().clone();
         self.call(step, async move {
             let applier = Applier::new(&user(&running));
@@ -166,8 +173,10 @@ impl ActiveRun<'_> {
         .await
     }
 
-    async fn delete(&self, step: &Step, object: &ObjectRef) -> Result<(), StepError> {
+    async fn delete(&mut self, step: &Step, object: &ObjectRef) -> Result<(), StepError> {
         let (running, name, shown) = (self.current.running().clone(), name_of(object)?, object.to_string());
+        let found = self.read(&name).await?;
+        self.deleted.insert(object.clone(), uid(found.as_ref()));
         self.call(step, async move {
             let gvr = name.gvr(&running).ok_or_else(|| format!("no resource of {shown} is served"))?;
             let api = user(&running).dynamic(gvr);
@@ -175,6 +184,27 @@ impl ActiveRun<'_> {
             deleted.map(|_| ()).map_err(|error| error.to_string())
         })
         .await
+    }
+
+    async fn read(&self, name: &ObjectName) -> Result<Option<Value>, Status> {
+        let (running, name) = (self.current.running().clone(), name.clone());
+        let found = self.current.running().call(async move { objects::read(&running, &name).await }).await;
+        found.map_err(|ended| Status::internal(ended.to_string()))?
+    }
+
+    /// What a wait for the end of an object waits for: as with `kubectl wait --for=delete`, another user may have created an object of the
+    /// same name by then. Means the object that a step deleted, or else the one that is there now.
+    async fn gone(&self, object: &ObjectRef) -> Result<Condition, StepError> {
+        if let Some(uid) = self.deleted.get(object) {
+            return Ok(Condition::Gone(uid.clone()));
+        }
+        let found = self.read(&name_of(object)?).await?;
+        Ok(Condition::Gone(uid(found.as_ref())))
+    }
+
+    async fn wait_until_gone(&self, step: &Step, object: &ObjectRef) -> Result<(), StepError> {
+        let gone = self.gone(object).await?;
+        self.wait(step, object, gone, crate::limits::WAIT).await
     }
 
     /// Lets time pass until an object meets a condition.
@@ -198,9 +228,7 @@ impl ActiveRun<'_> {
         self.advance_to(target, Some(goal)).await?;
         let end = self.elapsed() + self.limits.silence;
         let found = loop {
-            let (asked, name) = (running.clone(), name.clone());
-            let found = running.call(async move { objects::read(&asked, &name).await }).await;
-            let found = found.map_err(|ended| Status::internal(ended.to_string()))??;
+            let found = self.read(&name).await?;
             // What a plan holds back comes after a later step.
             if condition.holds(found.as_ref()) || self.is_held() {
                 return Ok(());

@@ -315,7 +315,8 @@ impl Executor {
         ordering.await.map_err(|ended| ended.to_string())?
     }
 
-    /// Deletes an object and, once it is gone, creates it again if that is wanted, as its user would from a manifest. Returns the manifest.
+    /// Deletes an object and, once it is gone, creates it again if that is wanted and no other client did, as its user would from a
+    /// manifest. Returns the manifest.
     async fn delete(&self, object: &str, is_created_again: bool) -> Result<Value, String> {
         let name = named(object)?;
         let running = self.running.clone();
@@ -325,10 +326,10 @@ impl Executor {
             api.delete(&name.namespace, &name.name, &DeleteParams::default())
                 .await
                 .map_err(|error| error.to_string())?;
-            let gone = objects::wait(&running, &name, &Condition::Deleted).await;
-            gone.map_err(|status| status.message)?;
+            let gone = Condition::Gone(before["metadata"]["uid"].as_str().unwrap_or_default().to_owned());
+            let other = objects::wait(&running, &name, &gone).await.map_err(|status| status.message)?;
             let again = manifest(&before);
-            if is_created_again {
+            if is_created_again && other.is_none() {
                 api.create(&name.namespace, &again).await.map_err(|error| error.to_string())?;
             }
             Ok(again)
