@@ -1,5 +1,5 @@
-//! L20: after faults, an informer of kstore shows the state of its cluster, for random plans against it. Reads over REST, because plans see
-//! of gRPC calls the method alone.
+//! L20 and L12: after faults and resets an informer of kstore shows the state of its cluster. Reads over REST, because plans see of gRPC calls
+//! the method alone.
 
 use super::client::TestClient;
 use super::{CONFIG_MAPS, config_map, lab};
@@ -162,6 +162,36 @@ async fn converge(admin: TestClient, cluster: u64) {
     stop.cancel();
     let id = fork.body["id"].as_str().unwrap();
     assert_eq!(admin.lab(Method::DELETE, &format!("/clusters/{id}"), None).await.code, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_informer_that_survives_resets_shows_the_new_state_and_never_goes_back() {
+    let (lab, admin) = lab(Mode::Real, ComponentChoice::NONE).await;
+    admin.api(Method::POST, CONFIG_MAPS, Some(config_map("prepared"))).await;
+    assert_eq!(admin.lab(Method::POST, "/images", Some(json!({"name": "prepared"}))).await.code, 201);
+    let begin = json!({"from": {"image": "prepared"}, "name": "a"});
+    let fork = admin.lab(Method::POST, "/clusters", Some(begin)).await;
+    let kubeconfig = fork.body["kubeconfig"].as_str().unwrap();
+    let (client, stop) = (TestClient::of(kubeconfig, "writer"), CancellationToken::new());
+    let kubeconfig = Kubeconfig::parse(kubeconfig, Path::new("")).unwrap();
+    let informer = informer(&kubeconfig, "survivor", &Rng::seeded(3), &stop);
+    let rng = Rng::seeded(5);
+    let mut seen = Revision(0);
+    for round in 0..4 {
+        write(&client, &rng).await;
+        assert_eq!(admin.lab(Method::POST, "/clusters/a/reset", None).await.code, 200);
+        let name = format!("round-{round}");
+        let made = client.api(Method::POST, CONFIG_MAPS, Some(config_map(&name))).await;
+        assert_eq!(made.code, 201, "{made:?}");
+        informer.until(&Key::new("default", &name), |map| map.is_some()).await.unwrap();
+        let shown: BTreeSet<_> =
+            informer.list().iter().map(|map| (map.key.to_string(), map.version.clone())).collect();
+        assert_eq!(shown, state(&client).await, "round {round}");
+        assert!(informer.revision() > seen, "{:?} after {seen:?}", informer.revision());
+        seen = informer.revision();
+    }
+    stop.cancel();
+    lab.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Tests of whole clusters, which clients drive over TLS on the loopback interface from another runtime than the clusters'.
 
+mod apart;
 mod client;
 mod clocks;
 mod converging;

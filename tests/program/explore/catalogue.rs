@@ -189,6 +189,12 @@ mod others {
     }
 }
 
+/// Regression: a step waited until no object of the name existed, which a quick user's new object never allowed.
+#[test]
+fn a_step_that_deletes_and_waits_ends_although_the_object_is_created_again() {
+    is_quiet("b1", "recreate");
+}
+
 #[test]
 fn a_repaired_operator_raises_no_alarm() {
     is_quiet("b9", "crash,lost-answer");
