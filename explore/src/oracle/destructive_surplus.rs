@@ -35,9 +35,9 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         }
         let deletions = deletions(evidence, evidence.run).into_iter();
         let mut own = deletions.filter_map(|(write, by)| Some((write, by?)));
-        let Some((write, by)) = own.find(|(write, _)| {
-            evidence.run.step_of(write.revision) == *step && evidence.slot(write) == *slot
-        }) else {
+        let Some((write, by)) =
+            own.find(|(write, _)| input_of(evidence.run, write) == *step && evidence.slot(write) == *slot)
+        else {
             continue;
         };
         let step_name = match step.checked_sub(1).and_then(|step| evidence.run.steps.get(step)) {
@@ -174,6 +174,9 @@ mod tests {
             let rows = [("earlier than the reference", with(7, second), is_rejected)];
             table(judge, &with(9, second), &rows);
         }
+        // Regression: one in a step that waits was counted and not found again.
+        let rows = [("after an input, while the user waits", with(9, "settle-1"), true)];
+        table(judge, &RunRecord::empty(), &rows);
     }
 
     #[test]
