@@ -17,8 +17,6 @@ def operator(api, things, maps):
         thing = things.objects.get(name)
         if thing is None:
             return
-        if f"{name}-config" not in maps.objects:
-            api.ensure(MAPS, {"metadata": {"name": f"{name}-config"}})
         old = thing.get("status", {})
         new = {"address": old.get("address", "none"), "phase": "Ready"}
         if new != old and FIXED:

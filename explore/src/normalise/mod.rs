@@ -28,6 +28,12 @@ pub fn without_times(mut value: Value) -> Value {
     value
 }
 
+/// The text with each time in it replaced by the word `time`, as [`without_times`] does it to values.
+#[must_use]
+pub fn text_without_times(text: &str) -> String {
+    values::drop_times_of_text(text)
+}
+
 /// A normalised state: values by slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

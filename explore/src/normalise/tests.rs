@@ -174,3 +174,11 @@ fn texts_that_a_step_sets_are_compared_as_they_are() {
     assert_eq!(state("2031-01-01T00:00:00Z")["until"], "time");
     assert_eq!(state("")["address"], "10.9.9.9");
 }
+
+#[test]
+fn times_in_a_text_are_replaced_and_nothing_else_is() {
+    let text = r#"status is {"last":"2026-11-29T12:40:00Z"}, since 2026-11-29T12:40:00.5+01:00: v1.2-3, a.example.com."#;
+    let expected = r#"status is {"last":"time"}, since time: v1.2-3, a.example.com."#;
+    assert_eq!(super::text_without_times(text), expected);
+    assert_eq!(super::text_without_times(""), "");
+}

@@ -216,6 +216,24 @@ pub(super) fn drop_times(value: &mut Value, depth: usize) {
     }
 }
 
+/// Replaces all times of a text.
+pub(super) fn drop_times_of_text(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || ":.+-".contains(c);
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(begin) = rest.find(is_part) {
+        let (before, from) = rest.split_at(begin);
+        let (word, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
+        // A sentence may end with the time.
+        let bare = word.trim_end_matches(['.', ':']);
+        kept.push_str(before);
+        kept.push_str(if is_time(bare) { "time" } else { bare });
+        kept.push_str(&word[bare.len()..]);
+        rest = after;
+    }
+    kept.push_str(rest);
+    kept
+}
+
 /// N4: whether a string is a time in RFC 3339.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();

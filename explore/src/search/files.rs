@@ -3,7 +3,7 @@
 
 use super::{Search, SearchError};
 use crate::limits;
-use crate::normalise::Learned;
+use crate::normalise::{Learned, text_without_times};
 use crate::pattern::PatternId;
 use crate::plan::{Plan, Subject};
 use crate::replay::{API_VERSION, ExpectedFailure, KIND, Replay, ReplayReference, ReplayScenario};
@@ -111,7 +111,7 @@ impl Search<'_> {
             expected: ExpectedFailure {
                 oracle: finding.oracle,
                 fingerprint: finding.fingerprint.clone(),
-                summary: finding.summary.clone(),
+                summary: text_without_times(&finding.summary),
             },
             learned: self.baseline.normaliser.learned().cloned().unwrap_or_else(Learned::default),
             references: ReplayReference::all(&self.baseline.references),
