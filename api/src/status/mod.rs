@@ -180,6 +180,8 @@ pub struct Status {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ListMeta {
+    #[serde(rename = "resourceVersion", default, skip_serializing_if = "String::is_empty")]
+    resource_version: String,
     #[serde(rename = "continue", default, skip_serializing_if = "String::is_empty")]
     continue_token: String,
 }
@@ -307,6 +309,12 @@ impl Status {
     /// Adds a continue token, with which the client can continue the failed list.
     pub fn continued_by(mut self, token: String) -> Self {
         self.metadata.continue_token = token;
+        self
+    }
+
+    /// Adds the revision of the write that succeeded, from which a client can tell when its cache shows it; a revision of 0 is unknown.
+    pub fn at_revision(mut self, revision: i64) -> Self {
+        self.metadata.resource_version = if revision > 0 { revision.to_string() } else { String::new() };
         self
     }
 

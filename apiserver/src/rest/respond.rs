@@ -77,7 +77,9 @@ impl Reply {
         Ok(match answer {
             Answer::Object(object) => self.object(&object.entry, created(object.created))?,
             Answer::Value { value, created: new } => self.unstored(&value, created(new))?,
-            Answer::Status { status, .. } => status_response(&status, self.accepted.encoding),
+            Answer::Status { status, revision } => {
+                status_response(&status.at_revision(revision), self.accepted.encoding)
+            }
             Answer::List(listed) => self.list(listed)?,
             Answer::Watch(watch) => self.watch(*watch),
         })
@@ -88,7 +90,9 @@ impl Reply {
         Some(match answer {
             Answer::Object(object) => self.shown(&object.entry),
             Answer::Value { value, .. } => value.clone(),
-            Answer::Status { status, .. } => serde_json::to_value(status).ok()?,
+            Answer::Status { status, revision } => {
+                serde_json::to_value(status.clone().at_revision(*revision)).ok()?
+            }
             Answer::List(listed) => {
                 let items: Vec<_> = listed.items.iter().map(|entry| item(self.resource, entry)).collect();
                 json!({"kind": self.resource.list_kind(), "apiVersion": self.resource.api_version(),

@@ -55,6 +55,8 @@ mod object_meta;
 mod openapi;
 /// Query options.
 mod options;
+/// Revisions in the answers of writes, for clients that wait until they see their own.
+mod own_writes;
 /// Subresources that write parts of an object.
 mod parts;
 /// JSON, merge and strategic merge patches.
