@@ -2,13 +2,14 @@
 
 use super::query::Query;
 use super::respond::Reply;
-use super::{HttpBody, Rest, path_verb, router};
+use super::{HttpBody, Rest, path_verb};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use kstore_access::audit::{self, Audit, Operation, Trail};
+use kstore_access::authz::resource_verb;
 use kstore_access::{percent_encoding, resource_location};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
@@ -96,7 +97,7 @@ fn operation(parts: &Parts) -> Operation {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = if segments.next() == Some("api") { segments.next() } else { segments.nth(1) };
     let version = percent_encoding::decode(version.unwrap_or_default());
-    let verb = router::verb(&parts.method, !location.name.is_empty(), watch);
+    let verb = resource_verb(&parts.method, !location.name.is_empty(), watch);
     Operation { verb, version, location: Some(location), path }
 }
 

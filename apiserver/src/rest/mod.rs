@@ -42,6 +42,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as _;
 use kstore_access::audit::{self, Audit};
+use kstore_access::authn;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_pipeline::fairness::{Entered, Seat};
@@ -230,7 +231,7 @@ impl Rest {
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         let authentication =
-            self.pipeline.authenticate(parts.extensions.get(), &parts.headers, parts.uri.path());
+            self.pipeline.authenticate(parts.extensions.get(), authn::RequestHead::of(parts));
         tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await
     }
 
