@@ -45,6 +45,8 @@ pub enum Reason {
     UnsupportedMediaType,
     /// 500: internal error.
     InternalError,
+    /// 500: stored objects cannot be read.
+    StorageReadError,
     /// 410: the client should list again.
     Expired,
     /// 503: the server is not available.
@@ -73,6 +75,7 @@ const REASONS: &[(Reason, &str)] = &[
     (Reason::RequestEntityTooLarge, "RequestEntityTooLarge"),
     (Reason::UnsupportedMediaType, "UnsupportedMediaType"),
     (Reason::InternalError, "InternalError"),
+    (Reason::StorageReadError, "StorageReadError"),
     (Reason::Expired, "Expired"),
     (Reason::ServiceUnavailable, "ServiceUnavailable"),
     (Reason::InsufficientStorage, "InsufficientStorage"),
@@ -394,6 +397,15 @@ impl Status {
         let text =
             format!("User \"{}\" cannot {verb} path \"{}\"{}", sanitize(user), sanitize(path), because(why));
         Self::forbidden(("", ""), "", &text)
+    }
+
+    /// 500: objects of a resource, whose storage keys begin with `prefix`, cannot be read.
+    pub fn storage_read_error<'a>(
+        about: impl Into<ResourceRef<'a>>,
+        prefix: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::failure(500, Reason::StorageReadError, message).about(about.into().details(prefix))
     }
 
     /// 404 for an object.

@@ -15,6 +15,7 @@ use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_pipeline::pipeline::{Answered, Refused};
 use kstore_registry::decode;
+use kstore_registry::decode::delete_options::UNSAFE;
 use kstore_registry::request::{Action, Body, DeleteOptions, Format, Propagation, Request};
 use kstore_registry::user::UserInfo;
 use kstore_storage::limits;
@@ -134,6 +135,9 @@ fn delete_options(options: &DeleteOptions) -> Option<Value> {
     }
     if let Some(policy) = propagation {
         object["propagationPolicy"] = policy.into();
+    }
+    if options.unsafe_deletion.is_some() {
+        object[UNSAFE] = true.into();
     }
     (object.as_object()?.len() > 2).then_some(object)
 }

@@ -71,11 +71,18 @@ pub struct RegistryConfig {
     pub service_ranges: ServiceRanges,
     /// How long Events live after each write, in whole seconds; less than a second is without end.
     pub event_ttl: Duration,
+    /// Whether objects that cannot be read are reported by lists and watches, and may be deleted unread by those who may: Kubernetes'
+    /// feature AllowUnsafeMalformedObjectDeletion.
+    pub unsafe_deletion: bool,
 }
 
 impl Default for RegistryConfig {
     fn default() -> Self {
-        Self { service_ranges: ServiceRanges::default(), event_ttl: limits::EVENT_TTL }
+        Self {
+            service_ranges: ServiceRanges::default(),
+            event_ttl: limits::EVENT_TTL,
+            unsafe_deletion: false,
+        }
     }
 }
 
@@ -147,6 +154,9 @@ impl Pipeline {
         }
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         let admission = admission.with(&switches, &configured);
+        if registry.unsafe_deletion {
+            cache.report_unreadable();
+        }
         let registry = Registry::new(cache, nondet.clone())
             .with_service_ranges(registry.service_ranges)
             .with_event_ttl(registry.event_ttl)

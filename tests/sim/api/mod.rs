@@ -13,6 +13,8 @@ mod apply;
 mod concurrency;
 /// Representations of answers: encodings, tables, metadata only.
 mod content;
+/// Objects that cannot be read, and their deletion.
+mod corrupt;
 /// Custom resources: definitions, and objects of the defined kinds.
 mod custom;
 /// Server-side apply to custom objects, and their Scale.
