@@ -213,6 +213,15 @@ install_catalogue() {
     (cd "$ROOT/explore/catalogue/go" && "$PACKAGING_TOOLS/bin/go" vet . && "$PACKAGING_TOOLS/bin/go" build -ldflags='-s -w' -o "$CATALOGUE_GO" .)
 }
 
+# The client of tests/clients/go on client-go, built as $GO_CLIENT.
+GO_CLIENT=$TOOLS/go-client
+
+install_go_client() {
+    install_packaging_tools && install_client_go || return 1
+    local -x GO111MODULE=off GOPATH=$CLIENT_GO GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=0 GOCACHE=$TOOLS/go-cache
+    (cd "$ROOT/tests/clients/go" && "$PACKAGING_TOOLS/bin/go" vet . && "$PACKAGING_TOOLS/bin/go" build -ldflags='-s -w' -o "$GO_CLIENT" .)
+}
+
 # JUnit 5 from Debian's archive: its jars, without the engine for older tests, which needs more.
 JUNIT=$TOOLS/junit
 

@@ -66,6 +66,9 @@ pub struct NetworkConfig {
     /// Encoded descriptor sets of the gRPC services that something in front of the server answers on its port: server reflection lists
     /// them beside the server's own.
     pub services_in_front: &'static [&'static [u8]],
+    /// Whether watches that begin with the state are compressed with gzip for clients that accept it: Kubernetes' feature
+    /// WatchListCompression.
+    pub compresses_watches: bool,
 }
 
 /// The certificate authorities that an API server trusts. It publishes them for extension API servers.
@@ -120,6 +123,7 @@ impl Default for NetworkConfig {
             connections: limits::CONNECTIONS,
             outbound: Arc::new(Network::new(ServiceBackends::default())),
             services_in_front: &[],
+            compresses_watches: false,
         }
     }
 }
@@ -145,6 +149,7 @@ pub(crate) struct CompletedConfig {
     pub(crate) connections: usize,
     /// Descriptor sets of gRPC services in front of the server.
     pub(crate) services_in_front: &'static [&'static [u8]],
+    pub(crate) compresses_watches: bool,
     opt_in: OptIn,
 }
 
@@ -172,6 +177,7 @@ impl ServerConfig {
             audit: self.audit,
             connections: network.connections.min(limits::CONNECTIONS),
             services_in_front: network.services_in_front,
+            compresses_watches: network.compresses_watches,
             opt_in: self.opt_in,
         }
     }

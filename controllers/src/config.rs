@@ -30,6 +30,8 @@ pub struct Config {
     pub token_signer: Option<TokenSigner>,
     /// Time without use after which generated service account tokens are invalidated, and later deleted.
     pub unused_tokens: UnusedTokenPeriod,
+    /// Whether claims show since when no pod refers to them: Kubernetes' feature PersistentVolumeClaimUnusedSinceTime.
+    pub unused_claims: bool,
     /// Registry for the metrics of controllers and caches.
     pub metrics: Registry,
     /// The caches of the controllers, perhaps from an image.

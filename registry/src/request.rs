@@ -397,9 +397,19 @@ pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
     /// The treatment of dependents; `None`: as finalizers and kind say.
     pub propagation: Option<Propagation>,
+    /// Deletion of an object that cannot be read, if the caller asks for it.
+    pub unsafe_deletion: Option<UnsafeDeletion>,
     /// Whether the caller stated `orphanDependents=false`: the answer is then 202 if the object still exists
     /// after the request.
     pub accepts: bool,
+}
+
+/// The option `ignoreStoreReadErrorWithClusterBreakingPotential`: an object that cannot be decrypted or decoded is removed without a look
+/// at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnsafeDeletion {
+    /// Options beside it that contradict it.
+    pub contradictions: Vec<&'static str>,
 }
 
 /// The treatment of a deleted object's dependents.

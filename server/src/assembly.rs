@@ -94,11 +94,15 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
             kstore_cluster::Storage::Opened(store)
         }
     };
+    let controllers = kstore_controllers::Config {
+        unused_claims: flags.access.apis.unused_claims,
+        ..controllers(loops, &parts.ca_pem, parts.signing, token_signer)
+    };
     let cluster = ClusterConfig {
         storage,
         explains_no_space: no_space::explain,
         retention: retention(flags.history),
-        components: components(loops, controllers(loops, &parts.ca_pem, parts.signing, token_signer)),
+        components: components(loops, controllers),
         host: Some(hostname()),
         // Several processes may share an external etcd, and each may run these components.
         elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),

@@ -199,7 +199,10 @@ impl FlagTemplate {
         };
         let loops = self.loops_of(start.components);
         let signer = Some(kstore_cluster::token_signer(tokens.clone()));
-        let controllers = assembly::controllers(&loops, ca_pem, Some(signing(start)?), signer);
+        let controllers = kstore_controllers::Config {
+            unused_claims: api.access.apis.unused_claims,
+            ..assembly::controllers(&loops, ca_pem, Some(signing(start)?), signer)
+        };
         let cluster = ClusterConfig {
             storage: kstore_cluster::Storage::Embedded(Box::new(assembly::store_in_memory(api.quota))),
             explains_no_space: no_space::explain,

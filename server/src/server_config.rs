@@ -5,7 +5,7 @@ use crate::args::ApiHere;
 use crate::{access, audit};
 use anyhow::Error;
 use kstore_apiserver::ServerConfig;
-use kstore_apiserver::config::{AccessConfig, AdmissionConfig, RegistryConfig};
+use kstore_apiserver::config::{AccessConfig, AdmissionConfig, NetworkConfig, RegistryConfig};
 use kstore_nondet::Nondet;
 
 /// The configuration by the flags that both programs have. What remains are certificates, addresses, keys of tokens and
@@ -35,17 +35,26 @@ fn configured(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<(ServerConfig, b
     let has_anonymous = authenticators.anonymous.is_some();
     let mut config = ServerConfig {
         nondet: nondet.clone(),
+        network: NetworkConfig {
+            compresses_watches: flags.apis.compressed_watches,
+            ..NetworkConfig::default()
+        },
         access: AccessConfig {
             authorization: access::modes(flags.authorization.as_ref(), nondet)?,
             bearers: authenticators.bearers,
             anonymous: authenticators.anonymous.unwrap_or_else(|| api.anonymous.into()),
+            impersonation: flags.apis.impersonation,
             ..AccessConfig::default()
         },
         admission: AdmissionConfig {
             switches: flags.admission.switches.clone(),
             configured: access::configured_plugins(&flags.admission, &nondet.rng)?,
         },
-        registry: RegistryConfig { service_ranges: api.service_ranges, ..RegistryConfig::default() },
+        registry: RegistryConfig {
+            service_ranges: api.service_ranges,
+            unsafe_deletion: flags.apis.unsafe_deletion,
+            ..RegistryConfig::default()
+        },
         requests: flags.request_limits,
         opt_in: flags.apis.opt_in.clone(),
         ..ServerConfig::default()

@@ -182,6 +182,10 @@ fn events_of_refused_requests_name_user_and_reason() {
             (&event["user"]["username"], &event["impersonatedUser"]["username"]),
             (&json!("kubernetes-admin"), &json!("jane"))
         );
+        assert_eq!(
+            event["authenticationMetadata"],
+            json!({"impersonationConstraint": "impersonate:user-info"})
+        );
         assert_eq!(event["sourceIPs"], json!(["192.0.2.1", "192.0.2.2", "127.0.0.1"]));
         assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "forbid");
 

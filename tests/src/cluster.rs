@@ -71,6 +71,8 @@ pub struct Setup {
     pub shares_initial_objects: bool,
     /// Admission plugins that run in addition to the default ones.
     pub plugins: Vec<&'static str>,
+    /// Whether objects that cannot be read are reported, and may be deleted.
+    pub unsafe_deletion: bool,
 }
 
 /// Which loops run beside the apiserver.
@@ -104,6 +106,7 @@ impl Setup {
             network,
             shares_initial_objects: true,
             plugins: Vec::new(),
+            unsafe_deletion: false,
         }
     }
 
@@ -156,6 +159,13 @@ impl Setup {
     #[must_use]
     pub fn plugins(mut self, plugins: &[&'static str]) -> Self {
         self.plugins = plugins.to_vec();
+        self
+    }
+
+    /// Enables the deletion of objects that cannot be read.
+    #[must_use]
+    pub fn unsafe_deletion(mut self) -> Self {
+        self.unsafe_deletion = true;
         self
     }
 
@@ -443,19 +453,23 @@ struct ExternalDependencies {
     tokens: Option<Arc<Tokens>>,
     /// The admission plugins.
     plugins: PluginSwitches,
+    /// Whether objects that cannot be read are reported, and may be deleted.
+    unsafe_deletion: bool,
 }
 
 impl ExternalDependencies {
     fn of(setup: &Setup, webhooks: &Webhooks) -> Self {
         let plugins =
             PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
+        let unsafe_deletion = setup.unsafe_deletion;
         match setup.network {
             true => Self {
                 outbound: Arc::new(Network::new(ServiceBackends::default())),
                 tokens: Some(Arc::new(tokens())),
                 plugins,
+                unsafe_deletion,
             },
-            false => Self { outbound: Arc::new(webhooks.clone()), tokens: None, plugins },
+            false => Self { outbound: Arc::new(webhooks.clone()), tokens: None, plugins, unsafe_deletion },
         }
     }
 
@@ -467,7 +481,11 @@ impl ExternalDependencies {
             authorities: AuthoritiesConfig { client_ca: Some(CA.to_owned()), ..config.authorities },
             access: AccessConfig { tokens: self.tokens.clone(), ..config.access },
             admission: AdmissionConfig { switches: self.plugins.clone(), ..config.admission },
-            registry: RegistryConfig { service_ranges, ..config.registry },
+            registry: RegistryConfig {
+                service_ranges,
+                unsafe_deletion: self.unsafe_deletion,
+                ..config.registry
+            },
             ..config
         }
     }

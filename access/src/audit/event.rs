@@ -32,6 +32,8 @@ pub(super) struct Event<'a> {
     pub(super) user: User<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) impersonated_user: Option<User<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "<[_]>::is_empty")]
     pub(super) source_ips: &'a [IpAddr],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -72,6 +74,14 @@ impl Event<'_> {
 
 fn encode(event: &Event<'_>) -> Vec<u8> {
     serde_json::to_vec(event).expect("an event is plain data")
+}
+
+/// How a request was authenticated.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AuthenticationMetadata {
+    /// The verb of the constrained mode by which the caller impersonates.
+    pub(super) impersonation_constraint: &'static str,
 }
 
 /// `authentication.k8s.io/v1 UserInfo`; empty if the request was not authenticated.
@@ -234,6 +244,7 @@ mod tests {
     #[test]
     fn an_event_is_a_line_with_kubernetes_fields_in_kubernetes_order() {
         let user = UserInfo::new("ann", ["devs"]);
+        let other = UserInfo { username: "bob".into(), ..UserInfo::default() };
         let target =
             Target::Resource { group: "", resource: "pods", subresource: "log", namespace: "a", name: "b" };
         let reference = ObjectReference::of(&target, "v1").unwrap();
@@ -250,7 +261,10 @@ mod tests {
             request_uri: "/api/v1/namespaces/a/pods/b/log?follow=true",
             verb: "get",
             user: (&user).into(),
-            impersonated_user: None,
+            impersonated_user: Some((&other).into()),
+            authentication_metadata: Some(AuthenticationMetadata {
+                impersonation_constraint: "impersonate:user-info",
+            }),
             source_ips: &["10.0.0.1".parse().unwrap()],
             user_agent: "kubectl",
             object_ref: Some(&reference),
@@ -263,7 +277,8 @@ mod tests {
         };
         let head = "{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Request\",\"auditID\":\"id\",\
             \"stage\":\"ResponseComplete\",\"requestURI\":\"/api/v1/namespaces/a/pods/b/log?follow=true\",\"verb\":\"get\",\
-            \"user\":{\"username\":\"ann\",\"groups\":[\"devs\",\"system:authenticated\"]},\"sourceIPs\":[\"10.0.0.1\"],\
+            \"user\":{\"username\":\"ann\",\"groups\":[\"devs\",\"system:authenticated\"]},\"impersonatedUser\":{\"username\":\"bob\"},\
+            \"authenticationMetadata\":{\"impersonationConstraint\":\"impersonate:user-info\"},\"sourceIPs\":[\"10.0.0.1\"],\
             \"userAgent\":\"kubectl\",\"objectRef\":{\"resource\":\"pods\",\"namespace\":\"a\",\"name\":\"b\",\
             \"apiVersion\":\"v1\",\"subresource\":\"log\"},\"responseStatus\":{\"metadata\":{},\"status\":\"Failure\",\
             \"message\":\"no\",\"reason\":\"BadRequest\",\"code\":404},";

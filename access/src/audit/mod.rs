@@ -36,7 +36,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 pub use trail::{
-    Operation, Trail, authenticated, current, is_recording, record_impersonation, scope, stream_end,
+    Operation, Trail, authenticated, current, impersonation_allowed, is_recording, record_impersonation,
+    scope, stream_end,
 };
 pub use webhook::{AuditSender, WebhookOptions};
 

@@ -30,13 +30,39 @@ pub use authentication_file::AuthenticationFile;
 pub use basic_auth::{BasicAuth, BasicAuthLine};
 pub use bearers::{BearerUser, Bearers};
 pub use front_proxy::FrontProxies;
-use http::HeaderMap;
+use http::request::Parts;
+use http::{HeaderMap, Method, Uri};
+use impersonation::Impersonation;
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_registry::user::UserInfo;
 use std::sync::Arc;
 pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::TokenWebhook;
+
+/// The head of a request whose caller is to be authenticated.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The path; empty if it is not known.
+    pub path: &'a str,
+    /// Method and URL of an HTTP request. A gRPC call has none: its operations are known after its message was read, so its caller can
+    /// impersonate by the verb `impersonate` alone.
+    pub http: Option<(&'a Method, &'a Uri)>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// The head of an HTTP request.
+    pub fn of(parts: &'a Parts) -> Self {
+        Self { http: Some((&parts.method, &parts.uri)), ..Self::of_call(&parts.headers, parts.uri.path()) }
+    }
+
+    /// The head of a gRPC call.
+    pub fn of_call(headers: &'a HeaderMap, path: &'a str) -> Self {
+        Self { headers, path, http: None }
+    }
+}
 
 /// Conditions of authentication beside the request's credentials.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +123,19 @@ fn authenticate_by_headers(
 /// The errors of authentication and impersonation; 500 if the connection has no peer.
 pub async fn authenticate_peer(
     peer: Option<&Peer>,
-    headers: &HeaderMap,
+    head: RequestHead<'_>,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
     authorizer: &Authorizer,
+    impersonation: &Impersonation,
     terms: Terms,
 ) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    let caller = authenticate_by_headers(peer, headers, bearer, terms)?;
+    let caller = authenticate_by_headers(peer, head.headers, bearer, terms)?;
     audit::authenticated(&caller);
-    let other = impersonation::identity(&caller, headers, authorizer).await?;
-    Ok(other.map_or(caller, Arc::new))
+    let other = impersonation.identity(&caller, head.headers, head.http, authorizer).await?;
+    let Some(other) = other else { return Ok(caller) };
+    audit::impersonation_allowed(other.mode.constraint());
+    Ok(Arc::new(other.user))
 }
 
 #[cfg(test)]

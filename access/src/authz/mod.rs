@@ -15,6 +15,7 @@ pub mod fuzzing;
 pub mod node;
 pub mod policy;
 pub mod rbac;
+mod requested;
 mod review_version;
 pub mod rule;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub mod webhook;
 pub use authorizer::{Authorizer, AuthorizerImage, Mode, ModeList, Modes, WebhookNeeded, forbidden};
 use kstore_api::selector::{field, label};
 use kstore_registry::user::UserInfo;
+pub use requested::{RequestedAttributes, resource_verb};
 pub use review_version::ReviewVersion;
 pub(crate) use webhook::review::Question;
 

@@ -45,6 +45,8 @@ pub enum Reason {
     UnsupportedMediaType,
     /// 500: internal error.
     InternalError,
+    /// 500: stored objects cannot be read.
+    StorageReadError,
     /// 410: the client should list again.
     Expired,
     /// 503: the server is not available.
@@ -73,6 +75,7 @@ const REASONS: &[(Reason, &str)] = &[
     (Reason::RequestEntityTooLarge, "RequestEntityTooLarge"),
     (Reason::UnsupportedMediaType, "UnsupportedMediaType"),
     (Reason::InternalError, "InternalError"),
+    (Reason::StorageReadError, "StorageReadError"),
     (Reason::Expired, "Expired"),
     (Reason::ServiceUnavailable, "ServiceUnavailable"),
     (Reason::InsufficientStorage, "InsufficientStorage"),
@@ -180,6 +183,8 @@ pub struct Status {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ListMeta {
+    #[serde(rename = "resourceVersion", default, skip_serializing_if = "String::is_empty")]
+    resource_version: String,
     #[serde(rename = "continue", default, skip_serializing_if = "String::is_empty")]
     continue_token: String,
 }
@@ -310,6 +315,12 @@ impl Status {
         self
     }
 
+    /// Adds the revision of the write that succeeded, from which a client can tell when its cache shows it; a revision of 0 is unknown.
+    pub fn at_revision(mut self, revision: i64) -> Self {
+        self.metadata.resource_version = if revision > 0 { revision.to_string() } else { String::new() };
+        self
+    }
+
     /// Replaces the message.
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
@@ -386,6 +397,15 @@ impl Status {
         let text =
             format!("User \"{}\" cannot {verb} path \"{}\"{}", sanitize(user), sanitize(path), because(why));
         Self::forbidden(("", ""), "", &text)
+    }
+
+    /// 500: objects of a resource, whose storage keys begin with `prefix`, cannot be read.
+    pub fn storage_read_error<'a>(
+        about: impl Into<ResourceRef<'a>>,
+        prefix: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::failure(500, Reason::StorageReadError, message).about(about.into().details(prefix))
     }
 
     /// 404 for an object.

@@ -14,6 +14,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response};
 use kstore_access::audit::{self, Operation, Trail};
+use kstore_access::authn::RequestHead;
 use kstore_api::status::Status;
 use kstore_registry::error::to_grpc;
 use kstore_registry::user::{MASTERS, UserInfo};
@@ -69,8 +70,7 @@ impl CallAuthenticator {
 
     /// Whether a request, which need not be a call, is one of an administrator.
     pub(crate) async fn is_administrator(&self, parts: &Parts) -> bool {
-        let (peer, path) = (parts.extensions.get(), parts.uri.path());
-        let found = self.grpc.pipeline.authenticate(peer, &parts.headers, path).await;
+        let found = self.grpc.pipeline.authenticate(parts.extensions.get(), RequestHead::of(parts)).await;
         found.is_ok_and(|user| user.groups.iter().any(|group| group == MASTERS))
     }
 
@@ -86,8 +86,8 @@ impl CallAuthenticator {
     {
         let (mut parts, body) = request.into_parts();
         let trail = self.begin_trail(&parts);
-        let (peer, path) = (parts.extensions.get(), parts.uri.path());
-        let finding = self.grpc.pipeline.authenticate(peer, &parts.headers, path);
+        let head = RequestHead::of_call(&parts.headers, parts.uri.path());
+        let finding = self.grpc.pipeline.authenticate(parts.extensions.get(), head);
         let found = match &trail {
             None => finding.await,
             Some(trail) => audit::scope(trail.clone(), finding).await,
@@ -158,8 +158,10 @@ impl Grpc {
         let (parts, _) = request.into_parts();
         let path = parts.uri.path();
         if parts.extensions.get::<Authenticated>().is_none()
-            && let Err(status) =
-                self.pipeline.authenticate(parts.extensions.get(), &parts.headers, path).await
+            && let Err(status) = self
+                .pipeline
+                .authenticate(parts.extensions.get(), RequestHead::of_call(&parts.headers, path))
+                .await
         {
             return refusal(&status);
         }

@@ -23,6 +23,7 @@ use crate::agent::{check_field_manager, default_field_manager, user_agent};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use kstore_access::audit::{self, Audit};
+use kstore_access::authn::RequestHead;
 use kstore_access::peer::Peer;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
@@ -95,7 +96,8 @@ impl Grpc {
             None => {
                 // A call that reaches this point has no path any more, so it is at none of those that are served
                 // without credentials.
-                let identified = self.pipeline.authenticate(request.extensions().get(), headers, "");
+                let identified =
+                    self.pipeline.authenticate(request.extensions().get(), RequestHead::of_call(headers, ""));
                 let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn"));
                 identified.await.map_err(|status| to_grpc(&status))?
             }

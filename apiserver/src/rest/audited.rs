@@ -2,18 +2,20 @@
 
 use super::query::Query;
 use super::respond::Reply;
-use super::{HttpBody, Rest, path_verb, router};
+use super::{HttpBody, Rest, path_verb};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use kstore_access::audit::{self, Audit, Operation, Trail};
+use kstore_access::authz::resource_verb;
 use kstore_access::{percent_encoding, resource_location};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_pipeline::pipeline::{Answered, Refused};
 use kstore_registry::decode;
+use kstore_registry::decode::delete_options::UNSAFE;
 use kstore_registry::request::{Action, Body, DeleteOptions, Format, Propagation, Request};
 use kstore_registry::user::UserInfo;
 use kstore_storage::limits;
@@ -96,7 +98,7 @@ fn operation(parts: &Parts) -> Operation {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = if segments.next() == Some("api") { segments.next() } else { segments.nth(1) };
     let version = percent_encoding::decode(version.unwrap_or_default());
-    let verb = router::verb(&parts.method, !location.name.is_empty(), watch);
+    let verb = resource_verb(&parts.method, !location.name.is_empty(), watch);
     Operation { verb, version, location: Some(location), path }
 }
 
@@ -133,6 +135,9 @@ fn delete_options(options: &DeleteOptions) -> Option<Value> {
     }
     if let Some(policy) = propagation {
         object["propagationPolicy"] = policy.into();
+    }
+    if options.unsafe_deletion.is_some() {
+        object[UNSAFE] = true.into();
     }
     (object.as_object()?.len() > 2).then_some(object)
 }

@@ -4,11 +4,11 @@
 
 use super::query::Query;
 use super::respond::refusal_as;
-use super::router::{self, Operation, ResourcePath};
+use super::router::{Operation, ResourcePath};
 use super::{HttpBody, Rest, content, path};
 use http::Response;
 use http::request::Parts;
-use kstore_access::authz::{Attributes, More, Selects, Target};
+use kstore_access::authz::{Attributes, More, Selects, Target, resource_verb};
 use kstore_access::resource_location::ResourceLocation;
 use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
@@ -61,7 +61,7 @@ impl Rest {
         user: &UserInfo,
         location: &ResourceLocation,
     ) -> Result<(), Status> {
-        let verb = router::verb(&parts.method, !location.name.is_empty(), false);
+        let verb = resource_verb(&parts.method, !location.name.is_empty(), false);
         match self.pipeline.authorizer().check(&attributes(user, &verb, location, &location.name)).await {
             Ok(()) => Ok(()),
             // The permission may just have been granted; check again with the newest permissions.
@@ -80,7 +80,7 @@ impl Rest {
         self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let query = Query::parse(parts.uri.query());
         let named = !location.name.is_empty();
-        let verb = router::verb(&parts.method, named, location.watch || query.flag("watch"));
+        let verb = resource_verb(&parts.method, named, location.watch || query.flag("watch"));
         let fields = field::Selector::parse(query.get("fieldSelector")).unwrap_or_default();
         let labels = label::Selector::parse(query.get("labelSelector"));
         let labels = labels.unwrap_or_else(|_| label::Selector::everything());

@@ -42,6 +42,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as _;
 use kstore_access::audit::{self, Audit};
+use kstore_access::authn;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_pipeline::fairness::{Entered, Seat};
@@ -81,6 +82,8 @@ pub struct Rest {
     streams: stream::Streams,
     bodies: BodyBudget,
     audit: Option<Arc<Audit>>,
+    /// Whether watches that begin with the state are compressed.
+    gzips_watches: bool,
     stop: CancellationToken,
 }
 
@@ -98,7 +101,8 @@ impl Rest {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
         let advertised = (&*advertised, known);
         let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), advertised, stop.clone());
-        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
+        let bodies = BodyBudget::default();
+        Self { paths, pipeline, aggregator, streams, bodies, audit: None, gzips_watches: false, stop }
     }
 
     /// The discovery and OpenAPI documents that were last built; they may be outdated.
@@ -114,6 +118,11 @@ impl Rest {
     /// Adds an audit log.
     pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self { audit, ..self }
+    }
+
+    /// Compresses watches that begin with the state, for clients that accept it.
+    pub(crate) fn with_compressed_watches(self, gzips_watches: bool) -> Self {
+        Self { gzips_watches, ..self }
     }
 
     /// Serves one HTTP request. The connection must have added its [`Peer`](kstore_access::peer::Peer) to the
@@ -230,7 +239,7 @@ impl Rest {
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         let authentication =
-            self.pipeline.authenticate(parts.extensions.get(), &parts.headers, parts.uri.path());
+            self.pipeline.authenticate(parts.extensions.get(), authn::RequestHead::of(parts));
         tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await
     }
 
@@ -286,6 +295,7 @@ impl Rest {
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
+            gzips_watches: self.gzips_watches && socket.is_none(),
             watch: self.watch_lifetime(&request.action, credentials, watch_seat),
             converter: self.pipeline.converter().clone(),
             nondet: self.pipeline.nondet().clone(),

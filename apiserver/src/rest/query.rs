@@ -4,7 +4,7 @@ use super::list_query::revision;
 use crate::agent::{check_field_manager, default_field_manager};
 use kstore_access::percent_encoding::decode_query;
 use kstore_api::status::Status;
-use kstore_registry::decode::delete_options::{both_policies, propagation};
+use kstore_registry::decode::delete_options::{UNSAFE, both_policies, contradicting, propagation};
 use kstore_registry::request::{
     DeleteOptions, FieldValidation, GetOptions, ManagedFieldsUpdate, Propagation, WriteOptions,
 };
@@ -153,6 +153,7 @@ impl Query {
             grace_period_seconds: grace,
             propagation,
             accepts: matches!(self.get("orphanDependents"), "false" | "0"),
+            unsafe_deletion: self.flag(UNSAFE).then(|| contradicting(|option| !self.get(option).is_empty())),
             ..DeleteOptions::default()
         })
     }

@@ -42,6 +42,8 @@ pub struct Reply {
     pub include: Include,
     /// Whether the client accepts gzip.
     pub gzip: bool,
+    /// Whether a watch that begins with the state is compressed, too.
+    pub(crate) gzips_watches: bool,
     /// Options of a watch's stream.
     pub watch: watch::WatchLifetime,
     /// Client of conversion webhooks.
@@ -77,7 +79,9 @@ impl Reply {
         Ok(match answer {
             Answer::Object(object) => self.object(&object.entry, created(object.created))?,
             Answer::Value { value, created: new } => self.unstored(&value, created(new))?,
-            Answer::Status { status, .. } => status_response(&status, self.accepted.encoding),
+            Answer::Status { status, revision } => {
+                status_response(&status.at_revision(revision), self.accepted.encoding)
+            }
             Answer::List(listed) => self.list(listed)?,
             Answer::Watch(watch) => self.watch(*watch),
         })
@@ -88,7 +92,9 @@ impl Reply {
         Some(match answer {
             Answer::Object(object) => self.shown(&object.entry),
             Answer::Value { value, .. } => value.clone(),
-            Answer::Status { status, .. } => serde_json::to_value(status).ok()?,
+            Answer::Status { status, revision } => {
+                serde_json::to_value(status.clone().at_revision(*revision)).ok()?
+            }
             Answer::List(listed) => {
                 let items: Vec<_> = listed.items.iter().map(|entry| item(self.resource, entry)).collect();
                 json!({"kind": self.resource.list_kind(), "apiVersion": self.resource.api_version(),
@@ -270,7 +276,8 @@ impl Reply {
         let (watch, nondet) = (self.watch.clone(), self.nondet.clone());
         let (resource, custom) = (self.resource, self.custom.clone());
         let (include, gzip, converter) = (self.include, self.gzip, self.converter.clone());
-        Self { resource, custom, accepted, include, gzip, watch, converter, nondet }
+        let gzips_watches = self.gzips_watches;
+        Self { resource, custom, accepted, include, gzip, gzips_watches, watch, converter, nondet }
     }
 
     /// Encodes an item as a protobuf message in the caller's version.
@@ -291,9 +298,12 @@ impl Reply {
         };
         let content_type =
             if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-        let shown = watch::EventFormat { resource: self.resource, converter: self.converter.clone(), form };
+        let gzip = self.gzip && self.gzips_watches && self.watch.mark_initial_end.is_some();
+        let (resource, converter) = (self.resource, self.converter.clone());
+        let shown = watch::EventFormat { resource, converter, form, gzip };
         let body = watch::body(watch, shown, self.watch.clone(), self.nondet.clone());
-        response(StatusCode::OK, content_type, body)
+        let response = response(StatusCode::OK, content_type, body);
+        if gzip { zipped(response) } else { response }
     }
 
     fn tables(&self, version: MetaVersion) -> Tables {

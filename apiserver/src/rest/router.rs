@@ -111,19 +111,6 @@ pub fn route(kinds: &Kinds, path: &str) -> Route {
     }
 }
 
-/// The verb for authorization, whether or not the method is allowed.
-pub fn verb(method: &Method, named: bool, watch: bool) -> String {
-    match *method {
-        Method::GET | Method::HEAD if watch => "watch".into(),
-        Method::GET | Method::HEAD if named => "get".into(),
-        Method::GET | Method::HEAD => "list".into(),
-        Method::POST => "create".into(),
-        Method::PUT => "update".into(),
-        Method::DELETE if !named => "deletecollection".into(),
-        ref other => other.as_str().to_ascii_lowercase(),
-    }
-}
-
 /// The operation of `method` on `path`; `None` if the method is not allowed there.
 pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Operation> {
     let named = !path.name.is_empty();

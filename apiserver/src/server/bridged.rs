@@ -10,6 +10,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, Request, Response};
+use kstore_access::authn::RequestHead;
 use kstore_api::status::Status;
 use kstore_registry::user::UserInfo;
 use std::sync::Arc;
@@ -70,6 +71,6 @@ impl ApiServer {
     /// # Errors
     /// The credentials are refused, or the caller may not act as the user that it names.
     pub async fn identify(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
-        self.pipeline.identify(parts.extensions.get(), &parts.headers, parts.uri.path()).await
+        self.pipeline.identify(parts.extensions.get(), RequestHead::of(parts)).await
     }
 }

@@ -220,7 +220,8 @@ impl ApiServer {
         let (stop, address) = (config.stop.clone(), config.document_address);
         let known = image.map(ServerImage::documents);
         let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), (address, known), stop);
-        let rest = Arc::new(rest.with_body_budget(bodies.clone()).with_audit(audit.clone()));
+        let rest = rest.with_body_budget(bodies.clone()).with_audit(audit.clone());
+        let rest = Arc::new(rest.with_compressed_watches(config.compresses_watches));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), config.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let router = router(rest.clone(), grpc.clone(), Reflection::with(config.services_in_front));

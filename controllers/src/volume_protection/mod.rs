@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use kstore_nondet::Clock;
 use std::sync::Arc;
 
 const WORKERS: usize = 2;
@@ -25,36 +26,47 @@ const WORKERS: usize = 2;
 pub(crate) fn run_claims(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let claims: Informer<Obj<PersistentVolumeClaim>> = cluster.caches.get();
     let pods: Pods = cluster.caches.get();
+    let shows_unused = cluster.config.unused_claims;
     let controller = cluster
         .controller("pvc-protection")
         .watch(&claims, |claim: &Obj<PersistentVolumeClaim>| [claim.key()])
-        .watch_deltas(&pods, |delta: &Delta<Pod>| {
+        .watch_deltas(&pods, move |delta: &Delta<Pod>| {
             let pod = delta.object();
             // A running pod releases no claim.
             let lets_go = matches!(delta, Delta::Deleted(_)) || pod.status.phase.is_terminal();
-            let claims = pod.claims().filter(|_| lets_go);
+            let begins = shows_unused && matches!(delta, Delta::Added(_));
+            let claims = pod.claims().filter(|_| lets_go || begins);
             claims.map(|claim| Key::new(&pod.metadata.namespace, &claim)).collect::<Vec<_>>()
         })
         .workers(WORKERS);
     let executor = cluster.executor("pvc-protection-controller");
-    work(controller, cluster.stop.clone(), Claims { claims, pods, executor })
+    let clock = cluster.nondet.clock;
+    work(controller, cluster.stop.clone(), Claims { claims, pods, executor, shows_unused, clock })
 }
 
 struct Claims {
     claims: Informer<Obj<PersistentVolumeClaim>>,
     pods: Pods,
     executor: Executor,
+    /// Whether claims show that no pod refers to them.
+    shows_unused: bool,
+    clock: Clock,
 }
 
 impl Reconcile for Claims {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let (claims, pods) = cx.cut((&self.claims, &*self.pods)).await?;
         let Some(claim) = claims.get(&cx.key) else { return Ok(Next::Done) };
-        let is_used = || {
-            let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
-            pods.by(&self.pods.by_lookup_key, &of_claim).any(|pod| plan::uses(pod, cx.key.name()))
+        let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
+        let any = |test: fn(&Pod, &str) -> bool| {
+            pods.by(&self.pods.by_lookup_key, &of_claim).any(|pod| test(pod, cx.key.name()))
         };
-        finish(&self.executor, &cx, plan::claim(claim, is_used)).await
+        if let Some(action) = plan::claim(claim, || any(plan::uses)) {
+            // The condition follows with the next state of the claim.
+            return finish(&self.executor, &cx, Some(action)).await;
+        }
+        let unused = || plan::unused(claim, any(plan::refers), self.clock.now());
+        finish(&self.executor, &cx, self.shows_unused.then(unused).flatten()).await
     }
 }
 

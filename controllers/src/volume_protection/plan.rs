@@ -2,8 +2,9 @@
 
 use crate::action::Action;
 use crate::object::Object;
-use crate::view::Pod;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use crate::view::{Pod, seconds};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Kind;
 
@@ -16,6 +17,40 @@ pub(super) fn uses(pod: &Pod, claim: &str) -> bool {
     !pod.status.phase.is_terminal()
         && !pod.spec.node_name.is_empty()
         && pod.claims().any(|name| name == claim)
+}
+
+/// Whether a pod refers to a claim of its namespace, scheduled or not. Ended pods do not count.
+pub(super) fn refers(pod: &Pod, claim: &str) -> bool {
+    !pod.status.phase.is_terminal() && pod.claims().any(|name| name == claim)
+}
+
+/// The condition that shows whether a pod refers to the claim.
+const UNUSED: &str = "Unused";
+
+/// The change of the condition `Unused` of a bound claim, if due. Its time is that of the change.
+pub(super) fn unused(claim: &PersistentVolumeClaim, is_used: bool, now: Timestamp) -> Option<Action> {
+    let status = claim.status.as_ref().filter(|status| status.phase.as_deref() == Some("Bound"))?;
+    let (value, reason, message) = match is_used {
+        true => ("False", "PodUsingPVC", "A pod is currently referencing this PVC"),
+        false => ("True", "NoPodsUsingPVC", "No pods are currently referencing this PVC"),
+    };
+    let old = status.conditions.as_deref().unwrap_or_default();
+    if old.iter().any(|condition| condition.type_ == UNUSED && condition.status == value) {
+        return None;
+    }
+    let new = PersistentVolumeClaimCondition {
+        type_: UNUSED.to_owned(),
+        status: value.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(seconds(now)),
+        ..Default::default()
+    };
+    let others = old.iter().filter(|condition| condition.type_ != UNUSED).cloned();
+    let conditions: Vec<_> = others.chain([new]).collect();
+    let mut claim = claim.clone();
+    claim.status.get_or_insert_default().conditions = Some(conditions);
+    Some(Action::UpdateStatus(Object::of(&claim)))
 }
 
 /// The change of a claim's finalizers, if due. `is_used` is called only for terminating claims.

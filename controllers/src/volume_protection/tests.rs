@@ -1,8 +1,9 @@
 //! Tests of the protection finalizers.
 
-use super::plan::{claim, class, class_of_volume, classes_of_claim, uses, volume};
+use super::plan::{claim, class, class_of_volume, classes_of_claim, refers, unused, uses, volume};
 use crate::action::Action;
 use crate::view::Pod;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Kind;
@@ -49,6 +50,39 @@ fn ended_and_unscheduled_pods_do_not_protect_claims() {
     assert!(uses(&pod("n", "Running"), "c") && uses(&pod("n", "Pending"), "c"));
     assert!(!uses(&pod("n", "Succeeded"), "c") && !uses(&pod("n", "Failed"), "c"));
     assert!(!uses(&pod("", "Pending"), "c") && !uses(&pod("n", "Running"), "d"));
+}
+
+#[test]
+fn a_bound_claim_shows_since_when_no_pod_refers_to_it() {
+    let now: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
+    let resizing = json!({"type": "Resizing", "status": "True"});
+    let shown = |status: &str| json!({"type": "Unused", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let of = |phase: &str, conditions: Value, is_used: bool| {
+        let seen = json!({"metadata": {"name": "c", "resourceVersion": "3"}, "status": {"phase": phase, "conditions": conditions}});
+        let action = unused(&from_value(seen).unwrap(), is_used, now)?;
+        let claim: PersistentVolumeClaim = action.reported().unwrap();
+        Some(json!(claim.status.unwrap().conditions))
+    };
+    let condition = |status: &str, reason: &str, message: &str| json!({"type": "Unused", "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-02-03T04:05:06Z"});
+    let free = condition("True", "NoPodsUsingPVC", "No pods are currently referencing this PVC");
+    let used = condition("False", "PodUsingPVC", "A pod is currently referencing this PVC");
+    for (phase, before, is_used, after) in [
+        ("Pending", json!([]), false, None),
+        ("Lost", json!([]), false, None),
+        ("Bound", json!([]), false, Some(json!([free]))),
+        ("Bound", json!([resizing]), true, Some(json!([resizing, used]))),
+        ("Bound", json!([shown("True"), resizing]), true, Some(json!([resizing, used]))),
+        ("Bound", json!([shown("False")]), false, Some(json!([free]))),
+        ("Bound", json!([shown("True")]), false, None),
+        ("Bound", json!([shown("False")]), true, None),
+    ] {
+        assert_eq!(of(phase, before.clone(), is_used), after, "{phase} {before} {is_used}");
+    }
+    let pod = |phase: &str| -> Pod {
+        let spec = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+        from_value(json!({"spec": spec, "status": {"phase": phase}})).unwrap()
+    };
+    assert!(refers(&pod("Pending"), "c") && !refers(&pod("Pending"), "d") && !refers(&pod("Failed"), "c"));
 }
 
 #[test]

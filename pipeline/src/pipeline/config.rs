@@ -6,6 +6,7 @@ use super::heavy::Heavy;
 use super::in_flight::InFlight;
 use super::{LocalComponents, Pipeline};
 use crate::fairness::{Fairness, RequestLimits};
+use kstore_access::authn::impersonation::{Impersonation, ServedModes};
 use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{Authorizer, Modes};
@@ -37,6 +38,8 @@ pub struct AccessConfig {
     /// Which requests without credentials are served as the user `system:anonymous`. Others are refused with
     /// 401.
     pub anonymous: AnonymousAccess,
+    /// The modes in which callers may impersonate.
+    pub impersonation: ServedModes,
 }
 
 impl Default for AccessConfig {
@@ -46,6 +49,7 @@ impl Default for AccessConfig {
             tokens: None,
             bearers: Bearers::default(),
             anonymous: AnonymousAccess::Everywhere,
+            impersonation: ServedModes::All,
         }
     }
 }
@@ -67,11 +71,18 @@ pub struct RegistryConfig {
     pub service_ranges: ServiceRanges,
     /// How long Events live after each write, in whole seconds; less than a second is without end.
     pub event_ttl: Duration,
+    /// Whether objects that cannot be read are reported by lists and watches, and may be deleted unread by those who may: Kubernetes'
+    /// feature AllowUnsafeMalformedObjectDeletion.
+    pub unsafe_deletion: bool,
 }
 
 impl Default for RegistryConfig {
     fn default() -> Self {
-        Self { service_ranges: ServiceRanges::default(), event_ttl: limits::EVENT_TTL }
+        Self {
+            service_ranges: ServiceRanges::default(),
+            event_ttl: limits::EVENT_TTL,
+            unsafe_deletion: false,
+        }
     }
 }
 
@@ -143,6 +154,9 @@ impl Pipeline {
         }
         let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         let admission = admission.with(&switches, &configured);
+        if registry.unsafe_deletion {
+            cache.report_unreadable();
+        }
         let registry = Registry::new(cache, nondet.clone())
             .with_service_ranges(registry.service_ranges)
             .with_event_ttl(registry.event_ttl)
@@ -151,6 +165,7 @@ impl Pipeline {
         let converter = Arc::new(Converter::new(outbound, nondet.clone()));
         metrics.append(converter.render_metrics());
         append_access_metrics(&metrics, access.bearers.clone(), access.authorization);
+        let impersonation = new_impersonation(access.impersonation, &metrics);
         let (in_flight, fairness) = new_request_limits(requests, &metrics, &nondet);
         Self {
             authorizer,
@@ -168,6 +183,7 @@ impl Pipeline {
             local: local_components,
             definition_writes: tokio::sync::Mutex::default(),
             anonymous: access.anonymous,
+            impersonation,
         }
     }
 }
@@ -185,6 +201,13 @@ fn new_token_authenticator(tokens: Arc<Tokens>, metrics: &Metrics) -> TokenAuthe
     let uses = authenticator.uses().clone();
     metrics.append(move |out| uses.render_metrics(&mut Page::new(out)));
     authenticator
+}
+
+fn new_impersonation(served: ServedModes, metrics: &Metrics) -> Arc<Impersonation> {
+    let impersonation = Arc::new(Impersonation::new(served));
+    let rendered = impersonation.clone();
+    metrics.append(move |out| rendered.render_metrics(&mut Page::new(out)));
+    impersonation
 }
 
 /// The limits of requests from this process, and the priority levels if they are enforced.

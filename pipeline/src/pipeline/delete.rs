@@ -5,19 +5,28 @@ use super::custom::TargetRules as _;
 use super::{Answer, ObjectAnswer, Pipeline};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
+use kstore_access::audit;
+use kstore_access::authz::{self, Decision};
 use kstore_admission::Subject;
 use kstore_admission::dynamic::{Admitted, Calls, Options};
 use kstore_api::admission::Operation;
+use kstore_api::admission::review::AuditAnnotation;
 use kstore_api::meta;
-use kstore_api::status::Status;
+use kstore_api::status::{Details, Status};
+use kstore_registry::decode::delete_options::unsafe_refused;
 use kstore_registry::entry::Entry;
+use kstore_registry::error;
 use kstore_registry::kinds::CustomKind;
 use kstore_registry::registry::{Deleted, Shown, has_plain_deletion};
-use kstore_registry::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use kstore_registry::request::{DeleteOptions, ListOptions, Request, Target, UnsafeDeletion, WriteOptions};
 use kstore_registry::undecided::Undecided;
 use kstore_storage::limits::{COLLECTION_BATCH, COLLECTION_BATCHES, COLLECTION_DELETES};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The verb that a caller needs beside `delete` to remove an object that cannot be read.
+const UNSAFE_VERB: &str = "unsafe-delete-ignore-read-errors";
 
 impl Pipeline {
     pub(super) async fn delete(
@@ -27,6 +36,10 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        let delete = &self.served_options(delete);
+        if let Some(unsafe_deletion) = &delete.unsafe_deletion {
+            self.permit_unsafe_deletion(request, unsafe_deletion).await?;
+        }
         warnings.extend(warning(request, delete));
         let calls = self.admission.calls(&request.user);
         let deletion = Deletion { named: &request.target.name, delete, options, calls: &calls };
@@ -34,12 +47,59 @@ impl Pipeline {
         warnings.extend(calls.warnings());
         let deleted = deleted?;
         let resource = request.target.resource;
+        if delete.unsafe_deletion.is_some() {
+            let mut status = Status::success(200);
+            let (name, kind) = (request.target.name.clone(), resource.kind.to_owned());
+            status.details = Some(Box::new(Details { name, kind, ..Details::default() }));
+            return Ok(Answer::Status { status, revision: deleted.entry.revision });
+        }
         // Kinds that do not return deleted objects answer with a Status once the object is removed.
         if deleted.gone && !resource.returns_deleted {
             let status = Status::deleted(resource, deleted.entry.name(), deleted.entry.uid());
             return Ok(Answer::Status { status, revision: deleted.entry.revision });
         }
         Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
+    }
+
+    /// The options without those of features that this server does not have, as a kube-apiserver drops them.
+    fn served_options<'d>(&self, delete: &'d DeleteOptions) -> Cow<'d, DeleteOptions> {
+        match delete.unsafe_deletion.is_some() && !self.cache().reports_unreadable() {
+            true => Cow::Owned(DeleteOptions { unsafe_deletion: None, ..delete.clone() }),
+            false => Cow::Borrowed(delete),
+        }
+    }
+
+    /// Checks whether the caller may delete an object without reading it. The audit log records that it asked.
+    async fn permit_unsafe_deletion(
+        &self,
+        request: &Request,
+        unsafe_deletion: &UnsafeDeletion,
+    ) -> Result<(), Status> {
+        if let Some(option) = unsafe_deletion.contradictions.first() {
+            return Err(unsafe_refused(&format!("cannot be set together with .{option}")));
+        }
+        if let Some(trail) = audit::current() {
+            let key = "apiserver.k8s.io/unsafe-delete-ignore-read-error".to_owned();
+            trail.annotate(vec![AuditAnnotation { key, value: String::new() }]);
+        }
+        let Target { resource, namespace, name, .. } = &request.target;
+        let target = authz::Target::Resource {
+            group: resource.group,
+            resource: resource.plural,
+            subresource: "",
+            namespace,
+            name,
+        };
+        let more = authz::More { version: resource.version, selects: None };
+        let attributes = authz::Attributes { user: &request.user, verb: UNSAFE_VERB, target, more };
+        self.cache().fresh().await.map_err(error::of_read)?;
+        match self.authorizer.decide(&attributes).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::NoOpinion(why) | Decision::Deny(why) => {
+                let text = format!("not permitted to do {UNSAFE_VERB:?}, reason: {why}");
+                Err(Status::forbidden(*resource, name, &text))
+            }
+        }
     }
 
     /// Deletes the matching objects: many in one group of commits ([`COLLECTION_BATCH`]) if nothing has to judge them one by
@@ -53,6 +113,11 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        let delete = &self.served_options(delete);
+        if delete.unsafe_deletion.is_some() {
+            let problem = "is not allowed with DELETECOLLECTION, try again after removing the option";
+            return Err(unsafe_refused(problem));
+        }
         warnings.extend(warning(request, delete));
         let mut listed = self.list_selected(&request.target, list).await?;
         // On a slow disk the deletions of a page may outlast the history that its successor would need.

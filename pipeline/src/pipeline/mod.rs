@@ -38,6 +38,7 @@ use futures::future::BoxFuture;
 use heavy::Heavy;
 use in_flight::InFlight;
 pub use in_flight::TOO_MANY;
+use kstore_access::authn::impersonation::Impersonation;
 use kstore_access::authn::service_account::TokenAuthenticator;
 use kstore_access::authn::{AnonymousAccess, Bearers};
 use kstore_access::authz::{self, Attributes, Authorizer, More, Selects};
@@ -157,6 +158,7 @@ pub struct Pipeline {
     definition_writes: tokio::sync::Mutex<()>,
     /// Whether requests without credentials are served.
     anonymous: AnonymousAccess,
+    impersonation: Arc<Impersonation>,
 }
 
 impl Pipeline {

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use kstore_access::audit;
 use kstore_access::authn::service_account::{Unknown, bearer};
 use kstore_access::authn::token_uses::TokenUse;
-use kstore_access::authn::{self, BearerUser};
+use kstore_access::authn::{self, BearerUser, RequestHead};
 use kstore_access::peer::Peer;
 use kstore_access::token::Tokens;
 use kstore_access::token::request::claims;
@@ -26,18 +26,17 @@ use tokio::time::Instant;
 type Named = (Arc<UserInfo>, Vec<String>);
 
 impl Pipeline {
-    /// Authenticates a request for a path. `peer` is what the connection put into the request's extensions.
+    /// Authenticates a request. `peer` is what the connection put into the request's extensions.
     ///
     /// # Errors
     /// 401 for an invalid credential; 403 if the caller may not impersonate the user that the headers name.
     pub async fn authenticate(
         &self,
         peer: Option<&Peer>,
-        headers: &HeaderMap,
-        path: &str,
+        head: RequestHead<'_>,
     ) -> Result<Arc<UserInfo>, Status> {
         let began = Instant::now();
-        let user = self.identify(peer, headers, path).await;
+        let user = self.identify(peer, head).await;
         let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
         self.metrics.authenticated(name, began.elapsed());
         user
@@ -51,18 +50,17 @@ impl Pipeline {
     pub fn identify<'a>(
         &'a self,
         peer: Option<&'a Peer>,
-        headers: &'a HeaderMap,
-        path: &'a str,
+        head: RequestHead<'a>,
     ) -> BoxFuture<'a, Result<Arc<UserInfo>, Status>> {
-        Box::pin(self.identify_caller(peer, headers, path))
+        Box::pin(self.identify_caller(peer, head))
     }
 
     async fn identify_caller(
         &self,
         peer: Option<&Peer>,
-        headers: &HeaderMap,
-        path: &str,
+        head: RequestHead<'_>,
     ) -> Result<Arc<UserInfo>, Status> {
+        let headers = head.headers;
         let bearer = match (peer, bearer(headers)) {
             (Some(Peer::Tls { .. }), Some(token)) => {
                 Some(self.token_user(&token, &[]).await.map(|(user, _)| user))
@@ -73,14 +71,21 @@ impl Pipeline {
             }
             _ => None,
         };
-        let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous.serves(path) };
-        let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
-        match look(bearer.clone()).await {
+        let terms =
+            authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous.serves(head.path) };
+        let began = Instant::now();
+        let (authorizer, impersonation) = (&*self.authorizer, &self.impersonation);
+        let look = |bearer| authn::authenticate_peer(peer, head, bearer, authorizer, impersonation, terms);
+        let verdict = match look(bearer.clone()).await {
             // The right to impersonate may just have been granted: a 403 counts only after all acknowledged
             // writes are in the cache.
             Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer).await,
             verdict => verdict,
+        };
+        if verdict.as_ref().is_err_and(|status| status.code == 403) {
+            impersonation.count_refusal(began.elapsed());
         }
+        verdict
     }
 
     /// The challenge in the header `WWW-Authenticate` of a 401, if users may authenticate with passwords.

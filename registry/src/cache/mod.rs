@@ -32,6 +32,7 @@ pub use form::{
 pub use image::CacheImage;
 use kind::Kind;
 use kstore_api::resource::Resource;
+use kstore_api::status::Status;
 use kstore_storage::limits;
 use kstore_storage::load_progress::LoadProgress;
 use kstore_storage::metrics::Metrics;
@@ -47,8 +48,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-pub(crate) use unreadable::Unreadable;
 use unreadable::UnreadableValues;
+pub(crate) use unreadable::{Unreadable, read_error};
 use wake_ups::WakeUps;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
@@ -196,16 +197,19 @@ impl Cache {
         self.state.read().unreadable.get(key).cloned()
     }
 
-    /// The first stored value of the filter's kind and namespace that cannot be decrypted.
-    pub(crate) fn undecrypted(&self, filter: &Filter) -> Option<Arc<Unreadable>> {
-        let state = self.state.read();
-        match filter.only_key() {
-            Some(key) => state.unreadable.get(&key).filter(|value| value.is_encrypted).cloned(),
-            None => {
-                let prefix = filter.resource.storage_prefix(&filter.namespace);
-                state.unreadable.first_encrypted(&prefix).cloned()
-            }
-        }
+    /// The refusal of a list that would leave out objects because they cannot be read.
+    pub(crate) fn refusal_of_list(&self, filter: &Filter) -> Option<Status> {
+        self.state.read().unreadable.refusal(filter)
+    }
+
+    /// Makes lists and watches report objects that cannot be read: Kubernetes' feature AllowUnsafeMalformedObjectDeletion.
+    pub fn report_unreadable(&self) {
+        self.state.write().unreadable.are_reported = true;
+    }
+
+    /// Whether lists and watches report objects that cannot be read.
+    pub fn reports_unreadable(&self) -> bool {
+        self.state.read().unreadable.are_reported
     }
 
     /// A snapshot of the filter's kind, or of an indexed part that contains all matches. Costs one reference
@@ -247,6 +251,11 @@ impl Cache {
             let Ok(key) = std::str::from_utf8(&event.key) else { continue };
             let new = unreadable.read(resource, key, event.current.as_ref());
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
+            if let Some(value) = unreadable.get(key).filter(|_| unreadable.are_reported) {
+                let refusal = Arc::new(unreadable::read_error(resource, &[value]));
+                let (namespace, name) = resource.parse_key(key).unwrap_or_default();
+                kind.watchers.refuse(namespace, name, &refusal);
+            }
             if let Some(change) = kind.change(key, batch.revision, new) {
                 kind.watchers.dispatch(&change, wake_ups);
                 retained.push(kinds, root(resource), change);
@@ -281,6 +290,7 @@ impl Cache {
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         fresh.reading = state.reading + 1;
+        fresh.unreadable.are_reported = state.unreadable.are_reported;
         // Before the new revision becomes visible: no watch may claim to have reached it.
         state.kinds.values().for_each(|kind| kind.watchers.cut());
         *state = fresh;

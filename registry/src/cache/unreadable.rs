@@ -1,10 +1,16 @@
 //! Stored values that are not valid objects, with the reasons. Only another writer of the storage (an etcd
 //! client) can store one. The cache hides such a key, as if the object were deleted, and serves everything
 //! else. A request for the object by name gets the reason, and a DELETE removes it, unless the value only
-//! cannot be decrypted. Lists of a kind with such a value fail, as in kube-apiserver.
+//! cannot be decrypted. Lists of a kind with a value that cannot be decrypted fail, as in kube-apiserver.
+//!
+//! With Kubernetes' feature AllowUnsafeMalformedObjectDeletion, values that cannot be read are reported: lists fail with the reason
+//! StorageReadError for each such value, a watch that meets one ends with it, and only a deletion that asks for it removes one.
 
+use super::filter::Filter;
 use crate::entry::{Entry, Malformed};
 use kstore_api::resource::Resource;
+use kstore_api::status::Status;
+use kstore_storage::limits;
 use kstore_storage::storage::Raw;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +31,7 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    pub(super) fn new(raw: &Raw, error: &Malformed) -> Self {
+    pub(crate) fn new(raw: &Raw, error: &Malformed) -> Self {
         Self {
             key: String::from_utf8_lossy(&raw.key).into_owned(),
             revision: raw.revision,
@@ -36,9 +42,48 @@ impl Unreadable {
     }
 }
 
+impl Unreadable {
+    /// 500: a list would leave out an object that cannot be decrypted.
+    fn not_transformed(&self) -> Status {
+        Status::internal(format!("unable to transform key {:?}: {}", self.key, self.reason))
+    }
+
+    /// Why the value cannot be read, as a kube-apiserver says it.
+    pub(crate) fn fault(&self) -> String {
+        let what = match self.is_encrypted {
+            true => "data from the storage is not transformable",
+            false => "object not decodable",
+        };
+        format!("{what} revision={}: {}", self.revision, self.reason)
+    }
+}
+
+/// 500: objects of a kind cannot be read. The first fault is in the message, and each one is a cause.
+pub(crate) fn read_error(resource: &Resource, found: &[&Unreadable]) -> Status {
+    let what = resource.qualified();
+    let first = found.first().map(|value| value.fault()).unwrap_or_default();
+    let more = match found.len() {
+        0 | 1 => String::new(),
+        many => format!(" (and {} more)", many - 1),
+    };
+    let message = format!("failed to read one or more {what} from the storage: {first}{more}");
+    let status = Status::storage_read_error(resource, &resource.storage_prefix(""), message);
+    found.iter().take(limits::READ_ERROR_CAUSES).fold(status, |status, value| {
+        let mut status = status.cause("UnexpectedServerResponse", value.fault());
+        if let Some(cause) = status.details.as_mut().and_then(|details| details.causes.last_mut()) {
+            cause.field.clone_from(&value.key);
+        }
+        status
+    })
+}
+
 /// All unreadable values by key. Keeps the reasons, not the bytes, so that it stays small.
 #[derive(Clone, Default)]
-pub(super) struct UnreadableValues(BTreeMap<String, Arc<Unreadable>>);
+pub(super) struct UnreadableValues {
+    values: BTreeMap<String, Arc<Unreadable>>,
+    /// Whether lists and watches report them.
+    pub(super) are_reported: bool,
+}
 
 impl UnreadableValues {
     /// The unreadable values found while filling the cache. Logs how many there are and the first, not each: a foreign storage may have
@@ -49,7 +94,8 @@ impl UnreadableValues {
             let first = alike.next();
             first.inspect(|first| report_first(first, 1 + alike.count()));
         }
-        Self(found.into_iter().map(|value| (value.key.clone(), Arc::new(value))).collect())
+        let values = found.into_iter().map(|value| (value.key.clone(), Arc::new(value))).collect();
+        Self { values, are_reported: false }
     }
 
     /// Decodes the new value of a key, or records it as unreadable. `None` if the value was deleted or cannot
@@ -65,11 +111,11 @@ impl UnreadableValues {
         match read {
             Some(Err(unreadable)) => {
                 report(&unreadable);
-                self.0.insert(key.to_owned(), Arc::new(unreadable));
+                self.values.insert(key.to_owned(), Arc::new(unreadable));
                 None
             }
             read => {
-                if self.0.remove(key).is_some() {
+                if self.values.remove(key).is_some() {
                     tracing::info!(key, "the unreadable value was removed or replaced");
                 }
                 read.and_then(Result::ok).map(Arc::new)
@@ -79,13 +125,23 @@ impl UnreadableValues {
 
     /// The unreadable value under a key, if there is one.
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Unreadable>> {
-        self.0.get(key)
+        self.values.get(key)
     }
 
-    /// The first value under the prefix that cannot be decrypted.
-    pub(super) fn first_encrypted(&self, prefix: &str) -> Option<&Arc<Unreadable>> {
-        let below = self.0.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
-        below.map(|(_, value)| value).find(|value| value.is_encrypted)
+    /// The refusal of a list that would leave out objects: those that cannot be decrypted, or all if they are reported.
+    pub(super) fn refusal(&self, filter: &Filter) -> Option<Status> {
+        let prefix = match filter.only_key() {
+            Some(key) => key,
+            None => filter.resource.storage_prefix(&filter.namespace),
+        };
+        let is_one = filter.only_key().is_some();
+        let below = self.values.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+        let mut found = below.map(|(_, value)| &**value).filter(|value| !is_one || value.key == prefix);
+        if !self.are_reported {
+            return found.find(|value| value.is_encrypted).map(Unreadable::not_transformed);
+        }
+        let found: Vec<&Unreadable> = found.collect();
+        (!found.is_empty()).then(|| read_error(filter.resource, &found))
     }
 }
 

@@ -9,6 +9,7 @@ use super::change::{Change, EventType};
 use super::filter::{Filter, indexed_field};
 use super::wake_ups::WakeUps;
 use crate::entry::Entry;
+use kstore_api::status::Status;
 use kstore_storage::limits;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,6 +46,8 @@ struct Backlog {
     bytes: usize,
     overrun: bool,
     closed: bool,
+    /// Why the watch ends after `deliveries`.
+    refusal: Option<Arc<Status>>,
 }
 
 /// The result of taking deliveries from a queue.
@@ -58,13 +61,15 @@ pub(super) enum QueueContent {
     Overrun,
     /// The cache has closed, and everything was delivered.
     Closed,
+    /// The watch ends for this reason, and everything before it was delivered.
+    Refused(Arc<Status>),
 }
 
 impl Queue {
     /// Appends a delivery without waking the watch: see [`Queue::wake`].
     pub(super) fn push(&self, delivery: Delivery) {
         let mut backlog = self.inner.lock();
-        if backlog.overrun {
+        if backlog.overrun || backlog.refusal.is_some() {
             return;
         }
         backlog.bytes += delivery.change.weight();
@@ -76,7 +81,8 @@ impl Queue {
     /// get the same change. Does not wake the watch.
     pub(super) fn push_unevaluated(&self, change: &Arc<Change>) {
         let mut backlog = self.inner.lock();
-        if backlog.overrun || backlog.unevaluated.back().is_some_and(|last| Arc::ptr_eq(last, change)) {
+        let has_ended = backlog.overrun || backlog.refusal.is_some();
+        if has_ended || backlog.unevaluated.back().is_some_and(|last| Arc::ptr_eq(last, change)) {
             return;
         }
         backlog.bytes += change.weight();
@@ -102,6 +108,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Ends the queue with an error, behind what is queued.
+    fn refuse(&self, refusal: &Arc<Status>) {
+        self.inner.lock().refusal.get_or_insert_with(|| refusal.clone());
+        self.wake.notify_one();
+    }
+
     /// Marks the queue as overrun, because the following changes are unknown.
     fn cut(&self) {
         *self.inner.lock() = Backlog { overrun: true, ..Backlog::default() };
@@ -120,8 +132,13 @@ impl Queue {
             Some(_) => return QueueContent::Deliveries(VecDeque::new()),
             None => {}
         }
-        if backlog.deliveries.is_empty() && backlog.closed {
-            return QueueContent::Closed;
+        if backlog.deliveries.is_empty() {
+            if let Some(refusal) = &backlog.refusal {
+                return QueueContent::Refused(refusal.clone());
+            }
+            if backlog.closed {
+                return QueueContent::Closed;
+            }
         }
         let complete = backlog.deliveries.partition_point(|delivery| delivery.change.revision <= revision);
         let rest = backlog.deliveries.split_off(complete);
@@ -261,6 +278,15 @@ impl Watchers {
     /// Closes all queues.
     pub(super) fn close(&self) {
         self.queues().for_each(|queue| queue.close());
+    }
+
+    /// Ends the watches that may concern an object which cannot be read, with this reason. Those of a value of the indexed field end
+    /// too: the object's value is unknown.
+    pub(super) fn refuse(&self, namespace: &str, name: &str, refusal: &Arc<Status>) {
+        let one = self.by_object.get(&(namespace.to_owned(), name.to_owned()));
+        let sets = one.into_iter().chain(self.by_value.values()).chain(self.by_namespace.get(namespace));
+        let concerned = sets.chain([&self.everywhere]).flat_map(BTreeMap::values);
+        concerned.for_each(|listener| listener.queue.refuse(refusal));
     }
 
     /// Ends every listener's watch, because changes were lost.

@@ -1,7 +1,7 @@
 //! `metav1.DeleteOptions` in the body of a deletion or an eviction. Pure. Options in a query are `rest::query`'s.
 
 use crate::error;
-use crate::request::{DeleteOptions, Propagation};
+use crate::request::{DeleteOptions, Propagation, UnsafeDeletion};
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -49,8 +49,23 @@ pub fn parse(tree: &Value) -> Result<DeleteOptions, Status> {
         resource_version: version.transpose()?,
         grace_period_seconds: tree["gracePeriodSeconds"].as_i64(),
         propagation,
+        unsafe_deletion: (tree[UNSAFE] == true).then(|| contradicting(|option| !tree[option].is_null())),
         accepts: tree["orphanDependents"] == false,
     })
+}
+
+/// The option to remove an object that cannot be read.
+pub const UNSAFE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// The deletion of an object that cannot be read, with those of its options that contradict it.
+pub fn contradicting(is_set: impl Fn(&str) -> bool) -> UnsafeDeletion {
+    let all = ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
+    UnsafeDeletion { contradictions: all.into_iter().filter(|option| is_set(option)).collect() }
+}
+
+/// 422: the option to remove an object that cannot be read has no effect here.
+pub fn unsafe_refused(problem: &str) -> Status {
+    error::invalid_option_of("DeleteOptions", UNSAFE, &format!("Invalid value: true: {problem}"))
 }
 
 /// Parses the name of a propagation policy.

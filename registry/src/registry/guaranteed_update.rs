@@ -207,7 +207,7 @@ impl Registry {
     /// Why an object that is not served is not written: its value cannot be read, or else `refused`.
     fn unreadable_or(&self, key: &str, current: Option<&Entry>, refused: Status) -> Status {
         match self.cache.unreadable(key) {
-            Some(value) if current.is_none() => super::unreadable::status(&value),
+            Some(value) if current.is_none() => self.status_of(&value),
             _ => refused,
         }
     }

@@ -1,7 +1,7 @@
 //! Lists: the newest state from the cache, older states and later pages from the storage at their revision.
 //! Entries are shared, not copied; only objects that have changed since are parsed.
 
-use super::unreadable::list_status;
+use super::unreadable::{list_status, unreadable_raw};
 use super::{Registry, entry_of};
 use crate::cache::{Filter, Snapshot};
 use crate::entry::Entry;
@@ -104,11 +104,12 @@ impl Registry {
     /// Lists what `options` select.
     ///
     /// # Errors
-    /// 500 if an object of the list cannot be decrypted: a list without it would be taken for complete.
+    /// 500 if an object of the list cannot be decrypted, or read at all where that is reported: a list without it would be taken for
+    /// complete.
     pub async fn list(&self, options: &ListOptions) -> Result<Listed, Status> {
         let listed = self.list_readable(options).await?;
-        match self.cache.undecrypted(&options.filter) {
-            Some(value) => Err(list_status(&value.key, &value.reason)),
+        match self.cache.refusal_of_list(&options.filter) {
+            Some(refusal) => Err(refusal),
             None => Ok(listed),
         }
     }
@@ -180,6 +181,7 @@ impl Registry {
         let end = prefix_end(&prefix);
         let mut from = format!("{prefix}{start}");
         let mut listed = Listed::empty(revision);
+        let reports = self.cache.reports_unreadable();
         loop {
             let read = self.cache.storage().list(&from, &end, page_size(options), revision).await;
             let page = read.map_err(error::of_read)?;
@@ -191,11 +193,15 @@ impl Registry {
                     listed.remaining = (!filter.selects()).then_some(page.count - read as i64);
                     return Ok(listed);
                 }
-                if let Some(reason) = &raw.undecrypted {
+                if let Some(reason) = raw.undecrypted.as_ref().filter(|_| !reports) {
                     return Err(list_status(&String::from_utf8_lossy(&raw.key), reason));
                 }
-                // A value that is not an object is left out, as the cache does.
-                let Ok(entry) = shared_entry(filter.resource, raw, now) else { continue };
+                let entry = match shared_entry(filter.resource, raw, now) {
+                    Ok(entry) => entry,
+                    Err(_) if reports => return Err(unreadable_raw(filter.resource, raw)),
+                    // A value that is not an object is left out, as the cache does.
+                    Err(_) => continue,
+                };
                 if filter.matches(&entry) {
                     listed.items.push(entry);
                 }

@@ -112,7 +112,7 @@ impl Registry {
     /// read.
     fn absent(&self, target: &Target) -> Status {
         match self.cache.unreadable(&target.key()) {
-            Some(unreadable) => unreadable::status(&unreadable),
+            Some(unreadable) => self.status_of(&unreadable),
             None => not_found(target),
         }
     }

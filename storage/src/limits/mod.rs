@@ -138,6 +138,12 @@ pub const VERIFIED_TOKENS: usize = 4096;
 /// Cached answers of a webhook of authentication or authorization. The oldest answers are dropped first.
 pub const WEBHOOK_ANSWERS: usize = 8192;
 
+/// Objects that the error of a list names, of those that cannot be read, as in Kubernetes.
+pub const READ_ERROR_CAUSES: usize = 100;
+
+/// Callers whose last mode of impersonation is remembered, as in Kubernetes. The oldest are dropped first; they cost more checks again.
+pub const IMPERSONATING_CALLERS: usize = 10_000;
+
 /// Cached answers of the image policy webhook, as in Kubernetes. The oldest answers are dropped first.
 pub const IMAGE_REVIEWS: usize = 1024;
 

@@ -114,6 +114,62 @@ fn impersonation_of_each_attribute_needs_its_own_permission() {
 }
 
 #[test]
+fn constrained_impersonation_allows_what_roles_say_and_no_more() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "constrained"},
+        "rules": [
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["users"], "resourceNames": ["joe"], "verbs": ["impersonate:user-info"]},
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["nodes"], "verbs": ["impersonate:arbitrary-node"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["impersonate-on:user-info:list"]},
+            {"nonResourceURLs": ["/version"], "verbs": ["impersonate-on:user-info:get"]},
+            {"apiGroups": [""], "resources": ["nodes"], "resourceNames": ["n1"], "verbs": ["impersonate-on:arbitrary-node:get"]},
+        ]});
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "constrained"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "constrained"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]});
+        cluster.create(role).await;
+        cluster.create(binding).await;
+        let get_as = async |path: &str, user: &str| {
+            let request = http::Request::builder().method("GET").uri(path).header("impersonate-user", user);
+            jane(cluster).send(request.body("".into()).unwrap()).await
+        };
+        // The impersonated user is the one that authorization names.
+        for (path, user, code, message) in [
+            (CONFIG_MAPS, "joe", 403, "User \"joe\" cannot list resource \"configmaps\""),
+            ("/version", "joe", 200, ""),
+            ("/api/v1/nodes/n1", "system:node:n1", 404, "nodes \"n1\" not found"),
+            (
+                CONFIG_MAPS,
+                "jim",
+                403,
+                "users.authentication.k8s.io \"jim\" is forbidden: User \"jane\" cannot impersonate:user-info",
+            ),
+            (
+                &format!("{CONFIG_MAPS}/a"),
+                "joe",
+                403,
+                "User \"jane\" cannot impersonate-on:user-info:get resource \"configmaps\"",
+            ),
+            ("/metrics", "joe", 403, "User \"jane\" cannot impersonate-on:user-info:get path \"/metrics\""),
+            (
+                "/api/v1/nodes/n2",
+                "system:node:n2",
+                403,
+                "User \"jane\" cannot impersonate-on:arbitrary-node:get resource \"nodes\"",
+            ),
+        ] {
+            let reply = get_as(path, user).await;
+            let shown = reply.text("/message");
+            assert!(
+                reply.code == code && shown.contains(message),
+                "{path} as {user}: {} {shown}",
+                reply.code
+            );
+        }
+    });
+}
+
+#[test]
 fn access_reviews_answer_with_a_reason_and_are_not_stored() {
     simulate(Setup::api_alone(), async |cluster| {
         let post = "/apis/authorization.k8s.io/v1";

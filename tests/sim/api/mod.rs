@@ -13,6 +13,8 @@ mod apply;
 mod concurrency;
 /// Representations of answers: encodings, tables, metadata only.
 mod content;
+/// Objects that cannot be read, and their deletion.
+mod corrupt;
 /// Custom resources: definitions, and objects of the defined kinds.
 mod custom;
 /// Server-side apply to custom objects, and their Scale.
@@ -55,6 +57,8 @@ mod object_meta;
 mod openapi;
 /// Query options.
 mod options;
+/// Revisions in the answers of writes, for clients that wait until they see their own.
+mod own_writes;
 /// Subresources that write parts of an object.
 mod parts;
 /// JSON, merge and strategic merge patches.

@@ -4,7 +4,8 @@
 
 use super::decide::{Attributes, Verdict, decide};
 use super::event::{
-    Event, ObjectReference, ResponseStatus, User, micro_time, remove_managed_fields, source_ips,
+    AuthenticationMetadata, Event, ObjectReference, ResponseStatus, User, micro_time, remove_managed_fields,
+    source_ips,
 };
 use super::policy::{Level, Stage};
 use super::{Audit, Encoded};
@@ -55,6 +56,11 @@ pub async fn scope<T>(trail: Arc<Trail>, handling: impl Future<Output = T>) -> T
 /// Records the authenticated caller of the request that this task handles, before impersonation.
 pub fn authenticated(caller: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| trail.state.lock().caller = Some(caller.clone()));
+}
+
+/// Records the verb by which a constrained mode allows the caller of this task's request to impersonate.
+pub fn impersonation_allowed(constraint: Option<&'static str>) {
+    let _ = TRAIL.try_with(|trail| trail.state.lock().impersonation_constraint = constraint);
 }
 
 /// Records the impersonated user of the request that this task serves.
@@ -126,6 +132,8 @@ pub struct Trail {
 struct TrailState {
     caller: Option<Arc<UserInfo>>,
     impersonated: Option<Arc<UserInfo>>,
+    /// The verb of the constrained mode by which the caller impersonates.
+    impersonation_constraint: Option<&'static str>,
     operations: Vec<RecordedOperation>,
     annotations: BTreeMap<String, String>,
     status: Option<ResponseStatus>,
@@ -409,6 +417,7 @@ impl Trail {
             verb: &recorded.operation.verb,
             user: state.caller.as_deref().map(User::from).unwrap_or_default(),
             impersonated_user: state.impersonated.as_deref().map(User::from),
+            authentication_metadata: state.authentication_metadata(),
             source_ips: &self.source_ips,
             user_agent: &self.agent,
             object_ref: recorded.reference.as_ref(),
@@ -424,6 +433,13 @@ impl Trail {
 }
 
 impl TrailState {
+    /// How the request was authenticated. It is known with the impersonated user, after the first stage.
+    fn authentication_metadata(&self) -> Option<AuthenticationMetadata> {
+        let impersonation_constraint =
+            self.impersonation_constraint.filter(|_| self.impersonated.is_some())?;
+        Some(AuthenticationMetadata { impersonation_constraint })
+    }
+
     /// Adds the decision of authorization to each operation. The request was authorized before; permissions
     /// may have changed since. The response code then tells how authorization decided for the request.
     fn add_authorization(&mut self, authorizer: &Authorizer, code: u16) {

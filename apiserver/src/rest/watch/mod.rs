@@ -6,7 +6,9 @@ use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use futures::Stream;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::{Stream, TryStreamExt as _};
 use jiff::Timestamp;
 use kstore_api::resource::Resource;
 use kstore_api::selector::field::Selector;
@@ -23,6 +25,7 @@ use kstore_registry::kinds::CustomVersion;
 use kstore_storage::limits;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -63,11 +66,13 @@ pub(super) struct EventFormat {
     pub converter: Arc<Converter>,
     /// The form of the objects.
     pub form: WatchForm,
+    /// Whether each chunk of events is a gzip member, so that the client can read it as soon as it arrives.
+    pub gzip: bool,
 }
 
 /// The body of a watch response.
 pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, nondet: Nondet) -> Body {
-    let EventFormat { resource, converter, form } = shown;
+    let EventFormat { resource, converter, form, gzip } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
     let unevaluated = watch.filters().first().and_then(Filter::unevaluated).cloned();
     let begun = watch.revision();
@@ -82,7 +87,19 @@ pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, no
         first: true,
         nondet: nondet.clone(),
     };
-    Body::from_stream(events(watch, encoder, lifetime, nondet))
+    let events = events(watch, encoder, lifetime, nondet);
+    match gzip {
+        true => Body::from_stream(events.map_ok(|chunk| gzip_member(&chunk))),
+        false => Body::from_stream(events),
+    }
+}
+
+/// Compresses a chunk as a whole gzip member, at the fastest level. Readers of gzip take several members as one text.
+fn gzip_member(chunk: &[u8]) -> Bytes {
+    const MEMORY: &str = "compressing into memory does not fail";
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(chunk).expect(MEMORY);
+    encoder.finish().expect(MEMORY).into()
 }
 
 /// The next event in the loop of a watch.

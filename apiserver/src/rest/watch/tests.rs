@@ -1,6 +1,7 @@
 //! Tests of the end of a watch and its bookmarks while there are always events.
 
 use super::*;
+use flate2::read::{GzDecoder, MultiGzDecoder};
 use futures::StreamExt as _;
 use kstore_api::kind;
 use kstore_registry::cache::{Filter, WatchStart};
@@ -8,6 +9,7 @@ use kstore_registry::outbound::{Network, ServiceBackends};
 use kstore_storage::storage::embedded::Embedded;
 use kstore_storage::storage::{Commit, Write};
 use kstore_store::{Config, Store};
+use std::io::Read as _;
 
 /// Timeout of a watch.
 const SECONDS: u64 = 150;
@@ -32,7 +34,7 @@ async fn parts() -> (Arc<Cache>, EventFormat, WatchLifetime, Nondet) {
     let network = Arc::new(Network::new(ServiceBackends::default()));
     let converter = Arc::new(Converter::new(network, nondet.clone()));
     let resource = kind::lookup("", "v1", "configmaps").unwrap();
-    let shown = EventFormat { resource, converter, form: WatchForm::Shared(Form::Json) };
+    let shown = EventFormat { resource, converter, form: WatchForm::Shared(Form::Json), gzip: false };
     let lifetime = WatchLifetime {
         seat: None,
         timeout_seconds: SECONDS,
@@ -59,6 +61,43 @@ async fn a_watch_that_ends_as_it_begins_marks_no_initial_state() {
             events.map(|event| event.unwrap()["type"].as_str().unwrap().to_owned()).collect();
         assert_eq!(types, expected);
     }
+}
+
+/// No event waits for the next one, and the members together are one gzip text.
+#[tokio::test(start_paused = true)]
+async fn each_chunk_of_a_compressed_watch_can_be_read_alone() {
+    let (cache, shown, lifetime, nondet) = parts().await;
+    let maps = shown.resource;
+    for number in 0..50 {
+        change(&cache, maps, number).await;
+    }
+    let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
+    let (lifetime, shown) =
+        (WatchLifetime { mark_initial_end: Some(0), ..lifetime }, EventFormat { gzip: true, ..shown });
+    let mut body = body(watch, shown, lifetime, nondet).into_data_stream();
+    let (mut all, mut text, mut chunks) = (Vec::new(), Vec::new(), 0);
+    let events = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+    while !String::from_utf8_lossy(&text).contains("k8s.io/initial-events-end") {
+        let chunk = body.next().await.unwrap().unwrap();
+        GzDecoder::new(&chunk[..]).read_to_end(&mut text).unwrap();
+        assert!(text.ends_with(b"\n"), "whole events");
+        (chunks, all) = (chunks + 1, [all, chunk.to_vec()].concat());
+    }
+    let initial = events(&text);
+    change(&cache, maps, 99).await;
+    let chunk = body.next().await.unwrap().unwrap();
+    GzDecoder::new(&chunk[..]).read_to_end(&mut text).unwrap();
+    assert_eq!(events(&text), initial + 1);
+    all.extend_from_slice(&chunk);
+    let mut whole = Vec::new();
+    MultiGzDecoder::new(&all[..]).read_to_end(&mut whole).unwrap();
+    assert_eq!(whole, text);
+    assert!(
+        chunks >= 2 && all.len() * 2 < text.len(),
+        "{chunks} chunks, {} of {} bytes",
+        all.len(),
+        text.len()
+    );
 }
 
 /// There is an event whenever the client asks for the next one: the timer must still fire.

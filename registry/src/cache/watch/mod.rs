@@ -70,7 +70,7 @@ pub enum WatchEnd {
     /// The storage failed.
     #[error("{0}")]
     Failed(String),
-    /// The bound of the watch refuses it.
+    /// The watch cannot go on: its bound refuses it, or an object cannot be read.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
 }
@@ -153,7 +153,10 @@ impl Watch {
         let (source, snapshots, revision) = {
             let mut state = cache.state.write();
             let revision = cache.revision();
-            let source = state.register(&filters, revision);
+            let source = match state.unreadable_in(&filters) {
+                Some(status) => Source::Ended(WatchEnd::Refused(Box::new(status))),
+                None => state.register(&filters, revision),
+            };
             let begun = if matches!(source, Source::Ended(_)) { &[][..] } else { &filters[..] };
             let snapshots: Vec<Snapshot> =
                 begun.iter().map(|filter| state.snapshot(filter, revision)).collect();
@@ -354,6 +357,7 @@ impl Watch {
             }
             QueueContent::Overrun => return Err(WatchEnd::Overrun),
             QueueContent::Closed => return Err(WatchEnd::Closed),
+            QueueContent::Refused(status) => return Err(WatchEnd::Refused(Box::new((*status).clone()))),
         };
         self.revision = reached.max(self.revision);
         self.is_behind = reached < revision;
@@ -409,6 +413,12 @@ impl Drop for Watch {
 }
 
 impl super::CacheState {
+    /// The error of a watch whose initial state would leave out objects that cannot be read.
+    fn unreadable_in(&self, filters: &[Filter]) -> Option<Status> {
+        let filters = filters.iter().filter(|_| self.unreadable.are_reported);
+        filters.map(|filter| self.unreadable.refusal(filter)).find_map(|refusal| refusal)
+    }
+
     /// Registers all filters with one queue for changes after `revision`. A watch with an outdated filter
     /// ends at once: its client resumes, and the new definition then evaluates its fields.
     fn register(&mut self, filters: &[Filter], revision: i64) -> Source {

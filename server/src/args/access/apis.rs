@@ -1,6 +1,7 @@
 //! Flags of optional APIs and features.
 
 use super::{FlagError, FlagValues, gates};
+use kstore_access::authn::impersonation::ServedModes;
 use kstore_api::kind::OptIn;
 
 /// The optional APIs and features that the flags turn on.
@@ -8,6 +9,14 @@ use kstore_api::kind::OptIn;
 pub struct OptionalApis {
     /// The kinds and features.
     pub opt_in: OptIn,
+    /// The modes of impersonation.
+    pub impersonation: ServedModes,
+    /// Whether objects that cannot be read are reported, and may be deleted.
+    pub unsafe_deletion: bool,
+    /// Whether claims show that no pod refers to them.
+    pub unused_claims: bool,
+    /// Whether watches that begin with the state are compressed.
+    pub compressed_watches: bool,
     /// Settings without effect.
     pub warnings: Vec<String>,
 }
@@ -21,7 +30,19 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
     let mut warnings = gates::feature_gates(&gates)?;
     let (opt_in, ineffective) = gates::opt_in(&flags.elements("runtime-config"), &gates)?;
     warnings.extend(ineffective);
-    Ok(OptionalApis { opt_in, warnings })
+    let has = |gate| gates::has(gate, &gates);
+    let impersonation = match has(gates::CONSTRAINED_IMPERSONATION) {
+        true => ServedModes::All,
+        false => ServedModes::Legacy,
+    };
+    Ok(OptionalApis {
+        opt_in,
+        impersonation,
+        unsafe_deletion: has(gates::UNSAFE_DELETION),
+        unused_claims: has(gates::UNUSED_CLAIMS),
+        compressed_watches: has(gates::WATCH_COMPRESSION),
+        warnings,
+    })
 }
 
 #[cfg(test)]
@@ -39,6 +60,15 @@ mod tests {
         assert!(apis.opt_in.has("certificates.k8s.io", "clustertrustbundles"));
         assert!(apis.opt_in.features().trust_bundle_projection && apis.warnings.is_empty());
         assert_eq!(read(&[api]).unwrap().warnings.len(), 1);
+        let legacy = read(&[("feature-gates", "ConstrainedImpersonation=false")]).unwrap();
+        assert!(legacy.impersonation == ServedModes::Legacy && legacy.warnings.is_empty());
+        let alpha = read(&[(
+            "feature-gates",
+            "PersistentVolumeClaimUnusedSinceTime=true,AllowUnsafeMalformedObjectDeletion=true",
+        )]);
+        let alpha = alpha.unwrap();
+        assert!(alpha.unused_claims && alpha.unsafe_deletion && alpha.warnings.is_empty());
+        assert_eq!(read(&[("feature-gates", "AllBeta=false")]).unwrap().impersonation, ServedModes::Legacy);
         assert_eq!(read(&[("feature-gates", "Nothing=true")]).unwrap_err().name, "feature-gates");
         assert_eq!(read(&[("runtime-config", "apps/v1=false")]).unwrap_err().name, "runtime-config");
     }

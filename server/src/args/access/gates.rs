@@ -12,6 +12,20 @@ use std::collections::BTreeMap;
 /// Gates that are off by default in Kubernetes 1.36 and whose feature this server always has.
 const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
 
+/// The gate of the constrained modes of impersonation.
+pub(super) const CONSTRAINED_IMPERSONATION: &str = "ConstrainedImpersonation";
+
+/// The gate of deletions of objects that cannot be read.
+pub(super) const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
+
+/// The gate of the condition `Unused` of claims.
+pub(crate) const UNUSED_CLAIMS: &str = "PersistentVolumeClaimUnusedSinceTime";
+/// The gate of compressed watches, which Kubernetes has since 1.37.
+pub(super) const WATCH_COMPRESSION: &str = "WatchListCompression";
+
+/// Gates of features, other than optional APIs, that this server turns on and off.
+const SWITCHED: [&str; 3] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS];
+
 const FLAG: &str = "feature-gates";
 const APIS: &str = "runtime-config";
 
@@ -38,7 +52,9 @@ pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagErro
                 let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
                 return Err(FlagError::new(FLAG, setting, reason));
             }
-            on != (gate.default || PRESENT.contains(&name)) && !opt_in::is_gate(name)
+            on != (gate.default || PRESENT.contains(&name))
+                && !opt_in::is_gate(name)
+                && !SWITCHED.contains(&name)
         } else {
             return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };
@@ -106,10 +122,7 @@ pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<St
         }
         switches.insert(name, on);
     }
-    let explicit: Explicit<'_> = gates
-        .iter()
-        .filter_map(|gate| gate_setting(gate.strip_prefix("kube:").unwrap_or(gate)).ok())
-        .collect();
+    let explicit = explicit(gates);
     let has_gate = |name: &str| gate(name).is_some_and(|gate| is_on(gate, &explicit));
     let is_missing =
         |kind: &&kind::OptionalKind| opt_in::is_on(&kind.row, &switches) && !kind.has_gate(has_gate);
@@ -119,6 +132,17 @@ pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<St
     };
     let warnings = former.into_iter().chain(kind::OPT_IN.iter().filter(is_missing).map(warning)).collect();
     Ok((OptIn::of(&switches, has_gate), warnings))
+}
+
+/// Whether a gate is on with the settings of `--feature-gates`, which [`feature_gates`] has checked.
+pub(crate) fn has(name: &str, settings: &[String]) -> bool {
+    gate(name).is_some_and(|gate| is_on(gate, &explicit(settings)))
+}
+
+/// The gates that the settings name.
+fn explicit(settings: &[String]) -> Explicit<'_> {
+    let settings = settings.iter().map(|setting| setting.strip_prefix("kube:").unwrap_or(setting));
+    settings.filter_map(|setting| gate_setting(setting).ok()).collect()
 }
 
 /// The version that is served of a group whose beta version a flag names. Kubernetes serves both, with the same kinds; test suites turn

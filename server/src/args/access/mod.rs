@@ -22,7 +22,7 @@ pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
-pub(crate) use gates::feature_gates;
+pub(crate) use gates::{UNUSED_CLAIMS, feature_gates, has as has_gate};
 use kstore_pipeline::fairness::RequestLimits;
 use kstore_storage::limits::EVENT_TTL;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::ComponentKind;
 use super::election::ElectionSettings;
-use crate::args::{self, ListenAddress, feature_gates};
+use crate::args::{self, ListenAddress, UNUSED_CLAIMS, feature_gates, has_gate};
 use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, text};
 use crate::flags::Parsed;
@@ -51,6 +51,8 @@ pub(super) enum ComponentSettings {
         token_key: Option<PathBuf>,
         /// Time without use after which service account tokens are invalidated.
         unused_tokens: UnusedTokenPeriod,
+        /// Whether claims show that no pod refers to them.
+        unused_claims: bool,
         /// Periods of the node lifecycle controller.
         patience: NodeMonitorConfig,
         /// Address blocks from which controllers allocate pod networks.
@@ -120,6 +122,7 @@ fn controllers(flags: &Parsed, warnings: &mut Vec<String>) -> Result<ComponentSe
         signing: signing(flags)?.map(Box::new),
         token_key: file(flags, "service-account-private-key-file").filter(|_| signs_tokens),
         unused_tokens: unused_tokens(flags)?,
+        unused_claims: has_gate(UNUSED_CLAIMS, &flags.list("feature-gates")),
         patience: patience(flags)?,
         networks: networks(flags)?,
         own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),

@@ -12,6 +12,12 @@ pub(super) fn of(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(of_text(text)),
         Value::Array(items) => items.iter().map(of).collect(),
+        // kstore says the revision of a deletion, a binding and an eviction, as Kubernetes will from 1.38.
+        Value::Object(members) if members.get("status").is_some_and(|status| status == "Success") => {
+            let is_status = members.get("kind").is_some_and(|kind| kind == "Status");
+            let members = members.iter().filter(|(name, _)| *name != "metadata" || !is_status);
+            members.map(|(name, value)| (name.clone(), of_member(name, value))).collect()
+        }
         Value::Object(members) => {
             members.iter().map(|(name, value)| (name.clone(), of_member(name, value))).collect()
         }
