@@ -47,7 +47,7 @@ eventually 'kubectl describe cronjob often' '^Schedule: +@every 2s' 'SuccessfulC
 step 'kubectl patch cronjob often -p "{\"spec\":{\"suspend\":true}}"' 'patched'
 step 'kubectl delete cronjob often' 'deleted'
 
-step 'kubectl create job waits --image=busybox --dry-run=client -o yaml -- sleep 100 | kubectl create -f -' 'created'
+step 'kubectl create job waits --image=busybox --dry-run=client -o yaml -- sh -c "trap exit TERM; sleep 100 & wait" | kubectl create -f -' 'created'
 step 'kubectl wait --for=jsonpath="{.status.ready}"=1 job/waits --timeout=$WAIT' 'condition met'
 step 'kubectl patch job waits -p "{\"spec\":{\"suspend\":true}}"' 'patched'
 step 'kubectl wait --for=condition=suspended job/waits --timeout=$WAIT' 'condition met'

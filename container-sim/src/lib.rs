@@ -19,8 +19,8 @@ pub use log::{
 };
 pub use script::{LogScript, ScriptedAnswer};
 pub use shell::{
-    BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, Environment, Killed,
-    NotRunnable, OutputBytes, ProgramNotFound, Reservation, Shell, ShellStep, WorkMeter, check_runnable,
-    is_shell, may_read_files,
+    BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, Environment,
+    ImagePrograms, Killed, NotRunnable, OutputBytes, ProgramNotFound, Reservation, Shell, ShellStep, User,
+    WorkMeter, check_runnable, is_shell, may_read_files,
 };
 pub use terminal::LineDiscipline;

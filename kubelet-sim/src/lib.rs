@@ -22,6 +22,7 @@ mod expansion;
 mod fault;
 mod identities;
 pub mod image;
+pub mod known_image;
 mod limits;
 mod manager;
 pub mod node;

@@ -2,7 +2,7 @@
 //! script. Pure.
 
 use crate::pod_object::PodObject;
-use crate::{behavior, process_end};
+use crate::{behavior, known_image, process_end};
 use kstore_container_sim::{check_runnable, is_shell};
 
 /// The program of a container.
@@ -20,23 +20,28 @@ pub enum Program {
     NotRun(String),
 }
 
-/// Images without an entrypoint, for which arguments without a command are the command.
-const WITHOUT_ENTRYPOINT: [&str; 8] =
-    ["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"];
-
 /// The program of the `index`-th container of `pod`.
 pub fn of(pod: &PodObject, index: usize) -> Program {
     let Some(spec) = pod.container(index) else { return Program::Image };
     if spec.stdin {
         return Program::Attached;
     }
-    let argv: Vec<String> = spec.command.iter().chain(&spec.args).cloned().collect();
+    let known = known_image::find(&spec.image);
+    let argv: Vec<String> = match known.filter(|_| spec.command.is_empty()) {
+        Some(known) => {
+            let own = known.entrypoint.iter().map(|word| (*word).to_owned());
+            let given =
+                known.arguments.iter().filter(|_| spec.args.is_empty()).map(|word| (*word).to_owned());
+            own.chain(given).chain(spec.args.iter().cloned()).collect()
+        }
+        None => spec.command.iter().chain(&spec.args).cloned().collect(),
+    };
     let Some(first) = argv.first() else { return Program::Image };
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
     if script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some() {
         return Program::Scripted;
     }
-    if spec.command.is_empty() && !is_shell(first) && !is_without_entrypoint(&spec.image) {
+    if spec.command.is_empty() && !is_shell(first) && known.is_none() {
         return Program::NotRun(
             "its arguments are for the image's entrypoint, which is not simulated".to_owned(),
         );
@@ -46,7 +51,7 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
             "its command is not run: the simulation's process ended repeatedly while it ran".to_owned(),
         );
     }
-    match check_runnable(&argv, &script.exec) {
+    match check_runnable(&argv, &script.exec, &known_image::programs(&spec.image)) {
         Ok(()) => Program::Shell(argv),
         Err(why) => Program::NotRun(format!("its command is not run: {why}")),
     }
@@ -55,12 +60,8 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
 /// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it.
 pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
     let Some(spec) = pod.container(index) else { return false };
-    check_runnable(argv, &behavior::script(&pod.metadata.annotations, &spec.name).exec).is_ok()
-}
-
-fn is_without_entrypoint(image: &str) -> bool {
-    let last = image.rsplit('/').next().unwrap_or_default();
-    WITHOUT_ENTRYPOINT.contains(&last.split([':', '@']).next().unwrap_or_default())
+    let answers = behavior::script(&pod.metadata.annotations, &spec.name).exec;
+    check_runnable(argv, &answers, &known_image::programs(&spec.image)).is_ok()
 }
 
 #[cfg(test)]
@@ -82,6 +83,12 @@ mod tests {
         assert_eq!(of("image: 'x.io/busybox:1', args: [echo, hi]", ""), shell(&["echo", "hi"]));
         assert!(
             matches!(of("image: app, args: [echo, hi]", ""), Program::NotRun(why) if why.contains("entrypoint"))
+        );
+        assert_eq!(of("image: 'k8s.io/agnhost:2'", ""), shell(&["/agnhost", "pause"]));
+        assert_eq!(of("image: agnhost, args: [mounttest, -x]", ""), shell(&["/agnhost", "mounttest", "-x"]));
+        assert_eq!(of("image: agnhost, command: [echo, hi]", ""), shell(&["echo", "hi"]));
+        assert!(
+            matches!(of("image: agnhost, args: [netexec]", ""), Program::NotRun(why) if why.contains("netexec"))
         );
         let unknown = Program::NotRun(
             "its command is not run: \"/app\" is not one of the simulated shell's commands".to_owned(),

@@ -361,7 +361,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "kubelet-sim",
         floors: &[
-            &["amounts", "identities", "limits", "time"],
+            &["amounts", "identities", "known_image", "limits", "time"],
             &["backoff", "behavior", "expansion", "fault"],
             &["config", "pod_object", "usage"],
             &["image", "probe", "process_end"],

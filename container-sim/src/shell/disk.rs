@@ -26,17 +26,26 @@ pub struct DiskEntry {
     pub mode: u32,
     /// Time of the last change in seconds since 1970.
     pub modified: i64,
+    /// The number of the user whose entry it is.
+    pub user: u32,
+    /// The number of its group.
+    pub group: u32,
 }
 
 impl DiskEntry {
-    /// A file with mode 0644.
+    /// A file of root with mode 0644.
     pub fn file(bytes: &[u8], modified: i64) -> Self {
-        Self { content: Content::File(bytes.into()), mode: 0o644, modified }
+        Self::new(Content::File(bytes.into()), 0o644, modified)
     }
 
-    /// A folder with mode 0755.
+    /// A folder of root with mode 0755.
     pub fn folder(modified: i64) -> Self {
-        Self { content: Content::Folder, mode: 0o755, modified }
+        Self::new(Content::Folder, 0o755, modified)
+    }
+
+    /// An entry of root.
+    pub fn new(content: Content, mode: u32, modified: i64) -> Self {
+        Self { content, mode, modified, user: 0, group: 0 }
     }
 
     fn cost(&self) -> usize {

@@ -35,6 +35,12 @@ pub(super) enum FileError {
     ReadOnly,
     #[error("File name too long")]
     TooLong,
+    #[error("Permission denied")]
+    Denied,
+    #[error("Operation not permitted")]
+    NotOwner,
+    #[error("Device or resource busy")]
+    Busy,
     #[error("{0}")]
     Full(#[from] super::disk::DiskFull),
 }
@@ -90,8 +96,29 @@ impl Env {
         if NOWHERE.contains(&path) {
             return Some(DiskEntry::file(b"", self.now));
         }
-        let given = || self.is_given(path).then(|| DiskEntry::folder(self.now));
+        let given = || {
+            let mode = if path == "/tmp" { 0o1777 } else { 0o755 };
+            self.is_given(path).then(|| DiskEntry { mode, ..DiskEntry::folder(self.now) })
+        };
         disk.get(name).or_else(given)
+    }
+
+    /// Whether the command's user has a permission on an entry: 4 to read, 2 to write, 1 to execute.
+    pub(super) fn may(&self, entry: &DiskEntry, bit: u32) -> bool {
+        let user = &self.user;
+        let place = match () {
+            () if user.user == 0 => return bit != 1 || entry.mode & 0o111 != 0,
+            () if user.user == entry.user => 6,
+            () if user.groups().any(|group| group == entry.group) => 3,
+            () => 0,
+        };
+        entry.mode >> place & bit != 0
+    }
+
+    /// Whether the command's user may make and remove entries in the folder above a path.
+    fn may_change_above(&self, path: &str) -> bool {
+        self.user.user == 0
+            || self.entry(&self.resolved(parent(path))).is_none_or(|folder| self.may(&folder, 2))
     }
 
     /// Whether the folder exists without having been written: a system folder, or a parent of a mount or file.
@@ -123,10 +150,13 @@ impl Env {
 
     /// The bytes of the file at a path. Links are followed.
     pub(super) fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
-        match self.entry(&self.resolved(path)).map(|entry| entry.content) {
-            Some(Content::File(bytes)) => Ok(bytes),
-            Some(Content::Folder) => Err(FileError::Folder),
-            Some(Content::Link(_)) | None => Err(FileError::Missing),
+        let Some(entry) = self.entry(&self.resolved(path)) else { return Err(FileError::Missing) };
+        let is_allowed = self.may(&entry, 4);
+        match entry.content {
+            Content::File(_) if !is_allowed => Err(FileError::Denied),
+            Content::File(bytes) => Ok(bytes),
+            Content::Folder => Err(FileError::Folder),
+            Content::Link(_) => Err(FileError::Missing),
         }
     }
 
@@ -173,9 +203,13 @@ impl Env {
         if path.len() > PATH_BYTES {
             return Err(FileError::TooLong);
         }
-        let fixed =
-            self.files.contains_key(path) || self.read_only.iter().any(|folder| is_within(path, folder));
-        if fixed { Err(FileError::ReadOnly) } else { Ok(()) }
+        // Of mounts inside each other the innermost counts.
+        let innermost = |mounts: &mut dyn Iterator<Item = &String>| {
+            mounts.filter(|folder| is_within(path, folder)).map(String::len).max()
+        };
+        let read_only = innermost(&mut self.read_only.iter());
+        let is_fixed = read_only.is_some() && read_only >= innermost(&mut self.volumes.keys());
+        if is_fixed || self.files.contains_key(path) { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
     /// Puts an entry at a path and replaces a file or link there. The parent folder must exist.
@@ -184,7 +218,8 @@ impl Env {
             return Ok(());
         }
         self.writable(path)?;
-        match self.entry(path).map(|entry| entry.content) {
+        let before = self.entry(path);
+        match before.as_ref().map(|entry| &entry.content) {
             Some(Content::Folder) if entry.content == Content::Folder => return Err(FileError::Exists),
             Some(Content::Folder) => return Err(FileError::Folder),
             Some(Content::File(_) | Content::Link(_)) if entry.content == Content::Folder => {
@@ -192,13 +227,30 @@ impl Env {
             }
             Some(Content::File(_) | Content::Link(_)) | None => {}
         }
-        match self.entry(&self.resolved(parent(path))).map(|entry| entry.content) {
-            Some(Content::Folder) => {}
+        let above = self.entry(&self.resolved(parent(path)));
+        let above = match above.as_ref().map(|entry| &entry.content) {
+            // A file may be mounted alone.
+            _ if self.volumes.contains_key(path) => None,
+            Some(Content::Folder) => above,
             Some(Content::File(_) | Content::Link(_)) => return Err(FileError::NoFolder),
             None => return Err(FileError::Missing),
+        };
+        let is_allowed = match (&before, &above) {
+            (Some(before), _) => self.may(before, 2),
+            (None, Some(above)) => self.may(above, 2),
+            (None, None) => true,
+        };
+        if !is_allowed {
+            return Err(FileError::Denied);
         }
+        let (user, group) = match (before, above) {
+            (Some(before), _) => (before.user, before.group),
+            // New entries in a folder with this bit have the group of the folder.
+            (None, Some(above)) if above.mode & 0o2000 != 0 => (self.user.user, above.group),
+            (None, _) => (self.user.user, self.user.group),
+        };
         let (disk, name) = self.disk_of(path);
-        Ok(disk.put(name, entry)?)
+        Ok(disk.put(name, DiskEntry { user, group, ..entry })?)
     }
 
     /// Writes a file. An existing file keeps its permissions; links are followed.
@@ -214,8 +266,29 @@ impl Env {
     pub(super) fn set_mode(&self, path: &str, mode: u32) -> Result<(), FileError> {
         self.writable(path)?;
         let entry = self.entry(path).ok_or(FileError::Missing)?;
+        if ![0, entry.user].contains(&self.user.user) {
+            return Err(FileError::NotOwner);
+        }
         let (disk, name) = self.disk_of(path);
         Ok(disk.put(name, DiskEntry { mode, ..entry })?)
+    }
+
+    /// Changes the owner and the group of an entry.
+    pub(super) fn set_owner(
+        &self,
+        path: &str,
+        user: Option<u32>,
+        group: Option<u32>,
+    ) -> Result<(), FileError> {
+        self.writable(path)?;
+        let entry = self.entry(path).ok_or(FileError::Missing)?;
+        let (user, group) = (user.unwrap_or(entry.user), group.unwrap_or(entry.group));
+        let is_own = self.user.user == entry.user && user == entry.user;
+        if self.user.user != 0 && !(is_own && self.user.groups().any(|own| own == group)) {
+            return Err(FileError::NotOwner);
+        }
+        let (disk, name) = self.disk_of(path);
+        Ok(disk.put(name, DiskEntry { user, group, ..entry })?)
     }
 
     /// Appends to a file, or writes a new one.
@@ -243,6 +316,12 @@ impl Env {
     pub(super) fn remove(&self, path: &str) -> Result<(), FileError> {
         let entry = self.entry(path).ok_or(FileError::Missing)?;
         self.writable(path)?;
+        if self.volumes.contains_key(path) {
+            return Err(FileError::Busy);
+        }
+        if !self.may_change_above(path) {
+            return Err(FileError::Denied);
+        }
         if entry.content == Content::Folder && !self.children(path).is_empty() {
             return Err(FileError::NotEmpty);
         }

@@ -2,7 +2,7 @@
 //! that would run differently in a real shell is refused.
 
 use super::syntax::{CommandKind, Dialect, Parser, Word, WordPart, inspect};
-use super::{builtins, is_shell, program_name, tools};
+use super::{ImagePrograms, builtins, is_shell, program_name, tools};
 use crate::limits::{ARGUMENT_BYTES, ARGUMENTS_BYTES, NESTED_SHELLS};
 use crate::script::ScriptedAnswer;
 use std::collections::BTreeMap;
@@ -13,9 +13,6 @@ pub enum NotRunnable {
     /// The shell has no such command.
     #[error("{0:?} is not one of the simulated shell's commands")]
     Command(String),
-    /// The command waits for something that never comes.
-    #[error("{0:?} does not end by itself")]
-    Endless(String),
     /// A variable names the command.
     #[error("the simulated shell does not know before which command a variable names")]
     Variable,
@@ -33,23 +30,35 @@ pub enum NotRunnable {
 /// Scripted answers by command line: the words of the command joined by blanks.
 type Answers = BTreeMap<String, ScriptedAnswer>;
 
-/// Checks that the simulated shell runs `argv` as a real shell would, or that `answers` has its command line.
+/// Checks that the simulated shell runs `argv` as a real shell would in a container with these programs of its image, or that
+/// `answers` has its command line.
 ///
 /// # Errors
 /// The reason why it does not.
-pub fn check_runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
+pub fn check_runnable(
+    argv: &[String],
+    answers: &Answers,
+    programs: &ImagePrograms,
+) -> Result<(), NotRunnable> {
     let longest = argv.iter().map(String::len).max().unwrap_or(0);
     if longest > ARGUMENT_BYTES || argv.iter().map(|word| word.len() + 1).sum::<usize>() > ARGUMENTS_BYTES {
         return Err(NotRunnable::TooLong);
     }
-    check(argv, answers, &[], 0)
+    check(argv, Known { answers, programs }, &[], 0)
+}
+
+/// What a container has beside the programs of every image.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    answers: &'a Answers,
+    programs: &'a ImagePrograms,
 }
 
 /// What stands for a word that is not known before the command runs.
 const UNKNOWN: &str = "$";
 
-fn check(argv: &[String], answers: &Answers, functions: &[&str], depth: usize) -> Result<(), NotRunnable> {
-    if answers.contains_key(&argv.join(" ")) {
+fn check(argv: &[String], known: Known<'_>, functions: &[&str], depth: usize) -> Result<(), NotRunnable> {
+    if known.answers.contains_key(&argv.join(" ")) {
         return Ok(());
     }
     if depth > NESTED_SHELLS {
@@ -60,18 +69,12 @@ fn check(argv: &[String], answers: &Answers, functions: &[&str], depth: usize) -
         return Ok(());
     }
     if is_shell(first) {
-        return shell(argv, answers, depth);
+        return shell(argv, known, depth);
     }
     let name = program_name(first);
-    let endless = match name {
-        "tail" => argv[1..].iter().any(|word| word.starts_with('-') && word.contains(['f', 'F'])),
-        "sleep" => argv[1..].iter().any(|word| word.starts_with("inf")),
-        _ => false,
+    let Some(tool) = tools::find_in(known.programs, first) else {
+        return Err(NotRunnable::Command(first.clone()));
     };
-    if endless {
-        return Err(NotRunnable::Endless(argv.join(" ")));
-    }
-    let Some(tool) = tools::find(name) else { return Err(NotRunnable::Command(first.clone())) };
     (tool.check)(&argv[1..]).map_err(|why| NotRunnable::Arguments(first.clone(), why))?;
     match tools::runs(name, &argv[1..]) {
         Some(inner)
@@ -80,13 +83,13 @@ fn check(argv: &[String], answers: &Answers, functions: &[&str], depth: usize) -
         {
             Err(NotRunnable::Variable)
         }
-        Some(inner) if !inner.is_empty() => check(&inner, answers, &[], depth + 1),
+        Some(inner) if !inner.is_empty() => check(&inner, known, &[], depth + 1),
         Some(_) | None => Ok(()),
     }
 }
 
 /// A shell with its arguments.
-fn shell(argv: &[String], answers: &Answers, depth: usize) -> Result<(), NotRunnable> {
+fn shell(argv: &[String], known: Known<'_>, depth: usize) -> Result<(), NotRunnable> {
     let flags: Vec<&String> = argv[1..].iter().take_while(|word| word.starts_with('-')).collect();
     let is_text = flags.iter().any(|flag| !flag.starts_with("--") && flag.contains('c'));
     // The words behind `-o` belong to it.
@@ -97,7 +100,7 @@ fn shell(argv: &[String], answers: &Answers, depth: usize) -> Result<(), NotRunn
     let dialect = if program_name(&argv[0]) == "bash" { Dialect::Bash } else { Dialect::Ash };
     match argv.get(at) {
         Some(text) if is_text && text == UNKNOWN => Err(NotRunnable::Variable),
-        Some(text) if is_text => script(text, answers, dialect, depth + 1),
+        Some(text) if is_text => script(text, known, dialect, depth + 1),
         Some(file) => Err(NotRunnable::Command(file.clone())),
         // A shell that reads commands from its input, which is empty.
         None => Ok(()),
@@ -110,7 +113,7 @@ fn known_text(word: &Word) -> String {
     word.literal().filter(|_| !is_pattern).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn script(text: &str, answers: &Answers, dialect: Dialect, depth: usize) -> Result<(), NotRunnable> {
+fn script(text: &str, known: Known<'_>, dialect: Dialect, depth: usize) -> Result<(), NotRunnable> {
     let list = Parser::new(text, 0, dialect, 1).all().map_err(|error| NotRunnable::Syntax(error.text))?;
     let found = inspect(&list);
     for command in &found.commands {
@@ -119,7 +122,7 @@ fn script(text: &str, answers: &Answers, dialect: Dialect, depth: usize) -> Resu
         let first = first.literal().ok_or(NotRunnable::Variable)?;
         let words: Vec<String> = words.iter().map(known_text).collect();
         let words = [std::slice::from_ref(&first), &words[1..]].concat();
-        if found.functions.contains(&first.as_str()) || answers.contains_key(&words.join(" ")) {
+        if found.functions.contains(&first.as_str()) || known.answers.contains_key(&words.join(" ")) {
             continue;
         }
         let inner = match first.as_str() {
@@ -137,7 +140,7 @@ fn script(text: &str, answers: &Answers, dialect: Dialect, depth: usize) -> Resu
                 }
                 let is_text = first == "eval" || (words.len() > 2 && text != "-");
                 if is_text {
-                    nested(&text, answers, dialect, depth + 1, &found.functions)?;
+                    nested(&text, known, dialect, depth + 1, &found.functions)?;
                 }
                 continue;
             }
@@ -150,7 +153,7 @@ fn script(text: &str, answers: &Answers, dialect: Dialect, depth: usize) -> Resu
         }
         let is_inner_builtin = inner.first().is_none_or(|first| first_is_builtin(first, dialect));
         if !is_inner_builtin {
-            check(&inner, answers, &found.functions, depth + 1)?;
+            check(&inner, known, &found.functions, depth + 1)?;
         }
     }
     Ok(())
@@ -163,13 +166,13 @@ fn first_is_builtin(name: &str, dialect: Dialect) -> bool {
 /// A text inside of a script, which may call the script's functions.
 fn nested(
     text: &str,
-    answers: &Answers,
+    known: Known<'_>,
     dialect: Dialect,
     depth: usize,
     functions: &[&str],
 ) -> Result<(), NotRunnable> {
-    let known: String = functions.iter().map(|name| format!("{name}() {{ :; }}\n")).collect();
-    script(&format!("{known}{text}"), answers, dialect, depth)
+    let defined: String = functions.iter().map(|name| format!("{name}() {{ :; }}\n")).collect();
+    script(&format!("{defined}{text}"), known, dialect, depth)
 }
 
 #[cfg(test)]
@@ -178,7 +181,8 @@ mod tests {
 
     fn check(argv: &[&str]) -> Result<(), NotRunnable> {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        check_runnable(&argv, &BTreeMap::from([("redis-cli ping".to_owned(), ScriptedAnswer::default())]))
+        let answers = BTreeMap::from([("redis-cli ping".to_owned(), ScriptedAnswer::default())]);
+        check_runnable(&argv, &answers, &BTreeMap::from([("/agnhost".to_owned(), "agnhost".to_owned())]))
     }
 
     #[test]
@@ -200,6 +204,10 @@ mod tests {
             &["sh", "-c", "set -e; exec sleep 5"],
             &["/bin/echo", "*"],
             &["redis-cli", "ping"],
+            &["tail", "-f", "/dev/null"],
+            &["sh", "-c", "echo hi; sleep infinity"],
+            &["/agnhost", "mounttest", "--file_content=/x"],
+            &["/agnhost"],
             &["sh", "-c", "redis-cli ping"],
             &["sh"],
         ] {
@@ -210,6 +218,7 @@ mod tests {
     #[test]
     fn commands_that_a_real_shell_runs_differently_are_not_runnable() {
         let command = |name: &str| NotRunnable::Command(name.to_owned());
+        let netexec = "its subcommand netexec is not simulated";
         for (argv, why) in [
             (&["/app/server", "--port=1"][..], command("/app/server")),
             (&["sh", "-c", "echo hi; ./server"], command("./server")),
@@ -221,8 +230,7 @@ mod tests {
             (&["sh", "-c", "sh -c './server'"], command("./server")),
             (&["sh", "-c", ". ./env"], command(". ./env")),
             (&["sh", "/run.sh"], command("/run.sh")),
-            (&["tail", "-f", "/dev/null"], NotRunnable::Endless("tail -f /dev/null".to_owned())),
-            (&["sh", "-c", "echo hi; sleep infinity"], NotRunnable::Endless("sleep infinity".to_owned())),
+            (&["/agnhost", "netexec"], NotRunnable::Arguments("/agnhost".to_owned(), netexec.to_owned())),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
             (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),
             (&["sh", "-c", "echo $(./server)"], command("./server")),

@@ -23,6 +23,8 @@ mod memory;
 mod pattern;
 mod reading;
 mod regex;
+#[cfg(test)]
+mod running_tests;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -56,12 +58,18 @@ pub struct Environment {
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// The memory of the variables and mounted files.
     pub reservation: Option<Arc<Reservation>>,
-    /// Folders that are mounted read-only.
+    /// Folders that are mounted read-only; `/` is the root of the container.
     pub read_only: BTreeSet<String>,
+    /// Folders whose files are in memory: `tmpfs`.
+    pub memory_mounts: BTreeSet<String>,
     /// Writable volumes by the folder where they are mounted.
     pub volumes: BTreeMap<String, Disk>,
     /// The container's own disk, for all other paths.
     pub disk: Disk,
+    /// The user that runs the command.
+    pub user: User,
+    /// Programs of the container's image beside those of every image, by path.
+    pub programs: ImagePrograms,
     /// Scripted answers by command line: the words of the command joined by blanks.
     pub answers: BTreeMap<String, ScriptedAnswer>,
     /// The time in seconds since 1970, when the command begins.
@@ -72,6 +80,28 @@ pub struct Environment {
     pub memory: BufferAllowance,
     /// Counts the work of the command.
     pub work: WorkMeter,
+}
+
+/// Programs of an image by their paths, with the names of the simulated programs that they are.
+pub type ImagePrograms = BTreeMap<String, String>;
+
+/// The user of a command: numbers of the user, of its group, and of further groups. The default is root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The number of the user.
+    pub user: u32,
+    /// The number of its group.
+    pub group: u32,
+    /// The numbers of its further groups.
+    pub more_groups: Vec<u32>,
+}
+
+impl User {
+    /// All groups of the user, each once, its own first.
+    pub fn groups(&self) -> impl Iterator<Item = u32> {
+        let more = self.more_groups.iter().copied().filter(|group| *group != self.group);
+        std::iter::once(self.group).chain(more)
+    }
 }
 
 /// The caller's next step after [`Shell::step`].
@@ -120,7 +150,7 @@ fn is_program(env: &Env, argv: &[String]) -> bool {
     };
     env.answers.contains_key(&argv.join(" "))
         || is_shell(first)
-        || tools::find(program_name(first)).is_some()
+        || tools::find_in(&env.programs, first).is_some()
         || is_script()
 }
 
@@ -219,14 +249,18 @@ impl Shell {
         self.machine.kernel.bounds.work.killed()
     }
 
-    /// Sends a signal to the first process of the command. It has no effect there without a trap, except for SIGKILL.
-    pub fn signal(&mut self, number: u8) {
-        self.machine.kernel.send(1, number);
-    }
-
     /// Sets the size of the terminal.
     pub fn resized(&mut self, rows: u16, columns: u16) {
         self.machine.resized(rows, columns);
+    }
+
+    /// Sends a signal to the first process, where it has no effect without a trap, except for SIGKILL; 15 is SIGTERM. The time of the
+    /// latest [`ShellStep::Sleep`] counts as passed but for `unslept`, the rest of it, for which the caller has not waited.
+    pub fn signal(&mut self, signal: u8, unslept: Duration) {
+        let kernel = &mut self.machine.kernel;
+        kernel.elapsed = kernel.elapsed.saturating_sub(unslept);
+        kernel.send(1, signal);
+        self.machine.deliver();
     }
 
     /// Passes one line of input without its newline; `None` is the end of input.

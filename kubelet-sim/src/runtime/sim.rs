@@ -2,7 +2,7 @@
 //! for its random generator, which is seeded by pod, container and run, so that the order of draws does not
 //! matter.
 
-use crate::behavior::{self, Delay, Script, When};
+use crate::behavior::{self, Delay, Script, StopScript, When};
 use crate::config::{Delays, Network};
 use crate::image::{self, Decision};
 use crate::node::address::Pool;
@@ -242,8 +242,13 @@ impl SimRuntime {
         let Some(spec) = pod.container(index) else { return };
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let after = script.stop.after.unwrap_or(self.delays.stop).draw(&self.rng(pod, "stop", index, 0));
-        let (after, code) =
-            if script.stop.ignore || after > grace { (grace, 137) } else { (after, script.stop.code) };
+        // A command gets the signal and ends by itself, or else at the end of the grace period.
+        let is_program =
+            script.stop == StopScript::default() && matches!(program::of(pod, index), Program::Shell(_));
+        let (after, code) = match script.stop.ignore || is_program || after > grace {
+            true => (grace, 137),
+            false => (after, script.stop.code),
+        };
         self.cancel(&pod.metadata.uid, Some(Slot::Container(index)));
         let event = exited(index, code, false);
         self.schedule(pod, Slot::Container(index), later(now, after), event);

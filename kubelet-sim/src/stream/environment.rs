@@ -3,14 +3,14 @@
 
 use super::runner::ContainerBudget;
 use super::{Snapshot, Streams};
-use crate::behavior;
 use crate::expansion::{TooLong, expand};
 use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
 use crate::pod_object::options::TERMINATION_LOG;
+use crate::{behavior, known_image};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
-use kstore_container_sim::{Environment, Reservation, WorkMeter, may_read_files};
+use kstore_container_sim::{Environment, Reservation, User, WorkMeter, may_read_files};
 use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,10 @@ impl Streams {
             ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
             ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
         ]);
+        let image = found.image.as_deref().and_then(known_image::find);
+        files.extend(
+            image.iter().flat_map(|image| image.files).map(|(path, file)| ((*path).to_owned(), text(file))),
+        );
         let may_read = may_read_files(argv);
         let (mut volumes, mut read_only) = (BTreeMap::new(), BTreeSet::new());
         for volume in spec.volumes.iter().flatten() {
@@ -108,6 +112,9 @@ impl Streams {
             files,
             read_only,
             volumes,
+            user: user_of(&spec, &found),
+            programs: known_image::programs(&found.image.clone().unwrap_or_default()),
+            memory_mounts: BTreeSet::new(),
             disk: snapshot.disks.container(container, run, &namespace.disks),
             answers: script.exec,
             now: self.clock.now().as_second(),
@@ -146,7 +153,10 @@ impl Streams {
                 env.set(variable.name.clone(), value)?;
             }
         }
-        env.set("HOME".to_owned(), "/root".to_owned())?;
+        if env.lookup("HOME").is_none() {
+            let user = user_of(&pod.spec.clone().unwrap_or_default(), container).user;
+            env.set("HOME".to_owned(), if user == 0 { "/root" } else { "/" }.to_owned())?;
+        }
         Ok(env.list)
     }
 
@@ -159,7 +169,7 @@ impl Streams {
     ) -> Result<Option<String>, TooLarge> {
         let Some(source) = &variable.value_from else {
             let text = variable.value.as_deref().unwrap_or_default();
-            return expand(text, |name| env.get(name).map(Cow::Borrowed))
+            return expand(text, |name| env.lookup(name).map(Cow::Borrowed))
                 .map(Some)
                 .map_err(|TooLong| ARGUMENTS);
         };
@@ -294,10 +304,26 @@ pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
         stdin: one.stdin,
         stdin_once: one.stdin_once,
         tty: one.tty,
+        image: one.image.clone(),
+        security_context: one.security_context.clone(),
         ..Container::default()
     });
     let all = spec.init_containers.iter().flatten().chain(&spec.containers).cloned().chain(ephemeral);
     all.into_iter().find(|container| container.name == name).unwrap_or_default()
+}
+
+/// The user of a container: that of its own security context, of the pod's, or of its image.
+fn user_of(spec: &PodSpec, container: &Container) -> User {
+    let number = |wanted: Option<i64>| wanted.and_then(|number| u32::try_from(number).ok());
+    let (pod, own) = (spec.security_context.as_ref(), container.security_context.as_ref());
+    let user = own.and_then(|own| own.run_as_user).or(pod.and_then(|pod| pod.run_as_user));
+    let group = own.and_then(|own| own.run_as_group).or(pod.and_then(|pod| pod.run_as_group));
+    let more = pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten().copied();
+    let more = more.chain(pod.and_then(|pod| pod.fs_group)).filter_map(|group| number(Some(group)));
+    let more: Vec<u32> = more.collect();
+    let merges = pod.and_then(|pod| pod.supplemental_groups_policy.as_deref()) != Some("Strict");
+    let image = container.image.as_deref().unwrap_or_default();
+    known_image::user(image, number(user), number(group), &more, merges)
 }
 
 /// Whether the volume stores written files. The other kinds of volumes show objects of the API and are read-only.
@@ -359,7 +385,7 @@ impl Variables {
         Ok(())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    fn lookup(&self, name: &str) -> Option<&str> {
         self.indices.get(name).map(|index| self.list[*index].1.as_str())
     }
 }
@@ -423,7 +449,7 @@ mod tests {
         let mut env = Variables::default();
         env.set("V".to_owned(), "x".repeat(1024)).unwrap();
         let refused = (0..40).find(|_| {
-            match expand("$(V)$(V)", |name| env.get(name).map(|value| value.to_owned().into())) {
+            match expand("$(V)$(V)", |name| env.lookup(name).map(|value| value.to_owned().into())) {
                 Ok(value) => env.set("V".to_owned(), value).is_err(),
                 Err(TooLong) => true,
             }
@@ -449,6 +475,6 @@ mod tests {
         let mut env = Variables::default();
         let set = (0..).take_while(|number| env.set(format!("v{number}"), String::new()).is_ok()).count();
         assert!((100_000..1_000_000).contains(&set), "{set}");
-        assert_eq!((env.get("v0"), env.get("w")), (Some(""), None));
+        assert_eq!((env.lookup("v0"), env.lookup("w")), (Some(""), None));
     }
 }

@@ -4,9 +4,14 @@
 use super::environment::{TooLarge, expand_all};
 use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
+use crate::pod::container::Phase;
 use kstore_container_sim::ShellStep;
 use kstore_informer::Key;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+/// SIGTERM.
+const TERM: u8 = 15;
 
 /// The main command of a container run.
 pub(crate) struct Launch {
@@ -71,10 +76,21 @@ impl Streams {
                 return Some((127, false));
             }
         };
+        let mut is_told = false;
         loop {
             match program.step().await {
                 ShellStep::Print(channel, printed) => print(channel == 2, printed.as_ref()),
-                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Sleep(time) => {
+                    let begun = Instant::now();
+                    tokio::select! {
+                        biased;
+                        () = stopping(feed, launch), if !is_told => {
+                            is_told = true;
+                            program.signal(TERM, time.saturating_sub(begun.elapsed())).await;
+                        }
+                        () = tokio::time::sleep(time) => {}
+                    }
+                }
                 ShellStep::Yield => {}
                 // A main command has no standard input.
                 ShellStep::Read => program.input(None).await,
@@ -82,6 +98,18 @@ impl Streams {
                 ShellStep::Exit(code) => return Some((code, program.is_out_of_memory())),
             }
         }
+    }
+}
+
+/// Waits until the container is asked to stop: its preStop hook is over, and it gets SIGTERM.
+async fn stopping(feed: &Feed, launch: &Launch) {
+    let is_asked = |snapshot: &Snapshot| match &snapshot.machine.containers[launch.index].phase {
+        Phase::Stopping(run) => run.id == launch.run,
+        _ => false,
+    };
+    let (mut seen, mut snapshot) = feed.get();
+    while !is_asked(&snapshot) {
+        (seen, snapshot) = feed.after(seen).await;
     }
 }
 

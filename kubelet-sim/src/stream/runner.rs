@@ -177,6 +177,11 @@ impl ProgramRun {
         }
     }
 
+    /// Sends a signal to the command, `unslept` before the end of its latest sleep.
+    pub(crate) async fn signal(&mut self, signal: u8, unslept: Duration) {
+        self.with(move |shell| shell.signal(signal, unslept)).await;
+    }
+
     /// Passes input, or its end, to the command that waits for it.
     pub(crate) async fn input(&mut self, bytes: Option<Vec<u8>>) {
         self.with(move |shell| shell.input(bytes.as_deref())).await;

@@ -128,7 +128,7 @@ impl Process {
             }
             return;
         }
-        if let Some(tool) = tools::find(program_name(&name)) {
+        if let Some(tool) = tools::find_in(&self.state.env.programs, &name) {
             return self.start_program(kernel, tool, argv);
         }
         match self.script_file(&name) {

@@ -132,8 +132,8 @@ impl Machine {
         }
     }
 
-    /// Hands signals that processes have sent to their targets.
-    fn deliver(&mut self) -> bool {
+    /// Hands signals that were sent to their targets.
+    pub(super) fn deliver(&mut self) -> bool {
         let sent = std::mem::take(&mut self.kernel.sent);
         let any = !sent.is_empty();
         for (pid, signal) in sent {

@@ -127,6 +127,8 @@ pub(in crate::shell) enum Frame {
     /// A program with its arguments, without functions and builtins.
     Words(Vec<String>),
     Sleep(Duration),
+    /// A program that waits for one of these signals: what follows each.
+    AwaitSignal(Vec<(u8, Vec<Effect>)>),
     /// `read`: its words and what it has read.
     ReadVariables(Vec<String>, Vec<u8>, Option<Duration>),
     /// `wait` for these processes; for all if there are none.

@@ -93,6 +93,10 @@ impl Process {
                     return Flow::Wait;
                 }
             },
+            Frame::AwaitSignal(handlers) => {
+                self.frames.push(Frame::AwaitSignal(handlers));
+                return Flow::Wait;
+            }
             Frame::AwaitPipeline(pids) => return self.await_pipeline(pids),
             Frame::AwaitOutput(pid, capture, key) => return self.await_output(kernel, pid, capture, key),
             Frame::ReadVariables(words, read, until) => {
@@ -330,6 +334,27 @@ impl Process {
                 let until = kernel.elapsed.saturating_add(time.min(LONGEST_SLEEP));
                 self.frames.push(Frame::Sleep(until));
             }
+            Effect::Write(path, bytes) => {
+                let env = &self.state.env;
+                // The program does not look at the result.
+                let _ = env.write(&env.path(&path), &bytes);
+            }
+            Effect::Code(code) => {
+                if let Some(Frame::Effects(_, of)) = self.frames.last_mut() {
+                    *of = code;
+                }
+            }
+            Effect::Step(program) => {
+                self.count_round(kernel);
+                let next = program.step(&self.state.env);
+                let at = self.frames.iter().rposition(|frame| matches!(frame, Frame::Effects(..)));
+                if let Some(Frame::Effects(rest, _)) = at.map(|at| &mut self.frames[at]) {
+                    for effect in next.into_iter().rev() {
+                        rest.push_front(effect);
+                    }
+                }
+            }
+            Effect::AwaitSignal(handlers) => self.frames.push(Frame::AwaitSignal(handlers)),
             Effect::Run { argv, rule, variables, input, limit } => {
                 self.frames.push(Frame::EffectDone(rule));
                 let Some(mut child) = self.fork(kernel, vec![Frame::Words(argv)], true) else { return };

@@ -68,6 +68,9 @@ impl Process {
         }
         let mut kept = Vec::new();
         for signal in std::mem::take(&mut self.signals) {
+            if self.handle(signal) {
+                continue;
+            }
             match self.state.traps.get(&signal).cloned() {
                 _ if signal == KILL => self.die(kernel, signal),
                 Some(text) if text.is_empty() => {}
@@ -93,6 +96,20 @@ impl Process {
         any
     }
 
+    /// Passes a signal to a program that waits for it. Returns false if none does.
+    fn handle(&mut self, signal: u8) -> bool {
+        let Some(Frame::AwaitSignal(handlers)) = self.frames.last_mut() else { return false };
+        let Some(at) = handlers.iter().position(|(own, _)| *own == signal) else { return false };
+        let (_, next) = handlers.swap_remove(at);
+        self.frames.pop();
+        if let Some(Frame::Effects(rest, _)) = self.frames.last_mut() {
+            for effect in next.into_iter().rev() {
+                rest.push_front(effect);
+            }
+        }
+        true
+    }
+
     /// Whether a command runs that a trap must wait for.
     fn is_in_command(&self) -> bool {
         !self.pending.is_empty()
@@ -102,6 +119,7 @@ impl Process {
                     Frame::Program(_)
                         | Frame::Effects(..)
                         | Frame::Sleep(_)
+                        | Frame::AwaitSignal(_)
                         | Frame::AwaitChild(_)
                         | Frame::AwaitPipeline(_)
                         | Frame::AwaitOutput(..)

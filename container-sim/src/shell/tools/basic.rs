@@ -1,5 +1,7 @@
 //! Small programs: the environment, the container, dates and waits, `cat`-like output and `ls`.
 
+use super::stat::{mode_text, size_of_entry};
+use super::users::name_of;
 use super::{Effect, Outcome, Output, Tool, conditions, plain, printf};
 use crate::limits::LONGEST_SLEEP;
 use crate::shell::disk::Content;
@@ -15,10 +17,6 @@ pub(super) const TOOLS: &[Tool] = &[
     plain("printenv", |call| variables(call.env, call.arguments())),
     plain("hostname", |call| Outcome::text(format!("{}\n", call.env.hostname))),
     plain("pwd", |call| Outcome::text(format!("{}\n", call.env.workdir))),
-    plain("whoami", |_| Outcome::text("root\n")),
-    plain("id", |call| identity(call.arguments())),
-    plain("groups", |_| Outcome::text("root\n")),
-    plain("logname", |_| Outcome::text("root\n")),
     plain("arch", |_| Outcome::text("x86_64\n")),
     plain("nproc", |_| Outcome::text("1\n")),
     plain("uname", |call| system(call.env, call.arguments())),
@@ -46,16 +44,6 @@ fn which(names: &[String]) -> Outcome {
     let found: Vec<&String> = names.iter().filter(known).collect();
     let code = u8::from(found.len() < names.len());
     Outcome { code, ..Outcome::text(found.iter().map(|name| format!("/bin/{name}\n")).collect::<String>()) }
-}
-
-/// `id`: everything runs as root.
-fn identity(arguments: &[String]) -> Outcome {
-    let has = |letter| super::flag(arguments, letter);
-    Outcome::text(match (has('u') || has('g') || has('G'), has('n')) {
-        (true, true) => "root\n",
-        (true, false) => "0\n",
-        (false, _) => "uid=0(root) gid=0(root) groups=0(root)\n",
-    })
 }
 
 /// `uname`.
@@ -205,17 +193,12 @@ fn line(env: &Env, folder: &str, name: &str, long: bool) -> String {
     let Some(entry) = env.entry(&env.path_in(folder, name)).filter(|_| long) else {
         return format!("{name}\n");
     };
-    let (kind, size, to) = match &entry.content {
-        Content::Folder => ('d', 4096, String::new()),
-        Content::File(bytes) => ('-', bytes.len(), String::new()),
-        Content::Link(to) => ('l', to.len(), format!(" -> {to}")),
+    let to = match &entry.content {
+        Content::Link(to) => format!(" -> {to}"),
+        Content::Folder | Content::File(_) => String::new(),
     };
-    let bits = (0..9).rev().map(|bit| match (entry.mode >> bit & 1, bit % 3) {
-        (0, _) => '-',
-        (_, 2) => 'r',
-        (_, 1) => 'w',
-        (_, _) => 'x',
-    });
-    let mode: String = bits.collect();
-    format!("{kind}{mode}    1 root     root     {size:>9} {name}{to}\n")
+    let (mode, size) = (mode_text(&entry), size_of_entry(&entry.content));
+    let user = name_of(env, entry.user, "/etc/passwd").unwrap_or_else(|| entry.user.to_string());
+    let group = name_of(env, entry.group, "/etc/group").unwrap_or_else(|| entry.group.to_string());
+    format!("{mode}    1 {user:<8} {group:<8} {size:>9} {name}{to}\n")
 }

@@ -1,7 +1,7 @@
 //! Programs on lines and columns: `uniq`, `cut`, `tr`, `paste`, `tac`, `rev`, `nl`, `fold`, `comm` and `split`.
 
 use super::sort::{Key, SORT, key_part, sort};
-use super::{Outcome, Parsed, Tool, ToolCall, always, whole};
+use super::{Outcome, Parsed, Tool, ToolCall, always, reads, whole};
 use crate::shell::escape::{Escapes, escape};
 use crate::shell::memory::{Buffer, Reservation};
 use crate::shell::pattern::Class;
@@ -41,26 +41,49 @@ pub(super) const TOOLS: &[Tool] = &[
 
 const CUT: &str = "b:c:d:f:sn";
 
-/// Whether a program with these flags reads its input.
-fn reads(arguments: &[String], known: &str) -> bool {
-    super::parse(arguments, known, &[]).is_ok_and(|parsed| {
-        parsed.operands.is_empty() || parsed.operands.iter().any(|file| file == "-" || file == "/dev/stdin")
-    })
+/// The flags of a program, the bytes of its files, and the errors of files.
+struct Input {
+    parsed: Parsed,
+    bytes: Buffer,
+    err: String,
+}
+
+impl Input {
+    /// Reads the first `most` files that the arguments name, or the input without any.
+    ///
+    /// # Errors
+    /// The result of a program that cannot go on.
+    fn of(call: &ToolCall<'_>, known: &str, long: &[(&str, char)], most: usize) -> Result<Self, Outcome> {
+        let parsed = super::parse(call.arguments(), known, long)
+            .map_err(|why| Outcome::fail(1, format!("{}: {why}\n", call.argv[0])))?;
+        let mut err = String::new();
+        let files = &parsed.operands[..parsed.operands.len().min(most)];
+        let bytes = super::contents(call, files, &mut err).ok_or_else(|| Outcome::code(1))?;
+        // A program of a single file has nothing to do without it.
+        if most == 1 && !err.is_empty() {
+            Err(Outcome::fail(1, err))
+        } else {
+            Ok(Self { parsed, bytes, err })
+        }
+    }
+
+    /// The result with this output.
+    fn outcome(self, out: Buffer) -> Outcome {
+        Outcome { code: u8::from(!self.err.is_empty()), err: self.err, ..Outcome::reserved(out) }
+    }
 }
 
 /// Runs a program on all of its lines.
 fn each_line(call: &ToolCall<'_>, known: &str, run: fn(&Parsed, &[&[u8]], &mut Buffer) -> bool) -> Outcome {
-    let name = &call.argv[0];
-    let parsed = match super::parse(call.arguments(), known, &[]) {
-        Ok(parsed) => parsed,
-        Err(why) => return Outcome::fail(1, format!("{name}: {why}\n")),
+    let input = match Input::of(call, known, &[], usize::MAX) {
+        Ok(input) => input,
+        Err(outcome) => return outcome,
     };
-    let mut err = String::new();
-    let Some(bytes) = super::contents(call, &parsed.operands, &mut err) else { return Outcome::code(1) };
-    let Some((lines, _room)) = held_lines(call, bytes.as_ref()) else { return Outcome::code(1) };
     let mut out = Buffer::new(&call.env.bounds());
-    run(&parsed, &lines, &mut out);
-    Outcome { code: u8::from(!err.is_empty()), err, ..Outcome::reserved(out) }
+    let Some((lines, room)) = held_lines(call, input.bytes.as_ref()) else { return Outcome::code(1) };
+    run(&input.parsed, &lines, &mut out);
+    drop((lines, room));
+    input.outcome(out)
 }
 
 /// The lines of a text with the memory of their list; `None` if the command is killed.
@@ -75,22 +98,11 @@ pub(super) fn held_lines<'a>(call: &ToolCall<'_>, bytes: &'a [u8]) -> Option<(Ve
 }
 
 fn uniq(call: &ToolCall<'_>) -> Outcome {
-    let parsed = match super::parse(
-        call.arguments(),
-        "cduif:s:w:",
-        &[("count", 'c'), ("repeated", 'd'), ("unique", 'u')],
-    ) {
-        Ok(parsed) => parsed,
-        Err(why) => return Outcome::fail(1, format!("uniq: {why}\n")),
+    let long = [("count", 'c'), ("repeated", 'd'), ("unique", 'u')];
+    let Input { parsed, bytes, .. } = match Input::of(call, "cduif:s:w:", &long, 1) {
+        Ok(input) => input,
+        Err(outcome) => return outcome,
     };
-    let mut err = String::new();
-    let Some(bytes) = super::contents(call, &parsed.operands[..parsed.operands.len().min(1)], &mut err)
-    else {
-        return Outcome::code(1);
-    };
-    if !err.is_empty() {
-        return Outcome::fail(1, err);
-    }
     let number = |flag| parsed.value(flag).and_then(|text| text.parse::<usize>().ok());
     let compared = |line: &[u8]| {
         let fields =
@@ -133,20 +145,17 @@ fn ranges(text: &str) -> Option<Vec<(usize, usize)>> {
 
 fn cut(call: &ToolCall<'_>) -> Outcome {
     let fail = |why: &str| Outcome::fail(1, format!("cut: {why}\n"));
-    let parsed = match super::parse(
-        call.arguments(),
-        CUT,
-        &[("fields", 'f'), ("delimiter", 'd'), ("characters", 'c'), ("bytes", 'b'), ("only-delimited", 's')],
-    ) {
-        Ok(parsed) => parsed,
-        Err(why) => return fail(&why),
+    let long =
+        [("fields", 'f'), ("delimiter", 'd'), ("characters", 'c'), ("bytes", 'b'), ("only-delimited", 's')];
+    let input = match Input::of(call, CUT, &long, usize::MAX) {
+        Ok(input) => input,
+        Err(outcome) => return outcome,
     };
+    let Input { parsed, bytes, .. } = &input;
     let list = ['f', 'c', 'b'].into_iter().find_map(|flag| parsed.value(flag));
     let Some(list) = list else { return fail("expected a list of bytes, characters, or fields") };
     let Some(ranges) = ranges(list) else { return fail(&format!("invalid range {list}")) };
     let wanted = |number: usize| ranges.iter().any(|(first, last)| (*first..=*last).contains(&number));
-    let mut err = String::new();
-    let Some(bytes) = super::contents(call, &parsed.operands, &mut err) else { return Outcome::code(1) };
     let delimiter = parsed.value('d').unwrap_or("\t").bytes().next().unwrap_or(b'\t');
     call.env.work.spend(bytes.len() * ranges.len());
     let mut out = Buffer::new(&call.env.bounds());
@@ -182,7 +191,7 @@ fn cut(call: &ToolCall<'_>) -> Outcome {
             break;
         }
     }
-    Outcome { code: u8::from(!err.is_empty()), err, ..Outcome::reserved(out) }
+    input.outcome(out)
 }
 
 /// The bytes of a set of `tr`: ranges, classes and escapes.
@@ -424,22 +433,11 @@ fn compare(call: &ToolCall<'_>) -> Outcome {
 
 fn split(call: &ToolCall<'_>) -> Outcome {
     let fail = |why: String| Outcome::fail(1, format!("split: {why}\n"));
-    let parsed = match super::parse(
-        call.arguments(),
-        "l:b:a:",
-        &[("lines", 'l'), ("bytes", 'b'), ("suffix-length", 'a')],
-    ) {
-        Ok(parsed) => parsed,
-        Err(why) => return fail(why),
+    let long = [("lines", 'l'), ("bytes", 'b'), ("suffix-length", 'a')];
+    let Input { parsed, bytes, .. } = match Input::of(call, "l:b:a:", &long, 1) {
+        Ok(input) => input,
+        Err(outcome) => return outcome,
     };
-    let mut err = String::new();
-    let Some(bytes) = super::contents(call, &parsed.operands[..parsed.operands.len().min(1)], &mut err)
-    else {
-        return Outcome::code(1);
-    };
-    if !err.is_empty() {
-        return Outcome::fail(1, err);
-    }
     let prefix = parsed.operands.get(1).map_or("x", String::as_str);
     let letters = parsed.value('a').and_then(|text| text.parse::<u32>().ok()).unwrap_or(2).clamp(1, 8);
     let size = |text: &str| -> Option<usize> {

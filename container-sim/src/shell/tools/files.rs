@@ -33,8 +33,8 @@ pub(super) const TOOLS: &[Tool] = &[
         |call| copy_blocks(call.env, call.arguments(), call.input),
     ),
     plain("sync", |_| Outcome::default()),
-    plain("chown", |_| Outcome::default()),
-    plain("chgrp", |_| Outcome::default()),
+    plain("chown", |call| super::stat::change_owner(call, false)),
+    plain("chgrp", |call| super::stat::change_owner(call, true)),
     whole("tar", super::tar::reads, super::tar::run),
 ];
 
@@ -204,7 +204,7 @@ fn link(env: &Env, arguments: &[String]) -> Outcome {
     if !flags.contains('s') {
         return Outcome::fail(1, "ln: only symbolic links are simulated\n".to_owned());
     }
-    let entry = DiskEntry { content: Content::Link((*to).clone()), mode: 0o777, modified: env.now };
+    let entry = DiskEntry::new(Content::Link((*to).clone()), 0o777, env.now);
     match env.put(&env.path(path), entry) {
         Ok(()) => Outcome::default(),
         Err(why) => Outcome::fail(1, format!("ln: '{path}': {why}\n")),

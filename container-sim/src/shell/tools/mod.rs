@@ -1,25 +1,36 @@
 //! Programs of simulated containers: a table of them, one or a few related ones a file. A program is a function from its words, its
 //! input and the files of its container to its output; those that need time or other programs return [`Effect`]s.
 
+mod agnhost;
 mod awk;
 mod basic;
 mod columns;
+mod compare;
+mod compress;
 pub(super) mod conditions;
+mod difference;
+mod digest;
 mod files;
 mod filters;
 mod find;
+mod hexdump;
 mod numbers;
+mod od;
 mod path;
 pub(super) mod printf;
 mod runners;
 mod search;
 mod sed;
 mod sort;
+mod stat;
+mod sums;
 mod tar;
 mod text;
+mod users;
 
 use super::env::Env;
 use super::memory::Buffer;
+use super::{ImagePrograms, program_name};
 pub(super) use basic::echo;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -68,6 +79,12 @@ pub(super) trait Filter: Debug + Send + Sync {
     fn end(&mut self, env: &Env) -> Outcome;
 }
 
+/// A program that goes on as time passes.
+pub(super) trait Steps: Debug + Send + Sync {
+    /// What follows now. The program goes on if [`Effect::Step`] with itself is among it.
+    fn step(self: Box<Self>, env: &Env) -> Vec<Effect>;
+}
+
 /// The standard output of a program.
 #[derive(Debug)]
 pub(super) enum Output {
@@ -91,6 +108,14 @@ pub(super) enum Effect {
     Output(Buffer),
     Error(Vec<u8>),
     Sleep(Duration),
+    /// Writes a file, as far as the file system lets it.
+    Write(String, Vec<u8>),
+    /// Sets the exit code.
+    Code(u8),
+    /// The next step of a program that goes on as time passes.
+    Step(Box<dyn Steps>),
+    /// Waits for one of these signals: its number, and what follows. Without any it waits for ever.
+    AwaitSignal(Vec<(u8, Vec<Effect>)>),
     /// Runs another program.
     Run {
         argv: Vec<String>,
@@ -169,8 +194,15 @@ const fn whole(name: &'static str, reads: fn(&[String]) -> bool, run: fn(&ToolCa
 }
 
 /// All programs.
-const TABLES: [&[Tool]; 12] = [
+const TABLES: [&[Tool]; 19] = [
     basic::TOOLS,
+    compare::TOOLS,
+    compress::TOOLS,
+    hexdump::TOOLS,
+    od::TOOLS,
+    stat::TOOLS,
+    sums::TOOLS,
+    users::TOOLS,
     files::TOOLS,
     text::TOOLS,
     filters::TOOLS,
@@ -187,6 +219,14 @@ const TABLES: [&[Tool]; 12] = [
 /// The program of this name.
 pub(super) fn find(name: &str) -> Option<&'static Tool> {
     TABLES.iter().flat_map(|table| table.iter()).find(|tool| tool.name == name)
+}
+
+/// The program that a word starts in a container with these programs of its image.
+pub(super) fn find_in(programs: &ImagePrograms, word: &str) -> Option<&'static Tool> {
+    match programs.get(word) {
+        Some(name) => agnhost::TOOLS.iter().find(|tool| tool.name == name).or_else(|| find(name)),
+        None => find(program_name(word)),
+    }
 }
 
 /// The command that a program runs with these arguments; `None` if it runs none.
@@ -319,7 +359,14 @@ fn contents(call: &ToolCall<'_>, files: &[String], err: &mut String) -> Option<B
     env.work.spend(4 * bytes.len()).then_some(bytes)
 }
 
-/// Whether a program reads its input: if it names no file, or `-`. For programs whose flags have no values.
+/// Whether a program with these flags reads its input: if it names no file, or `-`.
+fn reads(arguments: &[String], known: &str) -> bool {
+    parse(arguments, known, &[]).is_ok_and(|parsed| {
+        parsed.operands.is_empty() || parsed.operands.iter().any(|file| file == "-" || file == "/dev/stdin")
+    })
+}
+
+/// As [`reads`], for programs whose flags have no values.
 fn without_files(arguments: &[String]) -> bool {
     let files = operands(arguments);
     files.is_empty() || files.contains(&"-") || files.contains(&"/dev/stdin")

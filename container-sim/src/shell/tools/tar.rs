@@ -1,5 +1,6 @@
-//! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives. No compression.
+//! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives, also those of gzip.
 
+use super::compress::{MAGIC, compress, decompress};
 use super::{Outcome, Output, ToolCall};
 use crate::limits::DISK_BYTES;
 use crate::shell::disk::{Content, DiskEntry};
@@ -20,6 +21,8 @@ struct TarArguments {
     /// `-m`: extracted files get the current time.
     touch: bool,
     verbose: bool,
+    /// `-z`: the archive is compressed. One that is read is looked at.
+    compressed: bool,
     names: Vec<String>,
 }
 
@@ -73,9 +76,8 @@ impl TarArguments {
                 'm' => self.touch = true,
                 'v' => self.verbose = true,
                 'p' | 'o' | 'h' => {}
-                'z' | 'j' | 'J' => {
-                    return Err("archives are not compressed in simulated containers".to_owned());
-                }
+                'z' => self.compressed = true,
+                'j' | 'J' => return Err("only gzip is simulated".to_owned()),
                 other => return Err(format!("invalid option -- '{other}'")),
             }
         }
@@ -109,26 +111,34 @@ pub(super) fn run(call: &ToolCall<'_>) -> Outcome {
         );
     }
     match parsed.what {
-        Some('c') => create(env, &parsed, &base),
+        Some('c') => create(call, &parsed, &base),
         Some(_) => {
-            let stored = match &parsed.archive {
-                Some(file) if file != "-" => env.read(&env.path(file)),
-                Some(_) | None => return unpack(env, &parsed, &base, input),
+            let stored;
+            let bytes = match &parsed.archive {
+                Some(file) if file != "-" => match env.read(&env.path(file)) {
+                    Ok(bytes) if !env.work.spend(bytes.len()) => return Outcome::code(1),
+                    Ok(bytes) => {
+                        stored = bytes;
+                        &stored
+                    }
+                    Err(why) => return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n")),
+                },
+                Some(_) | None => input,
             };
-            match stored {
-                Ok(bytes) if !env.work.spend(bytes.len()) => Outcome::code(1),
-                Ok(bytes) => unpack(env, &parsed, &base, &bytes),
-                Err(why) => {
-                    let file = parsed.archive.unwrap_or_default();
-                    Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"))
-                }
+            if !bytes.starts_with(&MAGIC) {
+                return unpack(env, &parsed, &base, bytes);
+            }
+            match decompress(call, bytes) {
+                Ok(bytes) => unpack(env, &parsed, &base, bytes.as_ref()),
+                Err(why) => Outcome::fail(1, format!("tar: {why}\n")),
             }
         }
         None => Outcome::fail(1, "tar: must specify one of -c, -t or -x\n".to_owned()),
     }
 }
 
-fn create(env: &Env, parsed: &TarArguments, base: &str) -> Outcome {
+fn create(call: &ToolCall<'_>, parsed: &TarArguments, base: &str) -> Outcome {
+    let env = call.env;
     let mut outcome = Outcome::default();
     let mut any = false;
     let mut builder = Builder::new(Buffer::new(&env.bounds()));
@@ -169,6 +179,13 @@ fn create(env: &Env, parsed: &TarArguments, base: &str) -> Outcome {
         return outcome;
     }
     let Ok(bytes) = builder.into_inner() else { return Outcome::code(1) };
+    let bytes = match parsed.compressed {
+        true => match compress(call, bytes.as_ref()) {
+            Some(bytes) => bytes,
+            None => return Outcome::code(1),
+        },
+        false => bytes,
+    };
     match &parsed.archive {
         Some(file) if file != "-" => {
             if let Err(why) = env.write(&env.path(file), bytes.as_ref()) {
@@ -190,8 +207,8 @@ fn append(builder: &mut Builder<Buffer>, member: &str, entry: &DiskEntry) -> std
     header.set_mode(entry.mode);
     header.set_mtime(u64::try_from(entry.modified).unwrap_or_default());
     header.set_size(0);
-    header.set_uid(0);
-    header.set_gid(0);
+    header.set_uid(entry.user.into());
+    header.set_gid(entry.group.into());
     header.set_username("root")?;
     header.set_groupname("root")?;
     match &entry.content {
@@ -283,5 +300,5 @@ fn extract(
     if let Some((folder, _)) = path.rsplit_once('/') {
         env.make_folders(if folder.is_empty() { "/" } else { folder }).map_err(|why| why.to_string())?;
     }
-    env.put(path, DiskEntry { content, mode, modified }).map_err(|why| why.to_string())
+    env.put(path, DiskEntry::new(content, mode, modified)).map_err(|why| why.to_string())
 }

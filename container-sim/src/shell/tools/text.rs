@@ -1,13 +1,63 @@
 //! Programs of a simulated container that process text, from their input or from files.
 
-use super::{Outcome, Tool, whole};
+use super::{Effect, Outcome, Steps, Tool, whole};
+use crate::limits::LONGEST_SLEEP;
 use crate::shell::env::Env;
 use crate::shell::memory::Buffer;
+use std::time::Duration;
 
 pub(super) const TOOLS: &[Tool] = &[
-    whole("tail", reads_counted, |call| ends(call.env, "tail", call.arguments(), call.input)),
+    whole("tail", reads_counted, |call| {
+        let outcome = ends(call.env, "tail", call.arguments(), call.input);
+        if outcome.code == 0 { followed(call.env, call.arguments(), outcome) } else { outcome }
+    }),
     whole("wc", super::without_files, |call| count(call.env, call.arguments(), call.input)),
 ];
+
+/// The time between two looks of `tail -f`.
+const FOLLOW: Duration = Duration::from_secs(1);
+
+/// `tail -f`: the ends of files, as they grow.
+#[derive(Debug)]
+struct Follow(Vec<(String, usize)>);
+
+/// With `-f`, lets `tail` go on after its first output.
+fn followed(env: &Env, arguments: &[String], first: Outcome) -> Outcome {
+    if !arguments.iter().any(|word| matches!(word.as_str(), "-f" | "-F")) {
+        return first;
+    }
+    let files = counted(arguments).map(|(_, files)| files).unwrap_or_default();
+    let files = files.iter().filter(|file| *file != "-").map(|file| env.resolved(&env.path(file)));
+    // Devices do not grow.
+    let files = files.filter(|path| !path.starts_with("/dev/"));
+    let length = |path: &str| env.read(path).map(|bytes| bytes.len()).unwrap_or(0);
+    let follow = Follow(files.map(|path| (path.clone(), length(&path))).collect());
+    Outcome { then: vec![Effect::Step(Box::new(follow))], ..first }
+}
+
+impl Steps for Follow {
+    fn step(mut self: Box<Self>, env: &Env) -> Vec<Effect> {
+        if self.0.is_empty() {
+            return vec![Effect::Sleep(LONGEST_SLEEP), Effect::Step(self)];
+        }
+        let mut all = Vec::new();
+        for (path, at) in &mut self.0 {
+            let bytes = env.read(path).unwrap_or_default();
+            // A file that is shorter than before was written anew.
+            *at = if bytes.len() < *at { 0 } else { *at };
+            if bytes.len() > *at {
+                let mut grown = Buffer::new(&env.bounds());
+                if !grown.push(&bytes[*at..]) {
+                    return Vec::new();
+                }
+                all.push(Effect::Output(grown));
+            }
+            *at = bytes.len();
+        }
+        all.extend([Effect::Sleep(FOLLOW), Effect::Step(self)]);
+        all
+    }
+}
 
 /// Whether `tail` reads its input.
 fn reads_counted(arguments: &[String]) -> bool {
@@ -84,7 +134,7 @@ fn counted(arguments: &[String]) -> Option<(Amount, Vec<String>)> {
             Some(("c", "")) => (true, rest.next()?.as_str()),
             Some(("n", number)) => (false, number),
             Some(("c", number)) => (true, number),
-            Some(("q", "")) => continue,
+            Some(("q" | "f" | "F", "")) => continue,
             _ => (false, flags),
         };
         let from = number.starts_with('+');

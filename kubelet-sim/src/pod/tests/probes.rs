@@ -58,8 +58,11 @@ fn a_liveness_command_that_fails_often_enough_restarts_the_container() {
     assert!(!world.story.contains("Killing"));
     world.execute(Some(1));
     assert_eq!(world.second_of("Killing [c] Container c failed liveness probe, will be restarted"), 10.0);
-    world.until(11.0);
-    assert_eq!(world.shown.container_statuses.as_ref().unwrap()[0].restart_count, 1);
+    let restarts = |world: &World| world.shown.container_statuses.as_ref().unwrap()[0].restart_count;
+    world.until(39.0);
+    assert_eq!(restarts(&world), 0, "its command has no trap and runs through its grace period");
+    world.until(41.0);
+    assert_eq!(restarts(&world), 1);
     assert_eq!(world.executions.len(), 1, "the new run is probed");
 }
 
