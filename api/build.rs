@@ -4,6 +4,11 @@
 
 #[path = "build_script/field_table.rs"]
 mod field_table;
+#[path = "build_script/packed.rs"]
+mod packed;
+#[allow(dead_code, unreachable_pub)]
+#[path = "src/version.rs"]
+mod version;
 
 use k8s_openapi as k8s;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
@@ -20,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build_script");
     println!("cargo:rerun-if-changed=schema");
+    println!("cargo:rerun-if-changed=src/version.rs");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     field_table::write(Path::new("schema"), &out.join("field_table.rs"))?;
     let mut generator = SchemaSettings::openapi3().into_generator();

@@ -1,6 +1,10 @@
 //! Turns the field table, `schema/*.tbl`, into the statics that `src/schema/table.rs` includes, so that no program parses it when it
-//! starts. `src/schema/mod.rs` has the notation. A malformed table fails the build, with the wrong line.
+//! starts: the types of the default version as they are used, and the lines of all versions in packed form, from which
+//! `src/schema/version_types.rs` makes the types of another version. `src/schema/mod.rs` has the notation. A malformed table fails the
+//! build, with the wrong line.
 
+use crate::packed;
+use crate::version::{Minor, Versions};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -10,7 +14,10 @@ use std::path::{Path, PathBuf};
 /// Writes the statics of all tables in the folder `schema` to the file `out`.
 pub(crate) fn write(schema: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     let texts = texts(schema)?;
-    fs::write(out, Table::read(&texts).statics())?;
+    let table = Table::read(&texts);
+    let gates = table.gates();
+    let default = table.only(Minor::DEFAULT).statics(&gates);
+    fs::write(out, default + &packed::statics(&table, &gates))?;
     Ok(())
 }
 
@@ -24,14 +31,15 @@ fn texts(schema: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Types of all packages, with their lines.
-struct Table<'t> {
+pub(crate) struct Table<'t> {
     packages: Vec<Package<'t>>,
-    types: Vec<Type<'t>>,
+    pub(crate) types: Vec<Type<'t>>,
     /// Index of a type by package index and type name.
     by_name: BTreeMap<(usize, &'t str), usize>,
 }
 
 /// Head of a file: group and version of its types.
+#[derive(Clone)]
 struct Package<'t> {
     short: &'t str,
     openapi: &'t str,
@@ -44,17 +52,19 @@ struct Package<'t> {
 }
 
 /// Type with its lines as they are in the file.
-struct Type<'t> {
-    package: usize,
-    name: &'t str,
-    has_kind: bool,
-    is_atomic: bool,
+#[derive(Clone)]
+pub(crate) struct Type<'t> {
+    pub(crate) package: usize,
+    pub(crate) name: &'t str,
+    pub(crate) has_kind: bool,
+    pub(crate) is_atomic: bool,
+    pub(crate) versions: Versions,
     lines: Vec<&'t str>,
 }
 
 /// One line of a type.
 #[derive(Clone)]
-enum Line<'t> {
+pub(crate) enum Line<'t> {
     Field(Field<'t>),
     /// Protobuf number and index of an inlined type.
     Inline(u32, usize),
@@ -62,15 +72,19 @@ enum Line<'t> {
 
 /// Field, most of it as Rust text.
 #[derive(Clone)]
-struct Field<'t> {
-    name: &'t str,
-    number: u32,
-    shape: &'static str,
-    elem: String,
+pub(crate) struct Field<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) number: u32,
+    pub(crate) shape: &'static str,
+    pub(crate) elem: String,
     /// Bits of `field` in `src/schema/table.rs`: pointer, omit_empty, omit_zero, required, atomic.
-    flags: u8,
+    pub(crate) flags: u8,
     /// Members of `Field` that few fields state, as Rust text.
-    extra: String,
+    pub(crate) extra: String,
+    /// The versions that have the line.
+    pub(crate) versions: Versions,
+    /// Feature gates, joined by `+`; empty if there is none.
+    pub(crate) gates: &'t str,
 }
 
 const POINTER: u8 = 1;
@@ -96,27 +110,61 @@ impl<'t> Table<'t> {
                 let mut words = line.split(' ');
                 let name = words.next().unwrap_or_default();
                 let flags: Vec<_> = words.collect();
+                let versions = versions(flags.iter().copied(), line);
                 let package =
                     packages.len().checked_sub(1).unwrap_or_else(|| panic!("a type before any head: {line}"));
                 let (has_kind, is_atomic) = (flags.contains(&"kind"), flags.contains(&"atomic"));
-                types.push(Type { package, name, has_kind, is_atomic, lines: Vec::new() });
+                types.push(Type { package, name, has_kind, is_atomic, versions, lines: Vec::new() });
             }
         }
         types.sort_by_key(|ty| (ty.package, ty.name));
+        Self::of(packages, types)
+    }
+
+    fn of(packages: Vec<Package<'t>>, types: Vec<Type<'t>>) -> Self {
         let by_name: BTreeMap<_, _> =
             types.iter().enumerate().map(|(at, ty)| ((ty.package, ty.name), at)).collect();
         assert_eq!(by_name.len(), types.len(), "a package states a type twice");
         Self { packages, types, by_name }
     }
 
+    /// The types and lines that one version has.
+    fn only(&self, minor: Minor) -> Self {
+        let has = |line: &&str| versions(line.split(' '), line).has(minor);
+        let types = self.types.iter().filter(|ty| ty.versions.has(minor)).map(|ty| {
+            let lines = ty.lines.iter().copied().filter(|line| has(line)).collect();
+            Type { lines, ..ty.clone() }
+        });
+        let types: Vec<Type<'t>> = types.collect();
+        let packages = self.packages.iter().enumerate().map(|(at, package)| {
+            let first = types.iter().position(|ty| ty.package >= at).unwrap_or(types.len());
+            Package { first, ..package.clone() }
+        });
+        Self::of(packages.collect(), types)
+    }
+
+    /// The distinct gates of fields, joined as the lines join them. The first is empty: that of a field without a gate.
+    fn gates(&self) -> Vec<&'t str> {
+        let words = self.types.iter().flat_map(|ty| &ty.lines).flat_map(|line| line.split(' '));
+        let mut gates: Vec<&str> = words.filter_map(|word| word.strip_prefix("gate=")).chain([""]).collect();
+        gates.sort_unstable();
+        gates.dedup();
+        gates
+    }
+
     /// The statics, as Rust text.
-    fn statics(&self) -> String {
+    fn statics(&self, gates: &[&str]) -> String {
         let lines: Vec<Vec<Line<'t>>> = self.types.iter().map(|ty| self.lines(ty)).collect();
         let mut text = String::new();
         let mut rows = String::new();
         for (at, ty) in self.types.iter().enumerate() {
             let (fields, members) = (spread(at, &lines), &lines[at]);
-            let _ = writeln!(text, "static F{at}: [Field; {}] = [{}];", fields.len(), fields_text(&fields));
+            let _ = writeln!(
+                text,
+                "static F{at}: [Field; {}] = [{}];",
+                fields.len(),
+                fields_text(&fields, gates)
+            );
             let members = members_text(members, &fields);
             let _ =
                 writeln!(text, "static M{at}: [(u32, Member); {}] = [{}];", members.len(), members.concat());
@@ -140,7 +188,7 @@ impl<'t> Table<'t> {
         text
     }
 
-    fn lines(&self, ty: &Type<'t>) -> Vec<Line<'t>> {
+    pub(crate) fn lines(&self, ty: &Type<'t>) -> Vec<Line<'t>> {
         let mut lines: Vec<Line<'t>> = ty.lines.iter().map(|line| self.line(ty.package, line)).collect();
         if ty.has_kind {
             lines.extend(["apiVersion", "kind"].map(|name| {
@@ -151,6 +199,8 @@ impl<'t> Table<'t> {
                     elem: "String".to_owned(),
                     flags: OMIT_EMPTY,
                     extra: String::new(),
+                    versions: Versions::ALL,
+                    gates: "",
                 })
             }));
         }
@@ -171,8 +221,16 @@ impl<'t> Table<'t> {
             (_, Some(rest)) => ("Map", rest),
             (None, None) => ("One", kind),
         };
-        let mut field =
-            Field { name, number, shape, elem: self.elem(package, kind), flags, extra: String::new() };
+        let mut field = Field {
+            name,
+            number,
+            shape,
+            elem: self.elem(package, kind),
+            flags,
+            extra: String::new(),
+            versions: versions(words.clone(), line),
+            gates: "",
+        };
         words.for_each(|flag| field.apply(flag, line));
         Line::Field(field)
     }
@@ -229,13 +287,15 @@ impl Package<'_> {
     }
 }
 
-impl Field<'_> {
-    fn apply(&mut self, flag: &str, line: &str) {
+impl<'t> Field<'t> {
+    fn apply(&mut self, flag: &'t str, line: &str) {
         match flag.split_once('=').unwrap_or((flag, "")) {
             ("?", _) => self.flags |= OMIT_EMPTY,
             ("z", _) => self.flags |= OMIT_ZERO,
             ("!", _) => self.flags |= REQUIRED,
             ("atomic", _) => self.flags |= ATOMIC,
+            ("since" | "until", _) => {}
+            ("gate", gates) => self.gates = gates,
             ("key", key) => self.state("merge_key", &format!("Some({key:?})")),
             ("by", keys) => self.state("list_keys", &format!("&{:?}", keys.split(',').collect::<Vec<_>>())),
             ("patch", names) => {
@@ -274,10 +334,11 @@ fn spread<'t>(ty: usize, lines: &[Vec<Line<'t>>]) -> Vec<Field<'t>> {
     fields
 }
 
-fn fields_text(fields: &[Field<'_>]) -> String {
+fn fields_text(fields: &[Field<'_>], gates: &[&str]) -> String {
     let mut text = String::new();
-    for Field { name, number, shape, elem, flags, extra } in fields {
-        let plain = format!("field({name:?}, {number}, Shape::{shape}, Elem::{elem}, {flags})");
+    for Field { name, number, shape, elem, flags, extra, gates: own, .. } in fields {
+        let gate = packed::index(gates, own);
+        let plain = format!("field({name:?}, {number}, Shape::{shape}, Elem::{elem}, {flags}, {gate})");
         let _ = match extra.as_str() {
             "" => write!(text, "{plain}, "),
             extra => write!(text, "Field {{ {extra}..{plain} }}, "),
@@ -304,6 +365,11 @@ fn members_text(lines: &[Line<'_>], fields: &[Field<'_>]) -> Vec<String> {
         .collect();
     members.sort();
     members.into_iter().map(|(number, member)| format!("({number}, {member}), ")).collect()
+}
+
+/// The versions that the words `since=` and `until=` of a line state; all without them.
+fn versions<'w>(words: impl Iterator<Item = &'w str>, line: &str) -> Versions {
+    Versions::marked(words).unwrap_or_else(|| panic!("wrong versions: {line}"))
 }
 
 /// The package of a head, `first` not set.

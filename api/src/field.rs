@@ -200,6 +200,15 @@ impl ErrorList {
         }
     }
 
+    /// Replaces the errors for which the function has another one.
+    pub(crate) fn replace(&mut self, other: impl Fn(&FieldError) -> Option<FieldError>) {
+        for error in &mut self.errors {
+            if let Some(other) = other(error) {
+                *error = other;
+            }
+        }
+    }
+
     /// Replaces values that are shown as `null`, where the function has another text for the error's path.
     pub(crate) fn replace_nulls(&mut self, value_at: impl Fn(&str) -> Option<String>) {
         for error in self.errors.iter_mut().filter(|error| error.value.as_deref() == Some("null")) {

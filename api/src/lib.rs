@@ -23,6 +23,7 @@ pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gate;
 mod go_json;
 pub mod group_version;
 #[cfg(test)]

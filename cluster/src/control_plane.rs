@@ -7,6 +7,7 @@ use crate::phase::{Phase, Phases};
 use crate::retention;
 use crate::schedule::Schedule;
 use crate::storage::Storage;
+use kstore_api::version::Minor;
 use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
 use kstore_client::Client;
 use kstore_controllers::Accounts;
@@ -51,6 +52,8 @@ pub struct ControlPlane {
     host: Option<String>,
     elects_leaders: bool,
     has_node_users: bool,
+    /// The version of Kubernetes that the API server serves.
+    minor: Minor,
     /// The components that have not started.
     waiting: Components,
     running: RunningComponents,
@@ -118,6 +121,7 @@ impl ControlPlane {
         };
         server.stop = phases.listeners.stop();
         server.local_components = components.local();
+        let minor = server.opt_in.minor();
         let has_node_users = server.access.authorization.current().judge_nodes();
         let unlayered = start_server(schedule.storage(storage), server, origin.image, &phases.core).await?;
         let api = unlayered.clone().layered(|router| middleware.layer(router, store.as_ref()));
@@ -138,6 +142,7 @@ impl ControlPlane {
             host: config.host,
             elects_leaders: config.elects_leaders,
             has_node_users,
+            minor,
             waiting: components,
             running: RunningComponents::default(),
             nodes: Handle::ended(),
@@ -199,6 +204,7 @@ impl ControlPlane {
         };
         let (metrics, caches) = (self.metrics.clone(), self.caches.nodes.clone());
         let config = kstore_kubelet_sim::Config { identities, metrics, caches, ..config };
+        let config = config.of_release(self.minor);
         let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
         let (simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
         self.nodes = handle;

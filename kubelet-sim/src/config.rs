@@ -3,6 +3,7 @@
 
 use crate::behavior::Delay;
 use crate::identities::Identities;
+use kstore_api::version::{Minor, PROGRAMS};
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
@@ -50,6 +51,17 @@ pub struct Config {
     pub caches: CacheSet,
 }
 
+impl Config {
+    /// Lets the kubelets have the release of a Kubernetes version, unless the configuration names another than the default.
+    #[must_use]
+    pub fn of_release(self, minor: Minor) -> Self {
+        match self.version == PROGRAMS {
+            true => Self { version: minor.programs().to_owned(), ..self },
+            false => self,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -60,7 +72,7 @@ impl Default for Config {
             ephemeral_storage: "100Gi".to_owned(),
             pods: 1000,
             labels: BTreeMap::new(),
-            version: kstore_api::version::PROGRAMS.to_owned(),
+            version: PROGRAMS.to_owned(),
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             missing_images: Vec::new(),

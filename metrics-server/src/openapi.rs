@@ -3,6 +3,7 @@
 use crate::discovery::VERBS;
 use crate::resource::{GROUP, Resource, VERSION};
 use kstore_api::openapi::{DocumentScope, GroupVersion, ResourceDoc, StandaloneDocs, gnostic};
+use kstore_api::version::Minor;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
@@ -67,6 +68,7 @@ fn described() -> StandaloneDocs {
         returns_deleted: false,
         subresources: Vec::new(),
         is_custom: false,
+        minor: Minor::DEFAULT,
     });
     let gv = GroupVersion { group: GROUP.to_owned(), version: VERSION.to_owned() };
     StandaloneDocs { scope: DocumentScope::Resources(gv, resources.into()), models: models() }

@@ -107,6 +107,7 @@ pub async fn until_done<F: Future<Output = ()>>(
 mod tests {
     use super::*;
     use crate::metrics::Metrics;
+    use kstore_api::version::Minor;
 
     #[tokio::test(start_paused = true)]
     async fn panicked_tasks_restart_after_doubling_pauses_and_are_counted() {
@@ -119,7 +120,7 @@ mod tests {
         })
         .await;
         assert_eq!((attempts, began.elapsed()), (4, 7 * RESTART_BACKOFF_BASE));
-        let page = metrics.render(std::iter::empty());
+        let page = metrics.render(Minor::DEFAULT, std::iter::empty());
         assert!(page.contains("kstore_apiserver_task_restarts_total{task=\"clumsy\"} 3\n"), "{page}");
     }
 

@@ -1,20 +1,20 @@
 //! `/version`: the version of the Kubernetes API that is served. The server's own version is the build
 //! metadata.
 
-use kstore_api::version::{MAJOR, MINOR, MINOR_COMPATIBLE, PROGRAMS};
+use kstore_api::version::{MAJOR, Minor};
 use serde_json::{Value, json};
 
-/// The document of `/version`.
-pub fn document() -> Value {
-    let (major, minor) = (MAJOR.to_string(), MINOR.to_string());
+/// The document of `/version` for a served version.
+pub fn document(served: Minor) -> Value {
+    let (major, minor) = (MAJOR.to_string(), served.number().to_string());
     json!({
         "major": major,
         "minor": minor,
         "emulationMajor": major,
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
-        "minCompatibilityMinor": MINOR_COMPATIBLE.to_string(),
-        "gitVersion": git_version(),
+        "minCompatibilityMinor": served.compatible().to_string(),
+        "gitVersion": git_version(served),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -25,8 +25,8 @@ pub fn document() -> Value {
 }
 
 /// The semantic version that clients parse: that of the API, with the server's own as build metadata.
-pub fn git_version() -> String {
-    format!("{PROGRAMS}+kstore-{}", env!("CARGO_PKG_VERSION"))
+pub fn git_version(served: Minor) -> String {
+    format!("{}+kstore-{}", served.programs(), env!("CARGO_PKG_VERSION"))
 }
 
 /// The architecture, as Kubernetes names it.

@@ -2,6 +2,7 @@
 
 use crate::faults::Faults;
 use kstore_api::kind::OptIn;
+use kstore_api::version::Minor;
 use kstore_cluster::SchedulerSettings;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct Builder {
     pub(crate) history: Option<Duration>,
     pub(crate) manifests: Vec<String>,
     pub(crate) faults: Option<Faults>,
+    /// The version of Kubernetes whose API is served.
+    pub(crate) version: Minor,
     /// Optional APIs that the server serves.
     pub(crate) apis: Vec<String>,
     /// The optional APIs of these names.
@@ -45,6 +48,7 @@ impl Default for Builder {
             history: None,
             manifests: Vec::new(),
             faults: None,
+            version: Minor::DEFAULT,
             apis: Vec::new(),
             opt_in: OptIn::default(),
         }
@@ -56,6 +60,14 @@ impl Builder {
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// Serves the API of a version of Kubernetes other than the default: its kinds, fields, feature gates and documents. Clusters of one
+    /// process may have different versions.
+    #[must_use]
+    pub fn kubernetes(mut self, version: Minor) -> Self {
+        self.version = version;
         self
     }
 

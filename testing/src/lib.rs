@@ -74,6 +74,8 @@ pub use cluster::Cluster;
 pub use components::Builder;
 pub use faults::{FaultCounts, Faults};
 pub use fork::{ClusterImage, ForkError};
+/// A version of Kubernetes, for [`Builder::kubernetes`].
+pub use kstore_api::version::Minor;
 /// Group, version and plural name of a resource, for [`Cluster::client`].
 pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.

@@ -23,7 +23,7 @@ impl Builder {
     /// The API server refuses a manifest, or the store or the API server cannot start. Everything that had started is stopped.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
-        let opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
+        let opt_in = OptIn::apis(self.version, self.apis.iter().map(String::as_str))?;
         let scheduler_settings = match &self.scheduler_file {
             Some(text) => SchedulerSettings::parse(text)?,
             None => SchedulerSettings::default(),

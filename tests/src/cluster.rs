@@ -10,7 +10,8 @@ use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
 use kstore_access::token::Tokens;
 use kstore_admission::PluginSwitches;
-use kstore_api::kind;
+use kstore_api::kind::{self, OptIn};
+use kstore_api::version::Minor;
 use kstore_apiserver::config::{
     AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,
 };
@@ -73,6 +74,8 @@ pub struct Setup {
     pub plugins: Vec<&'static str>,
     /// Whether objects that cannot be read are reported, and may be deleted.
     pub unsafe_deletion: bool,
+    /// The version of Kubernetes whose API is served.
+    pub minor: Minor,
 }
 
 /// Which loops run beside the apiserver.
@@ -107,6 +110,7 @@ impl Setup {
             shares_initial_objects: true,
             plugins: Vec::new(),
             unsafe_deletion: false,
+            minor: Minor::DEFAULT,
         }
     }
 
@@ -166,6 +170,13 @@ impl Setup {
     #[must_use]
     pub fn unsafe_deletion(mut self) -> Self {
         self.unsafe_deletion = true;
+        self
+    }
+
+    /// Serves the API of a version of Kubernetes.
+    #[must_use]
+    pub fn kubernetes(mut self, minor: Minor) -> Self {
+        self.minor = minor;
         self
     }
 
@@ -455,6 +466,8 @@ struct ExternalDependencies {
     plugins: PluginSwitches,
     /// Whether objects that cannot be read are reported, and may be deleted.
     unsafe_deletion: bool,
+    /// The version of Kubernetes.
+    minor: Minor,
 }
 
 impl ExternalDependencies {
@@ -468,8 +481,15 @@ impl ExternalDependencies {
                 tokens: Some(Arc::new(tokens())),
                 plugins,
                 unsafe_deletion,
+                minor: setup.minor,
             },
-            false => Self { outbound: Arc::new(webhooks.clone()), tokens: None, plugins, unsafe_deletion },
+            false => Self {
+                outbound: Arc::new(webhooks.clone()),
+                tokens: None,
+                plugins,
+                unsafe_deletion,
+                minor: setup.minor,
+            },
         }
     }
 
@@ -486,6 +506,7 @@ impl ExternalDependencies {
                 unsafe_deletion: self.unsafe_deletion,
                 ..config.registry
             },
+            opt_in: OptIn::version(self.minor),
             ..config
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::backing_store::Storage;
 use crate::cluster::{Cluster, Loops, Setup};
+use kstore_api::version::Minor;
 use kstore_apiserver::ServerImage;
 use kstore_store::StoreImage;
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ static KEPT: Mutex<VecDeque<(Origin, Arc<InitialImage>)>> = Mutex::new(VecDeque:
 /// Returns the initial objects of a cluster; `None` if it creates its own. Blocks while they are created.
 pub(crate) fn image(setup: &Setup) -> Option<Arc<InitialImage>> {
     let has_defaults = setup.service_ranges == Default::default() && setup.plugins.is_empty();
+    let has_defaults = has_defaults && setup.minor == Minor::DEFAULT;
     let is_shared = setup.shares_initial_objects && has_defaults;
     if !is_shared {
         return None;

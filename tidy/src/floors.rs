@@ -135,6 +135,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &[
                 "cidr",
+                "gate",
                 "group_version",
                 "json",
                 "lenient",

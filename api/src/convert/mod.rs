@@ -49,7 +49,7 @@ pub fn from_storage(resource: &Resource, object: &mut Value) {
     let stored_otherwise = object::api_version(object) != resource.api_version();
     if stored_otherwise
         && to_version(resource, object).is_ok()
-        && let Some(ty) = schema::of(resource.group, resource.version, resource.kind)
+        && let Some(ty) = resource.object_type()
     {
         schema::fill::fill(object, ty);
     }

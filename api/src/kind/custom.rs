@@ -12,6 +12,7 @@ use crate::resource::{
     ALL_VERBS, CustomFacts, DefaultPropagation, FieldRule, GET_PATCH_UPDATE, GenerationRule, KindRules,
     Labels, Resource, SelectableFields, Subresource,
 };
+use crate::version::{Minor, Versions};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -125,6 +126,9 @@ impl CustomRow {
             name_rule: NameRule::Subdomain,
             rules: Box::leak(Box::new(rules)),
             custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
+            minor: Minor::DEFAULT,
+            former_name_rule: None,
+            versions: Versions::ALL,
         }
     }
 

@@ -3,18 +3,20 @@
 //! schemas and no columns of the definitions.
 
 use super::OptIn;
+use super::version_rows::{self, VersionRows, find};
 use crate::group_version::{by_priority, split_api_version};
 use crate::resource::Resource;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 type Key = (&'static str, &'static str, &'static str);
 type Rows = BTreeMap<Key, &'static Resource>;
 
 /// Rows of all served kinds, with the look-ups that requests need.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Kinds {
-    /// The optional kinds and features of the server.
+    /// The built-in kinds that each server of this version serves.
+    built_in: &'static VersionRows,
+    /// The version of the server, and its optional kinds and features.
     opt_in: OptIn,
     /// Rows of custom resources in the order of discovery: groups by name, preferred versions first, plurals by name.
     custom: Vec<&'static Resource>,
@@ -25,25 +27,28 @@ pub struct Kinds {
     by_root: BTreeMap<&'static str, &'static Resource>,
 }
 
-/// Built-in rows of storage versions, by the prefix of their keys.
-static BUILT_IN_ROOTS: LazyLock<BTreeMap<&'static str, &'static Resource>> =
-    LazyLock::new(|| super::stored().filter_map(|row| Some((row.storage?, row))).collect());
+impl Default for Kinds {
+    fn default() -> Self {
+        Self::new(OptIn::default(), &[], &[])
+    }
+}
 
 impl Kinds {
-    /// The set of the built-in kinds that each server serves.
+    /// The set of the built-in kinds that each server of the default version serves.
     #[must_use]
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// The set of the built-in kinds that each server serves, the optional ones in `opt_in`, and the given custom
+    /// The set of the built-in kinds that each server of a version serves, the optional ones in `opt_in`, and the given custom
     /// ones. `served` are rows of served versions; `stored` are rows of storage versions, which need not be served.
     /// Rows of a built-in group and plural are left out: the built-in kind wins.
     #[must_use]
     pub fn new(opt_in: OptIn, served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
+        let built_in = version_rows::of(opt_in.minor());
         let is_built_in = |row: &&Resource| {
-            let is_same = |own: &Resource| own.group == row.group && own.plural == row.plural;
-            super::RESOURCES.iter().any(is_same) || opt_in.has(row.group, row.plural)
+            let is_same = |own: &&Resource| own.group == row.group && own.plural == row.plural;
+            built_in.all.iter().any(is_same) || opt_in.has(row.group, row.plural)
         };
         let mut custom: Vec<_> = served.iter().copied().filter(|row| !is_built_in(row)).collect();
         custom.sort_by(|a, b| {
@@ -58,10 +63,11 @@ impl Kinds {
             by_root: stored.filter_map(|row| Some((row.storage?, *row))).collect(),
             custom,
             opt_in,
+            built_in,
         }
     }
 
-    /// The optional kinds and features of the server.
+    /// The version of the server, and its optional kinds and features.
     #[must_use]
     pub fn opt_in(&self) -> &OptIn {
         &self.opt_in
@@ -70,13 +76,17 @@ impl Kinds {
     /// Row for the group, version and plural of a URL.
     #[must_use]
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        super::lookup(group, version, plural).or_else(|| find(&self.by_plural, (group, version, plural)))
+        self.built_in
+            .lookup(group, version, plural)
+            .or_else(|| find(&self.by_plural, (group, version, plural)))
     }
 
     /// Row for the group, version and kind of an object.
     #[must_use]
     pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
-        super::lookup_kind(group, version, kind).or_else(|| find(&self.by_kind, (group, version, kind)))
+        self.built_in
+            .lookup_kind(group, version, kind)
+            .or_else(|| find(&self.by_kind, (group, version, kind)))
     }
 
     /// Row for the `apiVersion` and kind of an object.
@@ -96,7 +106,8 @@ impl Kinds {
     /// API groups of built-in kinds, in the order of client preference.
     pub fn built_in_groups(&self) -> impl Iterator<Item = &'static str> {
         let further = self.opt_in.rows().chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group);
-        super::groups().chain(further.filter(|group| super::groups().all(|known| known != *group)))
+        let groups = || self.built_in.groups();
+        groups().chain(further.filter(move |group| groups().all(|known| known != *group)))
     }
 
     /// Whether the group has built-in kinds.
@@ -116,8 +127,8 @@ impl Kinds {
         let further = self.opt_in.rows().chunk_by(|a, b| (a.group, a.version) == (b.group, b.version));
         let further =
             further.map(|rows| rows[0]).filter(move |row| row.group == group).map(|row| row.version);
-        super::versions(group)
-            .chain(further.filter(move |version| super::versions(group).all(|known| known != *version)))
+        let versions = || self.built_in.versions(group);
+        versions().chain(further.filter(move |version| versions().all(|known| known != *version)))
     }
 
     /// Resources of one group and version, sorted by plural.
@@ -125,18 +136,18 @@ impl Kinds {
         let custom = self.custom_of(group).iter().copied().filter(move |row| row.version == version);
         let further = self.opt_in.rows().iter().copied();
         let further = further.filter(move |row| row.group == group && row.version == version);
-        super::resources_of(group, version).chain(further).chain(custom)
+        self.built_in.resources_of(group, version).chain(further).chain(custom)
     }
 
     /// Rows of storage versions, one for each storage prefix, built-in kinds first.
     pub fn stored(&self) -> impl Iterator<Item = &'static Resource> {
-        super::stored().chain(self.by_root.values().copied())
+        self.built_in.stored().chain(self.by_root.values().copied())
     }
 
     /// Row of the storage version whose objects have keys below this prefix (without a trailing slash).
     #[must_use]
     pub fn stored_at(&self, root: &str) -> Option<&'static Resource> {
-        BUILT_IN_ROOTS.get(root).or_else(|| self.by_root.get(root)).copied()
+        self.built_in.at_root(root).or_else(|| self.by_root.get(root).copied())
     }
 
     /// Rows of custom resources.
@@ -150,15 +161,6 @@ impl Kinds {
         let rest = &self.custom[from..];
         &rest[..rest.partition_point(|row| row.group == group)]
     }
-}
-
-// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
-// map's keys.
-fn find<'a>(
-    map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
-    key: (&'a str, &'a str, &'a str),
-) -> Option<&'static Resource> {
-    map.get(&key).copied()
 }
 
 #[cfg(test)]

@@ -8,15 +8,16 @@ pub mod opt_in;
 mod table;
 #[cfg(test)]
 mod tests;
+mod version_rows;
 
 use crate::group_version::split_api_version;
 use crate::resource::Resource;
+use crate::version::Minor;
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
 pub use opt_in::{OptIn, OptionalKind};
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
 pub use table::{OPT_IN, RESOURCES};
+use version_rows::VersionRows;
 
 impl Resource {
     /// The row in whose version objects are stored: this row, or the row it shares its storage with.
@@ -25,42 +26,28 @@ impl Resource {
             return row;
         }
         let Some(id) = self.storage_version else { return self };
-        lookup(id.group, id.version, id.plural).expect("a storage version names a row of the table")
+        let row = version_rows::of(self.minor).lookup(id.group, id.version, id.plural);
+        row.expect("a storage version names a row of the table")
     }
 }
 
-type Key = (&'static str, &'static str, &'static str);
-
-fn by_plural() -> &'static BTreeMap<Key, &'static Resource> {
-    static MAP: OnceLock<BTreeMap<Key, &'static Resource>> = OnceLock::new();
-    MAP.get_or_init(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.plural), r)).collect())
+/// The built-in kinds that each server of the default version serves.
+fn rows() -> &'static VersionRows {
+    version_rows::of(Minor::DEFAULT)
 }
 
-fn by_kind() -> &'static BTreeMap<Key, &'static Resource> {
-    static MAP: OnceLock<BTreeMap<Key, &'static Resource>> = OnceLock::new();
-    MAP.get_or_init(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.kind), r)).collect())
-}
-
-// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
-// map's keys.
-fn find<'a>(
-    map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
-    key: (&'a str, &'a str, &'a str),
-) -> Option<&'static Resource> {
-    map.get(&key).copied()
-}
-
-/// Row for the group, version and plural of a URL, among the kinds that each server serves.
+/// Row for the group, version and plural of a URL, among the kinds that each server of the default version serves. A server asks its
+/// [`Kinds`], whose rows are those of its own version.
 pub fn lookup(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    find(by_plural(), (group, version, plural))
+    rows().lookup(group, version, plural)
 }
 
-/// Row for the group, version and kind of an object, among the kinds that each server serves.
+/// Row for the group, version and kind of an object, among the kinds that each server of the default version serves.
 pub fn lookup_kind(group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
-    find(by_kind(), (group, version, kind))
+    rows().lookup_kind(group, version, kind)
 }
 
-/// Row for the `apiVersion` and kind of an object, among the kinds that each server serves.
+/// Row for the `apiVersion` and kind of an object, among the kinds that each server of the default version serves.
 pub fn lookup_api_version(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = split_api_version(api_version);
     lookup_kind(group, version, kind)
@@ -81,25 +68,30 @@ pub fn known(api_version: &str, kind: &str) -> Option<&'static Resource> {
 
 /// API groups in the order of client preference; the core group (empty) first.
 pub fn groups() -> impl Iterator<Item = &'static str> {
-    let mut last = None;
-    RESOURCES.iter().filter_map(move |r| (last.replace(r.group) != Some(r.group)).then_some(r.group))
+    rows().groups()
+}
+
+/// The same as [`groups`], of a version of Kubernetes.
+pub(crate) fn groups_of(minor: Minor) -> impl Iterator<Item = &'static str> {
+    version_rows::of(minor).groups()
 }
 
 /// Versions of a group, preferred first.
 pub fn versions(group: &str) -> impl Iterator<Item = &'static str> {
-    let mut last = None;
-    RESOURCES
-        .iter()
-        .filter(move |r| r.group == group)
-        .filter_map(move |r| (last.replace(r.version) != Some(r.version)).then_some(r.version))
+    rows().versions(group)
+}
+
+/// The same as [`versions`], of a version of Kubernetes.
+pub(crate) fn versions_of(minor: Minor, group: &str) -> impl Iterator<Item = &'static str> {
+    version_rows::of(minor).versions(group)
 }
 
 /// Resources of one group and version, sorted by plural.
 pub fn resources_of(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().filter(move |r| r.group == group && r.version == version)
+    rows().resources_of(group, version)
 }
 
 /// Rows of storage versions, one for each storage prefix.
 pub fn stored() -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().filter(|r| r.is_stored() && r.storage_version.is_none())
+    rows().stored()
 }

@@ -1,5 +1,5 @@
-//! [`OptIn`]: the built-in kinds and features that a server has only if its operator asks for them, as with
-//! kube-apiserver's flags `--runtime-config` and `--feature-gates`. The rows are in `table/opt_in.rs`. A server
+//! [`OptIn`]: the version of Kubernetes that a server has, and the built-in kinds and features that it has only if its operator asks for
+//! them, as with kube-apiserver's flags `--runtime-config` and `--feature-gates`. The rows are in `table/opt_in.rs`. A server
 //! without a choice serves [`super::RESOURCES`] only, and its documents do not show the other kinds.
 //!
 //! # Adding an optional kind
@@ -11,9 +11,10 @@
 //! [`super::lookup`] and [`super::RESOURCES`] never have the row. Code that serves requests asks the [`super::Kinds`]
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].
 
-use super::OPT_IN;
+use super::{OPT_IN, version_rows};
 use crate::resource::Resource;
 use crate::strategy::Features;
+use crate::version::Minor;
 use std::collections::BTreeMap;
 
 /// A built-in kind that is off by default.
@@ -25,9 +26,10 @@ pub struct OptionalKind {
     pub row: Resource,
 }
 
-/// The optional kinds and features of one server. The default has none.
+/// The version of one server, and its optional kinds and features. The default has none of these, in the default version.
 #[derive(Clone, Debug, Default)]
 pub struct OptIn {
+    minor: Minor,
     rows: Vec<&'static Resource>,
     features: Features,
 }
@@ -47,37 +49,52 @@ pub type ApiSwitches<'a> = BTreeMap<&'a str, bool>;
 impl PartialEq for OptIn {
     fn eq(&self, other: &Self) -> bool {
         let ids = |opt_in: &Self| opt_in.rows.iter().map(|row| row.id()).collect::<Vec<_>>();
-        ids(self) == ids(other) && self.features == other.features
+        self.minor == other.minor && ids(self) == ids(other) && self.features == other.features
     }
 }
 
 impl Eq for OptIn {}
 
 impl OptIn {
-    /// The optional kinds that `switches` turn on and whose feature gate is on.
+    /// A version without optional kinds and features.
     #[must_use]
-    pub fn of(switches: &ApiSwitches<'_>, has_gate: impl Fn(&str) -> bool) -> Self {
-        let served = OPT_IN.iter().filter(|kind| is_on(&kind.row, switches) && kind.has_gate(&has_gate));
-        let features = Features { trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION) };
-        Self { rows: served.map(|kind| &kind.row).collect(), features }
+    pub fn version(minor: Minor) -> Self {
+        Self { minor, ..Self::default() }
     }
 
-    /// The optional kinds of these APIs (`group/version` or `group/version/resource`), with all optional features.
+    /// The optional kinds of a version that `switches` turn on and whose feature gate is on.
+    #[must_use]
+    pub fn of(minor: Minor, switches: &ApiSwitches<'_>, has_gate: impl Fn(&str) -> bool) -> Self {
+        let optional = version_rows::of(minor).optional.iter();
+        let is_served =
+            |row: &Resource, gate: &str| is_on(row, switches) && (gate.is_empty() || has_gate(gate));
+        let served = optional.filter(|(row, gate)| is_served(row, gate)).map(|(row, _)| *row);
+        let features = Features { trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION) };
+        Self { minor, rows: served.collect(), features }
+    }
+
+    /// The optional kinds of these APIs (`group/version` or `group/version/resource`) of a version, with all optional features.
     ///
     /// # Errors
-    /// The first name that stands for no API.
-    pub fn apis<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownApi> {
+    /// The first name that stands for no API of the version.
+    pub fn apis<'a>(minor: Minor, names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownApi> {
         let switches: ApiSwitches<'_> = names.into_iter().map(|name| (name, true)).collect();
-        match switches.keys().find(|name| !names_api(name)) {
+        match switches.keys().find(|name| !names_api(minor, name)) {
             Some(name) => Err(UnknownApi { name: (*name).to_owned() }),
-            None => Ok(Self::of(&switches, |_| true)),
+            None => Ok(Self::of(minor, &switches, |_| true)),
         }
     }
 
-    /// All optional kinds and features.
+    /// All optional kinds and features of the default version.
     #[must_use]
     pub fn all() -> Self {
-        Self::of(&ApiSwitches::from([(ALL, true)]), |_| true)
+        Self::of(Minor::DEFAULT, &ApiSwitches::from([(ALL, true)]), |_| true)
+    }
+
+    /// The version of the server.
+    #[must_use]
+    pub fn minor(&self) -> Minor {
+        self.minor
     }
 
     /// Rows of the optional kinds, in the order of discovery.
@@ -99,11 +116,14 @@ impl OptIn {
     }
 }
 
-impl OptionalKind {
-    /// Whether the kind's feature gate is on, if it needs one.
-    pub fn has_gate(&self, has_gate: impl Fn(&str) -> bool) -> bool {
-        self.gate.is_empty() || has_gate(self.gate)
-    }
+/// The optional kinds of a version that `switches` turn on and whose feature gate is off, each with its gate.
+pub fn without_gate<'a>(
+    minor: Minor,
+    switches: &'a ApiSwitches<'_>,
+    has_gate: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = (&'static Resource, &'static str)> + 'a {
+    let optional = version_rows::of(minor).optional.iter().copied();
+    optional.filter(move |(row, gate)| !gate.is_empty() && is_on(row, switches) && !has_gate(gate))
 }
 
 /// Feature gate of projected ClusterTrustBundles.
@@ -128,11 +148,18 @@ pub fn is_gate(name: &str) -> bool {
     name == TRUST_BUNDLE_PROJECTION || OPT_IN.iter().any(|kind| !kind.gate.is_empty() && kind.gate == name)
 }
 
-/// Whether a `group/version`, a `version` of the core group, or a `group/version/resource` has kinds, optional
+/// Whether a `group/version`, a `version` of the core group, or a `group/version/resource` has kinds in a version, optional
 /// or not.
 #[must_use]
-pub fn names_api(name: &str) -> bool {
-    super::every().any(|row| is_named(row, name))
+pub fn names_api(minor: Minor, name: &str) -> bool {
+    let rows = version_rows::of(minor);
+    serves_api(minor, name) || rows.optional.iter().any(|(row, _)| is_named(row, name))
+}
+
+/// Whether each server of a version serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
+#[must_use]
+pub fn serves_api(minor: Minor, name: &str) -> bool {
+    version_rows::of(minor).all.iter().any(|row| is_named(row, name))
 }
 
 /// Whether `name` is the group and version of the row, with or without its plural.
@@ -149,7 +176,8 @@ mod tests {
     const TRUST_BUNDLES: &str = "certificates.k8s.io/v1beta1/clustertrustbundles";
 
     fn plurals(switches: &[(&str, bool)], gates: &[&str]) -> Vec<&'static str> {
-        let opt_in = OptIn::of(&switches.iter().copied().collect(), |gate| gates.contains(&gate));
+        let opt_in =
+            OptIn::of(Minor::DEFAULT, &switches.iter().copied().collect(), |gate| gates.contains(&gate));
         opt_in.rows().iter().map(|row| row.plural).collect()
     }
 
@@ -176,9 +204,21 @@ mod tests {
     }
 
     #[test]
+    fn a_version_has_the_optional_kinds_that_it_knows() {
+        let rows = |minor| OptIn::of(minor, &ApiSwitches::from([(ALL, true)]), |_| true).rows().to_vec();
+        let plurals = |minor| rows(minor).iter().map(|row| row.plural).collect::<Vec<_>>();
+        assert_eq!(plurals(Minor::V34), ["clustertrustbundles"]);
+        assert_eq!(plurals(Minor::V35), ["clustertrustbundles", "storageversionmigrations"]);
+        assert!(rows(Minor::V34).iter().all(|row| row.minor == Minor::V34));
+        assert!(OptIn::apis(Minor::V34, ["storagemigration.k8s.io/v1beta1"]).is_err());
+    }
+
+    #[test]
     fn features_follow_their_gates() {
         let projects = |gates: &'static [&str]| {
-            OptIn::of(&ApiSwitches::new(), |gate| gates.contains(&gate)).features().trust_bundle_projection
+            OptIn::of(Minor::DEFAULT, &ApiSwitches::new(), |gate| gates.contains(&gate))
+                .features()
+                .trust_bundle_projection
         };
         assert!(projects(&["ClusterTrustBundleProjection"]) && !projects(&["ClusterTrustBundle"]));
     }
@@ -186,14 +226,18 @@ mod tests {
     #[test]
     fn apis_are_chosen_by_group_and_version_or_by_resource() {
         for name in ["certificates.k8s.io/v1beta1", TRUST_BUNDLES] {
-            let opt_in = OptIn::apis([name]).unwrap();
+            let opt_in = OptIn::apis(Minor::DEFAULT, [name]).unwrap();
             assert!(opt_in.has("certificates.k8s.io", "clustertrustbundles"), "{name}");
             assert_eq!(opt_in.rows().len(), 1, "{name}");
         }
         assert_eq!(OptIn::all().rows().len(), OPT_IN.len());
         for name in ["certificates.k8s.io/v9", "certificates.k8s.io/v1beta1/others", "", "v1beta1"] {
-            assert_eq!(OptIn::apis([name]).unwrap_err(), UnknownApi { name: name.to_owned() });
+            assert_eq!(
+                OptIn::apis(Minor::DEFAULT, [name]).unwrap_err(),
+                UnknownApi { name: name.to_owned() }
+            );
         }
-        assert!(names_api("v1") && names_api("apps/v1/deployments") && !names_api("apps"));
+        assert!(!names_api(Minor::DEFAULT, "apps") && !names_api(Minor::V33, "resource.k8s.io/v1"));
+        assert!(names_api(Minor::V33, "v1") && names_api(Minor::DEFAULT, "apps/v1/deployments"));
     }
 }

@@ -14,6 +14,8 @@ pub enum NameRule {
     Subdomain,
     /// DNS-1123 label.
     Label,
+    /// DNS-1035 label, which begins with a letter.
+    Label1035,
     /// Any text that is one path segment.
     PathSegment,
     /// An IP address in canonical form.
@@ -282,6 +284,7 @@ pub fn object_name(rule: NameRule, value: &str) -> Faults {
     match rule {
         NameRule::Subdomain => dns1123_subdomain(value),
         NameRule::Label => dns1123_label(value),
+        NameRule::Label1035 => dns1035_label(value),
         NameRule::PathSegment => path_segment(value),
         NameRule::IpAddress => canonical_ip(value),
     }

@@ -2,6 +2,7 @@
 
 use super::definition::Fragment;
 use super::schemas;
+use crate::version::Minor;
 use serde_json::{Map, Value, json};
 
 /// OpenAPI v3 document of a group and version that has only custom kinds.
@@ -21,7 +22,7 @@ pub fn custom_document(fragments: &[Fragment]) -> Value {
 pub fn with_custom(mut document: Value, fragments: &[Fragment]) -> Value {
     let referred = fragments.iter().flat_map(Fragment::references);
     let models = members(&mut document["components"], "schemas");
-    for (name, model) in schemas::named(referred) {
+    for (name, model) in schemas::named(Minor::DEFAULT, referred) {
         models.entry(name).or_insert(model);
     }
     for fragment in fragments {

@@ -10,9 +10,11 @@
 //! ServicePort.protocol enum SCTP,TCP,UDP    values in order, or the name of a list; of a list's elements, if it is one
 //! SeccompProfile union type localhostProfile=LocalhostProfile
 //! PersistentVolumeSpec.claimRef granular    server-side apply merges the members, although the type is atomic
+//! Toleration.operator until=1.34 enum A,B   the fact is one of these versions of Kubernetes; `since=` likewise
 //! ```
 
 use crate::schema::{Member, Type};
+use crate::version::{Minor, Versions};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -34,27 +36,27 @@ pub(super) struct Facts {
 
 type Table = BTreeMap<&'static str, BTreeMap<&'static str, Facts>>;
 
-/// Facts about a type as a whole.
-pub(super) fn of_type(ty: &Type) -> Option<&'static Facts> {
-    of(ty, ty.name)
+/// Facts about a type as a whole, in a version of Kubernetes.
+pub(super) fn of_type(minor: Minor, ty: &Type) -> Option<&'static Facts> {
+    of(minor, ty, ty.name)
 }
 
-/// Facts about a member of a type, or of a type inlined in it.
-pub(super) fn of_field(ty: &Type, field: &str) -> Option<&'static Facts> {
+/// Facts about a member of a type, or of a type inlined in it, in a version of Kubernetes.
+pub(super) fn of_field(minor: Minor, ty: &Type, field: &str) -> Option<&'static Facts> {
     let inline = |(_, member): &(u32, Member)| match member {
-        Member::Inline(inline) => of_field(inline.get(), field),
+        Member::Inline(inline) => of_field(minor, inline.get(), field),
         Member::Field(_) => None,
     };
-    of(ty, &format!("{}.{field}", ty.name)).or_else(|| ty.members.iter().find_map(inline))
+    of(minor, ty, &format!("{}.{field}", ty.name)).or_else(|| ty.members.iter().find_map(inline))
 }
 
-fn of(ty: &Type, name: &str) -> Option<&'static Facts> {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(read).get(ty.package.short)?.get(name)
+fn of(minor: Minor, ty: &Type, name: &str) -> Option<&'static Facts> {
+    static TABLES: [OnceLock<Table>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
+    TABLES[minor as usize].get_or_init(|| read(minor)).get(ty.package.short)?.get(name)
 }
 
-/// Parses the table. A malformed table is a bug of this crate and panics; a test reads all of it.
-fn read() -> Table {
+/// Parses the facts of a version. A malformed table is a bug of this crate and panics; a test reads all of it.
+fn read(minor: Minor) -> Table {
     let (mut table, mut lists, mut package) = (Table::new(), BTreeMap::new(), "");
     for line in FILE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (head, rest) = line.split_once(' ').unwrap_or_else(|| panic!("incomplete line: {line}"));
@@ -62,12 +64,25 @@ fn read() -> Table {
             Some(_) => drop(lists.insert(head, rest)),
             None if head == "@" => package = rest,
             None => {
+                let (marks, rest) = marks(rest);
+                let versions = Versions::marked(marks.split(' '));
+                if !versions.unwrap_or_else(|| panic!("wrong versions: {line}")).has(minor) {
+                    continue;
+                }
                 let facts = table.entry(package).or_default().entry(head).or_default();
                 fact(facts, rest, &lists);
             }
         }
     }
     table
+}
+
+/// The marks of versions before a fact, and the fact.
+fn marks(text: &str) -> (&str, &str) {
+    let length = |word: &&str| word.len() + 1;
+    let is_mark = |word: &&str| word.starts_with("since=") || word.starts_with("until=");
+    let at: usize = text.split(' ').take_while(is_mark).map(|word| length(&word)).sum();
+    text.split_at(at.min(text.len()))
 }
 
 fn fact(facts: &mut Facts, text: &'static str, lists: &BTreeMap<&'static str, &'static str>) {
@@ -95,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_fact_names_a_type_or_member_of_the_field_table() {
-        for (package, facts) in read() {
+        for (package, facts) in read(Minor::DEFAULT) {
             for name in facts.keys() {
                 let (ty, field) = name.split_once('.').unwrap_or((name, ""));
                 let found = schema::all().find(|t| t.package.short == package && t.name == ty);
@@ -103,5 +118,13 @@ mod tests {
                 assert!(field.is_empty() || found.field(field).is_some(), "{package}.{name}");
             }
         }
+    }
+
+    #[test]
+    fn a_fact_with_marks_is_one_of_its_versions() {
+        let toleration = |minor| schema::lookup_minor(minor, "io.k8s.api.core.v1.Toleration").unwrap();
+        let values = |minor| of_field(minor, toleration(minor), "operator").unwrap().values.join(",");
+        assert_eq!(values(Minor::V34), "Equal,Exists");
+        assert_eq!(values(Minor::V35), "Equal,Exists,Gt,Lt");
     }
 }

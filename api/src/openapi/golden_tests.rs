@@ -9,6 +9,7 @@ use super::{
 };
 use crate::crd::Definition;
 use crate::kind::{OPT_IN, RESOURCES};
+use crate::version::Minor;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ fn scopes() -> Vec<DocumentScope> {
 fn swagger(scopes: &[DocumentScope]) -> Value {
     let scopes: Vec<&DocumentScope> = scopes.iter().collect();
     let Piece { paths, parameters, .. } = Piece::paths_of(&scopes);
-    let [before, between, after] = frame(std::iter::once(&parameters));
+    let [before, between, after] = frame(Minor::DEFAULT, std::iter::once(&parameters));
     let text = [before, paths, between, Piece::models_of(&scopes).definitions, after].concat();
     serde_json::from_str(&text).unwrap()
 }
@@ -74,7 +75,7 @@ fn custom(scope: &str) -> (Value, Value) {
     let crd = custom_definition(scope);
     let definition = Definition::compile(&crd).unwrap();
     let piece = Piece::of_custom(&[definition::v2(&definition, &crd, "v1")]);
-    let [before, between, after] = frame(std::iter::once(&piece.parameters));
+    let [before, between, after] = frame(Minor::DEFAULT, std::iter::once(&piece.parameters));
     let swagger = [before, piece.paths, between, piece.definitions, after].concat();
     (custom_document(&[definition::v3(&definition, &crd, "v1")]), serde_json::from_str(&swagger).unwrap())
 }

@@ -30,6 +30,7 @@ mod tests;
 
 use crate::resource::Resource;
 use crate::schema;
+use crate::version::Minor;
 pub use aggregated::GroupVersionExtract;
 pub use custom::{custom_document, with_custom};
 use form::{Form, V3};
@@ -97,6 +98,8 @@ pub struct ResourceDoc {
     pub subresources: Vec<SubresourceDoc>,
     /// Whether it is a custom resource; [`definition`] makes its models.
     pub is_custom: bool,
+    /// The version of Kubernetes whose models it has.
+    pub minor: Minor,
 }
 
 impl ResourceDoc {
@@ -131,7 +134,7 @@ impl From<&Resource> for ResourceDoc {
         let subresources = resource.subresources.iter().map(|sub| SubresourceDoc {
             name: sub.name.to_owned(),
             body: (sub.group.to_owned(), sub.version.to_owned(), sub.kind.to_owned()),
-            schema_name: schema::of(sub.group, sub.version, sub.kind)
+            schema_name: schema::of_minor(resource.minor, sub.group, sub.version, sub.kind)
                 .filter(|_| !matches!(sub.name, "log" | "exec" | "attach" | "portforward" | "proxy"))
                 .map(schema::Type::openapi_name),
             verbs: owned(sub.verbs),
@@ -146,6 +149,7 @@ impl From<&Resource> for ResourceDoc {
             returns_deleted: resource.returns_deleted,
             subresources: subresources.collect(),
             is_custom: false,
+            minor: resource.minor,
         }
     }
 }
@@ -184,10 +188,19 @@ impl DocumentScope {
         }
     }
 
+    /// The version of Kubernetes whose models the document has; the default for pages without resources.
+    fn minor(&self) -> Minor {
+        match self {
+            Self::Resources(_, resources) => resources.first().map(|resource| resource.minor),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
+
     /// Builds the document.
     #[must_use]
     pub fn document(&self) -> Value {
-        let mut schemas = schemas::named(self.roots());
+        let mut schemas = schemas::named(self.minor(), self.roots());
         schemas.extend(self.lists());
         envelope(self.paths(&mut V3).into(), schemas.into())
     }

@@ -6,6 +6,7 @@ use super::facts::{self, Facts};
 use super::{common, reference};
 use crate::kind;
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
+use crate::version::Minor;
 use serde_json::{Map, Value, json};
 
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
@@ -38,22 +39,29 @@ const VERSION_MEMBERS: [(&str, bool); 13] = [
     ("platform", true),
 ];
 
-/// The schema with this name; `None` if no type has it. `refer` receives the name of each schema that it refers to.
+/// The schema with this name in a version of Kubernetes; `None` if no type has it. `refer` receives the name of each schema that it
+/// refers to.
 pub(super) fn named(
+    minor: Minor,
     name: &str,
     descriptions: &mut Descriptions,
     refer: &mut dyn FnMut(String),
 ) -> Option<Value> {
-    let mut model = match schema::lookup(name) {
-        Some(ty) => of_type(ty, &descriptions.of(name), refer),
-        None => unlisted(name, &descriptions.of(name), refer)?,
+    let mut model = match schema::lookup_minor(minor, name) {
+        Some(ty) => of_type(minor, ty, &descriptions.of(name), refer),
+        None => unlisted(minor, name, &descriptions.of(name), refer)?,
     };
     wrap_references(&mut model);
     Some(model)
 }
 
 /// Schema of a type of the field table.
-fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMut(String)) -> Value {
+fn of_type(
+    minor: Minor,
+    ty: &'static Type,
+    texts: &TypeDescriptions<'_>,
+    refer: &mut dyn FnMut(String),
+) -> Value {
     let mut model = Map::new();
     model.insert("type".to_owned(), json!("object"));
     describe(&mut model, texts.text());
@@ -62,7 +70,7 @@ fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMu
         let mut property = value(field, refer);
         describe(&mut property, texts.member(field.name));
         annotate(&mut property, field);
-        add_values(&mut property, field, facts::of_field(ty, field.name));
+        add_values(&mut property, field, facts::of_field(minor, ty, field.name));
         properties.insert(field.name.to_owned(), property.into());
     }
     if !properties.is_empty() {
@@ -73,7 +81,7 @@ fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMu
         model.insert("required".to_owned(), json!(required));
     }
     if ty.name == "DeleteOptions" {
-        model.insert(KINDS.to_owned(), in_all_groups(ty.name));
+        model.insert(KINDS.to_owned(), in_all_groups(minor, ty.name));
     } else if ty.has_kind {
         let kind = json!({"group": ty.package.group, "version": ty.package.version, "kind": ty.name});
         model.insert(KINDS.to_owned(), json!([kind]));
@@ -81,7 +89,7 @@ fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMu
     if ty.atomic {
         model.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
     }
-    if let Some(Facts { union: Some(union), .. }) = facts::of_type(ty) {
+    if let Some(Facts { union: Some(union), .. }) = facts::of_type(minor, ty) {
         model.insert("x-kubernetes-unions".to_owned(), union.clone());
     }
     model.into()
@@ -91,7 +99,12 @@ fn of_type(ty: &'static Type, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMu
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
 /// Schema of a type that is in no table: a scalar, a type with several JSON forms, or part of no object.
-fn unlisted(name: &str, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMut(String)) -> Option<Value> {
+fn unlisted(
+    minor: Minor,
+    name: &str,
+    texts: &TypeDescriptions<'_>,
+    refer: &mut dyn FnMut(String),
+) -> Option<Value> {
     let mut model = match name {
         TIME | MICRO_TIME => json!({"type": "string", "format": "date-time"}),
         FIELDS | RAW_EXTENSION | common::PATCH => json!({"type": "object"}),
@@ -103,7 +116,7 @@ fn unlisted(name: &str, texts: &TypeDescriptions<'_>, refer: &mut dyn FnMut(Stri
         common::WATCH_EVENT => {
             refer(RAW_EXTENSION.to_owned());
             let properties = json!({"object": reference(RAW_EXTENSION), "type": {"type": "string"}});
-            let kinds = in_all_groups("WatchEvent");
+            let kinds = in_all_groups(minor, "WatchEvent");
             json!({"type": "object", "properties": properties, "required": ["object", "type"], KINDS: kinds})
         }
         common::VERSION => version(texts),
@@ -127,12 +140,12 @@ fn version(texts: &TypeDescriptions<'_>) -> Value {
 }
 
 /// Every group and version, for a kind that all of them have.
-fn in_all_groups(kind: &str) -> Value {
+fn in_all_groups(minor: Minor, kind: &str) -> Value {
     let each = |group: &'static str| {
         let of = move |version| json!({"group": group, "version": version, "kind": kind});
-        kind::versions(group).map(of)
+        kind::versions_of(minor, group).map(of)
     };
-    let mut all: Vec<Value> = kind::groups().flat_map(each).collect();
+    let mut all: Vec<Value> = kind::groups_of(minor).flat_map(each).collect();
     all.sort_by_key(|gvk| gvk["group"].to_string());
     json!(all)
 }

@@ -3,6 +3,7 @@
 
 use super::definition::Fragment;
 use super::{DocumentScope, Parameters, common, schemas, swagger};
+use crate::version::Minor;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -21,7 +22,9 @@ impl Piece {
     /// Models of these documents. Each model occurs once, although several v3 documents may have it.
     #[must_use]
     pub fn models_of(parts: &[&DocumentScope]) -> Self {
-        let mut definitions = schemas::named(parts.iter().flat_map(|part| part.roots()));
+        let minor = parts.iter().map(|part| part.minor()).find(|minor| *minor != Minor::DEFAULT);
+        let mut definitions =
+            schemas::named(minor.unwrap_or_default(), parts.iter().flat_map(|part| part.roots()));
         parts.iter().for_each(|part| definitions.extend(part.lists()));
         definitions.values_mut().for_each(swagger::schema);
         Self { definitions: encoded(&definitions), ..Self::default() }
@@ -62,16 +65,20 @@ impl Piece {
 }
 
 /// Texts of `/openapi/v2` around the members of all pieces: before `paths`, between `paths` and
-/// `definitions`, and after them. Commas separate the pieces' members. `parameters` are those of all pieces.
+/// `definitions`, and after them. Commas separate the pieces' members. `parameters` are those of all pieces. The document states the
+/// release of `minor`.
 #[must_use]
-pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>) -> [String; 3] {
+pub fn frame<'p>(
+    minor: Minor,
+    parameters: impl Iterator<Item = &'p BTreeMap<String, String>>,
+) -> [String; 3] {
     let shared: BTreeMap<&str, &str> =
         parameters.flatten().map(|(name, parameter)| (name.as_str(), parameter.as_str())).collect();
     let mut members = String::new();
     for (name, parameter) in shared {
         append(&mut members, &format!("{}:{parameter}", Value::from(name)));
     }
-    let info = json!({"title": "Kubernetes", "version": crate::version::PROGRAMS});
+    let info = json!({"title": "Kubernetes", "version": minor.programs()});
     let schemes = common::security_schemes();
     [
         format!(r#"{{"swagger":"2.0","info":{info},"paths":{{"#),

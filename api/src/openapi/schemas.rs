@@ -2,6 +2,7 @@
 
 use super::descriptions::Descriptions;
 use super::{GroupVersion, ResourceDoc, common, model, reference};
+use crate::version::Minor;
 use serde_json::{Map, Value, json};
 
 /// Names of the schemas that resources and their operations use, except those of lists. Names may repeat.
@@ -20,14 +21,14 @@ pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String,
     listed.map(|resource| (resource.list_schema_name.clone(), list(gv, resource))).collect()
 }
 
-/// The named schemas and all that they refer to. Names without a type are left out.
-pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
+/// The named schemas of a version of Kubernetes, and all that they refer to. Names without a type are left out.
+pub(super) fn named<'a>(minor: Minor, names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut descriptions = Descriptions::default();
     let mut wanted: Vec<String> = names.into_iter().map(str::to_owned).collect();
     let mut out = Map::new();
     while let Some(name) = wanted.pop() {
         if !out.contains_key(&name)
-            && let Some(model) = model::named(&name, &mut descriptions, &mut |name| wanted.push(name))
+            && let Some(model) = model::named(minor, &name, &mut descriptions, &mut |name| wanted.push(name))
         {
             out.insert(name, model);
         }

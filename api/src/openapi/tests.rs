@@ -3,6 +3,7 @@
 use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, index};
 use crate::crd::Definition;
 use crate::kind::RESOURCES;
+use crate::version::Minor;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ fn joined(custom: &[Piece]) -> Value {
     let all: Vec<&DocumentScope> = all.iter().collect();
     let built_in = Piece { definitions: Piece::models_of(&all).definitions, ..Piece::paths_of(&all) };
     let pieces: Vec<&Piece> = std::iter::once(&built_in).chain(custom).collect();
-    let [before, between, after] = frame(pieces.iter().map(|piece| &piece.parameters));
+    let [before, between, after] = frame(Minor::DEFAULT, pieces.iter().map(|piece| &piece.parameters));
     let members = |of: fn(&Piece) -> &str| pieces.iter().map(|piece| of(piece)).collect::<Vec<_>>().join(",");
     let text =
         [before, members(|piece| &piece.paths), between, members(|piece| &piece.definitions), after].concat();
@@ -162,7 +163,7 @@ fn joined_v2_pieces_form_a_document_without_dangling_references() {
     for reference in found {
         assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference} dangles");
     }
-    let alone: Value = serde_json::from_str(&frame(std::iter::empty()).concat()).unwrap();
+    let alone: Value = serde_json::from_str(&frame(Minor::V34, std::iter::empty()).concat()).unwrap();
     assert_eq!((&alone["swagger"], &alone["paths"]), (&json!("2.0"), &json!({})));
 }
 

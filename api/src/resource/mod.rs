@@ -10,6 +10,8 @@ mod subresource;
 mod warnings;
 
 use crate::name::NameRule;
+use crate::schema::{self, Type};
+use crate::version::{Minor, Versions};
 pub(crate) use fields::{FieldRule, Labels, SelectableFields};
 pub use printer::Column;
 pub(crate) use printer::Printer;
@@ -144,6 +146,12 @@ pub struct Resource {
     pub(crate) rules: &'static KindRules,
     /// Data of kinds that a CustomResourceDefinition declares; `None` for built-in kinds.
     pub custom: Option<&'static CustomFacts>,
+    /// The version of Kubernetes whose API the row is part of: that of its server.
+    pub minor: Minor,
+    /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
+    pub(crate) former_name_rule: Option<(Minor, NameRule)>,
+    /// The versions of Kubernetes that have the resource.
+    pub(crate) versions: Versions,
 }
 
 /// Facts about a custom resource that built-in rows do not have.
@@ -157,6 +165,26 @@ impl Resource {
     /// Group, version and plural.
     pub const fn id(&self) -> ResourceId {
         ResourceId { group: self.group, version: self.version, plural: self.plural }
+    }
+
+    /// Whether the version of the row's server has the resource. If not, clients get 404 for it, and components of the server's process
+    /// find it without objects.
+    pub const fn is_served(&self) -> bool {
+        self.versions.has(self.minor)
+    }
+
+    /// The row in another version of Kubernetes.
+    pub(crate) fn of_minor(&self, minor: Minor) -> Self {
+        let name_rule = match self.former_name_rule {
+            Some((until, former)) if minor <= until => former,
+            _ => self.name_rule,
+        };
+        Self { minor, name_rule, ..*self }
+    }
+
+    /// The type of the objects in the field table; `None` for custom resources.
+    pub fn object_type(&self) -> Option<&'static Type> {
+        schema::of_minor(self.minor, self.group, self.version, self.kind)
     }
 
     /// `v1` or `apps/v1`, as written in `apiVersion`.

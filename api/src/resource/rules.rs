@@ -2,6 +2,7 @@
 
 use super::{Printer, RatchetedRule, SelectableFields, SubresourceRules, Warnings};
 use crate::field::{ErrorList, FieldError};
+use crate::version::Minor;
 use serde_json::Value;
 
 /// Check of an update: new object, stored object, list to which errors are added.
@@ -44,6 +45,8 @@ pub(crate) struct KindRules {
     pub(crate) subresources: &'static [SubresourceRules],
     /// Columns and cells of `kubectl get`.
     pub(crate) printer: Printer,
+    /// Columns and cells up to a version of Kubernetes, where they were others; the oldest version first.
+    pub(crate) former_printers: &'static [(Minor, Printer)],
     /// Conditions of a table row.
     pub(crate) row_conditions: fn(&Value) -> Option<Value>,
     /// Fields that field selectors can name, besides name and namespace.

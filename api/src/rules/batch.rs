@@ -2,6 +2,7 @@
 
 use crate::resource::{FieldRule, KindRules, SelectableFields, SubresourceRules};
 use crate::validate::{self, warning};
+use crate::version::Minor;
 use crate::{defaults, strategy, table};
 
 pub(crate) static CRON_JOB: KindRules = KindRules {
@@ -24,6 +25,7 @@ pub(crate) static JOB: KindRules = KindRules {
     warnings: warning::workload::job,
     subresources: &[SubresourceRules::STATUS.checked(validate::batch::job_status)],
     printer: table::batch::JOB,
+    former_printers: &[(Minor::V33, table::batch::JOB_WITHOUT_CRITERIA)],
     fields: SelectableFields {
         refusal: |field| format!("field label \"{field}\" not supported for Job"),
         ..SelectableFields::of(&[("status.successful", FieldRule::Or(&["status", "succeeded"], "0"))])

@@ -4,6 +4,7 @@ use super::events;
 use crate::resource::{FieldRule, KindRules, Labels, Reset, SelectableFields, SubresourceRules, status_only};
 use crate::selector::field::{NAME, pod_ips};
 use crate::validate::{self, ratchet, warning};
+use crate::version::Minor;
 use crate::{defaults, strategy, table};
 use serde_json::json;
 
@@ -73,6 +74,7 @@ pub(crate) static NODE: KindRules = KindRules {
     warnings: |object, _, warnings| warning::other::node(&object["spec"], warnings),
     subresources: &[SubresourceRules::STATUS.checked(validate::node::status)],
     printer: table::node::NODE,
+    former_printers: &[(Minor::V35, table::node::NODE_WITHOUT_ARCHITECTURE)],
     fields: SelectableFields::of(&[(
         "spec.unschedulable",
         FieldRule::Or(&["spec", "unschedulable"], "false"),
@@ -242,5 +244,6 @@ pub(crate) static SERVICE: KindRules = KindRules {
 pub(crate) static SERVICE_ACCOUNT: KindRules = KindRules {
     warnings: warning::other::account,
     printer: table::cluster::SERVICE_ACCOUNT,
+    former_printers: &[(Minor::V34, table::cluster::SERVICE_ACCOUNT_WITH_SECRETS)],
     ..KindRules::NONE
 };

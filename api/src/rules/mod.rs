@@ -55,6 +55,7 @@ impl KindRules {
         warnings: |_, _, _| {},
         subresources: &[],
         printer: table::DEFAULT,
+        former_printers: &[],
         row_conditions: |_| None,
         fields: SelectableFields::NONE,
         conversions: &[],

@@ -3,6 +3,7 @@
 use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::{ingress, network_policy, service_address};
 use crate::validate::{ratchet, warning};
+use crate::version::Minor;
 use crate::{defaults, table};
 
 pub(crate) static INGRESS: KindRules = KindRules {
@@ -20,6 +21,7 @@ pub(crate) static INGRESS_CLASS: KindRules = KindRules {
     content: |object, _, errors| ingress::class(object, errors),
     change: ingress::class_change,
     printer: table::networking::INGRESS_CLASS,
+    former_printers: &[(Minor::V35, table::networking::UNMARKED_INGRESS_CLASS)],
     ..KindRules::NONE
 };
 

@@ -28,6 +28,16 @@
 //! Flags: `?` left out when empty, `z` left out when zero also where it is a struct, `!` required in OpenAPI,
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map
 //! keys and `atomic` for a map or struct that server-side apply owns as a whole.
+//!
+//! Marks of types and fields: `since=` and `until=`, the first and the last version of Kubernetes that has the line (without them: all
+//! that [`Minor::ALL`] has), and `gate=` with the feature gates of a field, joined by `+`. Two lines of one field that differ in their
+//! flags have versions without an overlap. A field whose protobuf number is not established has 0 and is in JSON only.
+//!
+//! # Versions
+//!
+//! A type belongs to one version of Kubernetes, and its fields refer to types of the same version. So code that has the type of an
+//! object (from [`of`], or [`of_minor`] for a version that is not the default) asks for no version again: a member that a version does
+//! not have is an unknown field.
 
 pub mod decode;
 pub mod fill;
@@ -36,12 +46,16 @@ pub(crate) mod path;
 pub(crate) mod scalar;
 pub mod strict;
 mod table;
+mod version_types;
 
 #[cfg(test)]
 mod decode_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod version_tests;
 
+use crate::version::Minor;
 use table::{PACKAGES, TYPES, find};
 
 /// Group and version of a set of types, with the names by which messages and OpenAPI refer to it.
@@ -94,7 +108,10 @@ impl TypeId {
     /// The type with this index.
     #[must_use]
     pub fn get(self) -> &'static Type {
-        &TYPES[usize::from(self.0)]
+        match self.0 < version_types::FIRST_OTHER {
+            true => &TYPES[usize::from(self.0)],
+            false => version_types::get(self),
+        }
     }
 }
 
@@ -201,9 +218,17 @@ pub struct Field {
     pub list_keys: &'static [&'static str],
     /// Whether server-side apply owns the map or struct as a whole.
     pub atomic: bool,
+    /// Index of its feature gates.
+    gate: u16,
 }
 
 impl Field {
+    /// The feature gates that must be on for the field to be kept; empty if it has none.
+    #[must_use]
+    pub fn gates(&self) -> &'static [&'static str] {
+        table::gates(self.gate)
+    }
+
     /// The struct type of the field's value or elements, if it is a struct.
     #[must_use]
     pub fn struct_type(&self) -> Option<&'static Type> {
@@ -271,25 +296,46 @@ impl Type {
 /// Finds a type by its OpenAPI name, e.g. `io.k8s.api.apps.v1.Deployment`.
 #[must_use]
 pub fn lookup(openapi_name: &str) -> Option<&'static Type> {
-    let (prefix, name) = openapi_name.rsplit_once('.')?;
-    let package = PACKAGES.iter().position(|p| p.openapi == prefix)?;
-    find(package, name)
+    lookup_minor(Minor::DEFAULT, openapi_name)
 }
 
-/// Finds the type of a kind. Kinds that every group serves (`DeleteOptions`, `Status`, …) are found under any
+/// Finds a type of a version of Kubernetes by its OpenAPI name.
+#[must_use]
+pub fn lookup_minor(minor: Minor, openapi_name: &str) -> Option<&'static Type> {
+    let (prefix, name) = openapi_name.rsplit_once('.')?;
+    let package = PACKAGES.iter().position(|p| p.openapi == prefix)?;
+    find_minor(minor, package, name)
+}
+
+/// Finds the type of a kind in the default version. Kinds that every group serves (`DeleteOptions`, `Status`, …) are found under any
 /// group.
 #[must_use]
 pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
+    of_minor(Minor::DEFAULT, group, version, kind)
+}
+
+/// Finds the type of a kind in a version of Kubernetes; `version` is that of the group.
+#[must_use]
+pub fn of_minor(minor: Minor, group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let found = PACKAGES.iter().enumerate().find_map(|(at, p)| {
-        (p.group == group && p.version == version).then(|| find(at, kind).filter(|t| t.has_kind)).flatten()
+        (p.group == group && p.version == version)
+            .then(|| find_minor(minor, at, kind).filter(|t| t.has_kind))
+            .flatten()
     });
-    found.or_else(|| meta_kind(kind))
+    found.or_else(|| meta_kind(minor, kind))
 }
 
 /// Type of a kind of `meta/v1` that clients may send under any group and version.
-fn meta_kind(kind: &str) -> Option<&'static Type> {
+fn meta_kind(minor: Minor, kind: &str) -> Option<&'static Type> {
     let package = PACKAGES.iter().position(|p| p.short == "meta/v1")?;
-    find(package, kind).filter(|t| t.has_kind)
+    find_minor(minor, package, kind).filter(|t| t.has_kind)
+}
+
+fn find_minor(minor: Minor, package: usize, name: &str) -> Option<&'static Type> {
+    match minor == Minor::DEFAULT {
+        true => find(package, name),
+        false => version_types::of(minor).find(package, name),
+    }
 }
 
 /// Type `meta/v1.ObjectMeta`: the metadata of every object, also of custom resources.
@@ -313,7 +359,15 @@ pub fn packages() -> impl Iterator<Item = &'static Package> {
     PACKAGES.iter()
 }
 
-/// All types, in table order.
+/// All types of the default version, in table order.
 pub fn all() -> impl Iterator<Item = &'static Type> {
     TYPES.iter()
+}
+
+/// All types of a version, in table order.
+pub fn all_minor(minor: Minor) -> impl Iterator<Item = &'static Type> {
+    match minor == Minor::DEFAULT {
+        true => TYPES.iter(),
+        false => version_types::of(minor).all().iter(),
+    }
 }

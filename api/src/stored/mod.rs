@@ -114,10 +114,10 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
             return None;
         }
         let (group, version) = crate::group_version::split_api_version(&meta.api_version);
-        let own = schema::of(group, version, &meta.kind);
+        let own = schema::of_minor(row.minor, group, version, &meta.kind);
         let is_known =
             meta.api_version == row.api_version() || versions::find(&meta.api_version, row.kind).is_some();
-        own.or_else(|| schema::of(row.group, row.version, row.kind).filter(|_| is_known))
+        own.or_else(|| row.object_type().filter(|_| is_known))
     };
     let (meta, mut value) = protobuf::decode_as(bytes, type_of).map_err(|error| match error {
         WireError::UnknownKind { kind, api_version } if kind == row.kind => {
@@ -132,7 +132,7 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
     })?;
     // What Go prints even when it is zero is not in the message, and is in the JSON of every other object.
     if meta.api_version == row.api_version()
-        && let Some(ty) = schema::of(row.group, row.version, row.kind)
+        && let Some(ty) = row.object_type()
     {
         fill::fill(&mut value, ty);
     }
@@ -147,7 +147,7 @@ fn to_storage_version(row: &Resource, from: String, value: &mut Value) -> Result
     } else if convert::to_version(row, value).is_err() {
         return Err(StoredError::UnknownVersion { api_version: from });
     }
-    if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+    if let Some(ty) = row.object_type() {
         fill::fill_stored(value, ty);
     }
     Ok(())

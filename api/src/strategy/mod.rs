@@ -10,6 +10,7 @@ pub(crate) mod claim;
 pub(crate) mod daemon_set;
 pub(crate) mod devices;
 pub(crate) mod disabled;
+mod gated;
 mod generation;
 pub(crate) mod job;
 pub(crate) mod limit_range;
@@ -40,6 +41,7 @@ pub struct Features {
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
     disabled::drop_disabled_fields(resource, object);
+    gated::drop_gated(resource, object, None);
     if resource.has_status() && !resource.rules.keeps_status_at_create {
         remove(object, "status");
     }
@@ -76,6 +78,7 @@ impl SharedLabels {
 /// says so.
 pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, old: &Value) {
     crate::meta::carry_system_fields(new, old);
+    gated::drop_gated(resource, new, Some(old));
     match resource.rules.subresource(subresource).prepare {
         Some(prepare) => prepare(new, old),
         None if resource.has_status() => copy(new, old, "status"),

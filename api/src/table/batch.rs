@@ -36,6 +36,21 @@ pub(crate) const JOB: Printer = printer(
     },
 );
 
+/// In 1.33 a job that has met its criteria is running.
+pub(crate) const JOB_WITHOUT_CRITERIA: Printer = printer(JOB.columns, |job, now| {
+    let mut cells = (JOB.cells)(job, now);
+    if cells[STATUS] == CRITERIA_MET {
+        cells[STATUS] = "Running".into();
+    }
+    cells
+});
+
+/// Place of the cell of the status.
+const STATUS: usize = 1;
+
+/// The status of a job that has met its success criteria and whose pods still end.
+const CRITERIA_MET: &str = "SuccessCriteriaMet";
+
 fn status(job: &Value) -> &'static str {
     let has = |kind: &str| {
         list(&job["status"]["conditions"]).iter().any(|c| c["type"] == kind && c["status"] == "True")
@@ -46,7 +61,7 @@ fn status(job: &Value) -> &'static str {
         () if meta::is_being_deleted(job) => "Terminating",
         () if has("Suspended") => "Suspended",
         () if has("FailureTarget") => "FailureTarget",
-        () if has("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () if has(CRITERIA_MET) => CRITERIA_MET,
         () => "Running",
     }
 }

@@ -25,6 +25,12 @@ pub(crate) const SECRET: Printer = printer(
 pub(crate) const SERVICE_ACCOUNT: Printer =
     printer(&[NAME, AGE], |account, now| vec![name(account), age(account, now)]);
 
+/// Until 1.34.
+pub(crate) const SERVICE_ACCOUNT_WITH_SECRETS: Printer =
+    printer(&[NAME, number("Secrets", "Number of secrets that the account lists."), AGE], |account, now| {
+        vec![name(account), list(&account["secrets"]).len().into(), age(account, now)]
+    });
+
 pub(crate) const RESOURCE_QUOTA: Printer = printer(
     &[
         NAME,

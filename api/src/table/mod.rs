@@ -104,14 +104,20 @@ const SCALE: Printer = printer(
     },
 );
 
+/// The columns and cells of a kind in the version of its row.
+fn printer_of(resource: &Resource) -> &Printer {
+    let former = resource.rules.former_printers.iter().find(|(until, _)| resource.minor <= *until);
+    former.map_or(&resource.rules.printer, |(_, printer)| printer)
+}
+
 /// All columns of a kind; clients hide those of higher priority.
 pub fn columns(resource: &Resource) -> &'static [Column] {
-    resource.rules.printer.columns
+    printer_of(resource).columns
 }
 
 /// Cells of one object, one for each column.
 pub fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    (resource.rules.printer.cells)(object, now)
+    (printer_of(resource).cells)(object, now)
 }
 
 /// Columns of `/scale`.

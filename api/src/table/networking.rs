@@ -119,6 +119,13 @@ pub(crate) const INGRESS_CLASS: Printer = printer(
     },
 );
 
+/// Until 1.35 the default class has no mark.
+pub(crate) const UNMARKED_INGRESS_CLASS: Printer = printer(INGRESS_CLASS.columns, |class, now| {
+    let mut cells = (INGRESS_CLASS.cells)(class, now);
+    cells[0] = name(class);
+    cells
+});
+
 fn reference(parameters: &Value) -> String {
     if parameters.is_null() {
         return NONE.to_owned();

@@ -38,6 +38,16 @@ pub(crate) const NODE: Printer = printer(
     },
 );
 
+/// Until 1.35 the kernel is shown alone.
+pub(crate) const NODE_WITHOUT_ARCHITECTURE: Printer = printer(NODE.columns, |node, now| {
+    let mut cells = (NODE.cells)(node, now);
+    cells[KERNEL] = or(&node["status"]["nodeInfo"]["kernelVersion"], UNKNOWN).into();
+    cells
+});
+
+/// Place of the cell of the kernel.
+const KERNEL: usize = 8;
+
 fn status(node: &Value) -> String {
     let ready = list(&node["status"]["conditions"]).iter().find(|c| c["type"] == "Ready");
     let word = match ready {

@@ -59,3 +59,38 @@ fn finished_pods_have_a_row_condition() {
     let done = row_conditions(pods, &json!({"status": {"phase": "Failed"}})).unwrap();
     assert_eq!((&done[0]["type"], &done[0]["reason"]), (&json!("Completed"), &json!("Failed")));
 }
+
+#[test]
+fn older_versions_print_the_columns_and_cells_that_they_had() {
+    use crate::kind::{Kinds, OptIn};
+    use crate::version::Minor;
+    let row = |minor, group: &str, version: &str, plural: &str| {
+        Kinds::new(OptIn::version(minor), &[], &[]).lookup(group, version, plural).unwrap()
+    };
+    for minor in Minor::SERVED {
+        let accounts = row(minor, "", "v1", "serviceaccounts");
+        let account = json!({"metadata": {"name": "a"}, "secrets": [{"name": "b"}]});
+        let names: Vec<_> = columns(accounts).iter().map(|column| column.name).collect();
+        match minor < Minor::V35 {
+            true => {
+                assert_eq!(names, ["Name", "Secrets", "Age"], "{minor}");
+                assert_eq!(cells(accounts, &account, now())[1], 1);
+            }
+            false => assert_eq!(names, ["Name", "Age"], "{minor}"),
+        }
+        let class = json!({"metadata": {"name": "a",
+            "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}});
+        let marked = &cells(row(minor, "networking.k8s.io", "v1", "ingressclasses"), &class, now())[0];
+        assert_eq!(*marked, if minor < Minor::V36 { "a" } else { "a (default)" }, "{minor}");
+        let info = json!({"kernelVersion": "6.1", "architecture": "arm64"});
+        let node = json!({"metadata": {"name": "a"}, "status": {"nodeInfo": info}});
+        let nodes = row(minor, "", "v1", "nodes");
+        let at = columns(nodes).iter().position(|column| column.name == "Kernel-Version").unwrap();
+        let kernel = &cells(nodes, &node, now())[at];
+        assert_eq!(*kernel, if minor < Minor::V36 { "6.1" } else { "6.1 (arm64)" }, "{minor}");
+        let job = json!({"metadata": {"name": "a"},
+            "status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}});
+        let status = &cells(row(minor, "batch", "v1", "jobs"), &job, now())[1];
+        assert_eq!(*status, if minor < Minor::V34 { "Running" } else { "SuccessCriteriaMet" }, "{minor}");
+    }
+}

@@ -7,6 +7,7 @@ pub(crate) mod claim;
 pub(crate) mod config;
 pub(crate) mod endpoints;
 pub(crate) mod event;
+mod former;
 pub(crate) mod groups;
 pub(crate) mod limit_range;
 pub(crate) mod metadata;
@@ -40,6 +41,7 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     (resource.rules.content)(object, None, &mut errors);
     (resource.rules.create)(object, &mut errors);
     shown::as_in_go(resource, object, &mut errors);
+    former::errors(resource, &mut errors);
     errors
 }
 
@@ -48,6 +50,7 @@ pub fn review(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     (resource.rules.content)(object, None, &mut errors);
     shown::as_in_go(resource, object, &mut errors);
+    former::errors(resource, &mut errors);
     errors
 }
 
@@ -67,6 +70,7 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         ratchet::drop_tolerated(resource, (new, &mut errors), (old, &before));
     }
     shown::as_in_go(resource, new, &mut errors);
+    former::errors(resource, &mut errors);
     errors
 }
 

@@ -3,7 +3,7 @@
 
 use crate::field::ErrorList;
 use crate::resource::Resource;
-use crate::schema::{self, Elem, Shape, Type};
+use crate::schema::{Elem, Shape, Type};
 use serde_json::Value;
 
 /// Replaces `null` in the texts of errors about an object where Go has another value. Paths that the field table does not
@@ -12,7 +12,7 @@ pub(super) fn as_in_go(resource: &Resource, object: &Value, errors: &mut ErrorLi
     if resource.custom.is_some() || errors.is_empty() {
         return;
     }
-    if let Some(ty) = schema::of(resource.group, resource.version, resource.kind) {
+    if let Some(ty) = resource.object_type() {
         errors.replace_nulls(|path| go_value(ty, object, path));
     }
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn unset_values_are_shown_as_zero_values_of_go() {
-        let deployment = schema::of("apps", "v1", "Deployment").unwrap();
+        let deployment = crate::schema::of("apps", "v1", "Deployment").unwrap();
         let object = json!({
             "metadata": {"labels": {}, "finalizers": []},
             "spec": {"template": {"metadata": {"labels": {"a.b/c": "d"}}, "spec": {"nodeSelector": {}, "containers": [{"args": []}]}}},

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
+use kstore_api::version::Minor;
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
 use kstore_storage::storage::embedded::Embedded;
@@ -102,7 +103,7 @@ async fn a_definition_is_removed_although_the_deletion_of_its_objects_panics_and
     assert_eq!(code, StatusCode::OK, "{answer}");
     api.until(Method::GET, &path, None, StatusCode::NOT_FOUND).await;
     assert!(storage.removals.load(Ordering::Relaxed) > PANICS + FAILURES);
-    let page = api.server.pipeline().metrics().render(std::iter::empty());
+    let page = api.server.pipeline().metrics().render(Minor::DEFAULT, std::iter::empty());
     let restarts = format!("kstore_apiserver_task_restarts_total{{task=\"definitions\"}} {PANICS}\n");
     assert!(page.contains(&restarts), "{page}");
 }

@@ -6,6 +6,7 @@ use kstore_api::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_registry::cache::{Filter, WatchStart};
 use kstore_registry::request::{ListAt, ListOptions, WatchOptions};
 use kstore_registry::selectors::SelectorBudget;
@@ -93,7 +94,7 @@ impl Query {
     pub(super) fn watch_options(&self, filter: Filter) -> Result<WatchOptions, Status> {
         let timeout_seconds = self.number("timeoutSeconds")?.unwrap_or(0).max(0).unsigned_abs();
         self.number("limit")?;
-        refuse(&self.watch_errors())?;
+        refuse(&self.watch_errors(filter.resource.minor))?;
         // Kubernetes returns this error of its watch cache unchanged; a list answers 400.
         let revision = revision(self.get("resourceVersion"))
             .map_err(|errors| Status::unclassified(errors.aggregate()))?;
@@ -113,13 +114,18 @@ impl Query {
         })
     }
 
-    fn watch_errors(&self) -> ErrorList {
+    fn watch_errors(&self, minor: Minor) -> ErrorList {
         let mut errors = ErrorList::new();
         let (matching, send) = (self.get("resourceVersionMatch"), self.has("sendInitialEvents"));
         let path = Path::new("resourceVersionMatch");
         if send && matching != NOT_OLDER_THAN {
             errors
                 .forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        // client-go lists instead.
+        if send && minor < FIRST_WITH_INITIAL_EVENTS {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            errors.forbidden(&Path::new("sendInitialEvents"), why);
         }
         if !matching.is_empty() {
             if !send {
@@ -136,6 +142,9 @@ impl Query {
         errors
     }
 }
+
+/// The first version whose gate `WatchList` is on.
+const FIRST_WITH_INITIAL_EVENTS: Minor = Minor::V34;
 
 /// The error of an unknown match. Its supported values keep this order, unlike other sets.
 fn unknown_match(matching: &str, supported: &str) -> FieldError {
@@ -177,7 +186,7 @@ pub(super) fn revision(text: &str) -> Result<Option<i64>, ErrorList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kstore_api::kind::lookup;
+    use kstore_api::kind::{Kinds, OptIn, lookup};
 
     fn pods() -> Filter {
         Filter::all(lookup("", "v1", "pods").unwrap())
@@ -297,6 +306,18 @@ mod tests {
         assert_eq!(both, invalid(&format!("[{requires}, {exact}]")));
         let text = "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
         assert_eq!(watch("resourceVersion=x"), Err((500, text.into())));
+    }
+
+    #[test]
+    fn initial_events_are_refused_by_a_version_without_them() {
+        let watch = |minor| {
+            let row = Kinds::new(OptIn::version(minor), &[], &[]).lookup("", "v1", "pods").unwrap();
+            let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+            Query::parse(Some(query)).watch_options(Filter::all(row)).map_err(|status| status.message)
+        };
+        let refused = watch(Minor::V33).unwrap_err();
+        assert!(refused.contains("sendInitialEvents is forbidden for watch unless"), "{refused}");
+        assert!(watch(Minor::V34).is_ok());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use kstore_api::openapi::{
     self, DocumentScope, GroupVersion, Piece, ResourceDoc, definition as crd, gnostic,
 };
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_pipeline::pipeline::definition::definitions;
 use kstore_registry::cache::Cache;
 use kstore_registry::entry::Entry as Stored;
@@ -43,6 +44,8 @@ const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0
 
 /// All OpenAPI documents of one server.
 pub struct OpenApi {
+    /// The version of Kubernetes that the v2 document states.
+    minor: Minor,
     index: Document,
     /// Documents by name, such as `apis/apps/v1`.
     documents: BTreeMap<String, DocumentEntry>,
@@ -128,7 +131,8 @@ impl OpenApi {
         };
         let swagger = previous.filter(same).map(|previous| previous.swagger.clone()).unwrap_or_default();
         let built_in = previous.map(|previous| previous.built_in.clone()).unwrap_or_default();
-        Self { index, documents, built_in, aggregated, swagger }
+        let minor = kinds.rows().opt_in().minor();
+        Self { minor, index, documents, built_in, aggregated, swagger }
     }
 
     /// Whether both have the same documents, so that one can replace the other.
@@ -214,8 +218,9 @@ impl OpenApi {
         let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(DocumentContent::piece)).collect();
         let aggregated = self.aggregated(&all);
         all.extend(&aggregated);
-        let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
-            .map(|text| Chunk::new(text.into_bytes()));
+        let [before, between, after] =
+            openapi::frame(self.minor, all.iter().map(|chunked| &chunked.parameters))
+                .map(|text| Chunk::new(text.into_bytes()));
         let paths = all.iter().map(|chunked| chunked.paths.clone());
         let definitions = all.iter().map(|chunked| chunked.definitions.clone());
         let chunks = std::iter::once(before).chain(paths).chain([between]).chain(definitions).chain([after]);

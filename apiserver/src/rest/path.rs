@@ -19,6 +19,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_access::authz::{Attributes, More, Target};
 use kstore_api::kind;
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_metrics_text::{OPEN_METRICS, Page, TEXT, open_metrics};
 use kstore_pipeline::fairness::{DUMPS, Dump};
 use kstore_pipeline::pipeline::Pipeline;
@@ -151,6 +152,11 @@ impl Paths {
         made
     }
 
+    /// The version of Kubernetes that is served.
+    fn minor(&self) -> Minor {
+        self.pipeline.cache().kinds().rows().opt_in().minor()
+    }
+
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
         if let Err(status) = self.authorized(parts, user).await {
@@ -180,7 +186,7 @@ impl Paths {
             }
         }
         match path {
-            "/version" | "/version/" => json(parts, &version::document()),
+            "/version" | "/version/" => json(parts, &version::document(self.minor())),
             "/metrics" => metrics_page(parts, self.metrics()),
             "/metrics/slis" => {
                 let mut page = String::new();
@@ -220,7 +226,7 @@ impl Paths {
         let kinds = cache.kinds();
         self.pipeline
             .metrics()
-            .render(kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
+            .render(self.minor(), kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
     }
 
     /// Authorizes the request. A refusal must include everything that was answered before this request, so it

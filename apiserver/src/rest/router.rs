@@ -133,7 +133,8 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
 fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
     let Some(remainder) = PathRemainder::read(rest) else { return Route::Path };
     let (plural, namespace, name) = (remainder.plural, remainder.namespace, remainder.name);
-    let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
+    let served = kinds.lookup(group, version, plural).filter(|served| served.resource.is_served());
+    let served = served.map(|served| (served.resource, served.custom));
     match served {
         // An object in a namespace has no path outside of it.
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {

@@ -143,7 +143,7 @@ pub(super) async fn reconcile_with(
                 completed(row, new)
             }
         };
-        if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+        if let Some(ty) = row.object_type() {
             schema::fill::fill(&mut next, ty);
         }
         Ok(Decision::Put(next))

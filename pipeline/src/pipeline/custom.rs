@@ -144,7 +144,7 @@ impl TargetRules for Target {
         if !row.is_same_version(self.resource) {
             stored::to_storage(self.resource, object);
         }
-        if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+        if let Some(ty) = row.object_type() {
             schema::fill::fill_stored(object, ty);
         }
         Ok(())
@@ -158,7 +158,8 @@ impl TargetRules for Target {
             Some(sub) => (sub.group, sub.version, sub.kind),
             None => (self.resource.group, self.resource.version, self.resource.kind),
         };
-        let ty = schema::of(group, version, kind).map(ObjectType::BuiltIn);
+        let minor = self.resource.minor;
+        let ty = schema::of_minor(minor, group, version, kind).map(ObjectType::BuiltIn);
         ty.ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
     }
 

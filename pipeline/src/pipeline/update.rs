@@ -13,7 +13,7 @@ use kstore_admission::dynamic::{Admitted, Calls, Options};
 use kstore_api::admission::Operation;
 use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
-use kstore_api::{meta, schema, strategy, validate};
+use kstore_api::{meta, strategy, validate};
 use kstore_registry::decode::{self, Expected, Patch};
 use kstore_registry::error;
 use kstore_registry::registry::{Decision, UpdateEffect, removed_by_update};
@@ -359,8 +359,7 @@ pub(super) fn apply_patch(
         PatchType::Merge => patch::merge::apply(current, &patch.value),
         PatchType::Strategic => {
             let expected = Expected::of(resource, target.subresource);
-            let ty = schema::of(expected.group, expected.version, expected.kind);
-            let ty = ty.ok_or_else(|| {
+            let ty = expected.built_in_type().ok_or_else(|| {
                 let types = [PatchType::Json, PatchType::Merge, PatchType::Apply].map(PatchType::media_type);
                 Status::unsupported_media_type(&types)
             })?;

@@ -17,6 +17,7 @@ use kstore_api::resource::Resource;
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
+use kstore_api::version::Minor;
 use kstore_api::{initializers, json, object, wire, yaml};
 use kstore_storage::limits::BODY_BYTES;
 pub use patch::{Configuration, Patch, patch, patched};
@@ -34,6 +35,8 @@ pub struct Expected<'a> {
     pub kind: &'static str,
     /// The version of a custom kind, with its schema; `None` for kinds in the table of built-in types.
     pub custom: Option<&'a CustomVersion>,
+    /// The version of Kubernetes whose fields the kind has.
+    pub minor: Minor,
     /// Whether `metadata.initializers` is kept. Otherwise it is a field that the kind does not have.
     pub has_initializers: bool,
 }
@@ -45,7 +48,7 @@ impl Expected<'static> {
             Some(sub) => (sub.group, sub.version, sub.kind),
             None => (resource.group, resource.version, resource.kind),
         };
-        Self { group, version, kind, custom: None, has_initializers: false }
+        Self { group, version, kind, custom: None, minor: resource.minor, has_initializers: false }
     }
 }
 
@@ -58,6 +61,11 @@ impl<'a> Expected<'a> {
     /// The kind on a server with or without initializers.
     pub fn with_initializers(self, has_initializers: bool) -> Self {
         Self { has_initializers, ..self }
+    }
+
+    /// The type of the kind in the table of built-in types.
+    pub fn built_in_type(&self) -> Option<&'static schema::Type> {
+        schema::of_minor(self.minor, self.group, self.version, self.kind)
     }
 
     /// Group and version as an object's `apiVersion`.
@@ -202,7 +210,7 @@ fn parse<'b>(expected: Expected<'_>, body: &'b Body) -> Result<ParsedBody<'b>, S
             })
         }
         Format::Protobuf => {
-            let (meta, mut value) = wire::protobuf::decode(&body.bytes)
+            let (meta, mut value) = wire::protobuf::decode_minor(expected.minor, &body.bytes)
                 .map_err(|e| unrecognized(format!("couldn't get version/kind; protobuf parse error: {e}")))?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
@@ -316,7 +324,7 @@ fn normalize_as(expected: Expected<'_>, value: &mut Value, origin: Origin) -> Re
 }
 
 fn type_of(expected: Expected<'_>) -> Result<&'static schema::Type, Status> {
-    let ty = schema::of(expected.group, expected.version, expected.kind);
+    let ty = expected.built_in_type();
     ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
 }
 

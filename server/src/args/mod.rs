@@ -36,7 +36,7 @@ mod values;
 use crate::telemetry::LogFormat;
 pub(crate) use access::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues,
-    REQUEST_LIMITS, UNUSED_CLAIMS, audit_webhook, feature_gates, has_gate, known_plugin,
+    KUBERNETES_VERSION, REQUEST_LIMITS, UNUSED_CLAIMS, audit_webhook, feature_gates, has_gate, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,

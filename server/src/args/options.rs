@@ -78,7 +78,7 @@ impl ServerOptions {
     }
 
     /// Keeps the value of a flag that is read by name.
-    pub(super) fn keep(&mut self, name: &'static str, value: &str) {
+    pub(crate) fn keep(&mut self, name: &'static str, value: &str) {
         self.named.push(name, value);
     }
 

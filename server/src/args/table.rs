@@ -2,7 +2,8 @@
 //! has, too, with its meaning.
 
 use super::access::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, BASIC_AUTH, EVENTS, REQUEST_LIMITS,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, BASIC_AUTH, EVENTS, KUBERNETES,
+    REQUEST_LIMITS,
 };
 use super::flag::{Choice, add, chosen, list, parsed, put, repeated, words};
 use super::lab::LAB;
@@ -46,6 +47,7 @@ pub(super) const SERVER: &[FlagGroup] = &[
     group("Authorization", AUTHORIZATION),
     group("Admission", ADMISSION),
     group("Request limits", REQUEST_LIMITS),
+    group("Optional APIs", KUBERNETES),
     group("Optional APIs", APIS),
     group("Lab", LAB),
     group("etcd API", ETCD_API),

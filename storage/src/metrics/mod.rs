@@ -18,6 +18,7 @@ use crate::series::{Counter, Family};
 use crate::storage::SharedStorage;
 use crate::version;
 use kstore_api::resource::Resource;
+use kstore_api::version::Minor;
 use kstore_metrics_text::{AtomicHistogram, Page};
 use parking_lot::Mutex;
 pub use policies::AdmissionPolicies;
@@ -182,8 +183,8 @@ impl Metrics {
     }
 
     /// Renders all metrics in the Prometheus text format. `objects` is the number of objects of each stored
-    /// kind.
-    pub fn render<'r>(&self, objects: impl Iterator<Item = (&'r Resource, usize)>) -> String {
+    /// kind, and `served` the version of Kubernetes.
+    pub fn render<'r>(&self, served: Minor, objects: impl Iterator<Item = (&'r Resource, usize)>) -> String {
         let mut out = String::with_capacity(64 * 1024);
         let mut page = Page::new(&mut out);
         self.requests.render(&mut page);
@@ -192,7 +193,7 @@ impl Metrics {
         self.render_waits(&mut page);
         self.render_restarts(&mut page);
         render_objects(&mut page, objects);
-        render_build(&mut page);
+        render_build(&mut page, served);
         process::render(&mut page);
         let extra_families = self.extra_families.lock().clone();
         extra_families.iter().for_each(|ExtraFamilies(families)| families(&mut out));
@@ -265,8 +266,8 @@ fn render_objects<'r>(page: &mut Page<'_>, objects: impl Iterator<Item = (&'r Re
 }
 
 /// Renders the fields of `/version` as labels.
-fn render_build(page: &mut Page<'_>) {
-    let document = version::document();
+fn render_build(page: &mut Page<'_>, served: Minor) {
+    let document = version::document(served);
     let fields = [
         ("build_date", "buildDate"),
         ("compiler", "compiler"),

@@ -17,7 +17,7 @@ async fn answered_requests_appear_by_verb_resource_and_code() {
     metrics.append(|out| out.push_str("workqueue_depth{name=\"web\"} 0\n"));
     drop(metrics.begin(create, false));
     let open = metrics.begin(create, false);
-    let text = metrics.render([(pods, 2)].into_iter());
+    let text = metrics.render(Minor::V34, [(pods, 2)].into_iter());
     for expected in [
         r#"apiserver_request_total{verb="POST",group="",version="v1",resource="pods",subresource="",scope="resource",component="apiserver",dry_run="",code="201"} 2"#,
         r#"dry_run="All",code="418"} 1"#,
@@ -34,7 +34,7 @@ async fn answered_requests_appear_by_verb_resource_and_code() {
         assert!(text.contains(expected), "{expected} not in\n{text}");
     }
     open.end(500);
-    assert!(metrics.render(std::iter::empty()).contains(r#"request_kind="mutating"} 0"#));
+    assert!(metrics.render(Minor::DEFAULT, std::iter::empty()).contains(r#"request_kind="mutating"} 0"#));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn metrics_do_not_contain_user_names() {
     metrics.authenticated(Ok("jane@example.com"), Duration::ZERO);
     metrics.authenticated(Ok("kubernetes-admin"), Duration::ZERO);
     metrics.authenticated(Err(()), Duration::ZERO);
-    let text = metrics.render(std::iter::empty());
+    let text = metrics.render(Minor::DEFAULT, std::iter::empty());
     assert!(text.contains(r#"authenticated_user_requests{username="email_id"} 1"#));
     assert!(text.contains(r#"authenticated_user_requests{username="other"} 1"#));
     assert!(text.contains(r#"authentication_attempts{result="failure"} 1"#));

@@ -51,6 +51,8 @@ mod lists;
 mod metadata;
 /// The metrics page and its formats.
 mod metrics;
+/// Servers of older versions of Kubernetes.
+mod minors;
 /// Validation of every object's metadata.
 mod object_meta;
 /// OpenAPI documents.

@@ -2,6 +2,7 @@
 //! components, which are named `system:kstore:…`.
 
 mod controllers;
+mod former;
 mod kstore;
 mod namespaced;
 mod optional;
@@ -400,9 +401,10 @@ pub fn objects() -> Vec<Value> {
         .collect()
 }
 
-/// All default roles and bindings of a server with optional kinds.
+/// All default roles and bindings of a server of a version, with optional kinds.
 pub fn objects_with(opt_in: &OptIn) -> Vec<Value> {
     let mut objects = objects();
+    former::apply(&mut objects, opt_in.minor());
     optional::add(&mut objects, opt_in);
     objects
 }

@@ -51,7 +51,7 @@ pub trait Cluster {
 /// # Errors
 /// 500: a member is unknown or has the wrong type.
 pub fn complete_built_in(row: &Resource, mut object: Value) -> Result<Value, Status> {
-    let Some(ty) = schema::lookup(row.schema) else { return Ok(object) };
+    let Some(ty) = schema::lookup_minor(row.minor, row.schema) else { return Ok(object) };
     let problems = normalize(&mut object, ty, Mode::Whole).map_err(Status::internal)?;
     if !problems.is_empty() {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -5,6 +5,7 @@ use crate::resource::{
     ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
     Resource, ResourceId, Subresource,
 };
+use crate::version::{Minor, Versions};
 use DefaultPropagation::{Orphan, Unsupported};
 use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotations, Template, Webhooks};
 
@@ -35,6 +36,9 @@ macro_rules! row {
             list_kind: "",
             rules: $rules,
             custom: None,
+            minor: Minor::DEFAULT,
+            former_name_rule: None,
+            versions: Versions::ALL,
         }
     };
 }
@@ -141,6 +145,14 @@ impl Resource {
         self.name_rule = rule;
         self
     }
+    const fn since(mut self, first: Minor) -> Self {
+        self.versions = Versions::since(first);
+        self
+    }
+    const fn named_until(mut self, last: Minor, rule: NameRule) -> Self {
+        self.former_name_rule = Some((last, rule));
+        self
+    }
     const fn graceful(mut self) -> Self {
         self.graceful_delete = true;
         self
@@ -183,7 +195,8 @@ const POD_SUBS: &[Subresource] = &[
 const NAMESPACE: (&str, &str, &str) = ("", "v1", "Namespace");
 const CSR: (&str, &str, &str) = ("certificates.k8s.io", "v1", "CertificateSigningRequest");
 
-/// Every resource that each server serves, in discovery order: groups by priority, versions preferred first, then by plural.
+/// Every resource that each server of the default version serves, in discovery order: groups by priority, versions preferred first, then
+/// by plural. `kind::version_rows` has those of other versions.
 pub static RESOURCES: &[Resource] = &[
     core!("bindings", "binding", "Binding", BINDING).virtual_only(CREATE_ONLY),
     core!("componentstatuses", "componentstatus", "ComponentStatus", COMPONENT_STATUS)
@@ -257,6 +270,7 @@ pub static RESOURCES: &[Resource] = &[
         .at("/registry/services/specs")
         .subs(&[sub("proxy", ("", "v1", "ServiceProxyOptions"), PROXY), status("", "v1", "Service")])
         .named(NameRule::Label)
+        .named_until(Minor::V35, NameRule::Label1035)
         .upsert()
         .returned(),
     registration!("apiservices", "apiservice", "APIService", API_SERVICE)
@@ -429,7 +443,8 @@ pub static RESOURCES: &[Resource] = &[
     )
     .cluster()
     .short(&["vac"])
-    .returned(),
+    .returned()
+    .since(Minor::V34),
     admission!(
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicy",
@@ -439,7 +454,8 @@ pub static RESOURCES: &[Resource] = &[
     .cluster()
     .categories(API_EXTENSIONS)
     .generation(Spec)
-    .conditional(),
+    .conditional()
+    .since(Minor::V36),
     admission!(
         "mutatingadmissionpolicybindings",
         "mutatingadmissionpolicybinding",
@@ -449,7 +465,8 @@ pub static RESOURCES: &[Resource] = &[
     .cluster()
     .categories(API_EXTENSIONS)
     .generation(Spec)
-    .conditional(),
+    .conditional()
+    .since(Minor::V36),
     admission!(
         "mutatingwebhookconfigurations",
         "mutatingwebhookconfiguration",
@@ -516,21 +533,25 @@ pub static RESOURCES: &[Resource] = &[
     resource!("deviceclasses", "deviceclass", "DeviceClass", DEVICE_CLASS)
         .cluster()
         .generation(Spec)
-        .returned(),
+        .returned()
+        .since(Minor::V34),
     resource!("resourceclaims", "resourceclaim", "ResourceClaim", RESOURCE_CLAIM)
         .subs(&[status("resource.k8s.io", "v1", "ResourceClaim")])
-        .returned(),
+        .returned()
+        .since(Minor::V34),
     resource!(
         "resourceclaimtemplates",
         "resourceclaimtemplate",
         "ResourceClaimTemplate",
         RESOURCE_CLAIM_TEMPLATE
     )
-    .returned(),
+    .returned()
+    .since(Minor::V34),
     resource!("resourceslices", "resourceslice", "ResourceSlice", RESOURCE_SLICE)
         .cluster()
         .generation(Spec)
-        .returned(),
+        .returned()
+        .since(Minor::V34),
     flowcontrol!("flowschemas", "flowschema", "FlowSchema", FLOW_SCHEMA)
         .cluster()
         .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")])

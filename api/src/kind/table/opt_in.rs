@@ -5,6 +5,7 @@ use super::status;
 use crate::kind::OptionalKind;
 use crate::name::NameRule;
 use crate::resource::{ALL_VERBS, DefaultPropagation, GenerationRule, Resource};
+use crate::version::{Minor, Versions};
 
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
 group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);
@@ -33,6 +34,7 @@ pub static OPT_IN: &[OptionalKind] = &[
         )
         .cluster()
         .subs(&[status("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration")])
-        .conditional(),
+        .conditional()
+        .since(Minor::V35),
     },
 ];

@@ -8,6 +8,7 @@ use crate::crd::discovery::{SUBRESOURCE_VERBS, VERBS};
 use crate::crd::{Definition, Version};
 use crate::group_version::model_name;
 use crate::object::list;
+use crate::version::Minor;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -136,5 +137,6 @@ fn resource(definition: &Definition, version: &Version, model: &str, list_model:
         returns_deleted: false,
         subresources: status.into_iter().chain(scale).collect(),
         is_custom: true,
+        minor: Minor::DEFAULT,
     }
 }

@@ -16,8 +16,8 @@ use crate::field::Path;
 use crate::name;
 use crate::object::{list, text};
 use crate::resource::{Resource, Warnings};
-use crate::validate::metadata;
 use crate::validate::resource::is_whole;
+use crate::validate::{former, metadata};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -26,7 +26,9 @@ use std::net::IpAddr;
 pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Warnings::default();
     (resource.rules.warnings)(object, old, &mut warnings);
-    warnings.into_vec()
+    let mut warnings = warnings.into_vec();
+    former::warnings(resource, &mut warnings);
+    warnings
 }
 
 /// Warns of new finalizers of a custom resource that have no domain.

@@ -11,7 +11,7 @@ mod reader;
 mod tests;
 
 use crate::schema::decode::DecodeError;
-pub use decode::{decode, decode_as};
+pub use decode::{decode, decode_as, decode_minor};
 pub use encode::{
     ENVELOPE_TAIL, bare, encode, envelope_head, has_message, item_head, list_meta, watch_frame,
 };

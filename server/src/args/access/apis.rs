@@ -3,11 +3,15 @@
 use super::{FlagError, FlagValues, gates};
 use kstore_access::authn::impersonation::ServedModes;
 use kstore_api::kind::OptIn;
+use kstore_api::version::{Minor, UnknownMinor};
+
+/// The flag of the version.
+pub(crate) const VERSION: &str = "kubernetes-version";
 
 /// The optional APIs and features that the flags turn on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionalApis {
-    /// The kinds and features.
+    /// The version of Kubernetes, and the kinds and features.
     pub opt_in: OptIn,
     /// The modes of impersonation.
     pub impersonation: ServedModes,
@@ -21,16 +25,20 @@ pub struct OptionalApis {
     pub warnings: Vec<String>,
 }
 
-/// The optional APIs and features that the flags turn on.
+/// The version of Kubernetes, and the optional APIs and features that the flags turn on in it.
 ///
 /// # Errors
-/// A feature gate or an API that cannot be set to this value.
+/// A version that is not served, or a feature gate or an API that cannot be set to this value.
 pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, FlagError> {
+    let minor = match flags.text(VERSION) {
+        Some(text) => text.parse().map_err(|error: UnknownMinor| FlagError::new(VERSION, text, error))?,
+        None => Minor::DEFAULT,
+    };
     let gates = flags.elements("feature-gates");
-    let mut warnings = gates::feature_gates(&gates)?;
-    let (opt_in, ineffective) = gates::opt_in(&flags.elements("runtime-config"), &gates)?;
+    let mut warnings = gates::feature_gates(minor, &gates)?;
+    let (opt_in, ineffective) = gates::opt_in(minor, &flags.elements("runtime-config"), &gates)?;
     warnings.extend(ineffective);
-    let has = |gate| gates::has(gate, &gates);
+    let has = |gate| gates::has(minor, gate, &gates);
     let impersonation = match has(gates::CONSTRAINED_IMPERSONATION) {
         true => ServedModes::All,
         false => ServedModes::Legacy,
@@ -69,6 +77,10 @@ mod tests {
         let alpha = alpha.unwrap();
         assert!(alpha.unused_claims && alpha.unsafe_deletion && alpha.warnings.is_empty());
         assert_eq!(read(&[("feature-gates", "AllBeta=false")]).unwrap().impersonation, ServedModes::Legacy);
+        assert_eq!(read(&[(VERSION, "1.34")]).unwrap().opt_in.minor(), Minor::V34);
+        assert_eq!(read(&[(VERSION, "")]).unwrap().opt_in.minor(), Minor::DEFAULT);
+        let refused = read(&[(VERSION, "1.32")]).unwrap_err();
+        assert!(refused.to_string().contains("Kubernetes 1.32 is not served"), "{refused}");
         assert_eq!(read(&[("feature-gates", "Nothing=true")]).unwrap_err().name, "feature-gates");
         assert_eq!(read(&[("runtime-config", "apps/v1=false")]).unwrap_err().name, "runtime-config");
     }

@@ -3,13 +3,14 @@
 //! features on.
 
 use super::FlagError;
-use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
 use crate::args::values::parse_bool;
+use kstore_api::gate::{self, Gate, Stage};
+use kstore_api::kind::OptIn;
 use kstore_api::kind::opt_in::{self, ApiSwitches};
-use kstore_api::kind::{self, OptIn};
+use kstore_api::version::Minor;
 use std::collections::BTreeMap;
 
-/// Gates that are off by default in Kubernetes 1.36 and whose feature this server always has.
+/// Gates that are off by default in Kubernetes and whose feature this server always has.
 const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
 
 /// The gate of the constrained modes of impersonation.
@@ -32,12 +33,12 @@ const APIS: &str = "runtime-config";
 /// Gates that `--feature-gates` names, each with its last value.
 type Explicit<'a> = BTreeMap<&'a str, bool>;
 
-/// Checks every `NAME=BOOL` of `--feature-gates` as Kubernetes 1.36 does, and returns the warnings about those without effect.
+/// Checks every `NAME=BOOL` of `--feature-gates` as a version of Kubernetes does, and returns the warnings about those without effect.
 ///
 /// # Errors
-/// A gate that Kubernetes 1.36 does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
+/// A gate that the version does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
 /// it needs is off.
-pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagError> {
+pub(crate) fn feature_gates(minor: Minor, settings: &[String]) -> Result<Vec<String>, FlagError> {
     let (mut warnings, mut explicit) = (Vec::new(), Explicit::new());
     for setting in settings {
         // A prefix names the component, which is always `kube` in these programs.
@@ -46,13 +47,13 @@ pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagErro
         explicit.insert(name, on);
         let has_no_effect = if STAGES.contains(&name) {
             true
-        } else if let Some(gate) = gate(name) {
-            if gate.is_locked && on != gate.default {
-                let locked = gate.default;
+        } else if let Some(gate) = gate::find(minor, name) {
+            if gate.is_locked && on != gate.is_on {
+                let locked = gate.is_on;
                 let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
                 return Err(FlagError::new(FLAG, setting, reason));
             }
-            on != (gate.default || PRESENT.contains(&name))
+            on != (gate.is_on || PRESENT.contains(&name))
                 && !opt_in::is_gate(name)
                 && !SWITCHED.contains(&name)
         } else {
@@ -62,7 +63,7 @@ pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagErro
             warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature"));
         }
     }
-    match unmet(&explicit) {
+    match unmet(minor, &explicit) {
         Some(reason) => Err(FlagError::new(FLAG, &settings.join(","), reason)),
         None => Ok(warnings),
     }
@@ -71,17 +72,23 @@ pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagErro
 /// Names that set every gate of a stage that the flag does not name itself.
 const STAGES: [&str; 2] = ["AllAlpha", "AllBeta"];
 
+/// The first version that checks which gates a gate needs.
+const FIRST_WITH_NEEDS: Minor = Minor::V35;
+
 /// The first gate that is on although a gate that it needs is off, as Kubernetes' error text; `None` if there is none.
-fn unmet(explicit: &Explicit<'_>) -> Option<String> {
-    let off = |gate: &FeatureGate| {
+fn unmet(minor: Minor, explicit: &Explicit<'_>) -> Option<String> {
+    if minor < FIRST_WITH_NEEDS {
+        return None;
+    }
+    let off = |gate: &Gate| {
         let off = gate
             .needs
             .split_whitespace()
-            .filter(|need| table::gate(need).is_some_and(|need| !is_on(need, explicit)));
+            .filter(|need| gate::find(minor, need).is_some_and(|need| !is_on(&need, explicit)));
         off.collect::<Vec<_>>().join(" ")
     };
-    GATES.iter().filter(|gate| is_on(gate, explicit)).find_map(|gate| {
-        let off = off(gate);
+    gate::all(minor).filter(|gate| is_on(gate, explicit)).find_map(|gate| {
+        let off = off(&gate);
         let name = gate.name;
         (!off.is_empty())
             .then(|| format!("{name} is enabled, but depends on features that are disabled: [{off}]"))
@@ -89,54 +96,56 @@ fn unmet(explicit: &Explicit<'_>) -> Option<String> {
 }
 
 /// Whether the gate is on in Kubernetes with these settings.
-fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
+fn is_on(gate: &Gate, explicit: &Explicit<'_>) -> bool {
     let stage = match gate.stage {
         Stage::Alpha => explicit.get("AllAlpha"),
         Stage::Beta => explicit.get("AllBeta"),
         Stage::Ga | Stage::Deprecated => None,
     };
-    *explicit.get(gate.name).or(stage).unwrap_or(&gate.default)
+    *explicit.get(gate.name).or(stage).unwrap_or(&gate.is_on)
 }
 
-/// The optional APIs and features that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that stay off for
-/// want of a gate. [`feature_gates`] checks the gates.
+/// The optional APIs and features of a version that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that
+/// stay off for want of a gate. [`feature_gates`] checks the gates.
 ///
 /// # Errors
 /// An API that every kstore server serves is disabled, or an API that kstore does not have is enabled.
-pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<String>), FlagError> {
+pub(crate) fn opt_in(
+    minor: Minor,
+    apis: &[String],
+    gates: &[String],
+) -> Result<(OptIn, Vec<String>), FlagError> {
     let (mut switches, mut former) = (ApiSwitches::new(), Vec::new());
     for setting in apis {
         let (name, on) = api_setting(setting)?;
-        if !on && disables_fixed_apis(name) {
+        if !on && disables_fixed_apis(minor, name) {
             return Err(FlagError::new(APIS, setting, "kstore cannot disable APIs"));
         }
-        if on && let Some(served) = served_instead(name) {
+        if on && let Some(served) = served_instead(minor, name) {
             former.push(format!(
                 "--{APIS}={setting} has no effect: kstore serves {served}, and not this version of the same kinds"
             ));
             continue;
         }
-        if on && !STAGES_OF_APIS.contains(&name) && !opt_in::names_api(name) {
+        if on && !STAGES_OF_APIS.contains(&name) && !opt_in::names_api(minor, name) {
             let reason = "kstore does not serve this API; remove it from the flag";
             return Err(FlagError::new(APIS, setting, reason));
         }
         switches.insert(name, on);
     }
     let explicit = explicit(gates);
-    let has_gate = |name: &str| gate(name).is_some_and(|gate| is_on(gate, &explicit));
-    let is_missing =
-        |kind: &&kind::OptionalKind| opt_in::is_on(&kind.row, &switches) && !kind.has_gate(has_gate);
-    let warning = |kind: &kind::OptionalKind| {
-        let (plural, gate) = (kind.row.plural, kind.gate);
+    let has_gate = |name: &str| gate::find(minor, name).is_some_and(|gate| is_on(&gate, &explicit));
+    let missing = opt_in::without_gate(minor, &switches, has_gate).map(|(row, gate)| {
+        let plural = row.plural;
         format!("{plural} are not served, because the feature gate {gate} is off: add --{FLAG}={gate}=true")
-    };
-    let warnings = former.into_iter().chain(kind::OPT_IN.iter().filter(is_missing).map(warning)).collect();
-    Ok((OptIn::of(&switches, has_gate), warnings))
+    });
+    let warnings = former.into_iter().chain(missing).collect();
+    Ok((OptIn::of(minor, &switches, has_gate), warnings))
 }
 
-/// Whether a gate is on with the settings of `--feature-gates`, which [`feature_gates`] has checked.
-pub(crate) fn has(name: &str, settings: &[String]) -> bool {
-    gate(name).is_some_and(|gate| is_on(gate, &explicit(settings)))
+/// Whether a gate is on in a version of Kubernetes, with the settings of `--feature-gates`, which [`feature_gates`] has checked.
+pub(crate) fn has(minor: Minor, name: &str, settings: &[String]) -> bool {
+    gate::find(minor, name).is_some_and(|gate| is_on(&gate, &explicit(settings)))
 }
 
 /// The gates that the settings name.
@@ -147,20 +156,20 @@ fn explicit(settings: &[String]) -> Explicit<'_> {
 
 /// The version that is served of a group whose beta version a flag names. Kubernetes serves both, with the same kinds; test suites turn
 /// the beta on and use the stable one.
-fn served_instead(name: &str) -> Option<String> {
+fn served_instead(minor: Minor, name: &str) -> Option<String> {
     let mut parts = name.split('/');
     let (group, version) = (parts.next()?, parts.next()?);
     let is_beta = version.strip_prefix('v').is_some_and(|rest| rest.contains("beta"));
-    let is_stable = || kind::versions(group).any(|served| served == "v1");
-    (is_beta && !opt_in::names_api(name) && is_stable()).then(|| format!("{group}/v1"))
+    let is_stable = || opt_in::serves_api(minor, &format!("{group}/v1"));
+    (is_beta && !opt_in::names_api(minor, name) && is_stable()).then(|| format!("{group}/v1"))
 }
 
 /// Names that stand for all APIs of a stage.
 const STAGES_OF_APIS: [&str; 5] = ["api/all", "api/ga", "api/beta", "api/alpha", "api/legacy"];
 
 /// Whether `name` stands for APIs that every server serves.
-fn disables_fixed_apis(name: &str) -> bool {
-    matches!(name, "api/all" | "api/ga" | "api/legacy") || is_served(name)
+fn disables_fixed_apis(minor: Minor, name: &str) -> bool {
+    matches!(name, "api/all" | "api/ga" | "api/legacy") || opt_in::serves_api(minor, name)
 }
 
 /// Parses `NAME=BOOL`; the error is Kubernetes' text.
@@ -184,24 +193,13 @@ fn api_setting(setting: &str) -> Result<(&str, bool), FlagError> {
     }
 }
 
-/// Whether every kstore server serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
-fn is_served(name: &str) -> bool {
-    let parts: Vec<&str> = name.split('/').collect();
-    match parts[..] {
-        [version] => kind::versions("").any(|served| served == version),
-        [group, version] => kind::versions(group).any(|served| served == version),
-        [group, version, plural] => kind::lookup(group, version, plural).is_some(),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn gates(text: &str) -> Result<Vec<String>, String> {
         let settings: Vec<String> = text.split(',').map(str::to_owned).collect();
-        feature_gates(&settings).map_err(|error| error.to_string())
+        feature_gates(Minor::DEFAULT, &settings).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -229,11 +227,11 @@ mod tests {
     fn a_beta_version_of_kinds_that_are_served_gives_a_warning() {
         let settings =
             ["resource.k8s.io/v1beta2=true", "networking.k8s.io/v1beta1/ipaddresses"].map(str::to_owned);
-        let (_, warnings) = opt_in(&settings, &[]).unwrap();
+        let (_, warnings) = opt_in(Minor::DEFAULT, &settings, &[]).unwrap();
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].contains("kstore serves resource.k8s.io/v1"), "{warnings:?}");
         for refused in ["apps/v9=true", "nogroup.k8s.io/v1beta1=true"] {
-            assert!(opt_in(&[refused.to_owned()], &[]).is_err(), "{refused}");
+            assert!(opt_in(Minor::DEFAULT, &[refused.to_owned()], &[]).is_err(), "{refused}");
         }
     }
 
@@ -241,7 +239,7 @@ mod tests {
     fn refused_gates_have_the_error_texts_of_kubernetes() {
         for (setting, reason) in [
             ("NoSuchGate=true", "unrecognized feature gate: NoSuchGate"),
-            // Removed in 1.36; a test suite for an older release may still name it.
+            // Removed; a test suite for an older release may still name it.
             ("ValidatingAdmissionPolicy=true", "unrecognized feature gate: ValidatingAdmissionPolicy"),
             (
                 "SidecarContainers=false",
@@ -269,28 +267,32 @@ mod tests {
     }
 
     #[test]
-    fn every_gate_can_be_looked_up_and_accepts_its_default() {
-        for (before, after) in GATES.iter().zip(&GATES[1..]) {
-            assert!(before.name < after.name, "{} and {} are out of order", before.name, after.name);
-        }
-        for gate in GATES {
-            let FeatureGate { name, stage, default, is_locked, needs } = *gate;
-            assert_eq!(table::gate(name).map(|found| found.name), Some(name));
-            assert!(
-                !(stage == Stage::Alpha && (default || is_locked)),
-                "{name}: alpha gates are off and not locked"
-            );
-            assert!(!(stage == Stage::Beta && is_locked), "{name}: beta gates are not locked");
-            for need in needs.split_whitespace() {
-                assert!(table::gate(need).is_some(), "{name} needs {need}");
+    fn every_gate_of_a_version_accepts_its_default() {
+        for minor in Minor::SERVED {
+            for Gate { name, is_on, is_locked, .. } in gate::all(minor) {
+                let set = |on: bool| feature_gates(minor, &[format!("{name}={on}")]);
+                let has_warning = is_on != (is_on || PRESENT.contains(&name));
+                let repeated = set(is_on).map(|warnings| !warnings.is_empty());
+                assert_eq!(repeated, Ok(has_warning), "{minor} {name}={is_on}");
+                assert!(!is_locked || set(!is_on).is_err(), "{minor}: {name} is locked");
             }
-            let has_warning = default != (default || PRESENT.contains(&name));
-            let repeated = gates(&format!("{name}={default}")).map(|warnings| !warnings.is_empty());
-            assert_eq!(repeated, Ok(has_warning), "{name}={default}");
-            let other = gates(&format!("{name}={}", !default));
-            assert!(!is_locked || other.is_err(), "{name} is locked");
+            assert_eq!(unmet(minor, &Explicit::new()), None, "the defaults are consistent");
         }
-        assert_eq!(unmet(&Explicit::new()), None, "the defaults are consistent");
+    }
+
+    #[test]
+    fn a_version_knows_its_own_gates_and_checks_needed_gates_if_it_does() {
+        let set = |minor, text: &str| {
+            let settings: Vec<String> = text.split(',').map(str::to_owned).collect();
+            feature_gates(minor, &settings).map_err(|error| error.to_string())
+        };
+        assert!(
+            set(Minor::V33, "EnvFiles=true").unwrap_err().contains("unrecognized feature gate: EnvFiles")
+        );
+        assert_eq!(set(Minor::V34, "EnvFiles=false"), Ok(vec![]));
+        assert!(set(Minor::V35, "EnvFiles=true").is_ok());
+        let all = "AllAlpha=true";
+        assert!(set(Minor::V34, all).is_ok() && set(Minor::V35, all).unwrap_err().contains("depends on"));
     }
 
     #[test]
@@ -309,7 +311,7 @@ mod tests {
     fn plurals(apis: &str, gates: &str) -> Result<(Vec<&'static str>, usize), String> {
         let words = |text: &str| text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         let (apis, gates): (Vec<String>, Vec<String>) = (words(apis), words(gates));
-        let (opt_in, warnings) = opt_in(&apis, &gates).map_err(|error| error.to_string())?;
+        let (opt_in, warnings) = opt_in(Minor::DEFAULT, &apis, &gates).map_err(|error| error.to_string())?;
         Ok((opt_in.rows().iter().map(|row| row.plural).collect(), warnings.len()))
     }
 

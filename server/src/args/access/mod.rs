@@ -7,7 +7,6 @@ mod apis;
 mod audit;
 mod authn;
 mod authz;
-mod gate_table;
 mod gates;
 mod requests;
 mod table;
@@ -18,6 +17,7 @@ pub(crate) use super::values::{FlagError, FlagValues};
 pub use admission::AdmissionConfig;
 pub(crate) use admission::known as known_plugin;
 pub use apis::OptionalApis;
+pub(crate) use apis::VERSION as KUBERNETES_VERSION;
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
@@ -28,7 +28,7 @@ use kstore_storage::limits::EVENT_TTL;
 use std::time::Duration;
 pub(super) use table::BASIC_AUTH;
 pub(crate) use table::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, KUBERNETES, REQUEST_LIMITS,
 };
 
 /// Authenticators, authorizers, admission plugins, limits and optional APIs that flags configure.

@@ -12,6 +12,11 @@ pub(crate) const EVENTS: &[Flag] = &[Flag::server(
 )
 .shaped(repeated)];
 
+/// The flag of the version, which kube-apiserver does not have.
+pub(crate) const KUBERNETES: &[Flag] =
+    &[honour(super::apis::VERSION, "VERSION", "The version of Kubernetes whose API is served, such as 1.34")
+        .shaped(|arg| arg.env("KSTORE_KUBERNETES_VERSION"))];
+
 /// Flags of optional APIs and features.
 pub(crate) const APIS: &[Flag] = &[
     honour(

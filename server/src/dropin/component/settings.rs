@@ -7,6 +7,7 @@ use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, text};
 use crate::flags::Parsed;
 use jiff::SignedDuration;
+use kstore_api::version::Minor;
 use kstore_controllers::{
     Blocks, Networks, NodeMonitorConfig, PodNetworks, Selection, Signing, UnusedTokenPeriod,
 };
@@ -84,7 +85,7 @@ pub(super) fn read(
     flags: &Parsed,
     warnings: &mut Vec<String>,
 ) -> Result<Settings, UsageError> {
-    warnings.extend(feature_gates(&flags.list("feature-gates"))?);
+    warnings.extend(feature_gates(Minor::DEFAULT, &flags.list("feature-gates"))?);
     let part = match kind {
         ComponentKind::ControllerManager => controllers(flags, warnings)?,
         ComponentKind::Scheduler => ComponentSettings::Scheduler { config: file(flags, "config") },
@@ -122,7 +123,7 @@ fn controllers(flags: &Parsed, warnings: &mut Vec<String>) -> Result<ComponentSe
         signing: signing(flags)?.map(Box::new),
         token_key: file(flags, "service-account-private-key-file").filter(|_| signs_tokens),
         unused_tokens: unused_tokens(flags)?,
-        unused_claims: has_gate(UNUSED_CLAIMS, &flags.list("feature-gates")),
+        unused_claims: has_gate(Minor::DEFAULT, UNUSED_CLAIMS, &flags.list("feature-gates")),
         patience: patience(flags)?,
         networks: networks(flags)?,
         own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),

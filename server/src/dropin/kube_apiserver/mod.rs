@@ -58,7 +58,7 @@ fn help() -> String {
     format!(
         "Runs kstore's apiserver with the flags of kube-apiserver {KUBERNETES}. Controllers, scheduler and simulated nodes run\n\
          only if the environment enables them: KSTORE_CONTROLLERS=all or a list of controllers,\n\
-         KSTORE_SCHEDULER=1, KSTORE_NODES=N.\n\n\
+         KSTORE_SCHEDULER=1, KSTORE_NODES=N. KSTORE_KUBERNETES_VERSION is the version whose API is served, such as 1.34.\n\n\
          Usage:\n  kube-apiserver [flags]\n\nFlags:\n{}",
         TABLE.help()
     )

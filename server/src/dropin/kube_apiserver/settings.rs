@@ -8,6 +8,7 @@ use crate::args::{
 use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use crate::flags::Parsed;
+use kstore_api::version::Minor;
 use kstore_controllers::Selection;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::net::IpAddr;
@@ -22,6 +23,9 @@ const COMPACTION: Duration = Duration::from_secs(300);
 const SERVICES: &str = "10.0.0.0/24";
 /// Kubernetes' default of `--bind-address`.
 const EVERYWHERE: &str = "0.0.0.0";
+
+/// The environment variable of the version of Kubernetes whose API is served. kube-apiserver has no flag for it.
+const VERSION: &str = "KSTORE_KUBERNETES_VERSION";
 
 /// Settings of kube-apiserver, with the names of its files.
 #[derive(Debug)]
@@ -83,7 +87,12 @@ pub(super) fn read(
             "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
         warnings.push(text.to_owned());
     }
-    let mut access = flags.options()?.access()?;
+    let mut options = flags.options()?;
+    if let Some(text) = variable(VERSION) {
+        text.parse::<Minor>().map_err(|error| UsageError::variable(VERSION, &text, error))?;
+        options.keep(args::KUBERNETES_VERSION, &text);
+    }
+    let mut access = options.access()?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     plugins::apply(flags, &mut access.admission)?;

@@ -6,6 +6,7 @@ use crate::args::{ApiHere, AuditDestination, Authorization, Component, ModeChoic
 use crate::dropin::serving::ServingFiles;
 use kstore_access::audit::Rotation;
 use kstore_admission::PluginSwitches;
+use kstore_api::version::Minor;
 use std::path::PathBuf;
 
 fn read_in(line: &str, environment: &[(&str, &str)]) -> Result<(Apiserver, Vec<String>), UsageError> {
@@ -219,6 +220,21 @@ fn environment_variables_start_other_components() {
     for wrong in [("KSTORE_CONTROLLERS", "nothing"), ("KSTORE_SCHEDULER", "yes"), ("KSTORE_NODES", "many")] {
         assert!(run(&[wrong]).is_err(), "{wrong:?}");
     }
+}
+
+#[test]
+fn an_environment_variable_chooses_the_version_of_kubernetes() {
+    let minor = |environment: &[(&str, &str)]| {
+        let read = read_in(ENVTEST, environment).map_err(|error| error.to_string());
+        read.map(|(apiserver, _)| apiserver.api.access.apis.opt_in.minor())
+    };
+    assert_eq!(minor(&[]), Ok(Minor::DEFAULT));
+    assert_eq!(minor(&[("KSTORE_KUBERNETES_VERSION", "1.34.2")]), Ok(Minor::V34));
+    let refused = minor(&[("KSTORE_KUBERNETES_VERSION", "1.32")]).unwrap_err();
+    assert!(
+        refused.contains("KSTORE_KUBERNETES_VERSION") && refused.contains("1.32 is not served"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! Default roles of versions of Kubernetes before the default one, as differences from its roles. Roles of kstore's own components stay as
+//! they are in every version: the components are the same.
+
+use super::{Grant, Named, On, WRITE};
+use kstore_api::version::Minor;
+use serde_json::{Value, json};
+
+/// What the role of an older version has and the default one's has not, or the other way round.
+struct Difference {
+    /// The last version that differs.
+    until: Minor,
+    kind: &'static str,
+    role: &'static str,
+    change: Change,
+}
+
+enum Change {
+    /// The older version has a rule in addition.
+    Has(Grant),
+    /// The older version lacks the rights on a resource: group (`-` is the core group) and resource.
+    Lacks(&'static str, &'static str),
+    /// The older version lacks the rights on paths.
+    LacksPaths(&'static [&'static str]),
+}
+use Change::{Has, Lacks, LacksPaths};
+
+const EDIT: &str = "system:aggregate-to-edit";
+const VIEW: &str = "system:aggregate-to-view";
+const MONITORING: &str = "system:monitoring";
+const CONTROLLER_LOCK: &str = "system::leader-locking-kube-controller-manager";
+const SCHEDULER_LOCK: &str = "system::leader-locking-kube-scheduler";
+
+const fn cluster(until: Minor, role: &'static str, change: Change) -> Difference {
+    Difference { until, kind: "ClusterRole", role, change }
+}
+
+const fn lock(role: &'static str, rule: Grant) -> Difference {
+    Difference { until: Minor::V34, kind: "Role", role, change: Has(rule) }
+}
+
+const DIFFERENCES: &[Difference] = &[
+    cluster(Minor::V33, EDIT, Has(On(WRITE, "-", "endpoints"))),
+    cluster(Minor::V33, EDIT, Lacks("resource.k8s.io", "resourceclaims")),
+    cluster(Minor::V33, EDIT, Lacks("resource.k8s.io", "resourceclaimtemplates")),
+    cluster(Minor::V34, EDIT, Lacks("events.k8s.io", "events")),
+    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaims")),
+    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaims/status")),
+    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaimtemplates")),
+    cluster(Minor::V34, VIEW, Lacks("events.k8s.io", "events")),
+    cluster(Minor::V35, MONITORING, LacksPaths(&["/flagz", "/statusz"])),
+    cluster(Minor::V33, MONITORING, Lacks("-", "nodes/metrics")),
+    lock(CONTROLLER_LOCK, On("watch", "-", "configmaps")),
+    lock(CONTROLLER_LOCK, Named("get update", "-", "configmaps", "kube-controller-manager")),
+    lock(SCHEDULER_LOCK, On("watch", "-", "configmaps")),
+    lock(SCHEDULER_LOCK, Named("get update", "-", "configmaps", "kube-scheduler")),
+];
+
+/// Gives the default roles the rules that they have in an older version.
+pub(super) fn apply(objects: &mut [Value], minor: Minor) {
+    for difference in DIFFERENCES.iter().filter(|difference| minor <= difference.until) {
+        let is_role = |object: &&mut Value| {
+            object["kind"] == difference.kind && object["metadata"]["name"] == difference.role
+        };
+        let rules = objects.iter_mut().find(is_role).and_then(|role| role["rules"].as_array_mut());
+        let rules = rules.expect("the table names default roles");
+        match &difference.change {
+            Has(rule) => rules.push(rule.to_value()),
+            Lacks(group, resource) => {
+                let group = if *group == "-" { "" } else { group };
+                *rules = rules.iter().flat_map(|rule| without(rule, group, resource)).collect();
+            }
+            LacksPaths(paths) => {
+                let lists =
+                    rules.iter_mut().filter_map(|rule| rule.get_mut("nonResourceURLs")?.as_array_mut());
+                lists.for_each(|list| list.retain(|path| !paths.iter().any(|lacking| path == lacking)));
+            }
+        }
+    }
+}
+
+/// The rules that give what one rule gives, but for the rights on a resource of a group.
+fn without(rule: &Value, group: &str, resource: &str) -> Vec<Value> {
+    let rest = |member: &str, word: &str| -> Option<Vec<Value>> {
+        let words = rule[member].as_array()?;
+        let rest: Vec<Value> = words.iter().filter(|other| *other != word).cloned().collect();
+        (rest.len() < words.len()).then_some(rest)
+    };
+    let (Some(groups), Some(resources)) = (rest("apiGroups", group), rest("resources", resource)) else {
+        return vec![rule.clone()];
+    };
+    let part = |member: &str, words: Vec<Value>| {
+        let mut part = rule.clone();
+        part[member] = words.into();
+        part
+    };
+    let mut own = part("resources", resources.clone());
+    own["apiGroups"] = json!([group]);
+    let parts =
+        [(!groups.is_empty()).then(|| part("apiGroups", groups)), (!resources.is_empty()).then_some(own)];
+    parts.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::objects_with;
+    use super::*;
+    use kstore_api::kind::OptIn;
+
+    /// The verbs that a role has on a resource of a group in a version, sorted.
+    fn verbs(minor: Minor, role: &str, group: &str, resource: &str) -> Vec<String> {
+        let objects = objects_with(&OptIn::version(minor));
+        let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();
+        let rules = role["rules"].as_array().unwrap().iter().filter(|rule| {
+            let has = |member: &str, word: &str| {
+                rule[member].as_array().is_some_and(|words| words.contains(&json!(word)))
+            };
+            has("apiGroups", group) && has("resources", resource)
+        });
+        let mut verbs: Vec<String> = rules
+            .flat_map(|rule| rule["verbs"].as_array().unwrap().clone())
+            .map(|verb| verb.as_str().unwrap().to_owned())
+            .collect();
+        verbs.sort();
+        verbs
+    }
+
+    #[test]
+    fn an_older_version_has_the_rules_of_its_rows() {
+        let has = |minor, role, group, resource| !verbs(minor, role, group, resource).is_empty();
+        for minor in Minor::SERVED {
+            let writes = verbs(minor, EDIT, "", "endpoints").contains(&"patch".to_owned());
+            assert_eq!(writes, minor == Minor::V33, "{minor}");
+            assert_eq!(has(minor, EDIT, "events.k8s.io", "events"), minor >= Minor::V35, "{minor}");
+            assert_eq!(has(minor, VIEW, "events.k8s.io", "events"), minor >= Minor::V35, "{minor}");
+            assert!(has(minor, EDIT, "", "events") && has(minor, VIEW, "", "events"), "{minor}");
+            assert_eq!(has(minor, EDIT, "resource.k8s.io", "resourceclaims"), minor >= Minor::V34, "{minor}");
+            assert_eq!(has(minor, MONITORING, "", "nodes/metrics"), minor >= Minor::V34, "{minor}");
+            assert_eq!(has(minor, SCHEDULER_LOCK, "", "configmaps"), minor <= Minor::V34, "{minor}");
+        }
+    }
+
+    #[test]
+    fn the_default_version_has_the_default_roles() {
+        assert_eq!(objects_with(&OptIn::default()), super::super::objects());
+    }
+
+    #[test]
+    fn a_rule_without_a_resource_of_a_group_keeps_everything_else() {
+        let rule = json!({"apiGroups": ["", "b"], "resources": ["c", "d"], "verbs": ["get"]});
+        let parts = without(&rule, "b", "c");
+        assert_eq!(
+            parts,
+            [
+                json!({"apiGroups": [""], "resources": ["c", "d"], "verbs": ["get"]}),
+                json!({"apiGroups": ["b"], "resources": ["d"], "verbs": ["get"]}),
+            ]
+        );
+        assert_eq!(without(&rule, "e", "c"), [rule]);
+        let alone = json!({"apiGroups": ["b"], "resources": ["c"], "verbs": ["get"]});
+        assert!(without(&alone, "b", "c").is_empty());
+    }
+}

@@ -1,0 +1,152 @@
+//! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes, with look-ups. Those of the default version are the
+//! statics of [`super::table`]; those of another version are copies that state it, made once in a process.
+
+use super::{OPT_IN, RESOURCES};
+use crate::resource::Resource;
+use crate::version::Minor;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+type Key = (&'static str, &'static str, &'static str);
+
+/// The built-in kinds of one version.
+#[derive(Debug)]
+pub(super) struct VersionRows {
+    /// The kinds that each server of the version serves, in discovery order.
+    pub(super) all: Vec<&'static Resource>,
+    /// The kinds of [`RESOURCES`] that the version does not have, for components of the server's process, whose caches of them are
+    /// empty: look-ups find these rows, and nothing lists them.
+    absent: Vec<&'static Resource>,
+    /// The kinds that are off by default, each with the feature gate that it needs.
+    pub(super) optional: Vec<(&'static Resource, &'static str)>,
+    by_plural: BTreeMap<Key, &'static Resource>,
+    by_kind: BTreeMap<Key, &'static Resource>,
+    /// Rows of storage versions, by the prefix of their keys.
+    by_root: BTreeMap<&'static str, &'static Resource>,
+}
+
+/// The rows of a version.
+pub(super) fn of(minor: Minor) -> &'static VersionRows {
+    static ALL: [OnceLock<VersionRows>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
+    ALL[minor as usize].get_or_init(|| VersionRows::make(minor))
+}
+
+impl VersionRows {
+    fn make(minor: Minor) -> Self {
+        let row = |row: &'static Resource| -> &'static Resource {
+            if minor == row.minor { row } else { Box::leak(Box::new(row.of_minor(minor))) }
+        };
+        let optional = OPT_IN.iter().map(|kind| (row(&kind.row), kind.gate));
+        let (all, absent): (Vec<&Resource>, Vec<&Resource>) =
+            RESOURCES.iter().map(row).partition(|row| row.is_served());
+        let known = || all.iter().chain(&absent).copied();
+        let stored = known().filter(|row: &&Resource| row.is_stored() && row.storage_version.is_none());
+        Self {
+            optional: optional.filter(|(row, _)| row.is_served()).collect(),
+            by_plural: known().map(|row| ((row.group, row.version, row.plural), row)).collect(),
+            by_kind: known().map(|row| ((row.group, row.version, row.kind), row)).collect(),
+            by_root: stored.filter_map(|row| Some((row.storage?, row))).collect(),
+            all,
+            absent,
+        }
+    }
+
+    /// Row for the group, version and plural of a URL.
+    pub(super) fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+        find(&self.by_plural, (group, version, plural))
+    }
+
+    /// Row for the group, version and kind of an object.
+    pub(super) fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
+        find(&self.by_kind, (group, version, kind))
+    }
+
+    /// Row for the prefix of a key.
+    pub(super) fn at_root(&self, root: &str) -> Option<&'static Resource> {
+        self.by_root.get(root).copied()
+    }
+
+    /// API groups in the order of client preference; the core group (empty) first.
+    pub(super) fn groups(&'static self) -> impl Iterator<Item = &'static str> {
+        self.all.chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group)
+    }
+
+    /// Versions of a group, preferred first.
+    pub(super) fn versions(&'static self, group: &str) -> impl Iterator<Item = &'static str> {
+        let versions = self.all.chunk_by(|a, b| (a.group, a.version) == (b.group, b.version));
+        versions.map(|rows| rows[0]).filter(move |row| row.group == group).map(|row| row.version)
+    }
+
+    /// Resources of one group and version, sorted by plural.
+    pub(super) fn resources_of(
+        &'static self,
+        group: &str,
+        version: &str,
+    ) -> impl Iterator<Item = &'static Resource> {
+        self.all.iter().copied().filter(move |row| row.group == group && row.version == version)
+    }
+
+    /// Rows of storage versions, one for each storage prefix.
+    pub(super) fn stored(&'static self) -> impl Iterator<Item = &'static Resource> {
+        let known = self.all.iter().chain(&self.absent).copied();
+        known.filter(|row| row.is_stored() && row.storage_version.is_none())
+    }
+}
+
+// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
+// map's keys.
+pub(super) fn find<'a>(
+    map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
+    key: (&'a str, &'a str, &'a str),
+) -> Option<&'static Resource> {
+    map.get(&key).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{Kinds, OptIn};
+
+    #[test]
+    fn a_version_has_the_kinds_that_it_serves_by_default() {
+        let plurals = |minor: Minor, group: &str| -> Vec<&str> {
+            of(minor).all.iter().filter(|row| row.group == group).map(|row| row.plural).collect()
+        };
+        let devices = ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"];
+        assert!(plurals(Minor::V33, "resource.k8s.io").is_empty());
+        assert_eq!(plurals(Minor::V34, "resource.k8s.io"), devices);
+        let classes = |minor| plurals(minor, "storage.k8s.io").contains(&"volumeattributesclasses");
+        assert!(!classes(Minor::V33) && classes(Minor::V34));
+        let policies = |minor: Minor| {
+            plurals(minor, "admissionregistration.k8s.io")
+                .iter()
+                .filter(|plural| plural.contains("ingadmissionpolic"))
+                .count()
+        };
+        assert_eq!(Minor::ALL.map(policies), [2, 2, 2, 4, 4]);
+        assert_eq!(of(Minor::DEFAULT).all.len(), RESOURCES.len());
+    }
+
+    #[test]
+    fn rows_of_a_version_state_it_and_lead_to_rows_of_the_same_version() {
+        for minor in Minor::ALL {
+            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
+            let rows = of(minor);
+            for row in rows.all.iter().chain(rows.optional.iter().map(|(row, _)| row)) {
+                assert_eq!((row.minor, row.storage_row().minor), (minor, minor), "{}", row.plural);
+                assert!(row.object_type().is_some(), "{minor} {}", row.plural);
+            }
+            for row in &rows.all {
+                let found = kinds.lookup(row.group, row.version, row.plural).map(|row| row.minor);
+                assert_eq!(found, Some(minor), "{}", row.plural);
+                let by_kind = kinds.lookup_kind(row.group, row.version, row.kind);
+                assert!(by_kind.is_some_and(|found| found.minor == minor), "{}", row.kind);
+            }
+        }
+        let old = Kinds::new(OptIn::version(Minor::V33), &[], &[]);
+        let claims = old.lookup("resource.k8s.io", "v1", "resourceclaims").unwrap();
+        assert!(!claims.is_served() && claims.minor == Minor::V33, "only components find it");
+        assert!(old.groups().all(|group| group != "resource.k8s.io"));
+        assert!(old.stored_at("/registry/resourceclaims").is_some());
+    }
+}

@@ -1,0 +1,162 @@
+//! Drops the members of features that a version of Kubernetes has and that are off in it, silently, as `PrepareForCreate` and
+//! `PrepareForUpdate` do. The field table says which gates a member needs. In the default version these are few, and `disabled` has
+//! them; so this module does nothing there.
+
+use crate::gate;
+use crate::resource::Resource;
+use crate::schema::{Elem, Field, Shape, Type};
+use crate::version::Minor;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The gates of a member, which name one feature together.
+type Feature = &'static [&'static str];
+
+/// Gates that `Features` decides, since an operator can turn them on.
+const OPTIONAL: [&str; 1] = ["ClusterTrustBundleProjection"];
+
+/// Drops disabled members of an object. `old` is the object that an update replaces: a feature that it uses may stay in use.
+pub(super) fn drop_gated(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    let minor = resource.minor;
+    let Some(ty) = resource.object_type().filter(|_| minor != Minor::DEFAULT) else { return };
+    let mut used = BTreeSet::new();
+    if let Some(old) = old {
+        collect(old, ty, &mut used);
+    }
+    remove(object, ty, &|field: &Field| {
+        let gates = field.gates();
+        !gates.is_empty() && !used.contains(gates) && gates.iter().any(|gate| is_off(minor, gate))
+    });
+}
+
+/// Whether a feature is off in a version.
+fn is_off(minor: Minor, gate: &str) -> bool {
+    !OPTIONAL.contains(&gate) && gate::find(minor, gate).is_some_and(|gate| !gate.is_on)
+}
+
+/// Collects the features that a value of a type uses. Its depth is that of the types, whose circles are JSON schemas alone.
+fn collect(value: &Value, ty: &'static Type, used: &mut BTreeSet<Feature>) {
+    for (name, member) in value.as_object().into_iter().flatten() {
+        let Some(field) = ty.field(name).filter(|_| !member.is_null()) else { continue };
+        if !field.gates().is_empty() {
+            used.insert(field.gates());
+        }
+        let Elem::Struct(id) = field.elem else { continue };
+        match (field.shape, member) {
+            (Shape::One, one) => collect(one, id.get(), used),
+            (_, Value::Array(items)) => items.iter().for_each(|item| collect(item, id.get(), used)),
+            (_, Value::Object(items)) => items.values().for_each(|item| collect(item, id.get(), used)),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the members that `is_disabled` names, at any depth.
+fn remove(value: &mut Value, ty: &'static Type, is_disabled: &impl Fn(&Field) -> bool) {
+    let Some(members) = value.as_object_mut() else { return };
+    members.retain(|name, member| {
+        let Some(field) = ty.field(name) else { return true };
+        if is_disabled(field) {
+            return false;
+        }
+        let Elem::Struct(id) = field.elem else { return true };
+        match (field.shape, member) {
+            (Shape::One, one) => remove(one, id.get(), is_disabled),
+            (_, Value::Array(items)) => {
+                items.iter_mut().for_each(|item| remove(item, id.get(), is_disabled));
+            }
+            (_, Value::Object(items)) => {
+                items.values_mut().for_each(|item| remove(item, id.get(), is_disabled));
+            }
+            _ => {}
+        }
+        true
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{Kinds, OptIn};
+    use crate::schema::all_minor;
+    use crate::strategy::{prepare_create, prepare_update};
+    use serde_json::json;
+
+    fn pods(minor: Minor) -> &'static Resource {
+        Kinds::new(OptIn::version(minor), &[], &[]).lookup("", "v1", "pods").unwrap()
+    }
+
+    fn pod() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {
+                "hostnameOverride": "b",
+                "resources": {"limits": {"cpu": "1"}},
+                "containers": [{"name": "c", "image": "d", "restartPolicyRules": [{"action": "Restart"}]}],
+            },
+        })
+    }
+
+    #[test]
+    fn members_are_dropped_where_their_gate_is_off_and_kept_where_it_is_on() {
+        let kept = |minor: Minor| {
+            let mut object = pod();
+            prepare_create(pods(minor), &mut object);
+            let spec = &object["spec"];
+            let has = |value: &Value| u8::from(!value.is_null());
+            let rules = &spec["containers"][0]["restartPolicyRules"];
+            (has(&spec["hostnameOverride"]), has(&spec["resources"]), has(rules))
+        };
+        // A version that does not have a member refuses it earlier; the gates of members that it has decide here.
+        assert_eq!(kept(Minor::V33).1, 0);
+        assert_eq!(kept(Minor::V34), (0, 1, 0));
+        assert_eq!(kept(Minor::V35), (1, 1, 1));
+        assert_eq!(kept(Minor::V36), (1, 1, 1));
+    }
+
+    #[test]
+    fn an_update_keeps_the_features_that_the_stored_object_uses() {
+        let row = pods(Minor::V34);
+        let old = json!({"metadata": {}, "spec": {
+            "containers": [{"name": "e", "restartPolicyRules": [{"action": "Restart"}]}],
+        }});
+        let mut new = pod();
+        prepare_update(row, "", &mut new, &old);
+        assert!(new["spec"]["hostnameOverride"].is_null());
+        let rules = &new["spec"]["containers"][0]["restartPolicyRules"];
+        assert!(rules.is_array(), "any container with the field keeps it for all");
+    }
+
+    #[test]
+    fn members_of_the_status_are_dropped_through_every_endpoint() {
+        let row = pods(Minor::V33);
+        let status = json!({"phase": "Running", "observedGeneration": 1});
+        let old = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"phase": "Pending"}});
+        let mut new = json!({"metadata": {"name": "a"}, "spec": {}, "status": status});
+        prepare_update(row, "status", &mut new, &old);
+        assert_eq!(new["status"], json!({"phase": "Running"}));
+    }
+
+    #[test]
+    fn dropping_again_changes_nothing_for_every_member_with_a_gate() {
+        let mut count = 0;
+        for minor in Minor::ALL.into_iter().filter(|minor| *minor != Minor::DEFAULT) {
+            let kinds = all_minor(minor).filter(|ty| ty.has_kind && ty.field("spec").is_some());
+            for ty in kinds {
+                let Some(spec) = ty.field("spec").and_then(Field::struct_type) else { continue };
+                for field in spec.fields.iter().filter(|field| !field.gates().is_empty()) {
+                    let mut object = json!({"spec": {field.name: 1}});
+                    let off = field.gates().iter().any(|gate| is_off(minor, gate));
+                    let disabled = |field: &Field| field.gates().iter().any(|gate| is_off(minor, gate));
+                    remove(&mut object, ty, &disabled);
+                    assert_eq!(object["spec"].get(field.name).is_none(), off, "{minor} {}", field.name);
+                    let once = object.clone();
+                    remove(&mut object, ty, &disabled);
+                    assert_eq!(object, once);
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 10, "{count} members");
+    }
+}

@@ -1,0 +1,170 @@
+//! Texts of validation in versions of Kubernetes before the default one. Validation makes the errors and warnings of the default version;
+//! here is what an older one says instead, a row for each difference. New rules have no row: they hold in all versions.
+
+use crate::field::{ErrorList, FieldError, FieldErrorKind};
+use crate::resource::Resource;
+use crate::version::Minor;
+use FieldErrorKind::{Forbidden, Invalid, Required};
+
+/// An error that older versions report otherwise.
+struct FormerError {
+    /// The last version that does.
+    until: Minor,
+    /// Plural of the kinds; empty: all.
+    plural: &'static str,
+    /// End of the path.
+    field: &'static str,
+    /// What the default version reports.
+    present: (FieldErrorKind, &'static str),
+    /// What the older versions report, with the value of an invalid field.
+    former: (FieldErrorKind, Option<&'static str>, &'static str),
+}
+
+/// A warning that is newer than some versions.
+struct NewWarning {
+    /// The first version that gives it.
+    since: Minor,
+    plural: &'static str,
+    /// The beginning of the text.
+    text: &'static str,
+}
+
+const ERRORS: &[FormerError] = &[
+    // The generated rules of 1.36 call a bound of zero missing.
+    FormerError {
+        until: Minor::V35,
+        plural: "horizontalpodautoscalers",
+        field: "spec.maxReplicas",
+        present: (Required, "must be set and greater than 0"),
+        former: (Invalid, Some("0"), "must be greater than 0"),
+    },
+    // The name of the internal type.
+    FormerError {
+        until: Minor::V33,
+        plural: "",
+        field: "",
+        present: (Forbidden, "when `hostUsers` is false"),
+        former: (Forbidden, None, "when `pod.Spec.HostUsers` is false"),
+    },
+];
+
+const WARNINGS: &[NewWarning] = &[
+    NewWarning { since: Minor::V36, plural: "services", text: "spec.externalIPs is deprecated" },
+    NewWarning {
+        since: Minor::V35,
+        plural: "services",
+        text: "spec.trafficDistribution: \"PreferClose\" is deprecated",
+    },
+    NewWarning {
+        since: Minor::V34,
+        plural: "services",
+        text: "spec.loadBalancerIP is ignored for headless services",
+    },
+    NewWarning {
+        since: Minor::V34,
+        plural: "services",
+        text: "spec.externalIPs is ignored for headless services",
+    },
+    NewWarning {
+        since: Minor::V34,
+        plural: "services",
+        text: "spec.SessionAffinity is ignored for headless services",
+    },
+];
+
+/// Gives errors of the default version the texts of the resource's version.
+pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
+    if resource.minor == Minor::DEFAULT {
+        return;
+    }
+    let is_of = |row: &&FormerError| {
+        resource.minor <= row.until && (row.plural.is_empty() || row.plural == resource.plural)
+    };
+    for row in ERRORS.iter().filter(is_of) {
+        let (kind, value, detail) = row.former;
+        errors.replace(|error| {
+            let is_meant =
+                (error.kind, error.detail.as_str()) == row.present && error.field.ends_with(row.field);
+            is_meant.then(|| FieldError {
+                kind,
+                field: error.field.clone(),
+                value: value.map(str::to_owned),
+                detail: detail.to_owned(),
+            })
+        });
+    }
+}
+
+/// Removes the warnings that the resource's version does not give.
+pub(super) fn warnings(resource: &Resource, warnings: &mut Vec<String>) {
+    if resource.minor == Minor::DEFAULT {
+        return;
+    }
+    let is_new = |row: &NewWarning, text: &str| {
+        resource.minor < row.since && row.plural == resource.plural && text.starts_with(row.text)
+    };
+    warnings.retain(|text| !WARNINGS.iter().any(|row| is_new(row, text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{Kinds, OptIn};
+    use crate::validate;
+    use serde_json::{Value, json};
+
+    fn row(minor: Minor, group: &str, version: &str, plural: &str) -> &'static Resource {
+        Kinds::new(OptIn::version(minor), &[], &[]).lookup(group, version, plural).unwrap()
+    }
+
+    /// The texts of errors of a new object in each served version.
+    fn texts(group: &str, version: &str, plural: &str, object: &Value) -> Vec<String> {
+        let of = |minor| validate::create(row(minor, group, version, plural), object).aggregate();
+        Minor::SERVED.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn an_older_version_has_the_texts_of_its_rows() {
+        let scaler = json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "c"}, "minReplicas": 1},
+        });
+        for (minor, text) in
+            Minor::SERVED.iter().zip(texts("autoscaling", "v2", "horizontalpodautoscalers", &scaler))
+        {
+            let former = text.contains("spec.maxReplicas: Invalid value: 0: must be greater than 0");
+            let present = text.contains("spec.maxReplicas: Required value: must be set and greater than 0");
+            assert_eq!((former, present), (*minor <= Minor::V35, *minor > Minor::V35), "{minor}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_older_version_does_not_give_newer_warnings() {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"type": "ClusterIP", "externalIPs": ["1.2.3.4"], "trafficDistribution": "PreferClose"},
+        });
+        let found = |minor| validate::warnings(row(minor, "", "v1", "services"), &service, None);
+        let has = |minor: Minor, text: &str| found(minor).iter().any(|warning| warning.contains(text));
+        for minor in Minor::SERVED {
+            assert_eq!(has(minor, "externalIPs is deprecated"), minor >= Minor::V36, "{minor}");
+            assert_eq!(has(minor, "PreferClose"), minor >= Minor::V35, "{minor}");
+        }
+    }
+
+    #[test]
+    fn names_of_services_begin_with_a_letter_before_they_were_relaxed() {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "1a", "namespace": "b"},
+            "spec": {"type": "ClusterIP", "clusterIP": "None", "sessionAffinity": "None"},
+        });
+        for (minor, text) in Minor::SERVED.iter().zip(texts("", "v1", "services", &service)) {
+            assert_eq!(
+                text.contains("a DNS-1035 label must consist of"),
+                *minor < Minor::V36,
+                "{minor}: {text}"
+            );
+        }
+    }
+}
