@@ -1,5 +1,5 @@
-//! L20 and L12: after faults and resets an informer of kstore shows the state of its cluster. Reads over REST, because plans see of gRPC calls
-//! the method alone.
+//! L20 and L12: after faults and resets an informer of kstore shows the state of its cluster. Reads over REST, because plans see of gRPC
+//! calls the method alone.
 
 use super::client::TestClient;
 use super::{CONFIG_MAPS, config_map, lab};
