@@ -229,6 +229,7 @@ mod tests {
         let registry = reporting(&store).await;
         let filter = all(ListAt::Newest).filter;
         let watch = |start| Watch::start(registry.cache.clone(), vec![filter.clone()], start);
+        registry.fresh().await.unwrap();
         let mut open = watch(WatchStart::State).await.unwrap();
         let broken = store.put(target("a").key(), "{").await.unwrap();
         let second = store.put(target("c").key(), "[").await.unwrap();
