@@ -3,7 +3,10 @@
 use crate::components::Builder;
 use crate::faults::FaultInjector;
 use crate::limits::CONNECTIONS;
+use kstore_access::authn::impersonation::ServedModes;
 use kstore_access::token::Tokens;
+use kstore_api::gate;
+use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, NetworkConfig};
 use kstore_client::manifest::ApplyError;
@@ -43,6 +46,12 @@ impl From<PlaneError> for StartError {
     }
 }
 
+/// The modes of impersonation that a version has by default.
+fn impersonation(version: Minor) -> ServedModes {
+    let gate = gate::find(version, "ConstrainedImpersonation");
+    if gate.is_some_and(|gate| gate.is_on) { ServedModes::All } else { ServedModes::Legacy }
+}
+
 impl Builder {
     /// Clock and random generator of a cluster.
     pub(crate) fn nondet(&self) -> Nondet {
@@ -54,7 +63,7 @@ impl Builder {
         let config = server_without_listener(&self.nondet());
         ServerConfig {
             network: NetworkConfig { connections: CONNECTIONS, ..config.network },
-            access: AccessConfig { tokens, ..config.access },
+            access: AccessConfig { tokens, impersonation: impersonation(self.version), ..config.access },
             opt_in: self.opt_in.clone(),
             ..config
         }

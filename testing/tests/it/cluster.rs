@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kstore_client::Gvr;
-use kstore_testing::{Cluster, eventually};
+use kstore_testing::{Cluster, Minor, eventually};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
@@ -288,4 +288,19 @@ async fn a_scheduler_configuration_with_errors_does_not_start() {
     let error = refused.expect_err("it is refused").to_string();
     let start = "the scheduler cannot use its configuration: initializing profiles: creating profile for scheduler name packed: ";
     assert!(error.starts_with(start) && error.contains("Unsupported value: \"MostlyAllocated\""), "{error}");
+}
+
+#[tokio::test]
+async fn clusters_of_one_process_have_different_versions_of_kubernetes() {
+    let start = |version| Cluster::builder().api_only().kubernetes(version).start();
+    let (old, new) = (start(Minor::V33).await, start(Minor::V36).await);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"hostnameOverride": "b", "containers": [{"name": "c", "image": "d"}]}});
+    for (cluster, kept) in [(&old, false), (&new, true)] {
+        let made =
+            cluster.client().dynamic(Gvr::new("", "v1", "pods")).create("default", &pod).await.unwrap();
+        assert_eq!(made["spec"]["hostnameOverride"] == "b", kept);
+    }
+    old.stop().await;
+    new.stop().await;
 }

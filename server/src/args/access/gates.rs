@@ -291,8 +291,10 @@ mod tests {
         );
         assert_eq!(set(Minor::V34, "EnvFiles=false"), Ok(vec![]));
         assert!(set(Minor::V35, "EnvFiles=true").is_ok());
-        let all = "AllAlpha=true";
-        assert!(set(Minor::V34, all).is_ok() && set(Minor::V35, all).unwrap_err().contains("depends on"));
+        let alone = "ClusterTrustBundleProjection=true";
+        assert_eq!(set(Minor::V34, alone), Ok(vec![]));
+        let refused = set(Minor::V35, alone).unwrap_err();
+        assert!(refused.contains("depends on features that are disabled: [ClusterTrustBundle]"), "{refused}");
     }
 
     #[test]
