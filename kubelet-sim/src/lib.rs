@@ -26,6 +26,7 @@ pub mod known_image;
 mod limits;
 mod manager;
 pub mod node;
+pub mod plan;
 pub mod pod;
 pub mod pod_object;
 pub mod probe;

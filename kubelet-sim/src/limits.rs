@@ -99,6 +99,12 @@ pub(crate) const PROCESS_ENDS: u32 = 3;
 /// Only runs that are shorter than this when the process is back count as in a row: restarts by an operator are usually rarer.
 pub(crate) const PROCESS_END_WINDOW: Duration = Duration::from_secs(120);
 
+/// Different names in `$(NAME)` that are taken for variables when a command is judged before it runs; one with more is not run.
+pub(crate) const REPLACED_NAMES: usize = 16;
+/// Paths of simulated nodes whose files are kept, over all nodes. Each costs little, and its bytes count against the namespace that named
+/// it first. A pod with a path beyond them gets an empty one of its own.
+pub(crate) const HOST_PATHS: usize = 1024;
+
 /// Commands of containers that read their environment and files from the API at once. The others wait for them.
 pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Most queued messages of streams to the manager: requests for the state of a pod, and reports that a process ended. Streams wait while

@@ -1,9 +1,11 @@
 //! The program of a simulated container: its own command if the simulated shell knows it, otherwise only its
 //! script. Pure.
 
+use crate::limits::REPLACED_NAMES;
 use crate::pod_object::PodObject;
 use crate::{behavior, known_image, process_end};
-use kstore_container_sim::{check_runnable, is_shell};
+use kstore_container_sim::{NotRunnable, ScriptedAnswer, check_runnable, is_shell};
+use std::collections::BTreeMap;
 
 /// The program of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,17 +53,35 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
             "its command is not run: the simulation's process ended repeatedly while it ran".to_owned(),
         );
     }
-    match check_runnable(&argv, &script.exec, &known_image::programs(&spec.image)) {
+    match check(&argv, &script.exec, &spec.image) {
         Ok(()) => Program::Shell(argv),
         Err(why) => Program::NotRun(format!("its command is not run: {why}")),
     }
+}
+
+/// Scripted answers by command line.
+type Answers = BTreeMap<String, ScriptedAnswer>;
+
+/// Checks a command of a container. `$(NAME)` is a variable that the kubelet replaces if it is no command of the shell.
+fn check(argv: &[String], answers: &Answers, image: &str) -> Result<(), NotRunnable> {
+    let (mut argv, programs) = (argv.to_vec(), known_image::programs(image));
+    for _ in 0..REPLACED_NAMES {
+        let checked = check_runnable(&argv, answers, &programs);
+        let Err(NotRunnable::Command(name)) = &checked else { return checked };
+        let variable = format!("$({name})");
+        if !argv.iter().any(|word| word.contains(&variable)) {
+            return checked;
+        }
+        argv.iter_mut().for_each(|word| *word = word.replace(&variable, &format!("${name}")));
+    }
+    check_runnable(&argv, answers, &programs)
 }
 
 /// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it.
 pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
     let Some(spec) = pod.container(index) else { return false };
     let answers = behavior::script(&pod.metadata.annotations, &spec.name).exec;
-    check_runnable(argv, &answers, &known_image::programs(&spec.image)).is_ok()
+    check(argv, &answers, &spec.image).is_ok()
 }
 
 #[cfg(test)]
@@ -94,6 +114,10 @@ mod tests {
             "its command is not run: \"/app\" is not one of the simulated shell's commands".to_owned(),
         );
         assert_eq!(of("image: a, command: [/app]", ""), unknown);
+        let script = r#"A=1 echo "$(A)" $(B)"#;
+        assert_eq!(of(&format!("image: a, command: [sh, -c, '{script}']"), ""), shell(&["sh", "-c", script]));
+        let named = of("image: a, command: [sh, -c, '$(A) x']", "");
+        assert!(matches!(named, Program::NotRun(why) if why.contains("a variable names")));
         assert_eq!(of("image: a, command: [sh], stdin: true", ""), Program::Attached);
         let ends = "kubelet-sim.kstore.io/exit-code: '3'";
         assert_eq!(of("image: a, command: [echo, hi]", ends), Program::Scripted);

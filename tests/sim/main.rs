@@ -59,6 +59,8 @@ mod placement;
 mod policy_type_checks;
 /// Evictions for pods of higher priority.
 mod preemption;
+/// What commands of containers see of their pod: images, files, variables, users, signals.
+mod programs;
 /// Quotas under concurrent writers over REST and gRPC; released usage and custom kinds.
 mod quotas;
 /// The number of commits that components cause.

@@ -363,7 +363,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         folder: "kubelet-sim",
         floors: &[
             &["amounts", "identities", "known_image", "limits", "time"],
-            &["backoff", "behavior", "expansion", "fault"],
+            &["backoff", "behavior", "expansion", "fault", "plan"],
             &["config", "pod_object", "usage"],
             &["image", "probe", "process_end"],
             &["execution", "node", "program"],

@@ -136,21 +136,38 @@ impl Env {
         self.volumes.keys().chain(&self.read_only).map(String::as_str)
     }
 
-    /// The path after following the links at its end.
+    /// The path after following the links at its end, and those on the way there. The folders of `path` are resolved already.
     pub(super) fn resolved(&self, path: &str) -> String {
-        let mut path = path.to_owned();
-        for _ in 0..LINKS {
-            match self.entry(&path).map(|entry| entry.content) {
-                Some(Content::Link(to)) => path = absolute(parent(&path), &to),
-                Some(Content::Folder | Content::File(_)) | None => break,
+        let Some(Content::Link(to)) = self.entry(path).map(|entry| entry.content) else {
+            return path.to_owned();
+        };
+        let mut at = parent(path).to_owned();
+        let mut rest: Vec<String> = parts_of(&to).collect();
+        let mut links = 1;
+        if to.starts_with('/') {
+            at = "/".to_owned();
+        }
+        while let Some(part) = rest.pop() {
+            let next = absolute(&at, &part);
+            match self.entry(&next).map(|entry| entry.content) {
+                Some(Content::Link(to)) if links < LINKS && part != ".." => {
+                    links += 1;
+                    if to.starts_with('/') {
+                        at = "/".to_owned();
+                    }
+                    rest.extend(parts_of(&to));
+                }
+                _ => at = next,
             }
         }
-        path
+        at
     }
 
     /// The bytes of the file at a path. Links are followed.
     pub(super) fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
-        let Some(entry) = self.entry(&self.resolved(path)) else { return Err(FileError::Missing) };
+        let found = || self.entry(&self.resolved(path));
+        // Files of a volume may be replaced between the links that lead to them.
+        let Some(entry) = found().or_else(found) else { return Err(FileError::Missing) };
         let is_allowed = self.may(&entry, 4);
         match entry.content {
             Content::File(_) if !is_allowed => Err(FileError::Denied),
@@ -328,6 +345,11 @@ impl Env {
         let (disk, name) = self.disk_of(path);
         if disk.remove(name) { Ok(()) } else { Err(FileError::ReadOnly) }
     }
+}
+
+/// The parts of a path, the last one first.
+fn parts_of(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').rev().filter(|part| !part.is_empty()).map(str::to_owned)
 }
 
 /// The absolute form of `path`, seen from `workdir`, without `.` and `..`. Links are not followed.

@@ -79,6 +79,8 @@ pub(crate) struct Manager {
     launches: Vec<Launch>,
     /// Commands that kubelets run in containers.
     executions: Vec<PodExecution>,
+    /// Pods whose volumes may show something old.
+    refreshes: BTreeSet<Key>,
     references: References,
     /// Nodes with resizes that an earlier process left, to be judged when all pods that it knew are admitted.
     resizes_due: BTreeSet<String>,
@@ -108,6 +110,7 @@ impl Manager {
             notices: Vec::new(),
             launches: Vec::new(),
             executions: Vec::new(),
+            refreshes: BTreeSet::new(),
             references: References::default(),
             resizes_due: BTreeSet::new(),
             twin_reported: None,
@@ -187,6 +190,9 @@ impl Manager {
         let entry = self.pods.get_mut(&key).expect("the entry exists or was just made");
         let observed = entry.observe(record);
         let news = !same | observed.is_news;
+        if observed.is_news && same && entry.shows_objects() {
+            self.refreshes.insert(key.clone());
+        }
         if news {
             self.record_references(&key);
         }

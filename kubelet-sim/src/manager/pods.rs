@@ -103,6 +103,11 @@ impl PodEntry {
         self.machine.as_ref().is_some_and(Pod::awaits_sources)
     }
 
+    /// Whether a command has read a volume that shows objects.
+    pub(super) fn shows_objects(&self) -> bool {
+        self.disks.shows_objects()
+    }
+
     /// The pod's state machine; `None` during a step.
     pub(super) fn machine(&self) -> Option<&Pod> {
         self.machine.as_ref()

@@ -166,6 +166,9 @@ impl Edge {
             for (feed, execution) in self.manager.take_executions() {
                 self.programs.spawn(self.streams.clone().run_execution(feed, execution));
             }
+            for feed in self.manager.take_refreshes() {
+                self.programs.spawn(self.streams.clone().refresh(feed));
+            }
             while let Some(done) = self.programs.try_join_next() {
                 if let Err(error) = done {
                     tracing::error!(%error, "a command of a simulated container failed");

@@ -78,6 +78,9 @@ impl Manager {
     /// them may still wait for it.
     pub(crate) fn observe_source(&mut self, source: SourceKey, state: SourceState, now: Timestamp) -> bool {
         let Some(pods) = self.references.pods.get(&source).cloned() else { return false };
+        // Values may have changed, which the state does not have.
+        let shown = pods.iter().filter(|key| self.pods.get(key).is_some_and(PodEntry::shows_objects));
+        self.refreshes.extend(shown.cloned());
         if self.references.sources.set(source, state) {
             for key in &pods {
                 let node = self.pods.get(key).and_then(|entry| self.nodes.get(entry.node()));

@@ -127,6 +127,12 @@ impl Manager {
         executions.into_iter().filter_map(|execution| Some((self.feed(&execution.pod)?, execution))).collect()
     }
 
+    /// The pods whose volumes are to be brought up to date since the last call, each with its state.
+    pub(crate) fn take_refreshes(&mut self) -> Vec<Feed> {
+        let keys = std::mem::take(&mut self.refreshes);
+        keys.iter().filter_map(|key| self.feed(key)).collect()
+    }
+
     /// Takes the end of a command that ran in a container.
     pub(crate) fn executed(&mut self, done: ExecutionDone, now: Timestamp) {
         let ExecutionDone { execution, result } = done;

@@ -13,7 +13,17 @@ const MOUNTED_FILE: &str = "";
 
 /// The files that a pod's commands have written, and the tokens of its volumes.
 #[derive(Default)]
-pub(crate) struct Disks(Mutex<PodFiles>);
+pub(crate) struct Disks {
+    files: Mutex<PodFiles>,
+    refresh: tokio::sync::Mutex<()>,
+}
+
+/// A disk with a root. It has none where there is no space; then it is like that of root.
+pub(super) fn with_root(root: &DiskEntry, capacity: &DiskCapacity) -> Disk {
+    let disk = Disk::new(capacity.clone());
+    let _ = disk.put("", root.clone());
+    disk
+}
 
 #[derive(Default)]
 struct PodFiles {
@@ -23,12 +33,13 @@ struct PodFiles {
     terminations: BTreeMap<String, (String, Disk)>,
     budgets: BTreeMap<String, Arc<ContainerBudget>>,
     volumes: BTreeMap<String, Disk>,
+    publications: u64,
     tokens: BTreeMap<TokenKey, MountedToken>,
 }
 
 impl Disks {
     fn files(&self) -> MutexGuard<'_, PodFiles> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The disk of this run of a container. A new run begins with an empty disk.
@@ -59,7 +70,8 @@ impl Disks {
             return Some(disk.clone());
         }
         let disk = Disk::new(capacity.clone());
-        disk.put(MOUNTED_FILE, DiskEntry::file(b"", now)).ok()?;
+        // Every user of the container may write it.
+        disk.put(MOUNTED_FILE, DiskEntry { mode: 0o666, ..DiskEntry::file(b"", now) }).ok()?;
         files.terminations.insert(name.to_owned(), (run.to_owned(), disk.clone()));
         Some(disk)
     }
@@ -81,9 +93,27 @@ impl Disks {
         Arc::clone(files.budgets.entry(name.to_owned()).or_insert_with(budget))
     }
 
-    /// The disk of a volume.
-    pub(super) fn volume(&self, name: &str, capacity: &DiskCapacity) -> Disk {
-        self.files().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(capacity.clone())).clone()
+    /// The disk of a volume, whose root is like `root` at first.
+    pub(super) fn volume(&self, name: &str, root: &DiskEntry, capacity: &DiskCapacity) -> Disk {
+        let made = || with_root(root, capacity);
+        self.files().volumes.entry(name.to_owned()).or_insert_with(made).clone()
+    }
+
+    /// The number of the next publication of files in a volume.
+    pub(super) fn count_publication(&self) -> u64 {
+        let mut files = self.files();
+        files.publications += 1;
+        files.publications
+    }
+
+    /// Whether a command has read a volume that shows objects.
+    pub(crate) fn shows_objects(&self) -> bool {
+        self.files().publications > 0
+    }
+
+    /// Waits until no other refresh of the pod's volumes runs: the last one reads the newest objects.
+    pub(super) async fn refreshing(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.refresh.lock().await
     }
 
     /// The token that volumes of the pod hold, unless it is time to renew it.

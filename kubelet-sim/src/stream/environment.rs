@@ -2,43 +2,31 @@
 //! command starts, as the pod's node.
 
 use super::runner::ContainerBudget;
+use super::volumes::Mounting;
 use super::{Snapshot, Streams};
 use crate::expansion::{TooLong, expand};
 use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
+use crate::plan::downward::NodeFacts;
+use crate::plan::volume::Values;
+use crate::plan::{downward, etc, services, user, volume};
 use crate::pod_object::options::TERMINATION_LOG;
 use crate::{behavior, known_image};
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
-};
-use kstore_container_sim::{Environment, Reservation, User, WorkMeter, may_read_files};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, Node, Pod, PodSpec, Secret, Service};
+use kstore_client::ListParams;
+use kstore_container_sim::{Environment, WorkMeter, may_read_files};
 use std::borrow::Cow;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The values of a ConfigMap or Secret.
-type Values = BTreeMap<String, Arc<[u8]>>;
 
 /// Why a command cannot start: it, its variables or its files are too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge(pub(super) &'static str);
 
 const ARGUMENTS: TooLarge = TooLarge("argument list too long");
-const MEMORY: TooLarge = TooLarge("cannot allocate memory for the mounted files");
+pub(super) const MEMORY: TooLarge = TooLarge("cannot allocate memory for the mounted files");
 
-/// An object whose values a volume shows, by its name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ValueSource<'a> {
-    ConfigMap(&'a str),
-    Secret(&'a str),
-}
-
-/// The pod for which a volume is mounted.
-#[derive(Clone, Copy)]
-struct Mounting<'a> {
-    snapshot: &'a Snapshot,
-    pod: &'a Pod,
-}
+/// The namespace and name of the API server's Service.
+const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
 impl Streams {
     /// The environment of a command in this run of a container. It lacks objects that cannot be read. It also lacks tokens
@@ -58,66 +46,48 @@ impl Streams {
         let script = behavior::script(&meta.annotations, container);
         let spec = pod.spec.clone().unwrap_or_default();
         let found = container_of(&spec, container);
-        let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
-        let text = |text: &str| Arc::from(text.as_bytes());
         let namespace = self.runner.namespace(&meta.namespace);
         let budget = snapshot.disks.budget(container, &namespace);
         let memory = budget.buffers.allowance();
         let mut reservation = memory.hold(0).ok_or(MEMORY)?;
-        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
-        let mut files = BTreeMap::from([
-            ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
-            ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
-        ]);
-        let image = found.image.as_deref().and_then(known_image::find);
-        files.extend(
-            image.iter().flat_map(|image| image.files).map(|(path, file)| ((*path).to_owned(), text(file))),
-        );
-        let may_read = may_read_files(argv);
-        let (mut volumes, mut read_only) = (BTreeMap::new(), BTreeSet::new());
-        for volume in spec.volumes.iter().flatten() {
-            for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
-                let folder = mount.mount_path.trim_end_matches('/').to_owned();
-                if is_written(volume) {
-                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &namespace.disks));
-                }
-                let whole = mount.sub_path.is_none();
-                if mount.read_only == Some(true) || (whole && !is_written(volume)) {
-                    read_only.insert(folder);
-                }
-            }
-            let mut mounts = found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name);
-            // A command that reads no file may still try to write to a mounted one.
-            if may_read || (!holds_token(volume) && mounts.any(|mount| mount.sub_path.is_some())) {
-                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files, &mut reservation)
-                    .await?;
-            }
-        }
-        let path = found.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).trim_end_matches('/');
-        if let Some(file) =
-            snapshot.disks.termination(container, run, &namespace.disks, self.clock.now().as_second())
-            && !path.is_empty()
-        {
-            volumes.insert(path.to_owned(), file);
-        }
-        let variables = node.variables(&pod, &found, &hostname).await?;
+        let facts = node.facts(snapshot, &spec, &found).await;
+        let (user, hostname) = (user::of(&spec, &found), etc::hostname(&spec, &meta.name));
+        let variables = node.variables((&pod, &found), &facts, &hostname).await?;
         let size = size_of_variables(&variables) + variables.len() * ENTRY_BYTES;
         if !reservation.grow(size) {
             return Err(MEMORY);
         }
+        let now = self.clock.now().as_second();
+        let mounting =
+            Mounting { snapshot, pod: &pod, spec: &spec, facts: &facts, namespace: &namespace, now };
+        let mut mounts = node.mounts(mounting, &found, &variables, may_read_files(argv)).await?;
+        let path = found.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).trim_end_matches('/');
+        if let Some(file) = snapshot.disks.termination(container, run, &namespace.disks, now)
+            && !path.is_empty()
+        {
+            mounts.volumes.insert(path.to_owned(), file);
+        }
+        let is_read_only = found.security_context.as_ref().and_then(|own| own.read_only_root_filesystem);
+        if is_read_only == Some(true) {
+            mounts.read_only.insert("/".to_owned());
+        }
+        let image = found.image.clone().unwrap_or_default();
+        let mut files = node.managed_files(&mounting, &image, &hostname);
+        files.retain(|path, _| !mounts.volumes.contains_key(path));
+        let workdir = found.working_dir.clone().filter(|folder| !folder.is_empty());
         let environment = Environment {
             variables,
             hostname,
-            workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
+            workdir: workdir.unwrap_or_else(|| "/".to_owned()),
             files,
-            read_only,
-            volumes,
-            user: user_of(&spec, &found),
-            programs: known_image::programs(&found.image.clone().unwrap_or_default()),
-            memory_mounts: BTreeSet::new(),
+            read_only: mounts.read_only,
+            memory_mounts: mounts.memory,
+            volumes: mounts.volumes,
+            user,
+            programs: known_image::programs(&image),
             disk: snapshot.disks.container(container, run, &namespace.disks),
             answers: script.exec,
-            now: self.clock.now().as_second(),
+            now,
             terminal: None,
             memory,
             reservation: Some(Arc::new(reservation)),
@@ -126,10 +96,58 @@ impl Streams {
         Ok((environment, budget))
     }
 
+    /// The files that a kubelet manages, and those of the image.
+    fn managed_files(
+        &self,
+        mounting: &Mounting<'_>,
+        image: &str,
+        hostname: &str,
+    ) -> BTreeMap<String, Arc<[u8]>> {
+        let Mounting { spec, facts, .. } = mounting;
+        let namespace = &mounting.snapshot.record.pod.metadata.namespace;
+        let ip = facts.pod_ip.as_deref().unwrap_or_default();
+        let managed = [
+            ("/etc/hostname", format!("{hostname}\n")),
+            ("/etc/hosts", etc::hosts(spec, namespace, hostname, ip)),
+            ("/etc/resolv.conf", etc::resolver(spec, namespace)),
+        ];
+        let of_image = known_image::find(image).map(|image| image.files).unwrap_or_default();
+        let of_image = of_image.iter().map(|(path, text)| (*path, (*text).to_owned()));
+        let all = managed.into_iter().chain(of_image);
+        all.map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes()))).collect()
+    }
+
+    /// What the node knows of the pod. The Node is read only for what the container wants of it.
+    pub(super) async fn facts(
+        &self,
+        snapshot: &Snapshot,
+        spec: &PodSpec,
+        container: &Container,
+    ) -> NodeFacts {
+        let mut facts =
+            NodeFacts { pod_ip: snapshot.machine.ip.map(|ip| ip.to_string()), ..NodeFacts::default() };
+        let name = spec.node_name.as_deref().unwrap_or_default();
+        if !wants_node(spec, container) {
+            return facts;
+        }
+        let node = self.client.api::<Node>().get("", name).await.unwrap_or_default();
+        let status = node.status.unwrap_or_default();
+        let addresses = status.addresses.into_iter().flatten();
+        facts.host_ips = addresses
+            .filter(|address| address.type_ == "InternalIP")
+            .map(|address| address.address)
+            .collect();
+        facts.allocatable = status.allocatable.unwrap_or_default();
+        if spec.host_network == Some(true) {
+            facts.pod_ip = facts.host_ips.first().cloned();
+        }
+        facts
+    }
+
     async fn variables(
         &self,
-        pod: &Pod,
-        container: &Container,
+        (pod, container): (&Pod, &Container),
+        facts: &NodeFacts,
         hostname: &str,
     ) -> Result<Vec<(String, String)>, TooLarge> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -148,33 +166,63 @@ impl Streams {
                 env.set(format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned())?;
             }
         }
+        let spec = pod.spec.clone().unwrap_or_default();
+        let services = self.services(&namespace, spec.enable_service_links != Some(false)).await;
+        // A variable may refer to those of Services.
+        let known: BTreeMap<String, String> = services.iter().cloned().collect();
         for variable in container.env.iter().flatten() {
-            if let Some(value) = self.value(pod, &namespace, variable, &env).await? {
+            let of = (pod, container, namespace.as_str());
+            if let Some(value) = self.value(of, facts, variable, (&env, &known)).await? {
                 env.set(variable.name.clone(), value)?;
             }
         }
+        for (name, value) in services {
+            if env.lookup(&name).is_none() {
+                env.set(name, value)?;
+            }
+        }
         if env.lookup("HOME").is_none() {
-            let user = user_of(&pod.spec.clone().unwrap_or_default(), container).user;
-            env.set("HOME".to_owned(), if user == 0 { "/root" } else { "/" }.to_owned())?;
+            let home = if user::of(&spec, container).user == 0 { "/root" } else { "/" };
+            env.set("HOME".to_owned(), home.to_owned())?;
         }
         Ok(env.list)
     }
 
+    /// The variables of the Services of a namespace, if it is so, and of the API server.
+    async fn services(&self, namespace: &str, has_links: bool) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        if has_links {
+            let listed = self.client.api::<Service>().list(namespace, &ListParams::default()).await;
+            all.extend(listed.map(|(services, _)| services).unwrap_or_default());
+        }
+        let is_known = namespace == API_SERVER.0 && has_links;
+        if !is_known && let Ok(service) = self.client.api::<Service>().get(API_SERVER.0, API_SERVER.1).await {
+            all.push(service);
+        }
+        services::variables(&all)
+    }
+
     async fn value(
         &self,
-        pod: &Pod,
-        namespace: &str,
+        (pod, container, namespace): (&Pod, &Container, &str),
+        facts: &NodeFacts,
         variable: &EnvVar,
-        env: &Variables,
+        (env, services): (&Variables, &BTreeMap<String, String>),
     ) -> Result<Option<String>, TooLarge> {
         let Some(source) = &variable.value_from else {
             let text = variable.value.as_deref().unwrap_or_default();
-            return expand(text, |name| env.lookup(name).map(Cow::Borrowed))
+            let value = |name: &str| env.lookup(name).or(services.get(name).map(String::as_str));
+            return expand(text, |name| value(name).map(Cow::Borrowed))
                 .map(Some)
                 .map_err(|TooLong| ARGUMENTS);
         };
         if let Some(field) = &source.field_ref {
-            return Ok(downward(pod, field));
+            return Ok(downward::field(pod, facts, field));
+        }
+        if let Some(wanted) = &source.resource_field_ref {
+            let other = wanted.container_name.as_deref().filter(|name| *name != container.name);
+            let other = other.and_then(|name| Some(container_of(pod.spec.as_ref()?, name)));
+            return Ok(downward::resource(other.as_ref().unwrap_or(container), facts, wanted));
         }
         let (values, key) = match (&source.config_map_key_ref, &source.secret_key_ref) {
             (Some(map), _) => (self.config_map(namespace, &map.name).await, &map.key),
@@ -184,108 +232,13 @@ impl Streams {
         Ok(values.get(key).map(|value| String::from_utf8_lossy(value).into_owned()))
     }
 
-    async fn mount(
-        &self,
-        mounting: Mounting<'_>,
-        volume: &Volume,
-        container: &Container,
-        files: &mut Values,
-        reservation: &mut Reservation,
-    ) -> Result<(), TooLarge> {
-        let mounts: Vec<_> =
-            container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();
-        if mounts.is_empty() {
-            return Ok(());
-        }
-        let content = self.content(mounting, volume).await;
-        // Several paths may share the bytes of one value.
-        let values: BTreeMap<_, _> =
-            content.values().map(|value| (value.as_ptr() as usize, value.len())).collect();
-        if !reservation.grow(values.values().sum()) {
-            return Err(MEMORY);
-        }
-        for mount in mounts {
-            let folder = mount.mount_path.trim_end_matches('/');
-            for (name, bytes) in &content {
-                let path = match mount.sub_path.as_deref() {
-                    Some(sub) if sub == name => folder.to_owned(),
-                    Some(_) => continue,
-                    None => format!("{folder}/{name}"),
-                };
-                if !reservation.grow(path.len() + ENTRY_BYTES) {
-                    return Err(MEMORY);
-                }
-                files.insert(path, Arc::clone(bytes));
-            }
-        }
-        Ok(())
-    }
-
-    async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Values {
-        let Mounting { snapshot, pod } = mounting;
-        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        let (mut all, mut read) = (Values::new(), BTreeMap::new());
-        if let Some(source) = &volume.config_map {
-            all.extend(chosen(&self.config_map(&namespace, &source.name).await, source.items.as_deref()));
-        }
-        if let Some(source) = &volume.secret {
-            let name = source.secret_name.as_deref().unwrap_or_default();
-            all.extend(chosen(&self.secret(&namespace, name).await, source.items.as_deref()));
-        }
-        if let Some(source) = &volume.downward_api {
-            for file in source.items.iter().flatten() {
-                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
-                all.extend(value.map(|value| (file.path.clone(), value.into_bytes().into())));
-            }
-        }
-        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
-            if let Some(map) = &source.config_map {
-                let values = self.read_once(&namespace, ValueSource::ConfigMap(&map.name), &mut read).await;
-                all.extend(chosen(values, map.items.as_deref()));
-            }
-            if let Some(secret) = &source.secret {
-                let values = self.read_once(&namespace, ValueSource::Secret(&secret.name), &mut read).await;
-                all.extend(chosen(values, secret.items.as_deref()));
-            }
-            if let Some(token) = &source.service_account_token {
-                let text = self.mounted_token(snapshot, pod, token).await;
-                all.extend(text.map(|text| (token.path.clone(), text.into_bytes().into())));
-            }
-            if let Some(bundle) = &source.cluster_trust_bundle {
-                let anchors = self.trust_anchors(bundle).await;
-                all.extend(anchors.map(|anchors| (bundle.path.clone(), anchors.into_bytes().into())));
-            }
-            for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
-                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
-                all.extend(value.map(|value| (file.path.clone(), value.into_bytes().into())));
-            }
-        }
-        all
-    }
-
-    /// The values of an object that several sources of a volume may name. It is read once, so that all of them share its bytes.
-    async fn read_once<'r, 's>(
-        &self,
-        namespace: &str,
-        source: ValueSource<'s>,
-        read: &'r mut BTreeMap<ValueSource<'s>, Values>,
-    ) -> &'r Values {
-        match read.entry(source) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(index) => index.insert(match source {
-                ValueSource::ConfigMap(name) => self.config_map(namespace, name).await,
-                ValueSource::Secret(name) => self.secret(namespace, name).await,
-            }),
-        }
-    }
-
-    async fn config_map(&self, namespace: &str, name: &str) -> Values {
+    pub(super) async fn config_map(&self, namespace: &str, name: &str) -> Values {
         let map = self.client.api::<ConfigMap>().get(namespace, name).await.unwrap_or_default();
         let texts = map.data.into_iter().flatten().map(|(key, text)| (key, text.into_bytes().into()));
         texts.chain(map.binary_data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into()))).collect()
     }
 
-    async fn secret(&self, namespace: &str, name: &str) -> Values {
+    pub(super) async fn secret(&self, namespace: &str, name: &str) -> Values {
         let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
         secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into())).collect()
     }
@@ -312,46 +265,14 @@ pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
     all.into_iter().find(|container| container.name == name).unwrap_or_default()
 }
 
-/// The user of a container: that of its own security context, of the pod's, or of its image.
-fn user_of(spec: &PodSpec, container: &Container) -> User {
-    let number = |wanted: Option<i64>| wanted.and_then(|number| u32::try_from(number).ok());
-    let (pod, own) = (spec.security_context.as_ref(), container.security_context.as_ref());
-    let user = own.and_then(|own| own.run_as_user).or(pod.and_then(|pod| pod.run_as_user));
-    let group = own.and_then(|own| own.run_as_group).or(pod.and_then(|pod| pod.run_as_group));
-    let more = pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten().copied();
-    let more = more.chain(pod.and_then(|pod| pod.fs_group)).filter_map(|group| number(Some(group)));
-    let more: Vec<u32> = more.collect();
-    let merges = pod.and_then(|pod| pod.supplemental_groups_policy.as_deref()) != Some("Strict");
-    let image = container.image.as_deref().unwrap_or_default();
-    known_image::user(image, number(user), number(group), &more, merges)
-}
-
-/// Whether the volume stores written files. The other kinds of volumes show objects of the API and are read-only.
-fn is_written(volume: &Volume) -> bool {
-    let shown = [
-        volume.config_map.is_some(),
-        volume.secret.is_some(),
-        volume.downward_api.is_some(),
-        volume.projected.is_some(),
-    ];
-    !shown.contains(&true)
-}
-
-/// Whether the volume holds a token of the pod's service account.
-fn holds_token(volume: &Volume) -> bool {
-    let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-    sources.any(|source| source.service_account_token.is_some())
-}
-
-/// The values that `items` select, under the paths of the items; all values if there are no items.
-fn chosen(values: &Values, items: Option<&[KeyToPath]>) -> Values {
-    match items {
-        None | Some([]) => values.clone(),
-        Some(items) => {
-            let value = |item: &KeyToPath| Some((item.path.clone(), Arc::clone(values.get(&item.key)?)));
-            items.iter().filter_map(value).collect()
-        }
-    }
+/// Whether a container gets something that its Node says: an address of the node, or what the node has.
+fn wants_node(spec: &PodSpec, container: &Container) -> bool {
+    let by_variables =
+        container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()).any(|source| {
+            source.resource_field_ref.is_some()
+                || source.field_ref.as_ref().is_some_and(downward::needs_addresses)
+        });
+    by_variables || spec.host_network == Some(true) || spec.volumes.iter().flatten().any(volume::shows_pod)
 }
 
 /// The variables of a container, in the order of their first values. Each is found in logarithmic time, since a pod may have tens
@@ -411,35 +332,6 @@ pub(super) fn expand_all(argv: &[String], env: &[(String, String)]) -> Result<Ve
     Ok(all)
 }
 
-/// The value of a pod field for the downward API.
-fn downward(pod: &Pod, field: &ObjectFieldSelector) -> Option<String> {
-    let (meta, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref());
-    let of = |map: &Option<BTreeMap<String, String>>, rest: &str| {
-        let key = rest.trim_matches(['[', ']', '\'', '"']);
-        Some(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
-    };
-    let all = |map: &Option<BTreeMap<String, String>>| {
-        let lines = map.iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
-        Some(lines.collect::<Vec<_>>().join("\n"))
-    };
-    match field.field_path.as_str() {
-        "metadata.name" => meta.name.clone(),
-        "metadata.namespace" => meta.namespace.clone(),
-        "metadata.uid" => meta.uid.clone(),
-        "metadata.labels" => all(&meta.labels),
-        "metadata.annotations" => all(&meta.annotations),
-        "spec.nodeName" => spec.node_name.clone(),
-        "spec.serviceAccountName" => spec.service_account_name.clone(),
-        "status.podIP" => status?.pod_ip.clone(),
-        "status.hostIP" => status?.host_ip.clone(),
-        path => match (path.strip_prefix("metadata.labels"), path.strip_prefix("metadata.annotations")) {
-            (Some(rest), _) => of(&meta.labels, rest),
-            (None, Some(rest)) => of(&meta.annotations, rest),
-            (None, None) => None,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,17 +349,6 @@ mod tests {
         assert_eq!(refused, Some(6), "128 KiB with the name");
         let argv = vec!["$(V)".to_owned(); 40];
         assert_eq!(expand_all(&argv, &env.list), Err(ARGUMENTS));
-    }
-
-    /// A volume may show one value of a megabyte under thousands of paths.
-    #[test]
-    fn paths_of_one_value_share_its_bytes() {
-        let values = Values::from([("k".to_owned(), Arc::from(vec![b'x'; 1 << 20]))]);
-        let item = |n: usize| KeyToPath { key: "k".to_owned(), path: format!("p{n}"), mode: None };
-        let items: Vec<KeyToPath> = (0..6000).map(item).collect();
-        let shown = chosen(&values, Some(&items));
-        assert_eq!(shown.len(), 6000);
-        assert!(shown.values().all(|bytes| Arc::ptr_eq(bytes, &values["k"])));
     }
 
     #[test]

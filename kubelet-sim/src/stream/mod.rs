@@ -17,6 +17,7 @@ mod runner;
 mod termination;
 mod tokens;
 mod trust_bundles;
+mod volumes;
 
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};

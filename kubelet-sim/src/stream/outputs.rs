@@ -22,6 +22,8 @@ struct Output {
     printed: Arc<PrintedLines>,
     /// The incomplete last lines of standard output and standard error.
     partial: [Vec<u8>; 2],
+    /// Whether the run ended within a line.
+    ends_within_line: bool,
 }
 
 impl Default for Outputs {
@@ -39,7 +41,12 @@ impl Outputs {
     pub(crate) fn begin(&self, container: &str, run: &str) {
         let mut containers = self.containers();
         let runs = containers.entry(container.to_owned()).or_default();
-        runs.push(Output { run: run.to_owned(), printed: Arc::default(), partial: Default::default() });
+        runs.push(Output {
+            run: run.to_owned(),
+            printed: Arc::default(),
+            partial: Default::default(),
+            ends_within_line: false,
+        });
         let surplus = runs.len().saturating_sub(RUNS);
         runs.drain(..surplus);
     }
@@ -64,6 +71,7 @@ impl Outputs {
         self.change(container, run, |output| {
             for stderr in [false, true] {
                 if !output.partial[usize::from(stderr)].is_empty() {
+                    output.ends_within_line = true;
                     output.finish(stderr, at);
                 }
             }
@@ -86,6 +94,13 @@ impl Outputs {
         let containers = self.containers();
         let output = containers.get(container)?.iter().find(|output| output.run == run)?;
         Some(Arc::clone(&output.printed))
+    }
+
+    /// Whether the run ended within a line, which its log shows as a whole one.
+    pub(super) fn ends_within_line(&self, container: &str, run: &str) -> bool {
+        let containers = self.containers();
+        let runs = containers.get(container).map(Vec::as_slice).unwrap_or_default();
+        runs.iter().any(|output| output.run == run && output.ends_within_line)
     }
 
     /// The sequence number of the output; it rises with each print.

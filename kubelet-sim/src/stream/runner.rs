@@ -1,9 +1,13 @@
 //! Runs simulated shells on threads of their own, never on those that serve requests, and not faster than their container and
 //! namespace may: who does more work waits.
 
-use crate::limits::{CONTAINER_WORK_PER_SECOND, NAMESPACE_WORK_PER_SECOND, PROGRAM_THREADS, WORK_BURST};
+use super::disks::with_root;
+use crate::limits::{
+    CONTAINER_WORK_PER_SECOND, HOST_PATHS, NAMESPACE_WORK_PER_SECOND, PROGRAM_THREADS, WORK_BURST,
+};
 use kstore_container_sim::{
-    BufferCapacity, DiskCapacity, Environment, Killed, ProgramNotFound, Shell, ShellStep, WorkMeter,
+    BufferCapacity, Disk, DiskCapacity, DiskEntry, Environment, Killed, ProgramNotFound, Shell, ShellStep,
+    WorkMeter,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +65,8 @@ pub(crate) struct ProgramRunner {
     namespaces: Arc<Mutex<BTreeMap<String, Arc<NamespaceBudget>>>>,
     buffers: BufferCapacity,
     disks: DiskCapacity,
+    /// Host paths by node and path, which the pods of a node share.
+    host_paths: Arc<Mutex<BTreeMap<(String, String), Disk>>>,
 }
 
 impl ProgramRunner {
@@ -71,7 +77,27 @@ impl ProgramRunner {
             namespaces: Arc::default(),
             buffers: BufferCapacity::default(),
             disks: DiskCapacity::default(),
+            host_paths: Arc::default(),
         }
+    }
+
+    /// The disk of a path on a simulated node, whose root is like `root` at first. Beyond the bound it is a new one each time.
+    pub(crate) fn host_path(
+        &self,
+        (node, path): (&str, &str),
+        root: &DiskEntry,
+        capacity: &DiskCapacity,
+    ) -> Disk {
+        let mut all = self.host_paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (node.to_owned(), path.trim_end_matches('/').to_owned());
+        if let Some(disk) = all.get(&key) {
+            return disk.clone();
+        }
+        let disk = with_root(root, capacity);
+        if all.len() < HOST_PATHS {
+            all.insert(key, disk.clone());
+        }
+        disk
     }
 
     /// The budget of a namespace. It is kept while a container of the namespace uses it.

@@ -46,6 +46,9 @@ impl TerminationMessageSource<'_> {
             let surplus = text.len().saturating_sub(TERMINATION_LOG_BYTES);
             text.drain(..text.ceil_char_boundary(surplus));
         }
+        if self.outputs.is_some_and(|outputs| outputs.ends_within_line(&spec.name, &run.id)) {
+            text.truncate(text.trim_end_matches('\n').len());
+        }
         text
     }
 }

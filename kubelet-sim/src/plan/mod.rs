@@ -1,0 +1,8 @@
+//! What a container gets from the objects of the API: variables, files and users, as a kubelet computes them. Pure, and the same for
+//! every runtime.
+
+pub mod downward;
+pub mod etc;
+pub mod services;
+pub mod user;
+pub mod volume;
