@@ -56,7 +56,7 @@ async fn restarts_of_tasks_on_an_external_etcd_are_counted_with_those_of_the_ser
     let work = tokio::spawn(work);
     let line = "kstore_apiserver_task_restarts_total{task=\"etcd-compaction\"} 2\n";
     let counted = async {
-        while !metrics.render(std::iter::empty()).contains(line) {
+        while !metrics.render(kstore_api::version::Minor::DEFAULT, std::iter::empty()).contains(line) {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
