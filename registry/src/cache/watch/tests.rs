@@ -294,7 +294,7 @@ async fn a_panic_of_the_cache_task_ends_watches_and_refills_the_cache() {
     put(&cache, &[maps()], "4").await;
     assert_eq!(deliveries(&mut again, 1).await, [("configmaps", revision + 1)]);
     assert!(!task.is_finished());
-    let page = metrics.render(std::iter::empty());
+    let page = metrics.render(kstore_api::version::Minor::DEFAULT, std::iter::empty());
     assert!(page.contains("kstore_apiserver_task_restarts_total{task=\"watch-cache\"} 1\n"), "{page}");
 }
 
