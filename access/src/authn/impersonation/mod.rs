@@ -76,7 +76,21 @@ impl Impersonation {
         request: Option<(&Method, &Uri)>,
         decide: &impl Decide,
     ) -> Result<Option<Impersonated>, Status> {
-        let Some(wanted) = headers::requested(headers)? else { return Ok(None) };
+        match headers::requested(headers)? {
+            None => Ok(None),
+            // Boxed: requests that do not impersonate do not carry the state of the checks.
+            Some(wanted) => Box::pin(self.allowed(caller, wanted, request, decide)).await.map(Some),
+        }
+    }
+
+    /// The wanted user, if a mode allows it.
+    async fn allowed(
+        &self,
+        caller: &UserInfo,
+        wanted: UserInfo,
+        request: Option<(&Method, &Uri)>,
+        decide: &impl Decide,
+    ) -> Result<Impersonated, Status> {
         let began = Instant::now();
         let request = request.filter(|_| self.served == ServedModes::All);
         let request = request.map(|(method, uri)| RequestedAttributes::of(method, uri));
@@ -95,7 +109,7 @@ impl Impersonation {
                         self.last.put(caller.username.clone(), mode, LAST_MODE_TIME);
                     }
                     self.metrics.attempted(Some(mode), began.elapsed());
-                    return Ok(Some(Impersonated { user, mode }));
+                    return Ok(Impersonated { user, mode });
                 }
                 Err(refused) => first_refusal = first_refusal.or(Some(refused)),
             }
