@@ -18,6 +18,17 @@ OPAQUE = {"raw", "json", "fields", "schemaorlist", "schemaorbool", "schemaorstri
 ZEROS = {"str": "", "i32": 0, "i64": 0, "bool": False}
 
 
+# The version that the program serves unless told otherwise; lines with another range of versions are left out.
+SERVED = (1, 36)
+
+
+def _is_served(words):
+    """Whether a line's marks since= and until= include the served version."""
+    marks = dict(word.split("=", 1) for word in words if word.startswith(("since=", "until=")))
+    number = lambda text: tuple(map(int, text.split(".")))
+    return number(marks.get("since", "0.0")) <= SERVED <= number(marks.get("until", "9.9"))
+
+
 class NotEncodable(Exception):
     """Protobuf has no form for the value: a wrong type, an unknown member, a list that is empty and not absent."""
 
@@ -48,6 +59,9 @@ class Table:
             if line.startswith("@"):
                 package = words[1]
                 api_version = words[4] if words[3] == "-" else f"{words[3]}/{words[4]}"
+            elif not _is_served(words):
+                # The fields of a type that is not served belong to none that is.
+                fields = fields if line.startswith(" ") else []
             elif line.startswith(" "):
                 fields.append(Field(*words[:3], package))
             else:
