@@ -6,7 +6,7 @@
 mod field_table;
 #[path = "build_script/packed.rs"]
 mod packed;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "the build script needs a part of the crate's module")]
 #[path = "src/version.rs"]
 mod version;
 
