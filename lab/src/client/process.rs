@@ -48,29 +48,55 @@ pub fn sample_known(process: u32) -> Option<ProcessSample> {
 }
 
 fn sample_of(members: &[u32]) -> Option<ProcessSample> {
-    let mut total = ProcessSample::default();
-    members.iter().for_each(|member| add(*member, &mut total));
+    let threads: Vec<Thread> = members.iter().flat_map(|member| threads(*member)).collect();
+    let runnable = runnable(&threads);
+    let sum = |of: fn(&Thread) -> u64| threads.iter().map(of).sum();
+    let total = ProcessSample {
+        run_time: sum(|thread| thread.run_time),
+        slices: sum(|thread| thread.slices),
+        runnable,
+        threads: threads.len(),
+    };
     (total.threads > 0).then_some(total)
 }
 
-/// Adds the threads of one process. Threads that end meanwhile do not count.
-fn add(process: u32, total: &mut ProcessSample) {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return };
-    for thread in threads.flatten() {
-        let read = |name: &str| fs::read_to_string(thread.path().join(name));
-        let (Ok(schedule), Ok(stat)) = (read("schedstat"), read("stat")) else { continue };
-        let mut numbers = schedule.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
-        total.run_time += numbers.next().unwrap_or(0);
-        total.slices += numbers.nth(1).unwrap_or(0);
-        total.runnable += usize::from(goes_on(&stat));
-        total.threads += 1;
-    }
+/// One thread, at one look.
+#[derive(Debug)]
+struct Thread {
+    process: u32,
+    parent: u32,
+    /// The state in its `stat` file: `R`, `S`, `D`, `T` …
+    state: char,
+    run_time: u64,
+    slices: u64,
 }
 
-/// Whether the thread of a `stat` file runs, waits for the processor, or is in an uninterruptible sleep: it reads a page of its program
-/// from a disk, or has made a child that has not begun its program.
-fn goes_on(stat: &str) -> bool {
-    matches!(field(stat, 0), Some("R" | "D"))
+/// The threads of one process, without those that end meanwhile.
+fn threads(process: u32) -> Vec<Thread> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let look = |entry: fs::DirEntry| {
+        let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
+        let (schedule, stat) = (read("schedstat")?, read("stat")?);
+        let mut numbers = schedule.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
+        let (run_time, slices) = (numbers.next().unwrap_or(0), numbers.nth(1).unwrap_or(0));
+        let state = field(&stat, 0)?.chars().next()?;
+        Some(Thread { process, parent: field(&stat, 1)?.parse().ok()?, state, run_time, slices })
+    };
+    entries.flatten().filter_map(look).collect()
+}
+
+/// Threads that run, wait for the processor, or are in an uninterruptible sleep: they read a page of their program from a disk, or have made
+/// a child (`vfork`) that has not begun its program. If that child was stopped by SIGSTOP before it began, its parent does not go on by
+/// itself: both do only after SIGCONT.
+fn runnable(threads: &[Thread]) -> usize {
+    let has_stopped_child =
+        |process: u32| threads.iter().any(|child| child.parent == process && child.state == 'T');
+    let goes_on = |thread: &&Thread| match thread.state {
+        'R' => true,
+        'D' => !has_stopped_child(thread.process),
+        _ => false,
+    };
+    threads.iter().filter(goes_on).count()
 }
 
 /// Whether a process of a group is not at its end. One that has ended and that its parent has not looked at does not count.
@@ -176,10 +202,22 @@ fn address(text: &str) -> Option<SocketAddrV4> {
 mod tests {
     use super::*;
 
+    fn thread(process: u32, parent: u32, state: char) -> Thread {
+        Thread { process, parent, state, run_time: 0, slices: 0 }
+    }
+
     #[test]
     fn a_thread_that_waits_for_a_disk_goes_on_by_itself() {
-        let going = |state: &str| goes_on(&format!("7 (a (b) c) {state} 1 7 7 0 -1"));
-        assert_eq!(["R", "D", "S", "T", "Z"].map(going), [true, true, false, false, false]);
+        let going = |state: char| runnable(&[thread(7, 1, state)]);
+        assert_eq!(['R', 'D', 'S', 'T', 'Z'].map(going), [1, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_process_that_waits_for_a_stopped_child_to_begin_does_not_go_on() {
+        let runnable = |child| runnable(&[thread(7, 1, 'D'), thread(7, 1, 'S'), child]);
+        assert_eq!(runnable(thread(8, 7, 'T')), 0);
+        assert_eq!(runnable(thread(8, 7, 'R')), 2);
+        assert_eq!(runnable(thread(8, 1, 'T')), 1, "another's child");
     }
 
     #[test]
