@@ -90,6 +90,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends a POST, which must be answered with 200, and returns the answer.
+    pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
+        let (status, body) = self.send(Method::POST, path, body).await?;
+        let body = body.collect().await?.to_bytes();
+        ensure!(status == StatusCode::OK, "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(body)
+    }
+
     /// Creates an object by POST, which must succeed, and returns the answer.
     pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<Bytes> {
         let (status, body) = self.send(Method::POST, path, object).await?;

@@ -47,7 +47,12 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> 
 
 /// Reads per second with [`CONNECTIONS`] clients.
 pub(crate) async fn rate(binary: &Binary) -> anyhow::Result<f64> {
-    let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    rate_with(binary, &["--components", "apiserver"]).await
+}
+
+/// As [`rate`], of a server with these flags.
+pub(crate) async fn rate_with(binary: &Binary, flags: &[&str]) -> anyhow::Result<f64> {
+    let server = Server::start_with(binary, Storage::Memory, flags).await?;
     let started = Instant::now();
     let read = read_concurrently(&server, CONNECTIONS, None).await?.len();
     let rate = read as f64 / started.elapsed().as_secs_f64();

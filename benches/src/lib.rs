@@ -28,6 +28,7 @@ mod get;
 mod idle;
 #[cfg(feature = "informer")]
 pub mod informer;
+mod lab;
 mod limits;
 mod list;
 mod machine;
@@ -98,6 +99,7 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("writes and the disk", Box::pin(sync::measure())),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),
+        ("lab", Box::pin(lab::measure(b()))),
         ("flood", Box::pin(flood::measure(b()))),
         ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),
         ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),
