@@ -18,9 +18,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
+use tokio::net::TcpStream;
 
 /// Real time in which an operator must become ready.
 const READY: Duration = Duration::from_secs(30);
@@ -49,6 +51,8 @@ pub(super) struct StartedOperators {
     exits: Vec<RecordedExit>,
     /// The newest of them by program: which start it was, and the real time.
     newest: BTreeMap<String, (u32, jiff::Timestamp)>,
+    /// Ports of the run by name.
+    pub(super) ports: BTreeMap<String, u16>,
 }
 
 impl StartedOperators {
@@ -100,6 +104,15 @@ impl ActiveRun<'_> {
         let texts =
             operators.iter().flat_map(|operator| operator.command.iter().chain(operator.env.values()));
         let ports = free_ports(&port_names(texts.chain(&self.prepared.command)))?;
+        for operator in operators {
+            if let Ready::Port(name) = &operator.ready
+                && !ports.contains_key(name)
+            {
+                let problem = format!("has no port {name:?}: no command has {{port:{name}}}");
+                return Err(RunError::Operator { name: operator.name.clone(), problem });
+            }
+        }
+        self.operators.ports.clone_from(&ports);
         let dir = self.folder.display().to_string();
         let values = Placeholders { kubeconfig: String::new(), dir, ports };
         for operator in operators {
@@ -180,7 +193,7 @@ impl ActiveRun<'_> {
                 return Err(refused(format!("ended with {by} before it was ready:\n{}", tail(&report.tail))));
             }
             self.revive().await?;
-            if report.state != "ended" && self.has_begun(operator, &report) {
+            if report.state != "ended" && self.has_begun(operator, &report).await {
                 let quiet = until_quiet(&running, &clients, self.patience()).await;
                 if quiet.map_err(|ended| refused(ended.to_string()))?.is_ok() || self.is_held() {
                     return Ok(None);
@@ -198,10 +211,14 @@ impl ActiveRun<'_> {
     }
 
     /// Whether an operator does what its `ready` asks for.
-    fn has_begun(&self, operator: &Operator, report: &ProgramReport) -> bool {
+    async fn has_begun(&self, operator: &Operator, report: &ProgramReport) -> bool {
         let clients = &self.current.bridge.clients;
         match &operator.ready {
             Ready::Log(text) => report.tail.contains(text.as_str()),
+            Ready::Port(name) => match self.operators.ports.get(name) {
+                Some(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await.is_ok(),
+                None => false,
+            },
             Ready::Quiet => self.client(&operator.name).is_some_and(|client| client.watches > 0),
             Ready::Watches(wanted) => {
                 let view = clients.view(&operator.name);

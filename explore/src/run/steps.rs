@@ -298,7 +298,7 @@ impl ActiveRun<'_> {
         let values = Placeholders {
             kubeconfig: path.display().to_string(),
             dir: self.folder.display().to_string(),
-            ..Placeholders::default()
+            ports: self.operators.ports.clone(),
         };
         let command = in_folder(command, &self.prepared.folder);
         let command: Result<Vec<String>, _> = command.iter().map(|part| filled(part, &values)).collect();

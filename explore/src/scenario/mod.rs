@@ -94,6 +94,8 @@ pub enum Ready {
     Watches(Vec<String>),
     /// Its output has this text.
     Log(String),
+    /// It listens at the port of this name, which its command or environment has as `{port:NAME}`.
+    Port(String),
 }
 
 /// A step with its name.

@@ -111,12 +111,15 @@ fn operator(reading: &mut Reading<'_>, node: &Node) -> Option<Operator> {
 }
 
 fn ready(reading: &mut Reading<'_>, node: &Node) -> Ready {
-    let Some(fields) = reading.fields(node, "ready", &["watches", "log"]) else { return Ready::Quiet };
-    match (fields.get("watches"), fields.get("log")) {
-        (Some(watches), None) => Ready::Watches(reading.texts(watches, "ready.watches")),
-        (None, Some(log)) => reading.text(log, "ready.log").map_or(Ready::Quiet, Ready::Log),
+    let Some(fields) = reading.fields(node, "ready", &["watches", "log", "port"]) else {
+        return Ready::Quiet;
+    };
+    match (fields.get("watches"), fields.get("log"), fields.get("port")) {
+        (Some(watches), None, None) => Ready::Watches(reading.texts(watches, "ready.watches")),
+        (None, Some(log), None) => reading.text(log, "ready.log").map_or(Ready::Quiet, Ready::Log),
+        (None, None, Some(port)) => reading.text(port, "ready.port").map_or(Ready::Quiet, Ready::Port),
         _ => {
-            reading.wrong(node.position, "ready has either \"watches\" or \"log\"");
+            reading.wrong(node.position, "ready has one of \"watches\", \"log\" and \"port\"");
             Ready::Quiet
         }
     }

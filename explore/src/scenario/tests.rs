@@ -159,7 +159,10 @@ fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
             with("operators: [{name: a, serviceAccount: x}]"),
             "5:39: write a service account as NAMESPACE/NAME",
         ),
-        (with("operators: [{name: a, ready: {}}]"), "5:30: ready has either \"watches\" or \"log\""),
+        (
+            with("operators: [{name: a, ready: {}}]"),
+            "5:30: ready has one of \"watches\", \"log\" and \"port\"",
+        ),
         (
             with("invariants: [{name: a, objects: {}, expression: \"1 +\"}]"),
             "5:49: expression: compilation failed",

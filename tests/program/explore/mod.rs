@@ -166,3 +166,27 @@ fn mistakes_are_refused_before_anything_starts() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("ended with code 7 before it was ready:\nbroken"), "{said}");
 }
+
+#[test]
+fn an_operator_is_ready_when_it_listens_at_the_port_that_its_scenario_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = |port: &str| {
+        let text = format!(
+            "apiVersion: explore.kstore.io/v1alpha1\nkind: Scenario\nmetadata: {{name: ready}}\ncluster: {{components: []}}\n\
+             operators: [{{name: a, ready: {{port: {port}}}}}]\nsteps:\n- exec: [sh, -c, 'test -e {{dir}}/listens-{{port:health}}']\n"
+        );
+        let path = folder.path().join(format!("{port}.yaml"));
+        fs::write(&path, text).unwrap();
+        path
+    };
+    // It opens no watch, and writes the file long after its start, just before it listens.
+    let program = "import socket, sys, time; time.sleep(0.5); open(sys.argv[2] + '/listens-' + sys.argv[1], 'w'); \
+                   socket.create_server(('127.0.0.1', int(sys.argv[1]))).accept(); time.sleep(1000)";
+    let operator = || ["python3", "-c", program, "{port:health}", "{dir}"].map(OsString::from).to_vec();
+    let flags = ["--only", "crash", "--runs", "0", "--seeds", "0", "--budget", "1h"];
+    let output = command_of((&scenario("health"), operator()), &flags, folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = command_of((&scenario("other"), operator()), &flags, folder.path()).output().unwrap();
+    assert!(said(&output).contains("no command has {port:other}"), "{}", said(&output));
+    assert_ne!(output.status.code(), Some(0));
+}
