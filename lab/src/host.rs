@@ -7,7 +7,7 @@ use crate::clock::driver::Driver;
 use crate::limits;
 pub use crate::template::ComponentChoice;
 use crate::template::{ClusterStart, Configured, Template};
-use crate::webhooks::{FailingOutbound, UnreachableWebhooks};
+use crate::webhooks::{LabOutbound, LabWebhooks};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kstore_apiserver::ApiServer;
@@ -121,8 +121,8 @@ pub struct Running {
     pub components: ComponentChoice,
     /// Where it runs.
     pub placement: Placement,
-    /// Webhooks that its API server does not reach.
-    pub unreachable: Arc<UnreachableWebhooks>,
+    /// Which webhooks its API server does not reach, and which it finds beside the cluster.
+    pub webhooks: Arc<LabWebhooks>,
 }
 
 impl Running {
@@ -205,9 +205,9 @@ impl Host {
 
     async fn on_process(config: HostConfig) -> Result<Self, HostError> {
         let driver = Driver::in_real_time();
-        let (plane, unreachable) = Box::pin(start(&config, &driver)).await?;
+        let (plane, webhooks) = Box::pin(start(&config, &driver)).await?;
         let (runtime, placement, components) = (Handle::current(), Placement::Process, config.components);
-        let running = Running { runtime, plane, driver, components, placement, unreachable };
+        let running = Running { runtime, plane, driver, components, placement, webhooks };
         Ok(Self { running: Arc::new(running), stop: CancellationToken::new(), thread: Mutex::new(None) })
     }
 
@@ -274,7 +274,7 @@ async fn run(
     report: oneshot::Sender<Result<Arc<Running>, HostError>>,
 ) {
     driver.hold();
-    let (plane, unreachable) = match stop.run_until_cancelled(start(&config, &driver)).await {
+    let (plane, webhooks) = match stop.run_until_cancelled(start(&config, &driver)).await {
         Some(Ok(started)) => started,
         Some(Err(error)) => {
             let _ = report.send(Err(error));
@@ -287,7 +287,7 @@ async fn run(
     }
     let (runtime, placement) = (Handle::current(), Placement::Thread);
     let components = config.components;
-    let running = Running { runtime, plane, driver: driver.clone(), components, placement, unreachable };
+    let running = Running { runtime, plane, driver: driver.clone(), components, placement, webhooks };
     let running = Arc::new(running);
     let _ = report.send(Ok(running.clone()));
     stop.cancelled().await;
@@ -297,12 +297,12 @@ async fn run(
     running.plane.end(Some(end)).await;
 }
 
-/// Starts the control plane on the current runtime, whose clock stands unless the cluster runs on the process's.
-/// Starts the control plane, whose API server calls webhooks unless the lab says that they cannot be reached.
+/// Starts the control plane on the current runtime, whose clock stands unless the cluster runs on the process's. Its API server calls
+/// webhooks as the lab decides.
 async fn start(
     config: &HostConfig,
     driver: &Arc<Driver>,
-) -> Result<(ControlPlane, Arc<UnreachableWebhooks>), HostError> {
+) -> Result<(ControlPlane, Arc<LabWebhooks>), HostError> {
     let rng = config.seed.map_or_else(Rng::from_os, Rng::seeded);
     let clock = match config.placement {
         Placement::Thread => Clock::simulated_from(config.start).with_offset(driver.offset()),
@@ -319,8 +319,8 @@ async fn start(
     });
     let Configured { mut server, cluster, started } = configured.map_err(HostError::Configuration)?;
     server.network.services_in_front = &[kstore_proto::kstore::lab::v1::FILE_DESCRIPTOR_SET];
-    let unreachable = Arc::new(UnreachableWebhooks::default());
-    let outbound = FailingOutbound { inner: server.network.outbound, unreachable: unreachable.clone() };
+    let webhooks = Arc::new(LabWebhooks::default());
+    let outbound = LabOutbound { inner: server.network.outbound, webhooks: webhooks.clone() };
     server.network.outbound = Arc::new(outbound);
     let plane = match &config.origin {
         Origin::Empty => ControlPlane::start(server, cluster).await,
@@ -338,7 +338,7 @@ async fn start(
     };
     let plane = plane?;
     started(&plane);
-    Ok((plane, unreachable))
+    Ok((plane, webhooks))
 }
 
 /// Gives an image from a file the memory of an API server: an API server alone reads the objects, and ends. Clusters from the image then

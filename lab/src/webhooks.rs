@@ -1,4 +1,5 @@
-//! Webhooks that cannot be reached: the client of a cluster's API server for webhooks, and the endpoints to which it makes no call for now.
+//! The client of a cluster's API server for webhooks: the endpoints to which it makes no call for now, and the Services that programs beside
+//! the cluster provide.
 
 use axum::body::Body;
 use futures::future::{BoxFuture, FutureExt as _, ready};
@@ -6,8 +7,10 @@ use http::{Request, Response};
 use kstore_api::admission::client::{ClientConfig, Endpoint};
 use kstore_api::kind;
 use kstore_registry::lookup::Lookup;
-use kstore_registry::outbound::{Answer, ApiBackend, Call, NoAnswer, Outbound, Unreachable};
-use parking_lot::Mutex;
+use kstore_registry::outbound::{
+    Answer, ApiBackend, Call, Network, NoAnswer, Outbound, ServiceBackends, Unreachable,
+};
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -60,6 +63,45 @@ impl UnreachableWebhooks {
     }
 }
 
+/// Services of webhooks that programs beside one cluster provide, such as an operator under test. Shared by the cluster's API server and its
+/// users; a fork begins without any.
+#[derive(Debug, Default)]
+pub struct WebhookServices {
+    provided: RwLock<Option<(ServiceBackends, Arc<Network>)>>,
+}
+
+impl WebhookServices {
+    /// Reads addresses of Services: `HOST:PORT` by `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+    ///
+    /// # Errors
+    /// What is wrong with the first wrong one.
+    pub fn read<'t>(
+        services: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<ServiceBackends, String> {
+        let backend = |(service, address): (&str, &str)| {
+            format!("{service}={address}").parse().map_err(|_| {
+                format!("the Service {service:?} at {address:?} must have the form NAMESPACE/NAME[:PORT] and HOST:PORT")
+            })
+        };
+        services.into_iter().map(backend).collect::<Result<_, _>>().map(ServiceBackends::new)
+    }
+
+    /// Calls of webhooks of these Services go to these addresses from now on, whose certificates must be for `NAME.NAMESPACE.svc`. Those
+    /// that were set before are forgotten.
+    pub fn set(&self, backends: ServiceBackends) {
+        let network = Arc::new(Network::new(backends.clone()));
+        *self.provided.write() = Some((backends, network));
+    }
+
+    /// What calls an endpoint that is provided.
+    fn network(&self, endpoint: &Endpoint) -> Option<Arc<Network>> {
+        let Endpoint::Service { namespace, name, port, .. } = endpoint else { return None };
+        let provided = self.provided.read();
+        let (backends, network) = provided.as_ref()?;
+        backends.serves(namespace, name, *port).then(|| network.clone())
+    }
+}
+
 /// The endpoints of the admission webhooks with a name. `configurations` are the objects that configure webhooks.
 pub fn endpoints_of<'a>(configurations: impl Iterator<Item = &'a Value>, name: &str) -> Vec<Endpoint> {
     let hooks = configurations.flat_map(|configuration| configuration["webhooks"].as_array()).flatten();
@@ -67,22 +109,35 @@ pub fn endpoints_of<'a>(configurations: impl Iterator<Item = &'a Value>, name: &
     named.filter_map(|hook| ClientConfig::read(&hook["clientConfig"])).map(|client| client.endpoint).collect()
 }
 
-/// The client of an API server for webhooks, whose calls fail while their endpoint cannot be reached.
-#[derive(Debug)]
-pub struct FailingOutbound {
-    /// Makes the calls.
-    pub inner: Arc<dyn Outbound>,
+/// What the lab decides about calls of a cluster's webhooks.
+#[derive(Debug, Default)]
+pub struct LabWebhooks {
     /// What cannot be reached.
-    pub unreachable: Arc<UnreachableWebhooks>,
+    pub unreachable: UnreachableWebhooks,
+    /// What programs beside the cluster provide.
+    pub services: WebhookServices,
 }
 
-impl Outbound for FailingOutbound {
+/// The client of an API server for webhooks, whose calls fail while their endpoint cannot be reached.
+#[derive(Debug)]
+pub struct LabOutbound {
+    /// Makes the calls to endpoints that nothing is decided about.
+    pub inner: Arc<dyn Outbound>,
+    /// What is decided.
+    pub webhooks: Arc<LabWebhooks>,
+}
+
+impl Outbound for LabOutbound {
     fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
-        let text = match self.unreachable.failure(&call.client.endpoint) {
-            None => return self.inner.post(cluster, call),
+        let endpoint = &call.client.endpoint;
+        let text = match self.webhooks.unreachable.failure(endpoint) {
+            None => match self.webhooks.services.network(endpoint) {
+                Some(network) => return network.post(cluster, call),
+                None => return self.inner.post(cluster, call),
+            },
             Some(WebhookFailure::Timeout) => "context deadline exceeded".to_owned(),
             Some(WebhookFailure::Refused) => {
-                let address = address(&*cluster, &call.client.endpoint);
+                let address = address(&*cluster, endpoint);
                 format!("dial tcp {address}: connect: connection refused")
             }
         };
@@ -137,6 +192,31 @@ mod tests {
         let urls = ["https://one/", "https://three/"].map(|url| Endpoint::Url(url.into()));
         assert_eq!(endpoints_of(all.iter(), "a.example.com"), urls);
         assert_eq!(endpoints_of(all.iter(), "c.example.com"), []);
+    }
+
+    #[test]
+    fn services_that_a_program_provides_are_told_by_name_and_port() {
+        let services = WebhookServices::default();
+        let endpoint = |name: &str, port| Endpoint::Service {
+            namespace: "ns".into(),
+            name: name.into(),
+            port,
+            path: "/".into(),
+        };
+        assert!(services.network(&endpoint("a", 443)).is_none());
+        services.set(WebhookServices::read([("ns/a", "127.0.0.1:1"), ("ns/b:8443", "127.0.0.1:2")]).unwrap());
+        let is_provided = |name, port| services.network(&endpoint(name, port)).is_some();
+        assert!(
+            is_provided("a", 443)
+                && is_provided("b", 8443)
+                && !is_provided("b", 443)
+                && !is_provided("c", 443)
+        );
+        assert!(services.network(&Endpoint::Url("https://a.ns.svc/".into())).is_none());
+        for (service, address) in [("a", "127.0.0.1:1"), ("ns/a", "127.0.0.1"), ("ns/", "127.0.0.1:1")] {
+            let problem = WebhookServices::read([(service, address)]).unwrap_err();
+            assert!(problem.contains(service) && problem.contains("NAMESPACE/NAME"), "{problem}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{ActiveRun, HeldRun, RunError};
 use crate::limits;
-use crate::program::{Placeholders, filled, free_ports, in_folder, port_names};
+use crate::program::{PlaceholderError, Placeholders, filled, free_ports, in_folder, port_names};
 use crate::record::{RecordedExit, RunEnd};
 use crate::scenario::{Operator, Ready};
 use kstore_api::status::Status;
@@ -13,6 +13,7 @@ use kstore_lab::client::ClientReport;
 use kstore_lab::log::LogFilter;
 use kstore_lab::objects;
 use kstore_lab::programs::{ProgramControl as _, ProgramReport, ProgramSpec};
+use kstore_lab::webhooks::WebhookServices;
 use kstore_nondet::Clock;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -103,7 +104,9 @@ impl ActiveRun<'_> {
         let operators = &prepared.scenario.operators;
         let texts =
             operators.iter().flat_map(|operator| operator.command.iter().chain(operator.env.values()));
-        let ports = free_ports(&port_names(texts.chain(&self.prepared.command)))?;
+        let services = &prepared.scenario.cluster.services;
+        let texts = texts.chain(&self.prepared.command).chain(services.values());
+        let ports = free_ports(&port_names(texts))?;
         for operator in operators {
             if let Ready::Port(name) = &operator.ready
                 && !ports.contains_key(name)
@@ -115,6 +118,7 @@ impl ActiveRun<'_> {
         self.operators.ports.clone_from(&ports);
         let dir = self.folder.display().to_string();
         let values = Placeholders { kubeconfig: String::new(), dir, ports };
+        self.provide(services, &values)?;
         for operator in operators {
             self.start(operator, values.clone()).await?;
         }
@@ -124,6 +128,20 @@ impl ActiveRun<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Calls of webhooks of these Services go to the operators.
+    fn provide(&self, services: &BTreeMap<String, String>, values: &Placeholders) -> Result<(), RunError> {
+        let address =
+            |(service, address): (&String, &String)| Ok((service.clone(), filled(address, values)?));
+        let addresses: Result<Vec<(String, String)>, PlaceholderError> =
+            services.iter().map(address).collect();
+        let wrong =
+            |problem: String| RunError::lab("a Service cannot be provided")(Status::bad_request(problem));
+        let addresses = addresses.map_err(|error| wrong(error.to_string()))?;
+        let texts = addresses.iter().map(|(service, address)| (service.as_str(), address.as_str()));
+        self.current.running().webhooks.services.set(WebhookServices::read(texts).map_err(wrong)?);
+        Ok(())
     }
 
     async fn start(&self, operator: &Operator, mut values: Placeholders) -> Result<(), RunError> {

@@ -57,6 +57,9 @@ pub struct PreparedCluster {
     pub crds: Vec<PathBuf>,
     /// Files and folders with further objects.
     pub manifests: Vec<PathBuf>,
+    /// Addresses of the Services whose webhooks the operators serve, by `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`; with placeholders of
+    /// ports.
+    pub services: BTreeMap<String, String>,
 }
 
 /// A program under test.

@@ -6,8 +6,10 @@ use super::{
 };
 use crate::limits;
 use crate::oracle_id::{OracleId, Severity};
+use crate::program::{Placeholders, filled, port_names};
 use crate::yaml::{Content, Node};
 use kstore_api::expression::plain::Expression;
+use kstore_lab::webhooks::WebhookServices;
 use std::collections::BTreeMap;
 
 /// Components of `cluster.components`.
@@ -20,8 +22,9 @@ pub(super) fn cluster(reading: &mut Reading<'_>, node: Option<&Node>) -> Prepare
         nodes: 1,
         crds: Vec::new(),
         manifests: Vec::new(),
+        services: BTreeMap::new(),
     };
-    let known = ["components", "nodes", "crds", "manifests"];
+    let known = ["components", "nodes", "crds", "manifests", "services"];
     let Some(fields) = node.and_then(|node| reading.fields(node, "cluster", &known)) else { return cluster };
     if let Some(nodes) = fields.get("nodes") {
         cluster.nodes = reading.number(nodes, "cluster.nodes", limits::NODES).unwrap_or(1);
@@ -51,7 +54,23 @@ pub(super) fn cluster(reading: &mut Reading<'_>, node: Option<&Node>) -> Prepare
     cluster.crds = fields.get("crds").map(|node| reading.paths(node, "cluster.crds")).unwrap_or_default();
     let manifests = fields.get("manifests").map(|node| reading.paths(node, "cluster.manifests"));
     cluster.manifests = manifests.unwrap_or_default();
+    cluster.services = fields.get("services").map(|node| services(reading, node)).unwrap_or_default();
     cluster
+}
+
+/// Addresses of Services, whose ports may be those of the run.
+fn services(reading: &mut Reading<'_>, node: &Node) -> BTreeMap<String, String> {
+    let services = reading.text_map(node, "cluster.services");
+    for (service, address) in &services {
+        let ports = port_names([address]).into_iter().map(|name| (name, 1)).collect();
+        let values = Placeholders { ports, ..Placeholders::default() };
+        let address = filled(address, &values).map_err(|error| error.to_string());
+        let read = address.and_then(|address| WebhookServices::read([(service.as_str(), address.as_str())]));
+        if let Err(problem) = read {
+            reading.wrong(node.position, format!("cluster.services: {problem}"));
+        }
+    }
+    services
 }
 
 pub(super) fn operators(reading: &mut Reading<'_>, node: Option<&Node>) -> Vec<Operator> {

@@ -151,7 +151,11 @@ fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
             with("cluster: {components: [controllers], nodes: 1}"),
             "5:45: nodes need the component \"kubelet-sim\"",
         ),
-        (with("cluster: {services: {}}"), "5:11: cluster has no field \"services\"; it has components"),
+        (with("cluster: {hosts: {}}"), "5:11: cluster has no field \"hosts\"; it has components"),
+        (
+            with("cluster: {services: {a: \"127.0.0.1:{port:x}\"}}"),
+            "5:21: cluster.services: the Service \"a\" at \"127.0.0.1:1\" must have the form NAMESPACE/NAME",
+        ),
         (with("operators: [{name: A}]"), "5:20: the name \"A\" of an operator has more than lower-case"),
         (with("operators: [{name: a}, {name: a}]"), "5:24: two operators have the name \"a\""),
         (with("operators: [{name: a, replicas: 2}]"), "5:23: an operator has no field \"replicas\""),

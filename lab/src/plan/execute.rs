@@ -290,7 +290,7 @@ impl Executor {
     fn webhook(&self, job: &Job, webhook: &str, how: WebhookFailure) -> Result<(), String> {
         let by = (job.plan.as_str(), job.action);
         if job.is_undo {
-            self.running.unreachable.restore(by);
+            self.running.webhooks.unreachable.restore(by);
             return Ok(());
         }
         let all = objects::all(self.running.store());
@@ -301,7 +301,7 @@ impl Executor {
         if endpoints.is_empty() {
             return Err(format!("there is no admission webhook {webhook:?}"));
         }
-        self.running.unreachable.fail(by, how, endpoints);
+        self.running.webhooks.unreachable.fail(by, how, endpoints);
         Ok(())
     }
 

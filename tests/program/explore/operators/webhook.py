@@ -47,7 +47,7 @@ def serve():
 def operator(api, things):
     authority = base64.b64encode(open(os.environ["WEBHOOK_AUTHORITY"], "rb").read()).decode()
     hook = {"name": "maps.example.com", "rules": [RULE], "sideEffects": "None", "admissionReviewVersions": ["v1"]}
-    client = {"url": f"https://127.0.0.1:{PORT}/", "caBundle": authority}
+    client = {"service": {"namespace": "hooks", "name": "maps"}, "caBundle": authority}
     api.ensure(HOOKS, {"metadata": {"name": "maps"}, "webhooks": [{**hook, "clientConfig": client, "failurePolicy": "Fail"}]})
 
     def reconcile(name):
