@@ -105,6 +105,8 @@ pub struct Evict {
     pub victims: Vec<Arc<PodInfo>>,
     /// The number of pods that make room by their end, with those that are being deleted already; `None` if all are.
     pub selected: Option<NonZero<usize>>,
+    /// Other pods that make room: they waited for their volumes and are back in the queue, without a write. Each notice says so.
+    pub withdrawn: Vec<Notice>,
     /// Pods of lower priority that are no longer nominated for the node.
     pub displaced: Vec<Arc<PodInfo>>,
 }
@@ -127,6 +129,8 @@ pub enum SchedulingFailure {
     Unfit(Refusal),
     /// The API did not accept the bind.
     BindFailed,
+    /// The attempt ended with an error before the pod had a node.
+    AttemptFailed,
     /// The pod's claims did not become bound.
     VolumesFailed,
     /// The API did not accept the devices of the pod's claims.
@@ -138,7 +142,9 @@ impl SchedulingFailure {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unfit(_) => "Unschedulable",
-            Self::BindFailed | Self::VolumesFailed | Self::DevicesFailed => "SchedulerError",
+            Self::AttemptFailed | Self::BindFailed | Self::VolumesFailed | Self::DevicesFailed => {
+                "SchedulerError"
+            }
         }
     }
 }

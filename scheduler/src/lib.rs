@@ -23,6 +23,7 @@ pub mod event;
 pub mod explain;
 pub mod fields;
 mod filter;
+pub mod gates;
 pub mod images;
 pub mod inventory;
 pub mod limits;
@@ -61,6 +62,7 @@ pub mod workloads;
 pub mod zones;
 
 pub use configuration::{Configuration, ConfigurationError};
+pub use gates::Gates;
 pub use plugins::Registry;
 pub use profile::{Profile, Profiles};
 pub use queue::PodBackoff;

@@ -1,5 +1,6 @@
 //! [`Profiles`]: for which pods the scheduler is responsible, and the plugins that decide on each of them.
 
+use crate::gates::Gates;
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use std::sync::Arc;
@@ -57,6 +58,11 @@ impl Profiles {
     /// These profiles; the default one if there are none.
     pub(crate) fn new(profiles: Vec<Profile>) -> Self {
         if profiles.is_empty() { Self::default() } else { Self(profiles.into()) }
+    }
+
+    /// The feature gates, which all profiles share.
+    pub(crate) fn gates(&self) -> Gates {
+        self.0[0].plugins.gates()
     }
 
     /// The profiles, in the order of the configuration.

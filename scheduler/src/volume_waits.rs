@@ -42,6 +42,11 @@ impl VolumeWaits {
         assert!(before.is_none(), "a pod waits for its volumes once");
     }
 
+    /// Whether the pod waits, or its wait has ended and [`next`](Self::next) has not returned it.
+    pub(crate) fn has(&self, uid: &Uid) -> bool {
+        self.waits.contains_key(uid)
+    }
+
     /// Removes a wait, ended or not.
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<VolumeWait> {
         let wait = self.waits.remove(uid)?;

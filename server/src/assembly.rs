@@ -23,6 +23,7 @@ use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::{FrontProxy, Network, Outbound, ServiceBackends};
+use kstore_scheduler::Gates;
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         storage,
         explains_no_space: no_space::explain,
         retention: retention(flags.history),
-        components: components(loops, controllers),
+        components: components(loops, controllers, flags.access.apis.scheduler),
         host: Some(hostname()),
         // Several processes may share an external etcd, and each may run these components.
         elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),
@@ -287,13 +288,16 @@ pub(crate) fn retention(history: args::History) -> Retention {
     })
 }
 
-/// The components that run beside the API server.
-pub(crate) fn components(loops: &LoopsConfig, controllers: kstore_controllers::Config) -> Components {
+/// The components that run beside the API server. The scheduler has the feature gates `gates`.
+pub(crate) fn components(
+    loops: &LoopsConfig,
+    controllers: kstore_controllers::Config,
+    gates: Gates,
+) -> Components {
     let runs = |component| loops.components.contains(&component);
     Components {
         controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
-        scheduler: runs(Component::Scheduler)
-            .then(|| Box::new(scheduler_config::config(loops.scheduler.as_ref()))),
+        scheduler: runs(Component::Scheduler).then(|| Box::new(scheduler_config::config(loops, gates))),
         nodes: runs(Component::KubeletSim).then(|| Box::new(nodes(loops))),
     }
 }
@@ -353,7 +357,8 @@ pub(crate) async fn loops_only(
                 kstore_cluster::Component::controllers(controllers, client, nondet)
             }
             Component::Scheduler => {
-                let config = scheduler_config::config(loops.scheduler.as_ref());
+                // `--feature-gates` is a flag of the API server, in another process here.
+                let config = scheduler_config::config(loops, Gates::default());
                 let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..config };
                 kstore_cluster::Component::scheduler(scheduler, client, nondet)
             }

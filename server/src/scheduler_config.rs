@@ -1,14 +1,24 @@
 //! The scheduler's configuration by `--scheduler-config`, and `kstore-server scheduler-config check`.
 
-use crate::args::{CheckArgs, SchedulerFile};
+use crate::args::{CheckArgs, LoopsConfig, SchedulerFile};
 use anyhow::Context;
-use kstore_scheduler::{Config, Configuration, Registry};
+use jiff::SignedDuration;
+use kstore_scheduler::{Config, Configuration, Gates, Registry};
 use std::process::ExitCode;
 
-/// The configuration of a scheduler beside or without an apiserver, with warnings in the log about what the file says in vain.
-pub(crate) fn config(file: Option<&SchedulerFile>) -> Config {
-    let Some(file) = file else { return Config::default() };
-    let read = file.configuration();
+/// The configuration of a scheduler beside or without an apiserver.
+pub(crate) fn config(loops: &LoopsConfig, gates: Gates) -> Config {
+    let mut config =
+        loops.scheduler.as_ref().map_or_else(|| Config::gated(gates), |file| of_file(file, gates));
+    if let Some(stay) = loops.longest_stay {
+        config.backoff.longest_stay = SignedDuration::try_from(stay).unwrap_or(SignedDuration::MAX);
+    }
+    config
+}
+
+/// The configuration that a file says, with warnings in the log about what it says in vain.
+fn of_file(file: &SchedulerFile, gates: Gates) -> Config {
+    let read = file.configuration(gates);
     let mut warnings = read.warnings.clone();
     if read.leader_election.leader_elect == Some(true) {
         warnings.push("leaderElection has no effect: --leader-elect decides".to_owned());

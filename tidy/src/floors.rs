@@ -339,7 +339,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "scheduler",
         floors: &[
-            &["affinity", "change", "disk", "fields", "limits", "ports", "quantity", "resources", "taint"],
+            &["affinity", "change", "disk", "fields", "gates", "limits", "ports", "quantity", "resources", "taint"],
             &["node", "pod_constraints", "sampling"],
             &["images", "namespace", "node_order", "pod", "zones"],
             &["node_state", "nominations", "pod_writes", "storage"],

@@ -3,6 +3,7 @@
 
 use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
 use crate::devices::plan::Deallocation;
+use crate::gates::Gates;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
@@ -26,6 +27,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The binds and condition writes in flight.
 pub(crate) struct Writes {
     client: Client,
+    gates: Gates,
     tasks: JoinSet<FinishedWrite>,
     pod_writes: PodWrites<Write>,
 }
@@ -66,8 +68,8 @@ impl FinishedWrite {
 }
 
 impl Writes {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
+    pub(crate) fn new(client: Client, gates: Gates) -> Self {
+        Self { client, gates, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
     }
 
     /// Whether the scheduler may start another write.
@@ -145,7 +147,8 @@ impl Writes {
             }
             Write::Volumes(writes) => {
                 let span = tracing::debug_span!("volumes", pod = %writes.binding.pod.key);
-                self.tasks.spawn(bind_volumes(client, writes).instrument(span));
+                let nominates = self.gates.nominates_expected_node;
+                self.tasks.spawn(bind_volumes(client, writes, nominates).instrument(span));
             }
             Write::Condition(pod, patch, causes) => {
                 let span = tracing::debug_span!("condition", pod = %pod.key);
@@ -192,9 +195,11 @@ async fn bind(client: Client, binding: Binding) -> FinishedWrite {
 /// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read
 /// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
 /// the scheduler compares it with what the claim got.
-async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrite {
+async fn bind_volumes(client: Client, writes: Box<VolumeWrites>, nominates: bool) -> FinishedWrite {
     let client = client.causes(&writes.binding.causes());
-    nominate(&client, &writes.binding).await;
+    if nominates {
+        nominate(&client, &writes.binding).await;
+    }
     let mut transaction = Transaction::new(&client);
     for (volume, claim) in &writes.bind {
         let patch = Patch::Merge(json!({

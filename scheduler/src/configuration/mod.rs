@@ -96,6 +96,8 @@ impl Configuration {
             backoff: PodBackoff {
                 initial: SignedDuration::from_secs(document.initial),
                 longest: SignedDuration::from_secs(document.longest),
+                ends_early: registry.gates().pop_from_backoff,
+                ..PodBackoff::default()
             },
             client_connection: document.client_connection.clone(),
             leader_election: document.leader_election.clone(),

@@ -8,13 +8,15 @@
 //!    itself, or no node can have its volumes or devices) is refused without a look at any node.
 //! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
 //! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
-//!    feasible if every filter admits it (`filter`). The search stops at one feasible node more than
+//!    feasible if every filter admits it (`filter`). A filter that cannot check a node ends the attempt with an error.
+//!    The search stops at one feasible node more than
 //!    [`sampling::wanted`], or than one if no plugin scores nodes; the search drops that node.
 //! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
 //!    weight times score, scaled over the feasible nodes.
 //! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
 //! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
-//!    refusals, modulo the number of all nodes.
+//!    refusals, modulo the number of all nodes. A nominated node that refused the pod counts once. If the nominated node takes the pod,
+//!    or the pod is refused as such, the next search starts where this one would have.
 
 use crate::filter::{PodRefusal, PreFilterState};
 use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Rejection};
@@ -52,6 +54,8 @@ pub enum Outcome {
     Fits(Choice),
     /// No node fits the pod.
     Unfit(Refusal),
+    /// A filter failed, for this reason.
+    Failed(String),
 }
 
 /// The chosen node, with the numbers behind the choice.
@@ -117,12 +121,17 @@ pub fn decide(
     };
     let (nominations, namespaces) = (&cluster.inventory.nominations, cluster.snapshot.namespaces());
     let nominated = nominations.node_of(&pod.uid).and_then(|name| cluster.snapshot.slot(name));
-    let is_admitted = |slot: &usize| state.check_with_nominated(&all[*slot], nominations, namespaces).is_ok();
-    if let Some(slot) = nominated.filter(is_admitted) {
+    let mut is_admitted =
+        |slot: &usize| state.check_with_nominated(&all[*slot], nominations, namespaces).is_ok();
+    let (admitted, refusing) = match nominated {
+        Some(slot) if is_admitted(&slot) => (Some(slot), None),
+        refusing => (None, refusing),
+    };
+    if let Some(slot) = admitted {
         observer.end(ExtensionPoint::Filter, true);
         let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &[slot]);
         let choice = choose(registry, pod, &candidates, terms.tie, 1);
-        return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
+        return Decision { outcome: Outcome::Fits(choice), next_start: terms.start };
     }
     let named = state.node_names();
     let named: Option<Vec<usize>> =
@@ -136,8 +145,12 @@ pub fn decide(
     };
     observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
     let evaluated = search.feasible.len() + search.rejections.len();
-    let next_start = (terms.start + evaluated) % all.len();
-    let outcome = if search.feasible.is_empty() {
+    let is_uncounted = |slot: usize| !search.rejections.iter().any(|(other, _)| *other == slot);
+    let counted = evaluated + usize::from(refusing.is_some_and(is_uncounted));
+    let next_start = (terms.start + counted) % all.len();
+    let outcome = if let Some(why) = search.failure {
+        Outcome::Failed(why)
+    } else if search.feasible.is_empty() {
         Outcome::Unfit(refusal(all.len(), &state, search.rejections))
     } else {
         let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &search.feasible);
@@ -153,6 +166,8 @@ pub fn decide(
 struct Search {
     feasible: Vec<usize>,
     rejections: Vec<(usize, Rejection)>,
+    /// Why a filter could not check the last node.
+    failure: Option<String>,
 }
 
 /// The number of feasible nodes to look for among `count` candidates. One is enough if no plugin scores them.
@@ -168,13 +183,19 @@ fn search(
     mut check: impl FnMut(usize) -> Result<(), Rejection>,
     (start, wanted): (usize, usize),
 ) -> Search {
-    let mut found = Search { feasible: Vec::with_capacity(wanted), rejections: Vec::new() };
+    let mut found = Search { feasible: Vec::with_capacity(wanted), rejections: Vec::new(), failure: None };
     for step in 0..count {
         let slot = slot((start + step) % count);
         match check(slot) {
             Ok(()) if found.feasible.len() == wanted => break,
             Ok(()) => found.feasible.push(slot),
-            Err(rejection) => found.rejections.push((slot, rejection)),
+            Err(rejection) => {
+                found.failure = rejection.failure();
+                found.rejections.push((slot, rejection));
+                if found.failure.is_some() {
+                    break;
+                }
+            }
         }
     }
     found

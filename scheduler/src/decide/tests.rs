@@ -39,6 +39,7 @@ pub(crate) fn reference_decision(outcome: &Outcome) -> ReferenceDecision {
         Outcome::Unfit(refusal) => {
             ReferenceDecision::Nowhere { message: explain::message(refusal, None, None) }
         }
+        Outcome::Failed(why) => panic!("{why}"),
     }
 }
 
@@ -103,7 +104,7 @@ fn the_tie_selects_among_all_best_nodes() {
                 .outcome
             {
                 Outcome::Fits(choice) => choice.node.to_string(),
-                Outcome::Unfit(refusal) => panic!("{refusal:?}"),
+                other => panic!("{other:?}"),
             }
         })
         .collect();
@@ -141,7 +142,7 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
     let message =
         |pod: &PodInfo| match decided(&snapshot(&cluster), &Inventory::default(), pod, terms(0, 0)).outcome {
             Outcome::Unfit(refusal) => (explain::message(&refusal, None, None), refusal.plugins),
-            Outcome::Fits(choice) => panic!("{choice:?}"),
+            other => panic!("{other:?}"),
         };
     let (text, plugins) = message(&cpu_pod("big", "100"));
     assert_eq!(
@@ -172,6 +173,29 @@ fn a_pod_that_names_its_node_runs_there_or_not_at_all() {
     for name in ["n1", "absent"] {
         agree(&cluster, &on(&cpu_pod("p", "1"), name), terms(0, 0));
     }
+}
+
+#[test]
+fn the_start_of_the_search_moves_by_the_counted_nodes_and_a_refused_nominated_node_counts_once() {
+    let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+    for n in 0..200 {
+        let unschedulable = n == 150;
+        cache.set_node(node(&format!("n{n:03}"), json!({ "unschedulable": unschedulable })));
+    }
+    snapshot.update(&cache);
+    let mut next_start = |nominated: &str, start| {
+        let pod = crate::testing::with(&cpu_pod("p", "1"), |pod| pod.nominated_node = Some(nominated.into()));
+        cache.nominations_mut().observe(&pod);
+        decided(&snapshot, cache.inventory(), &pod, terms(start, 0)).next_start
+    };
+    assert_eq!(next_start("n007", 5), 5, "nothing was searched");
+    assert_eq!(
+        next_start("n150", 5),
+        5 + 100 + 1,
+        "a hundred are enough, and none of them is the nominated one"
+    );
+    assert_eq!(next_start("n150", 100), 1, "it is one of those that the search visits");
+    assert_eq!(next_start("absent", 5), 105);
 }
 
 #[test]

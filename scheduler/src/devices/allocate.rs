@@ -28,7 +28,9 @@ pub enum AllocationFailure {
     Impossible,
     /// The search took too long.
     TimedOut,
-    /// A claim, a class or a pool is faulty; the reason.
+    /// A pool of the node is faulty; the reason. Other nodes may serve the claims.
+    FaultyPool(String),
+    /// A claim or a class is faulty; the reason. No node can serve the claims before that changes.
     Faulty(String),
 }
 
@@ -181,23 +183,23 @@ impl<'a> Search<'a> {
             limit: 0,
         };
         for (index, claim) in claims.iter().enumerate() {
-            search.add_claim(index, claim).map_err(AllocationFailure::Faulty)?;
+            search.add_claim(index, claim)?;
         }
         Ok(search)
     }
 
     /// Adds the requests of a claim.
-    fn add_claim(&mut self, claim: usize, record: &'a Record<Claim>) -> Result<(), String> {
+    fn add_claim(&mut self, claim: usize, record: &'a Record<Claim>) -> Result<(), AllocationFailure> {
         let mut least = 0;
         for (index, request) in record.fields.requests.iter().enumerate() {
             let mut slot = Slot { claim, index, request, offers: Vec::new() };
             for alternative in &request.alternatives {
                 let name = &alternative.class;
                 let class = self.devices.class(name).ok_or_else(|| {
-                    format!(
+                    AllocationFailure::Faulty(format!(
                         "claim {}, request {}: could not retrieve device class {name}",
                         record.key, request.name
-                    )
+                    ))
                 })?;
                 let matches = vec![None; self.candidates.len()];
                 let label = request.label(alternative);
@@ -213,16 +215,16 @@ impl<'a> Search<'a> {
             least += self.slots[at].offers.iter().map(Offer::needed).min().unwrap_or(0);
         }
         if least > CLAIM_DEVICES {
-            return Err(format!(
+            return Err(AllocationFailure::Faulty(format!(
                 "claim {}: number of requested devices {least} exceeds the claim limit of {CLAIM_DEVICES}",
                 record.key
-            ));
+            )));
         }
         Ok(())
     }
 
     /// The candidates of a request for all devices.
-    fn all_devices(&mut self, slot: usize, offer: usize) -> Result<Vec<usize>, String> {
+    fn all_devices(&mut self, slot: usize, offer: usize) -> Result<Vec<usize>, AllocationFailure> {
         let faulty = self.pools.iter().find_map(|pool| Some((pool.id, *pool.slices.as_ref().err()?)));
         if let Some(((driver, pool), fault)) = faulty {
             let why = match fault {
@@ -230,14 +232,16 @@ impl<'a> Search<'a> {
                 PoolFault::Invalid => "invalid",
             };
             let slot = &self.slots[slot];
-            return Err(format!(
+            return Err(AllocationFailure::FaultyPool(format!(
                 "claim {}, request {}: asks for all devices, but resource pool {driver}/{pool} is currently {why}",
                 self.claims[slot.claim].key, slot.request.name
-            ));
+            )));
         }
         let mut all = Vec::new();
         for candidate in 0..self.candidates.len() {
-            if self.is_selectable(slot, offer, candidate)? && self.has_capacity(slot, offer, candidate) {
+            let is_selectable =
+                self.is_selectable(slot, offer, candidate).map_err(AllocationFailure::Faulty)?;
+            if is_selectable && self.has_capacity(slot, offer, candidate) {
                 all.push(candidate);
             }
         }

@@ -193,7 +193,7 @@ fn only_complete_pools_of_the_newest_generation_have_devices() {
     assert_eq!(found(incomplete(), "ExactCount"), Err(AllocationFailure::Impossible));
     let why =
         "claim ns/c, request gpu: asks for all devices, but resource pool gpu.x/p is currently being updated";
-    assert_eq!(found(incomplete(), "All"), Err(AllocationFailure::Faulty(why.to_owned())));
+    assert_eq!(found(incomplete(), "All"), Err(AllocationFailure::FaultyPool(why.to_owned())));
     let twice = vec![slice("a", 1, 2, "g0"), slice("b", 1, 2, "g0")];
     assert_eq!(found(twice, "ExactCount"), Err(AllocationFailure::Impossible), "a device has one name");
 }
@@ -462,6 +462,7 @@ proptest! {
             // A claim for all devices whose constraint forbids them fails as a whole.
             Err(AllocationFailure::Faulty(why)) => prop_assert!(why.contains("a claim constraint would not be satisfied"), "{}", why),
             Err(AllocationFailure::TimedOut) => prop_assert!(false, "few devices take few steps"),
+            Err(AllocationFailure::FaultyPool(why)) => prop_assert!(false, "{}", why),
         }
     }
 }

@@ -212,7 +212,8 @@ impl AttemptMetrics {
 fn result_of(failure: &SchedulingFailure) -> AttemptResult {
     match failure {
         SchedulingFailure::Unfit(_) => AttemptResult::Unschedulable,
-        SchedulingFailure::BindFailed
+        SchedulingFailure::AttemptFailed
+        | SchedulingFailure::BindFailed
         | SchedulingFailure::VolumesFailed
         | SchedulingFailure::DevicesFailed => AttemptResult::Error,
     }

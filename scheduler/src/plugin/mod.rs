@@ -8,6 +8,7 @@ mod set;
 
 use crate::event::{ClusterEvent, EventSet};
 use crate::fields::Fields;
+use crate::gates::Gates;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
@@ -231,6 +232,15 @@ pub trait Plugin: Send + Sync + 'static {
     /// What [`reserve`](Self::reserve) reserves; `None` for a plugin without the method.
     const RESERVES: Option<ReservationKind> = None;
 
+    /// The plugin with these feature gates, before a profile gives it arguments.
+    #[must_use]
+    fn gated(self, _gates: Gates) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
     /// The plugin with the arguments that a profile gives it in `pluginConfig`; no member if it gives none. Members that are not read are
     /// refused as unknown. `None` if the plugin has no arguments.
     fn configured(&self, _args: &mut Fields<'_>) -> Option<Self>
@@ -265,7 +275,7 @@ pub trait Plugin: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The reasons of the refusal.
+    /// The reasons of the refusal, or why the node cannot be checked, which ends the attempt ([`Refused::error`]).
     fn check(&self, _pod: &PodInfo, _state: &Self::State<'_>, _node: &NodeState) -> Result<(), Refused> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! [`Refused`]: why a filter refuses a node, and [`Rejection`], the same with the filter.
+//! [`Refused`]: why a filter refuses a node, or cannot check it, and [`Rejection`], the same with the filter.
 
 use super::{PluginId, Row};
 use std::sync::Arc;
@@ -7,6 +7,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     is_resolvable: bool,
+    /// Whether the filter failed: the attempt is erroneous, whatever other nodes say.
+    is_error: bool,
     /// A bit per index of the row's reasons.
     reasons: u32,
     texts: Vec<Arc<str>>,
@@ -25,7 +27,13 @@ impl Refused {
 
     /// A refusal for the row's reasons whose bits are set.
     pub fn by(is_resolvable: bool, reasons: u32) -> Self {
-        Self { is_resolvable, reasons, texts: Vec::new() }
+        Self { is_resolvable, is_error: false, reasons, texts: Vec::new() }
+    }
+
+    /// A failure to check the node, which ends the attempt: an object that the pod refers to is faulty. The scheduler tries the pod again
+    /// after a back-off.
+    pub fn error(text: String) -> Self {
+        Self { is_resolvable: false, is_error: true, reasons: 0, texts: vec![text.into()] }
     }
 
     /// Adds reasons that are not in the row.
@@ -43,6 +51,11 @@ impl Refused {
     /// Whether removing pods from the node could change the result.
     pub fn is_resolvable(&self) -> bool {
         self.is_resolvable
+    }
+
+    /// The text of a failure to check the node; `None` for a refusal.
+    pub fn failure(&self) -> Option<&str> {
+        self.texts.first().map(|text| &**text).filter(|_| self.is_error)
     }
 
     /// Calls `emit` with each reason, in kube-scheduler's words. `row` is that of the filter.
@@ -93,6 +106,12 @@ impl Rejection {
     /// Whether removing pods from the node could change the result.
     pub fn is_resolvable(&self) -> bool {
         self.refused.is_resolvable
+    }
+
+    /// The text of the attempt's error if the filter could not check the node; `None` for a refusal.
+    pub fn failure(&self) -> Option<String> {
+        let text = self.refused.failure()?;
+        Some(format!("running \"{}\" filter plugin: {text}", self.row.name))
     }
 
     /// Calls `emit` with each reason, in kube-scheduler's words.

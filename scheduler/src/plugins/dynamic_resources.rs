@@ -9,6 +9,7 @@ use crate::devices::{DeviceEvent, Devices};
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
 use crate::event::{ClusterEvent, EventKind, EventSet};
 use crate::fields::Fields;
+use crate::gates::Gates;
 use crate::inventory::Inventory;
 use crate::limits::{ALLOCATION_STEPS, CLAIM_CONSUMERS};
 use crate::node::NodeInfo;
@@ -25,11 +26,9 @@ use kstore_nondet::Rng;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim; the search for
-/// devices was too long.
+/// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim.
 const UNALLOCATABLE: u32 = 0;
 const UNAVAILABLE: u32 = 1;
-const TIMED_OUT: u32 = 2;
 
 /// The reason for a pod that must wait for other users of a claim.
 const IN_USE: &str = "resourceclaim in use";
@@ -46,18 +45,24 @@ const DEFAULT_BINDING_TIMEOUT: i64 = 600_000_000_000;
 pub(crate) struct DynamicResources {
     filter_timeout: i64,
     binding_timeout: i64,
+    /// The gate `DRASchedulerFilterTimeout`.
+    is_bounded: bool,
 }
 
 impl Default for DynamicResources {
     fn default() -> Self {
-        Self { filter_timeout: DEFAULT_FILTER_TIMEOUT, binding_timeout: DEFAULT_BINDING_TIMEOUT }
+        Self {
+            filter_timeout: DEFAULT_FILTER_TIMEOUT,
+            binding_timeout: DEFAULT_BINDING_TIMEOUT,
+            is_bounded: true,
+        }
     }
 }
 
 impl DynamicResources {
     /// The largest number of devices that the search examines on a node; zero nanoseconds are no limit.
     fn steps(&self) -> usize {
-        if self.filter_timeout == 0 {
+        if self.filter_timeout == 0 || !self.is_bounded {
             return usize::MAX;
         }
         let steps =
@@ -82,15 +87,15 @@ impl Plugin for DynamicResources {
             ExtensionPoint::PreBind,
         ],
         weight: 2,
-        reasons: &[
-            "cannot allocate all claims",
-            "resourceclaim not available on the node",
-            "timed out trying to allocate devices",
-        ],
+        reasons: &["cannot allocate all claims", "resourceclaim not available on the node"],
         events: EventSet::of(&[NodeAdded, NodeChanged, OwnChange, EventKind::Devices]),
     };
 
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Devices);
+
+    fn gated(self, gates: Gates) -> Self {
+        Self { is_bounded: gates.bounds_device_search, ..self }
+    }
 
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
         let filter_timeout = args.duration(FILTER_TIMEOUT).unwrap_or(self.filter_timeout);
@@ -112,7 +117,7 @@ impl Plugin for DynamicResources {
                 "has no effect: this scheduler waits for no binding conditions of devices",
             );
         }
-        Some(Self { filter_timeout, binding_timeout })
+        Some(Self { filter_timeout, binding_timeout, is_bounded: self.is_bounded })
     }
 
     fn arguments(&self) -> Option<Value> {
@@ -188,12 +193,15 @@ fn devices_may_help(pod: &PodInfo, event: &DeviceEvent, devices: &Devices) -> bo
     concerns && !pod.device_claims.is_empty() && claims_of(pod, devices).is_ok()
 }
 
-/// The refusal of a node on which the claims get no devices.
-fn unallocatable(failure: AllocationFailure) -> Refused {
+/// The refusal of a node on which the claims get no devices, or the failure to find that out.
+fn unallocatable(failure: AllocationFailure, node: &NodeInfo) -> Refused {
     match failure {
         AllocationFailure::Impossible => Refused::unresolvable(UNALLOCATABLE),
-        AllocationFailure::TimedOut => Refused::unresolvable(TIMED_OUT),
-        AllocationFailure::Faulty(why) => Refused::by(false, 0).with_texts(vec![why.into()]),
+        AllocationFailure::TimedOut => {
+            Refused::error(format!("node {}: timed out trying to allocate devices", node.name))
+        }
+        AllocationFailure::FaultyPool(why) => Refused::by(false, 0).with_texts(vec![why.into()]),
+        AllocationFailure::Faulty(why) => Refused::error(why),
     }
 }
 
@@ -292,7 +300,8 @@ impl<'a> DeviceClaims<'a> {
     fn choose(&self, node: &NodeInfo) -> Result<Vec<Vec<ChosenDevice<'a>>>, Refused> {
         let chosen = match self.open.is_empty() {
             true => Vec::new(),
-            false => allocate(self.devices, &self.open, node, self.steps).map_err(unallocatable)?,
+            false => allocate(self.devices, &self.open, node, self.steps)
+                .map_err(|failure| unallocatable(failure, node))?,
         };
         let is_available = |allocation: &Arc<Allocation>| allocation.is_available_on(node);
         match self.claims.iter().all(|claim| claim.allocation.as_ref().is_none_or(is_available)) {

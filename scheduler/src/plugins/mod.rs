@@ -23,6 +23,7 @@ mod volume_binding;
 mod volume_restrictions;
 mod volume_zone;
 
+use crate::gates::Gates;
 use crate::node_state::NodeState;
 use crate::plugin::{ActivePlugin, Adjustment, CheckNode, PluginSet, Refused};
 use crate::pod::PodInfo;
@@ -64,9 +65,9 @@ macro_rules! in_tree {
         /// The names of the in-tree plugins' files; tests compare them with the reference.
         const IN_TREE: &[&str] = &[$(stringify!($module)),*];
 
-        /// The in-tree plugins.
-        fn in_tree() -> Vec<std::sync::Arc<dyn RegisteredPlugin>> {
-            vec![$(registry::in_tree::<$module::$plugin>()),*]
+        /// The in-tree plugins with these feature gates.
+        fn in_tree(gates: Gates) -> Vec<std::sync::Arc<dyn RegisteredPlugin>> {
+            vec![$(registry::in_tree::<$module::$plugin>(gates)),*]
         }
     };
 }

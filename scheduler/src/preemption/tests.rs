@@ -56,7 +56,7 @@ impl World {
             Outcome::Unfit(refusal) => {
                 Some(preempt(&Registry::in_tree(), self.view(), pod, &refusal, offset))
             }
-            Outcome::Fits(_) => None,
+            Outcome::Fits(_) | Outcome::Failed(_) => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! [`PodBackoff`]: the back-off of a pod after its n-th failure. By default one second, doubled each time, at most ten; cut to the start
-//! of a window.
+//! of a window. And how long a refused pod waits for an event.
 
-use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
+use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF, MAX_UNSCHEDULABLE_STAY};
 use jiff::{SignedDuration, Timestamp};
 use kstore_nondet::Backoff;
 
@@ -12,11 +12,21 @@ pub struct PodBackoff {
     pub initial: SignedDuration,
     /// The longest wait: kube-scheduler's `podMaxBackoffSeconds`.
     pub longest: SignedDuration,
+    /// The time after which a refused pod is tried again that no event has woken: kube-scheduler's flag
+    /// `--pod-max-in-unschedulable-pods-duration`.
+    pub longest_stay: SignedDuration,
+    /// Whether pods in back-off after a refusal are tried as soon as no other pod is ready: the gate `SchedulerPopFromBackoffQ`.
+    pub ends_early: bool,
 }
 
 impl Default for PodBackoff {
     fn default() -> Self {
-        Self { initial: INITIAL_BACKOFF, longest: MAX_BACKOFF }
+        Self {
+            initial: INITIAL_BACKOFF,
+            longest: MAX_BACKOFF,
+            longest_stay: MAX_UNSCHEDULABLE_STAY,
+            ends_early: true,
+        }
     }
 }
 
@@ -30,6 +40,13 @@ impl PodBackoff {
         let waits = Backoff::doubling(self.initial.unsigned_abs(), self.longest.unsigned_abs());
         let end = queued.saturating_add(waits.wait(failures - 1)).unwrap_or(Timestamp::MAX);
         window_start(end)
+    }
+}
+
+impl PodBackoff {
+    /// The time at which a pod leaves the unschedulable pods that entered them at `queued`, whatever happens.
+    pub(super) fn end_of_stay(&self, queued: Timestamp) -> Timestamp {
+        queued.saturating_add(self.longest_stay).unwrap_or(Timestamp::MAX)
     }
 }
 

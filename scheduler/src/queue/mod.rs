@@ -15,7 +15,6 @@
 mod backoff;
 
 use crate::event::ClusterEvent;
-use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::plugin::PluginSet;
 use crate::pod::{PodInfo, Uid};
 use crate::profile::Profiles;
@@ -179,11 +178,12 @@ impl Queue {
     }
 
     /// The next pod to try: the first ready one. Without a ready pod, the first that backs off after a
-    /// refusal: that back-off only serves to let other pods go first. A pod that backs off after an error
-    /// waits in any case.
+    /// refusal: that back-off only serves to let other pods go first, unless [`PodBackoff::ends_early`] is off. A pod that backs off
+    /// after an error waits in any case.
     pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
         self.release(now);
-        let uid = self.active.values().next().or_else(|| self.backoff.values().next()).cloned()?;
+        let early = self.backoff.values().next().filter(|_| self.waits.ends_early);
+        let uid = self.active.values().next().or(early).cloned()?;
         let (_, mut queued) = self.take(&uid)?;
         queued.attempts += 1;
         Some(queued)
@@ -263,14 +263,17 @@ impl Queue {
     /// change can help.
     pub fn deadline(&self) -> Option<Timestamp> {
         let error = self.error_backoff.keys().next().map(|(expiry, _)| *expiry);
-        let stay = self.unschedulable.keys().next().map(|(queued, _)| flush_at(*queued));
-        error.into_iter().chain(stay).min()
+        let refused =
+            self.backoff.keys().next().map(|(expiry, _)| *expiry).filter(|_| !self.waits.ends_early);
+        let stay = self.unschedulable.keys().next().map(|(queued, _)| self.waits.end_of_stay(*queued));
+        error.into_iter().chain(refused).chain(stay).min()
     }
 
     /// Whether [`pop`](Self::pop) returns a pod now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
         let due = self.deadline().is_some_and(|deadline| deadline <= now);
-        !self.active.is_empty() || !self.backoff.is_empty() || due
+        let is_early = self.waits.ends_early && !self.backoff.is_empty();
+        !self.active.is_empty() || is_early || due
     }
 
     /// The number of pods in each queue.
@@ -286,7 +289,7 @@ impl Queue {
     /// Makes pods ready whose back-off is over, and wakes pods that were unschedulable for too long.
     fn release(&mut self, now: Timestamp) {
         while let Some((key, _)) = self.unschedulable.first_key_value()
-            && flush_at(key.0) <= now
+            && self.waits.end_of_stay(key.0) <= now
         {
             let uid = self.unschedulable[key].clone();
             let (_, queued) = self.take(&uid).expect("a pod in the pool is in the queue");
@@ -367,10 +370,6 @@ impl Queue {
         }
         Some((position, queued))
     }
-}
-
-fn flush_at(queued: Timestamp) -> Timestamp {
-    queued.saturating_add(MAX_UNSCHEDULABLE_STAY).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

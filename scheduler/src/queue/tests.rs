@@ -183,3 +183,19 @@ fn pods_that_were_never_tried_count_as_gated() {
     queue.give_back_refused(tried, by, at(2));
     assert_eq!(queue.depths(), QueueDepths { gated: 1, unschedulable: 1, ..QueueDepths::default() });
 }
+
+#[test]
+fn a_back_off_ends_early_only_if_the_gate_is_on() {
+    for ends_early in [true, false] {
+        let mut queue = Queue::new(Profiles::default(), PodBackoff { ends_early, ..PodBackoff::default() });
+        queue.add(cpu_pod("a", "1"), at(0));
+        refuse(&mut queue, "NodeResourcesFit", 0);
+        assert_eq!(freed(&mut queue, 0), 1);
+        assert_eq!(queue.is_ready(at(0)), ends_early);
+        assert_eq!(queue.deadline(), (!ends_early).then(|| at(1)));
+        assert_eq!(pop(&mut queue, 0), if ends_early { "a" } else { "-" });
+        if !ends_early {
+            assert_eq!(pop(&mut queue, 1), "a");
+        }
+    }
+}

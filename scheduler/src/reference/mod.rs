@@ -97,11 +97,11 @@ impl ReferenceCluster {
         let nominated = nominated.and_then(|(_, name)| all.iter().find(|node| node.name == *name));
         let pinned = pod.affinity.pinned.as_ref().filter(|_| self.profile.narrows);
         let contradicts = pinned.is_some_and(Vec::is_empty);
+        let nominated = nominated.filter(|_| !contradicts);
         if let Some(node) = nominated
-            && !contradicts
             && self.reasons(pod, node).is_empty()
         {
-            return (self.best(pod, &[*node], terms.tie), (terms.start + 1) % all.len());
+            return (self.best(pod, &[*node], terms.tie), terms.start);
         }
         let mut candidates = all.clone();
         if let Some(names) = pinned {
@@ -113,7 +113,12 @@ impl ReferenceCluster {
             candidates.sort_by(|a, b| a.name.cmp(&b.name));
         }
         let (feasible, refused) = self.filter(pod, &candidates, terms);
-        let next = (terms.start + feasible.len() + refused.len()) % all.len();
+        let seen = feasible.len() + refused.len();
+        let is_among = |node: &NodeInfo| {
+            (0..seen).any(|step| candidates[(terms.start + step) % candidates.len()].name == node.name)
+        };
+        let more = usize::from(nominated.is_some_and(|node| !is_among(node)));
+        let next = (terms.start + seen + more) % all.len();
         if feasible.is_empty() {
             return (ReferenceDecision::Nowhere { message: message(all.len(), &refused) }, next);
         }

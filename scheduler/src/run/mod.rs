@@ -8,10 +8,12 @@ use crate::change::Change;
 use crate::configuration::Configuration;
 use crate::devices::DeviceChange;
 use crate::explain;
+use crate::gates::Gates;
 use crate::limits::DECISIONS_PER_BATCH;
 use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
+use crate::plugins::Registry;
 use crate::pod::{self, PodInfo};
 use crate::profile::{Profile, Profiles};
 use crate::queue::PodBackoff;
@@ -26,7 +28,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, ClientSink, WatchParams};
-use kstore_informer::metrics::Registry;
+use kstore_informer::metrics::Registry as Metrics;
 use kstore_informer::{
     Builder, CacheSet, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
     Subscription, Supervisor, TaskGroup,
@@ -47,9 +49,18 @@ pub struct Config {
     /// The waits of pods after failed attempts.
     pub backoff: PodBackoff,
     /// The registry for the metrics of the caches and of preemption.
-    pub metrics: Registry,
+    pub metrics: Metrics,
     /// The scheduler's caches, perhaps from an image.
     pub caches: CacheSet,
+}
+
+impl Config {
+    /// A scheduler of one default profile, with these feature gates.
+    pub fn gated(gates: Gates) -> Self {
+        let profile = Profile { plugins: Registry::in_tree_with(gates), ..Profile::default() };
+        let backoff = PodBackoff { ends_early: gates.pop_from_backoff, ..PodBackoff::default() };
+        Self { profiles: profile.into(), backoff, ..Self::default() }
+    }
 }
 
 impl From<Configuration> for Config {
@@ -127,7 +138,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
-            writes: Writes::new(client),
+            writes: Writes::new(client, config.profiles.gates()),
             metrics,
             recorders,
             clock: nondet.clock,
@@ -259,9 +270,13 @@ impl SchedulerLoop {
                 Action::Bind(binding) => self.writes.bind(binding),
                 Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
                 Action::Refuse(notice) => self.report(&notice, now),
-                Action::Preempt(evict) => {
+                Action::Preempt(mut evict) => {
                     self.record_failed_event(&evict.notice);
                     self.deallocate(&evict.notice);
+                    for victim in std::mem::take(&mut evict.withdrawn) {
+                        self.record_evicted_event(&evict, &victim.pod, " (in kube-scheduler memory).");
+                        self.report(&victim, now);
+                    }
                     self.writes.evict(evict, now);
                 }
             }
@@ -307,7 +322,7 @@ impl SchedulerLoop {
             }
             FinishedWrite::Evictions(evict, failed) => {
                 let evicted = evict.victims.iter().filter(|victim| !failed.contains(&victim.uid));
-                evicted.for_each(|victim| self.record_evicted_event(&evict, victim));
+                evicted.for_each(|victim| self.record_evicted_event(&evict, victim, ""));
                 self.scheduler.evictions_failed(&failed, self.clock.now());
             }
             FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
@@ -328,9 +343,10 @@ impl SchedulerLoop {
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
-    fn record_evicted_event(&self, evict: &Evict, victim: &Arc<PodInfo>) {
+    /// Records the event for a victim. Its message ends with `how`.
+    fn record_evicted_event(&self, evict: &Evict, victim: &Arc<PodInfo>, how: &str) {
         let preemptor = &evict.notice.pod;
-        let message = format!("Preempted by pod {} on node {}", preemptor.uid, evict.node);
+        let message = format!("Preempted by pod {} on node {}{how}", preemptor.uid, evict.node);
         let preempted = Occurrence::new(&reference(victim), EventType::Normal, "Preempted", message);
         let (action, related) = ("Preempting".to_owned(), Some(reference(preemptor)));
         let recorder = self.recorder(preemptor).causes(&evict.notice.causes());

@@ -195,6 +195,7 @@ impl Scheduler {
                 action
             }
             Outcome::Unfit(refusal) => self.refuse(queued, refusal, now, observer),
+            Outcome::Failed(why) => Action::Refuse(self.give_up(queued, why, now)),
         })
     }
 
@@ -287,6 +288,16 @@ impl Scheduler {
                 self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
         }
+    }
+
+    /// Ends the wait of a pod for its volumes, so that another pod gets its room. It is tried again after a back-off.
+    fn withdraw(&mut self, uid: &Uid, now: Timestamp) -> Option<Notice> {
+        let wait = self.waits.remove(uid)?;
+        self.forget_volumes(&wait, now);
+        self.forget_devices(&wait.binding, now);
+        let plugins = self.plugins(&wait.binding.pod);
+        let message = plugins.pre_bind_error(ReservationKind::Volumes, "binding volumes: context canceled");
+        self.fail(uid, SchedulingFailure::VolumesFailed, message, now)
     }
 
     /// Discards the decision about the volumes of a pod; other pods may get them then.

@@ -72,6 +72,17 @@ impl Scheduler {
         Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
     }
 
+    /// Processes a pod whose attempt ended with an error. It is tried again after a back-off, and its nomination ends.
+    pub(super) fn give_up(&mut self, queued: QueuedPod, message: String, now: Timestamp) -> Notice {
+        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        let is_nominated = self.end_nomination(&pod, now) || pod.nominated_node.is_some();
+        self.cache.nominations_mut().nominate(&pod, None);
+        self.queue.give_back_failed(queued, now);
+        let nomination = if is_nominated { NominationChange::Clear } else { NominationChange::Keep };
+        let failure = SchedulingFailure::AttemptFailed;
+        Notice { pod, failure, message, cause, deallocation: None, nomination }
+    }
+
     /// What plugins do so that the pod may fit, besides preemption.
     fn post_filter(&self, pod: &PodInfo, refusal: &Refusal) -> PostFilter {
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
@@ -80,7 +91,8 @@ impl Scheduler {
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose
-    /// eviction is in flight for another pod is not evicted again.
+    /// eviction is in flight for another pod is not evicted again. A victim that waits for its volumes has no node in the API yet: it goes
+    /// back to the queue, and the API hears nothing of it.
     fn evict(&mut self, queued: QueuedPod, refusal: Refusal, candidate: Candidate, now: Timestamp) -> Action {
         let Candidate { node, victims, violations: _ } = candidate;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
@@ -90,7 +102,8 @@ impl Scheduler {
         nominations.nominate(&pod, Some(Arc::clone(&node)));
         let (message, by) = (explain::message(&refusal, None, None), refusal.plugins);
         let count = NonZero::new(victims.len());
-        let alive: Vec<_> = victims.into_iter().filter(|victim| !victim.deleting).collect();
+        let alive = victims.into_iter().filter(|victim| !victim.deleting);
+        let (waiting, alive): (Vec<_>, Vec<_>) = alive.partition(|victim| self.waits.has(&victim.uid));
         let is_new = |victim: &&Arc<PodInfo>| !self.evictions.is_evicting(&victim.uid);
         let victims = alive.iter().filter(is_new).cloned().collect();
         match self.evictions.add(&pod.uid, alive.iter().map(|victim| &victim.uid)) {
@@ -101,8 +114,9 @@ impl Scheduler {
         let failure = SchedulingFailure::Unfit(refusal);
         let nomination = NominationChange::Set(Arc::clone(&node));
         let notice = Notice { pod, failure, message, cause, deallocation, nomination };
-        let selected = count.filter(|_| !alive.is_empty());
-        Action::Preempt(Evict { notice, node, victims, selected, displaced })
+        let selected = count.filter(|_| !(alive.is_empty() && waiting.is_empty()));
+        let withdrawn = waiting.iter().filter_map(|victim| self.withdraw(&victim.uid, now)).collect();
+        Action::Preempt(Evict { notice, node, victims, selected, withdrawn, displaced })
     }
 
     /// Notices that a victim is being deleted, has ended, or is gone. Its preemptors may be tried again.

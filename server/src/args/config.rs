@@ -10,6 +10,7 @@ use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Largest number of simulated nodes that fits in one process; the largest supported Kubernetes cluster has 5 000.
 pub(crate) const MAX_NODES: u32 = 20_000;
@@ -242,6 +243,8 @@ pub struct LoopsConfig {
     pub missing_images: Vec<String>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
+    /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.
+    pub longest_stay: Option<Duration>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
     pub leader_elect: Option<bool>,
 }

@@ -205,8 +205,14 @@ impl ServerOptions {
         if let Some(flag) = self.given.of(Part::Controllers).filter(|_| !has_controllers) {
             return Err(UsageError::NeedsControllers(flag));
         }
-        if self.loops.scheduler.is_some() && !self.components.contains(&Component::Scheduler) {
-            return Err(UsageError::NeedsScheduler("scheduler-config"));
+        let of_scheduler = [
+            ("scheduler-config", self.loops.scheduler.is_some()),
+            ("pod-max-in-unschedulable-pods-duration", self.loops.longest_stay.is_some()),
+        ];
+        if let Some((flag, _)) = of_scheduler.into_iter().find(|(_, is_given)| *is_given)
+            && !self.components.contains(&Component::Scheduler)
+        {
+            return Err(UsageError::NeedsScheduler(flag));
         }
         let mut loops = std::mem::take(&mut self.loops);
         loops.networks.pods = PodNetworks::new(std::mem::take(&mut self.cluster_cidr), None, None)?;

@@ -3,7 +3,7 @@
 use super::command::{given, subcommand};
 use super::{Flag, parser};
 use clap::{ArgMatches, Command};
-use kstore_scheduler::{Configuration, Registry};
+use kstore_scheduler::{Configuration, Gates, Registry};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -56,15 +56,16 @@ impl SchedulerFile {
         }
     }
 
-    /// What the file says.
-    pub fn configuration(&self) -> Configuration {
-        Configuration::parse(&self.0, &Registry::in_tree()).expect("the text was parsed before")
+    /// What the file says, for a scheduler with these feature gates.
+    pub fn configuration(&self, gates: Gates) -> Configuration {
+        Configuration::parse(&self.0, &Registry::in_tree_with(gates)).expect("the text was parsed before")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::args::{Cli, Config, UsageError};
+    use kstore_scheduler::Gates;
 
     const FILE: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: mine}]";
 
@@ -79,10 +80,19 @@ mod tests {
     #[test]
     fn the_file_is_read_once_and_configures_the_scheduler_of_this_process() {
         let config_of = |more: &str| config(FILE, more).unwrap();
-        let scheduler = config_of("").unwrap().loops.scheduler.unwrap().configuration();
+        let scheduler = config_of("").unwrap().loops.scheduler.unwrap().configuration(Gates::default());
         assert!(scheduler.profiles.has("mine") && !scheduler.profiles.has("default-scheduler"));
         let missing = config_of(" --components apiserver,controllers");
         assert_eq!(missing, Err(UsageError::NeedsScheduler("scheduler-config")));
+    }
+
+    #[test]
+    fn the_longest_stay_is_for_processes_with_a_scheduler() {
+        let read = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config();
+        let line = "kstore-server --pod-max-in-unschedulable-pods-duration 40s";
+        assert_eq!(read(line).unwrap().loops.longest_stay, Some(std::time::Duration::from_secs(40)));
+        let refused = UsageError::NeedsScheduler("pod-max-in-unschedulable-pods-duration");
+        assert_eq!(read(&format!("{line} --components apiserver")), Err(refused));
     }
 
     #[test]

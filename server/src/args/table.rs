@@ -247,6 +247,13 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process),
     Flag::value(
+        "pod-max-in-unschedulable-pods-duration",
+        "DURATION",
+        |o, text| put(&mut o.loops.longest_stay, time(text).map(Some)),
+        "Time after which the scheduler tries a pod again although nothing happened that may help it; 5m without the flag",
+    )
+    .part(Part::Process),
+    Flag::value(
         "nodes",
         "N",
         |o, text| put(&mut o.loops.nodes, number::nodes(text)),

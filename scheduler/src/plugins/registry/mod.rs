@@ -5,6 +5,7 @@ mod line_up;
 use super::ActiveFilter;
 use crate::event::{ClusterEvent, EventKind};
 use crate::fields::Fields;
+use crate::gates::Gates;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::plugin::{
@@ -50,12 +51,12 @@ struct Registered<P: Plugin> {
 }
 
 /// A plugin of the list in `plugins`, whose filter is called statically.
-pub(super) fn in_tree<P>() -> Arc<dyn RegisteredPlugin>
+pub(super) fn in_tree<P>(gates: Gates) -> Arc<dyn RegisteredPlugin>
 where
     P: Plugin + Default,
     for<'a> ActiveFilter<'a>: From<ActivePlugin<'a, P>>,
 {
-    Arc::new(Registered { plugin: P::default(), activate: |active| active.into() })
+    Arc::new(Registered { plugin: P::default().gated(gates), activate: |active| active.into() })
 }
 
 impl<P: Plugin> RegisteredPlugin for Registered<P> {
@@ -152,6 +153,7 @@ impl std::error::Error for RegistryError {}
 #[derive(Clone)]
 pub struct Registry {
     plugins: Vec<Arc<dyn RegisteredPlugin>>,
+    gates: Gates,
     line_up: LineUp,
     /// The plugins whose refusals an event may turn, by kind of the event.
     helped: [PluginSet; EventKind::ALL.len()],
@@ -172,9 +174,14 @@ impl Default for Registry {
 impl Registry {
     /// kube-scheduler's default plugins.
     pub fn in_tree() -> Self {
-        let mut registry =
-            Self { plugins: Vec::new(), line_up: LineUp::default(), helped: Default::default() };
-        for plugin in super::in_tree() {
+        Self::in_tree_with(Gates::default())
+    }
+
+    /// kube-scheduler's default plugins with these feature gates, which are also those of a configuration that is read with the registry.
+    pub fn in_tree_with(gates: Gates) -> Self {
+        let (line_up, helped) = (LineUp::default(), Default::default());
+        let mut registry = Self { plugins: Vec::new(), gates, line_up, helped };
+        for plugin in super::in_tree(gates) {
             registry.add(plugin).expect("the rows of the in-tree plugins are valid");
         }
         registry
@@ -187,7 +194,7 @@ impl Registry {
     /// Another plugin has its name, the registry is full, or its row has too many reasons.
     pub fn with<P: Plugin>(mut self, plugin: P) -> Result<Self, RegistryError> {
         self.add(Arc::new(Registered {
-            plugin,
+            plugin: plugin.gated(self.gates),
             activate: |active| ActiveFilter::OutOfTree(Box::new(active)),
         }))?;
         Ok(self)
@@ -229,6 +236,11 @@ impl Registry {
 
     pub(crate) fn get(&self, id: PluginId) -> &dyn RegisteredPlugin {
         &*self.plugins[id.index()]
+    }
+
+    /// The feature gates of the plugins.
+    pub fn gates(&self) -> Gates {
+        self.gates
     }
 
     /// The plugins that run, by point.

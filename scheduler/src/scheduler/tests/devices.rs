@@ -111,14 +111,33 @@ fn refusals_have_the_words_of_kube_scheduler() {
     assert_eq!(refuse(&mut s, 0).message, refused(why, "no new claims to deallocate"));
     s.devices(device_class("tpu", &["device.nothing"], json!({})), at(20));
     // The class wakes the pod of the first claim, too.
-    let messages = [refuse(&mut s, 20).message, refuse(&mut s, 20).message];
-    let is_faulty = |message: &String| message.contains("1 class tpu: selector #0: CEL compile error: ");
-    assert!(messages.iter().any(is_faulty), "{messages:?}");
+    let notices = [refuse(&mut s, 20), refuse(&mut s, 20)];
+    let failed = notices.iter().find(|notice| &*notice.pod.uid == "q").unwrap();
+    let text = "running \"DynamicResources\" filter plugin: class tpu: selector #0: CEL compile error: ";
+    assert!(failed.message.starts_with(text), "{}", failed.message);
+    assert_eq!(failed.failure.reason(), "SchedulerError");
     let pods: Vec<String> = (0..256).map(|n| format!("user-{n}")).collect();
     let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
     s.devices(claim("full", allocated(7, "g0", "n1", &pods)), at(20));
     s.pod(Change::Set(device_pod("r", &["full"])), at(20));
     assert_eq!(refuse(&mut s, 20).message, refused("resourceclaim in use", "no new claims to deallocate"));
+}
+
+#[test]
+fn a_pod_whose_selector_fails_on_a_device_is_tried_again_without_an_event() {
+    let mut s = with_gpus(1);
+    s.devices(device_class("odd", &["device.attributes['x'].nothing == 1"], json!({})), at(0));
+    let request = json!([{ "name": "a", "exactly": { "deviceClassName": "odd" } }]);
+    s.devices(device_claim("a", request, json!({})), at(0));
+    let nominated = with(&device_pod("p", &["a"]), |pod| pod.nominated_node = Some("n1".into()));
+    s.pod(Change::Set(nominated), at(0));
+    let notice = refuse(&mut s, 0);
+    assert!(notice.message.contains(" filter plugin: class odd: selector #0 "), "{}", notice.message);
+    assert_eq!((notice.failure.reason(), &notice.nomination), ("SchedulerError", &NominationChange::Clear));
+    assert!(s.next(at(0)).is_none());
+    assert_eq!(s.deadline(), Some(at(1)), "as after other errors");
+    assert_eq!(refuse(&mut s, 1).failure.reason(), "SchedulerError");
+    assert_eq!(s.deadline(), Some(at(3)));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use super::*;
 use crate::action::Evict;
 use crate::decide::tests::reference_decision;
+use crate::profile::DEFAULT_SCHEDULER_NAME;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
+use jiff::SignedDuration;
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -53,6 +55,15 @@ fn an_unschedulable_pod_is_retried_after_five_minutes_without_events() {
     assert_eq!(s.deadline(), Some(at(300)));
     assert!(s.next(at(299)).is_none());
     refuse(&mut s, 300);
+    let backoff = PodBackoff { longest_stay: SignedDuration::from_secs(40), ..PodBackoff::default() };
+    let mut s = Scheduler::of(Profiles::default(), backoff, &Rng::seeded(1));
+    s.pod(
+        Change::Set(with(&cpu_pod("p", "5"), |pod| pod.scheduler_name = DEFAULT_SCHEDULER_NAME.into())),
+        at(0),
+    );
+    refuse(&mut s, 0);
+    assert_eq!(s.deadline(), Some(at(40)), "or after the time of the flag");
+    refuse(&mut s, 40);
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn provisioning() -> (Scheduler, VolumeWrites) {
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.storage(class("s", "x", "WaitForFirstConsumer", json!({})), at(0));
     s.storage(claim("c", json!({ "spec": { "storageClassName": "s" } })), at(0));
-    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    let pod = with(&claiming_pod("p", &["c"]), |pod| pod.requests = cpu_pod("p", "1").requests.clone());
+    s.pod(Change::Set(pod), at(0));
     let writes = bind_volumes(&mut s, 0);
     assert_eq!((writes.bind.len(), writes.provision.len()), (0, 1));
     (s, writes)
@@ -165,6 +166,27 @@ fn a_failed_volume_binding_reports_kube_schedulers_message_and_the_pod_is_retrie
         s.volumes_written(&writes, Revision(9), at(0));
         assert!(s.next(at(end)).is_none());
     }
+}
+
+#[test]
+fn a_victim_that_waits_for_its_volumes_goes_back_to_the_queue_without_an_eviction() {
+    let (mut s, writes) = provisioning();
+    let victim = Arc::clone(&writes.binding.pod);
+    let high = with(&cpu_pod("high", "4"), |pod| pod.priority = 5);
+    s.pod(Change::Set(Arc::clone(&high)), at(1));
+    let evict = match s.next(at(1)) {
+        Some(Action::Preempt(evict)) => evict,
+        other => panic!("{other:?}"),
+    };
+    assert!(evict.victims.is_empty(), "nothing is deleted");
+    assert_eq!(evict.selected.map(|count| count.get()), Some(1));
+    let [notice] = &evict.withdrawn[..] else { panic!("{:?}", evict.withdrawn) };
+    assert_eq!((&notice.pod.uid, &*notice.message), (&victim.uid, &*format!("{FAILED}context canceled")));
+    assert!(!s.cache().holds(&victim.uid));
+    assert_eq!(&*bind(&mut s, 1).pod.uid, "high", "the room is free at once");
+    s.volumes_written(&writes, Revision(9), at(1));
+    assert!(s.next(at(1)).is_none(), "the write of the former attempt means nothing");
+    assert_eq!(refuse(&mut s, 2).pod.uid, victim.uid, "after its back-off");
 }
 
 #[test]

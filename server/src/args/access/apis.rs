@@ -4,6 +4,7 @@ use super::{FlagError, FlagValues, gates};
 use kstore_access::authn::impersonation::ServedModes;
 use kstore_api::kind::OptIn;
 use kstore_api::version::{Minor, UnknownMinor};
+use kstore_scheduler::Gates;
 
 /// The flag of the version.
 pub(crate) const VERSION: &str = "kubernetes-version";
@@ -19,6 +20,8 @@ pub struct OptionalApis {
     pub unsafe_deletion: bool,
     /// Whether claims show that no pod refers to them.
     pub unused_claims: bool,
+    /// The scheduler's feature gates.
+    pub scheduler: Gates,
     /// Whether watches that begin with the state are compressed.
     pub compressed_watches: bool,
     /// Settings without effect.
@@ -38,7 +41,7 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
     let mut warnings = gates::feature_gates(minor, &gates)?;
     let (opt_in, ineffective) = gates::opt_in(minor, &flags.elements("runtime-config"), &gates)?;
     warnings.extend(ineffective);
-    let has = |gate| gates::has(minor, gate, &gates);
+    let has = |gate: &str| gates::has(minor, gate, &gates);
     let impersonation = match has(gates::CONSTRAINED_IMPERSONATION) {
         true => ServedModes::All,
         false => ServedModes::Legacy,
@@ -48,6 +51,7 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
         impersonation,
         unsafe_deletion: has(gates::UNSAFE_DELETION),
         unused_claims: has(gates::UNUSED_CLAIMS),
+        scheduler: Gates::of(has),
         compressed_watches: has(gates::WATCH_COMPRESSION),
         warnings,
     })
@@ -75,6 +79,9 @@ mod tests {
             "PersistentVolumeClaimUnusedSinceTime=true,AllowUnsafeMalformedObjectDeletion=true",
         )]);
         let alpha = alpha.unwrap();
+        let early = read(&[("feature-gates", "SchedulerPopFromBackoffQ=false")]).unwrap();
+        assert!(!early.scheduler.pop_from_backoff && early.scheduler.bounds_device_search);
+        assert!(early.warnings.is_empty());
         assert!(alpha.unused_claims && alpha.unsafe_deletion && alpha.warnings.is_empty());
         assert_eq!(read(&[("feature-gates", "AllBeta=false")]).unwrap().impersonation, ServedModes::Legacy);
         assert_eq!(read(&[(VERSION, "1.34")]).unwrap().opt_in.minor(), Minor::V34);

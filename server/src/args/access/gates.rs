@@ -24,7 +24,8 @@ pub(crate) const UNUSED_CLAIMS: &str = "PersistentVolumeClaimUnusedSinceTime";
 /// The gate of compressed watches, which Kubernetes has since 1.37.
 pub(super) const WATCH_COMPRESSION: &str = "WatchListCompression";
 
-/// Gates of features, other than optional APIs, that this server turns on and off.
+/// Gates of features of the API server and the controllers, other than optional APIs, that these programs turn on and off. The scheduler's
+/// are [`Gates::NAMES`](kstore_scheduler::Gates::NAMES).
 const SWITCHED: [&str; 3] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS];
 
 const FLAG: &str = "feature-gates";
@@ -56,6 +57,7 @@ pub(crate) fn feature_gates(minor: Minor, settings: &[String]) -> Result<Vec<Str
             on != (gate.is_on || PRESENT.contains(&name))
                 && !opt_in::is_gate(name)
                 && !SWITCHED.contains(&name)
+                && !kstore_scheduler::Gates::NAMES.contains(&name)
         } else {
             return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };
@@ -210,6 +212,7 @@ mod tests {
             "MaxUnavailableStatefulSet=true",
             "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,StorageVersionMigrator=true",
             "DynamicResourceAllocation=true,DRAConsumableCapacity=true",
+            "SchedulerPopFromBackoffQ=false,NominatedNodeNameForExpectation=false,DRASchedulerFilterTimeout=false",
         ] {
             assert_eq!(gates(silent), Ok(vec![]), "{silent}");
         }

@@ -3,14 +3,14 @@
 use super::election::ElectionSettings;
 use anyhow::anyhow;
 use kstore_scheduler::configuration::LeaderElection;
-use kstore_scheduler::{Configuration, Registry};
+use kstore_scheduler::{Configuration, Gates, Registry};
 use std::path::Path;
 use std::time::Duration;
 
 /// Parses the text of a file, and logs a warning about each setting without an effect. `path` occurs in messages only.
-pub(super) fn read(text: &str, path: &Path) -> anyhow::Result<Configuration> {
+pub(super) fn read(text: &str, path: &Path, gates: Gates) -> anyhow::Result<Configuration> {
     let shown = path.display();
-    let read = Configuration::parse(text, &Registry::in_tree());
+    let read = Configuration::parse(text, &Registry::in_tree_with(gates));
     let read = read.map_err(|error| anyhow!("--config {shown}: {}", error.reasons.join("; ")))?;
     read.warnings.iter().for_each(|warning| tracing::warn!("--config {shown}: {warning}"));
     Ok(read)
@@ -38,7 +38,7 @@ mod tests {
 
     fn parse(rest: &str) -> anyhow::Result<Configuration> {
         let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration";
-        read(&format!("{head}\n{rest}"), Path::new("f"))
+        read(&format!("{head}\n{rest}"), Path::new("f"), Gates::default())
     }
 
     #[test]

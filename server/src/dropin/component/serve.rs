@@ -148,15 +148,18 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
             };
             Work::Controllers(Box::new(config), *own_accounts)
         }
-        ComponentSettings::Scheduler { config } => {
-            let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
+        ComponentSettings::Scheduler { config, longest_stay, gates } => {
+            let mut scheduler = kstore_scheduler::Config::gated(*gates);
             if let Some(file) = config {
-                let read = config_file::read(&content(file, "--config")?, file)?;
+                let read = config_file::read(&content(file, "--config")?, file, *gates)?;
                 path = path.or_else(|| read.client_connection.kubeconfig.clone().map(Into::into));
                 election = election.or(config_file::election(&read.leader_election));
-                scheduler = kstore_scheduler::Config { metrics: scheduler.metrics, ..read.into() };
+                scheduler = read.into();
             }
-            Work::Scheduler(scheduler)
+            if let Some(stay) = longest_stay {
+                scheduler.backoff.longest_stay = *stay;
+            }
+            Work::Scheduler(kstore_scheduler::Config { metrics, ..scheduler })
         }
     };
     let path = path.context("neither --kubeconfig nor --config names a kubeconfig file")?;

@@ -11,6 +11,7 @@ use kstore_api::version::Minor;
 use kstore_controllers::{
     Blocks, Networks, NodeMonitorConfig, PodNetworks, Selection, Signing, UnusedTokenPeriod,
 };
+use kstore_scheduler::Gates;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,6 +66,10 @@ pub(super) enum ComponentSettings {
     Scheduler {
         /// File with a KubeSchedulerConfiguration.
         config: Option<PathBuf>,
+        /// Time after which a pod is tried again that no event has woken; `None`: the default.
+        longest_stay: Option<SignedDuration>,
+        /// The scheduler's feature gates.
+        gates: Gates,
     },
 }
 
@@ -88,10 +93,10 @@ pub(super) fn read(
     warnings.extend(feature_gates(Minor::DEFAULT, &flags.list("feature-gates"))?);
     let part = match kind {
         ComponentKind::ControllerManager => controllers(flags, warnings)?,
-        ComponentKind::Scheduler => ComponentSettings::Scheduler { config: file(flags, "config") },
+        ComponentKind::Scheduler => scheduler(flags)?,
     };
     let kubeconfig = file(flags, "kubeconfig");
-    if kubeconfig.is_none() && !matches!(part, ComponentSettings::Scheduler { config: Some(_) }) {
+    if kubeconfig.is_none() && !matches!(part, ComponentSettings::Scheduler { config: Some(_), .. }) {
         let reason = "it has the address of the apiserver and the credentials of this program";
         return Err(UsageError::Missing { name: "kubeconfig", reason });
     }
@@ -127,6 +132,21 @@ fn controllers(flags: &Parsed, warnings: &mut Vec<String>) -> Result<ComponentSe
         patience: patience(flags)?,
         networks: networks(flags)?,
         own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
+    })
+}
+
+fn scheduler(flags: &Parsed) -> Result<ComponentSettings, UsageError> {
+    const STAY: &str = "pod-max-in-unschedulable-pods-duration";
+    let stay = text(flags, STAY).map(|text| match args::time(text).map(SignedDuration::try_from) {
+        Ok(Ok(stay)) => Ok(stay),
+        Ok(Err(_)) => Err(UsageError::value(STAY, text, "too long")),
+        Err(reason) => Err(UsageError::value(STAY, text, reason)),
+    });
+    let settings = flags.list("feature-gates");
+    Ok(ComponentSettings::Scheduler {
+        config: file(flags, "config"),
+        longest_stay: stay.transpose()?,
+        gates: Gates::of(|name| has_gate(Minor::DEFAULT, name, &settings)),
     })
 }
 

@@ -49,7 +49,11 @@ const SHARED: &[Flag] = &[
         "strings",
         "paths that are served without authorization (default /healthz,/readyz,/livez); others are refused",
     ),
-    honour("feature-gates", "mapStringBool", "feature gates to set; kstore cannot change its features"),
+    honour(
+        "feature-gates",
+        "mapStringBool",
+        "feature gates to set; those that kstore cannot change give a warning",
+    ),
     honour("leader-elect", BOOL, "run only while this replica is the leader (default true)"),
     honour(
         "leader-elect-lease-duration",
@@ -204,5 +208,9 @@ const OF_SCHEDULER: &[Flag] = &[
         "file with a KubeSchedulerConfiguration: profiles, plugins and their arguments, back-off, kubeconfig, leader election",
     ),
     refuse("write-config-to", "string", "kstore's scheduler writes no configuration"),
-    accept("pod-max-in-unschedulable-pods-duration", "duration", "5m0s"),
+    honour(
+        "pod-max-in-unschedulable-pods-duration",
+        "duration",
+        "time after which a pod that no node fits is tried again although nothing happened that may help it (default 5m0s)",
+    ),
 ];

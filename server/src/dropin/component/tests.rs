@@ -8,6 +8,7 @@ use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
 use jiff::SignedDuration;
 use kstore_controllers::{Networks, NodeMonitorConfig, PodNetworks, UnusedTokenPeriod};
+use kstore_scheduler::Gates;
 use std::time::Duration;
 
 fn settings(kind: ComponentKind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
@@ -113,12 +114,32 @@ fn allocate_node_cidrs_splits_the_cluster_cidr_among_nodes() {
 fn scheduler_accepts_a_configuration_file_without_a_kubeconfig_flag() {
     let (settings, _) = settings(ComponentKind::Scheduler, "--config=C --leader-elect=false").unwrap();
     assert!(
-        matches!(&settings.part, ComponentSettings::Scheduler { config: Some(file) } if file.as_os_str() == "C")
+        matches!(&settings.part, ComponentSettings::Scheduler { config: Some(file), .. } if file.as_os_str() == "C")
     );
     assert_eq!(
         (settings.kubeconfig, settings.open_paths),
         (None, ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec())
     );
+}
+
+#[test]
+fn scheduler_has_its_gates_and_the_longest_stay_of_unschedulable_pods_from_flags() {
+    let read = |line: &str| {
+        let (settings, warnings) = settings(ComponentKind::Scheduler, &format!("--kubeconfig F {line}"))?;
+        let ComponentSettings::Scheduler { longest_stay, gates, .. } = settings.part else {
+            panic!("{:?}", settings.part)
+        };
+        Ok::<_, UsageError>((longest_stay, gates, warnings.len()))
+    };
+    assert_eq!(read("").unwrap(), (None, Gates::default(), 0));
+    let stay = "--pod-max-in-unschedulable-pods-duration";
+    let gate = "--feature-gates=SchedulerPopFromBackoffQ=false";
+    let expected = Gates { pop_from_backoff: false, ..Gates::default() };
+    assert_eq!(
+        read(&format!("{stay}=2m {gate}")).unwrap(),
+        (Some(SignedDuration::from_mins(2)), expected, 0)
+    );
+    assert!(read(&format!("{stay}=soon")).is_err() && read(&format!("{stay}=-1s")).is_err());
 }
 
 #[test]

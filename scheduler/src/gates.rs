@@ -1,0 +1,30 @@
+//! [`Gates`]: the feature gates of kube-scheduler that change what this scheduler does.
+
+/// Feature gates, each with kube-scheduler's default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `SchedulerPopFromBackoffQ`: pods in back-off after a refusal are tried as soon as no other pod is ready.
+    pub pop_from_backoff: bool,
+    /// `NominatedNodeNameForExpectation`: a pod that waits for its volumes shows its node in `status.nominatedNodeName`.
+    pub nominates_expected_node: bool,
+    /// `DRASchedulerFilterTimeout`: the search for devices on a node is bounded.
+    pub bounds_device_search: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { pop_from_backoff: true, nominates_expected_node: true, bounds_device_search: true }
+    }
+}
+
+impl Gates {
+    /// The names of the gates.
+    pub const NAMES: [&str; 3] =
+        ["SchedulerPopFromBackoffQ", "NominatedNodeNameForExpectation", "DRASchedulerFilterTimeout"];
+
+    /// The gates for which `is_on`, a function of the name, says yes.
+    pub fn of(is_on: impl Fn(&str) -> bool) -> Self {
+        let [pop_from_backoff, nominates_expected_node, bounds_device_search] = Self::NAMES.map(is_on);
+        Self { pop_from_backoff, nominates_expected_node, bounds_device_search }
+    }
+}
