@@ -8,6 +8,7 @@ mod audit;
 mod authorities;
 mod basic_auth;
 mod certs;
+mod client_command;
 mod clients;
 mod data_dir;
 pub mod dropin;
@@ -18,6 +19,7 @@ mod explore;
 mod external;
 mod files;
 mod flags;
+mod history;
 mod hostname;
 mod kubeconfig;
 mod lab;
@@ -34,6 +36,7 @@ mod run;
 mod runtime;
 mod salvage;
 mod scheduler_config;
+mod served_kinds;
 mod server_config;
 mod shutdown;
 mod signing;
@@ -82,6 +85,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Run(run)) => run::run(*run),
         Some(Command::Explore(args)) => explore::explore(*args),
         Some(Command::Explain(args)) => explain::explain(args),
+        Some(Command::History(args)) => history::history(args),
+        Some(Command::Diff(args)) => history::diff(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),

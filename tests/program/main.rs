@@ -37,6 +37,8 @@ mod events;
 mod explore;
 /// The client of kstore.v1 over TLS.
 mod grpc;
+/// Revisions of objects: `kstore-server history` and `diff`.
+mod history;
 /// Attacks on identities, memory, connections, files and time.
 mod hostile;
 /// kubectl, where it is installed.

@@ -1,9 +1,9 @@
 //! The subcommands of `kstore-server`: one row each.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, EndMarkedArgs, ExecArgs,
-    ExplainArgs, ExploreArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs,
-    dropin, explain, explore, pages, parser, run, scheduler_config, stop, store,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
+    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs,
+    basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config, stop, store,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -17,6 +17,10 @@ pub enum Command {
     Explore(Box<ExploreArgs>),
     /// `explain`: causes and effects of an object.
     Explain(ExplainArgs),
+    /// `history`: the retained revisions of an object.
+    History(HistoryArgs),
+    /// `diff`: what differs between two revisions of an object.
+    Diff(DiffArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -81,6 +85,22 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, explain::FLAGS),
         read: |matches| parser::read(explain::FLAGS, matches).map(Command::Explain),
+    },
+    CommandRow {
+        name: "history",
+        about: "Print the retained revisions of an object: who wrote each, because of what, and what it changed",
+        help: history::HISTORY_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, history::HISTORY),
+        read: |matches| parser::read(history::HISTORY, matches).map(Command::History),
+    },
+    CommandRow {
+        name: "diff",
+        about: "Print what differs between two revisions of an object",
+        help: history::DIFF_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, history::DIFF),
+        read: |matches| parser::read(history::DIFF, matches).map(Command::Diff),
     },
     CommandRow {
         name: "stop",

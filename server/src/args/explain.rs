@@ -40,7 +40,7 @@ pub(super) const FLAGS: &[Flag<ExplainArgs>] = &[
     ),
     Flag::choice(
         ("output", "FORMAT"),
-        words::<ExplainOutput>,
+        words::<AnswerOutput>,
         |o: &mut ExplainArgs, word| put(&mut o.output, chosen(word)),
         "Output format",
     )
@@ -89,7 +89,7 @@ pub struct ExplainArgs {
     /// Kubeconfig of the server.
     pub kubeconfig: Option<PathBuf>,
     /// Output format.
-    pub output: ExplainOutput,
+    pub output: AnswerOutput,
     /// Number of causes below the first writes.
     pub depth: Option<usize>,
     /// Age of the oldest writes to show.
@@ -102,10 +102,10 @@ pub struct ExplainArgs {
     pub all: bool,
 }
 
-/// Output format of `explain`.
+/// Output format of commands that ask a running server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ExplainOutput {
-    /// A tree for people.
+pub enum AnswerOutput {
+    /// Text for people.
     #[default]
     Text,
     /// JSON for programs.
@@ -114,9 +114,9 @@ pub enum ExplainOutput {
     Yaml,
 }
 
-impl Choice for ExplainOutput {
+impl Choice for AnswerOutput {
     const WORDS: &'static [(&'static str, Self, &'static str)] = &[
-        ("text", Self::Text, "A tree for people"),
+        ("text", Self::Text, "Text for people"),
         ("json", Self::Json, "JSON for programs"),
         ("yaml", Self::Yaml, "YAML with the fields of the JSON"),
     ];

@@ -1,20 +1,17 @@
 //! `kstore-server explain KIND/NAME`: fetches the causal tree of an object from a running server and prints
 //! it as text, JSON or YAML. The apiserver determines causes.
 
-mod kinds;
 mod summary;
-mod trace;
+pub(crate) mod trace;
 mod tree;
 
-use crate::args::{ExplainArgs, ExplainOutput};
-use crate::kubeconfig::kubeconfig_path;
+use crate::args::{AnswerOutput, ExplainArgs};
+use crate::client_command::{Connection, escape, print};
 use crate::runtime;
+use crate::served_kinds::{FoundKind, KindFinder};
 use anyhow::{Context, anyhow, bail};
-use kinds::{FoundKind, KindFinder};
-use kstore_client::{Client, Kubeconfig};
 use kstore_nondet::Nondet;
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
 
@@ -28,16 +25,9 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     if name.is_empty() {
         bail!("say which {kind}: KIND/NAME, for example {kind}/web");
     }
-    let path = kubeconfig_path(args.kubeconfig.clone(), std::env::var_os("KUBECONFIG"))?;
-    let kubeconfig =
-        Kubeconfig::read(&path).map_err(|error| anyhow!("cannot use the kubeconfig: {error}"))?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| match kubeconfig.namespace.as_str() {
-        "" => "default".into(),
-        namespace => namespace.into(),
-    });
     runtime::block_on(async {
-        let client = Client::connect(&kubeconfig, "kstore-explain").await;
-        let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
+        let Connection { client, namespace } =
+            Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-explain").await?;
         let kinds = KindFinder::new(&client);
         let resource = kinds.find(kind).await?;
         let filter = filter(&args, &kinds).await?;
@@ -46,7 +36,7 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is not a trace")?;
         let actors = trace.actors();
         let trace = trace.filtered(&filter);
-        if trace.writes.is_empty() && args.output == ExplainOutput::Text {
+        if trace.writes.is_empty() && args.output == AnswerOutput::Text {
             bail!("{}", no_match(&filter, actors));
         }
         let has_match = !trace.writes.is_empty();
@@ -56,15 +46,6 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         }
         Ok(if has_match { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
-}
-
-/// Prints the text. The reader of standard output may have exited, such as a pager.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write the answer"),
-        _ => Ok(()),
-    }
 }
 
 /// Says why nothing is shown, and who wrote.
@@ -91,12 +72,12 @@ async fn filter(args: &ExplainArgs, finder: &KindFinder<'_>) -> anyhow::Result<F
 }
 
 /// The output. A tree of more than [`summary::SUMMARY_FROM`] lines is summarized unless `all` is set.
-fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<String> {
+fn shown(trace: Trace, output: AnswerOutput, all: bool) -> anyhow::Result<String> {
     Ok(match output {
-        ExplainOutput::Json => serde_json::to_string_pretty(&trace)? + "\n",
-        ExplainOutput::Yaml => serde_yaml_ng::to_string(&trace)?,
-        ExplainOutput::Text if all => tree::render(&trace),
-        ExplainOutput::Text => {
+        AnswerOutput::Json => serde_json::to_string_pretty(&trace)? + "\n",
+        AnswerOutput::Yaml => serde_yaml_ng::to_string(&trace)?,
+        AnswerOutput::Text if all => tree::render(&trace),
+        AnswerOutput::Text => {
             let text = tree::render(&trace);
             if text.lines().count() > summary::SUMMARY_FROM { summary::render(trace) } else { text }
         }
@@ -113,24 +94,13 @@ fn query(resource: &FoundKind, namespace: &str, name: &str) -> String {
     )
 }
 
-/// Percent-encodes all bytes with a meaning in a query.
-fn escape(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b':' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-        out
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_trace_query_names_group_namespace_and_name() {
-        let ask = |kind: &str, name: &str| query(&kinds::built_in(kind).unwrap(), "a b", name);
+        let ask = |kind: &str, name: &str| query(&crate::served_kinds::built_in(kind).unwrap(), "a b", name);
         assert_eq!(
             ask("deploy", "web"),
             "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web&changes=500"

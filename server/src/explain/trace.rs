@@ -127,7 +127,8 @@ impl Filter {
 }
 
 impl Node {
-    fn len(&self) -> usize {
+    /// Number of writes: this one and those that followed from it.
+    pub(crate) fn len(&self) -> usize {
         1 + self.children.iter().map(Self::len).sum::<usize>()
     }
 

@@ -61,7 +61,8 @@ fn with_webhook(flags: &[&str], folder: &Path) -> Command {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(["maps.hooks.svc".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let leaf =
+        CertificateParams::new(["maps.hooks.svc".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
     let files = [
         ("WEBHOOK_AUTHORITY", authority.pem()),
         ("WEBHOOK_CERTIFICATE", leaf.pem()),

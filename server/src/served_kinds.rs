@@ -8,21 +8,23 @@ use serde::de::DeserializeOwned;
 
 /// A kind of stored objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FoundKind {
-    pub(super) plural: String,
-    pub(super) group: String,
-    pub(super) namespaced: bool,
+pub(crate) struct FoundKind {
+    pub(crate) plural: String,
+    pub(crate) group: String,
+    /// A served version, without the group.
+    pub(crate) version: String,
+    pub(crate) namespaced: bool,
 }
 
 impl FoundKind {
     /// The plural, followed by the group if there is one.
-    pub(super) fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 }
 
 /// Finds kinds at a server.
-pub(super) struct KindFinder<'c> {
+pub(crate) struct KindFinder<'c> {
     client: &'c Client,
 }
 
@@ -68,7 +70,7 @@ impl Kind {
 }
 
 impl<'c> KindFinder<'c> {
-    pub(super) fn new(client: &'c Client) -> Self {
+    pub(crate) fn new(client: &'c Client) -> Self {
         Self { client }
     }
 
@@ -77,7 +79,7 @@ impl<'c> KindFinder<'c> {
     ///
     /// # Errors
     /// There is no such kind, and the nearest one is named; or the server does not answer.
-    pub(super) async fn find(&self, text: &str) -> anyhow::Result<FoundKind> {
+    pub(crate) async fn find(&self, text: &str) -> anyhow::Result<FoundKind> {
         if let Some(found) = built_in(text) {
             return Ok(found);
         }
@@ -95,7 +97,8 @@ impl<'c> KindFinder<'c> {
                 for kind in resources.into_iter().filter(|kind| !kind.name.contains('/')) {
                     if kind.is_named(name) {
                         let Kind { name: plural, namespaced, .. } = kind;
-                        return Ok(FoundKind { plural, group: found.name, namespaced });
+                        let version = version.group_version.rsplit('/').next().unwrap_or_default().to_owned();
+                        return Ok(FoundKind { plural, group: found.name, version, namespaced });
                     }
                     known.extend([kind.singular_name, kind.name]);
                 }
@@ -140,7 +143,7 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 /// Finds a built-in kind with stored objects.
-pub(super) fn built_in(text: &str) -> Option<FoundKind> {
+pub(crate) fn built_in(text: &str) -> Option<FoundKind> {
     let text = text.to_ascii_lowercase();
     let (name, group) = split(&text);
     let mut stored = RESOURCES.iter().filter(|row| row.is_stored() && row.storage_version.is_none());
@@ -148,7 +151,12 @@ pub(super) fn built_in(text: &str) -> Option<FoundKind> {
         let named = row.plural == name || row.singular == name || row.short_names.contains(&name);
         (named || row.kind.eq_ignore_ascii_case(name)) && (group.is_empty() || row.group == group)
     })?;
-    Some(FoundKind { plural: found.plural.into(), group: found.group.into(), namespaced: found.namespaced })
+    Some(FoundKind {
+        plural: found.plural.into(),
+        group: found.group.into(),
+        version: found.version.into(),
+        namespaced: found.namespaced,
+    })
 }
 
 #[cfg(test)]

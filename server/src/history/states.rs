@@ -1,0 +1,50 @@
+//! The states of one object by revision, read with exact lists of one name.
+
+use super::object::HistoryObject;
+use crate::client_command::escape;
+use anyhow::anyhow;
+use kstore_api::status::Reason;
+use kstore_client::{ApiError, Client};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+struct ObjectList {
+    items: Vec<Value>,
+}
+
+/// An object at a revision.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ObjectState {
+    /// It was there.
+    Present(Box<Value>),
+    /// It was not.
+    Absent,
+    /// The server no longer has the state of that revision.
+    NotRetained,
+}
+
+/// Reads the object at a revision; `None`: now.
+///
+/// # Errors
+/// The server does not answer, or refuses; 504: the revision does not exist yet.
+pub(super) async fn state(
+    client: &Client,
+    object: &HistoryObject,
+    at: Option<i64>,
+) -> anyhow::Result<ObjectState> {
+    let exact = at.map(|revision| format!("&resourceVersion={revision}&resourceVersionMatch=Exact"));
+    let query =
+        format!("?fieldSelector=metadata.name%3D{}{}", escape(&object.name), exact.unwrap_or_default());
+    match client.get_path(&format!("{}{query}", object.collection())).await {
+        Ok(answer) => {
+            let list: ObjectList = serde_json::from_slice(&answer)?;
+            let found = list.items.into_iter().next();
+            Ok(found.map_or(ObjectState::Absent, |value| ObjectState::Present(Box::new(value))))
+        }
+        Err(ApiError::Status(status)) if matches!(status.reason, Reason::Expired | Reason::Gone) => {
+            Ok(ObjectState::NotRetained)
+        }
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
