@@ -1,5 +1,5 @@
-//! The client of a cluster's API server for webhooks: the endpoints to which it makes no call for now, and the Services that programs beside
-//! the cluster provide.
+//! The client of a cluster's API server for webhooks: the endpoints to which it makes no call for now, and the Services that programs
+//! beside the cluster provide.
 
 use axum::body::Body;
 use futures::future::{BoxFuture, FutureExt as _, ready};
@@ -63,8 +63,8 @@ impl UnreachableWebhooks {
     }
 }
 
-/// Services of webhooks that programs beside one cluster provide, such as an operator under test. Shared by the cluster's API server and its
-/// users; a fork begins without any.
+/// Services of webhooks that programs beside one cluster provide, such as an operator under test. Shared by the cluster's API server and
+/// its users; a fork begins without any.
 #[derive(Debug, Default)]
 pub struct WebhookServices {
     provided: RwLock<Option<(ServiceBackends, Arc<Network>)>>,

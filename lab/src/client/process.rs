@@ -85,9 +85,9 @@ fn threads(process: u32) -> Vec<Thread> {
     entries.flatten().filter_map(look).collect()
 }
 
-/// Threads that run, wait for the processor, or are in an uninterruptible sleep: they read a page of their program from a disk, or have made
-/// a child (`vfork`) that has not begun its program. If that child was stopped by SIGSTOP before it began, its parent does not go on by
-/// itself: both do only after SIGCONT.
+/// Threads that run, wait for the processor, or are in an uninterruptible sleep: they read a page of their program from a disk, or have
+/// made a child (`vfork`) that has not begun its program. If that child was stopped by SIGSTOP before it began, its parent does not go on
+/// by itself: both do only after SIGCONT.
 fn runnable(threads: &[Thread]) -> usize {
     let has_stopped_child =
         |process: u32| threads.iter().any(|child| child.parent == process && child.state == 'T');

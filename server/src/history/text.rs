@@ -103,8 +103,13 @@ fn line(change: &Change, between: &[Option<Value>]) -> String {
         true => values.push(format!("… {} values …", between.len())),
         false => values.extend(between.iter().map(|value| shown(value.as_ref()))),
     }
-    values.push(shown(change.to.as_ref()));
+    let last = shown(change.to.as_ref());
+    values.push(last.clone());
     values.dedup();
+    // Hidden values look equal.
+    if values.len() == 1 {
+        values.push(last);
+    }
     format!("{path:<PATH$}  {}", values.join(" → "))
 }
 
