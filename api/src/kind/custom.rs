@@ -12,6 +12,7 @@ use crate::resource::{
     ALL_VERBS, CustomFacts, DefaultPropagation, FieldRule, GET_PATCH_UPDATE, GenerationRule, KindRules,
     Labels, Resource, SelectableFields, Subresource,
 };
+use crate::schema;
 use crate::version::{Minor, Versions};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -112,6 +113,7 @@ impl CustomRow {
             verbs: ALL_VERBS,
             subresources: self.subresources(group, version, kind),
             schema: text(&model_name(group, version, kind)),
+            object_type: None,
             storage: Some(text(&format!("/registry/{group}/{}", self.plural))),
             storage_version: None,
             generation: match self.has_status {
@@ -142,7 +144,8 @@ impl CustomRow {
         let wanted = [(self.has_status, ("status", group, version, kind)), (self.has_scale, scale)];
         let made =
             wanted.into_iter().filter(|(wanted, _)| *wanted).map(|(_, (name, group, version, kind))| {
-                Subresource { name, group, version, kind, verbs: GET_PATCH_UPDATE }
+                let object_type = schema::of(group, version, kind).filter(|_| name == "scale");
+                Subresource { name, group, version, kind, object_type, verbs: GET_PATCH_UPDATE }
             });
         Box::leak(made.collect())
     }

@@ -106,6 +106,7 @@ pub(super) fn find<'a>(
 mod tests {
     use super::*;
     use crate::kind::{Kinds, OptIn};
+    use crate::schema::{self, Type};
 
     #[test]
     fn a_version_has_the_kinds_that_it_serves_by_default() {
@@ -134,7 +135,26 @@ mod tests {
             let rows = of(minor);
             for row in rows.all.iter().chain(rows.optional.iter().map(|(row, _)| row)) {
                 assert_eq!((row.minor, row.storage_row().minor), (minor, minor), "{}", row.plural);
-                assert!(row.object_type().is_some(), "{minor} {}", row.plural);
+                let of_minor = |group, version, kind| {
+                    schema::of_minor(minor, group, version, kind).map(std::ptr::from_ref)
+                };
+                let ty = row.object_type().map(std::ptr::from_ref);
+                assert!(
+                    ty.is_some() && ty == of_minor(row.group, row.version, row.kind),
+                    "{minor} {}",
+                    row.plural
+                );
+                assert_eq!(row.object_type().map(Type::openapi_name).as_deref(), Some(row.schema));
+                for sub in row.subresources {
+                    let body = row.body_type(sub.name).map(std::ptr::from_ref);
+                    assert_eq!(
+                        body,
+                        of_minor(sub.group, sub.version, sub.kind),
+                        "{} {}",
+                        row.plural,
+                        sub.name
+                    );
+                }
             }
             for row in &rows.all {
                 let found = kinds.lookup(row.group, row.version, row.plural).map(|row| row.minor);

@@ -134,7 +134,8 @@ impl From<&Resource> for ResourceDoc {
         let subresources = resource.subresources.iter().map(|sub| SubresourceDoc {
             name: sub.name.to_owned(),
             body: (sub.group.to_owned(), sub.version.to_owned(), sub.kind.to_owned()),
-            schema_name: schema::of_minor(resource.minor, sub.group, sub.version, sub.kind)
+            schema_name: sub
+                .object_type
                 .filter(|_| !matches!(sub.name, "log" | "exec" | "attach" | "portforward" | "proxy"))
                 .map(schema::Type::openapi_name),
             verbs: owned(sub.verbs),

@@ -81,7 +81,7 @@ pub enum DefaultPropagation {
 }
 
 /// Subresource of a kind: a path below one object, such as `status` or `scale`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Subresource {
     /// The URL segment.
     pub name: &'static str,
@@ -91,6 +91,8 @@ pub struct Subresource {
     pub version: &'static str,
     /// Kind of the body.
     pub kind: &'static str,
+    /// Type of the body in the field table; `None` for custom resources, and for options that requests have as query parameters.
+    pub(crate) object_type: Option<&'static Type>,
     /// Supported verbs, sorted.
     pub verbs: &'static [&'static str],
 }
@@ -122,6 +124,8 @@ pub struct Resource {
     pub subresources: &'static [Subresource],
     /// OpenAPI name of the type.
     pub schema: &'static str,
+    /// The type of that name in the field table, in the version of Kubernetes whose row this is; `None` for custom resources.
+    pub(crate) object_type: Option<&'static Type>,
     /// Key prefix without a trailing slash. `None` for reviews and bindings, which are answered and not
     /// stored.
     pub storage: Option<&'static str>,
@@ -179,12 +183,24 @@ impl Resource {
             Some((until, former)) if minor <= until => former,
             _ => self.name_rule,
         };
-        Self { minor, name_rule, ..*self }
+        let type_of = |group, version, kind| schema::of_minor(minor, group, version, kind);
+        let below = |sub: &Subresource| Subresource {
+            object_type: type_of(sub.group, sub.version, sub.kind),
+            ..*sub
+        };
+        let subresources = Box::leak(self.subresources.iter().map(below).collect());
+        let object_type = type_of(self.group, self.version, self.kind);
+        Self { minor, name_rule, object_type, subresources, ..*self }
     }
 
     /// The type of the objects in the field table; `None` for custom resources.
     pub fn object_type(&self) -> Option<&'static Type> {
-        schema::of_minor(self.minor, self.group, self.version, self.kind)
+        self.object_type
+    }
+
+    /// The type of the bodies of a subresource, or of the objects if the name is empty; `None` for custom resources.
+    pub fn body_type(&self, subresource: &str) -> Option<&'static Type> {
+        self.subresource(subresource).map_or(self.object_type, |sub| sub.object_type)
     }
 
     /// `v1` or `apps/v1`, as written in `apiVersion`.

@@ -56,6 +56,7 @@ mod tests;
 mod version_tests;
 
 use crate::version::Minor;
+use std::fmt;
 use table::{PACKAGES, TYPES, find};
 
 /// Group and version of a set of types, with the names by which messages and OpenAPI refer to it.
@@ -248,8 +249,7 @@ pub enum Member {
     Inline(TypeId),
 }
 
-/// Struct of the Kubernetes API, with its fields.
-#[derive(Debug)]
+/// Struct of the Kubernetes API, with its fields. Debug output is its OpenAPI name.
 pub struct Type {
     /// Group and version that define the type.
     pub package: &'static Package,
@@ -263,6 +263,12 @@ pub struct Type {
     pub fields: &'static [Field],
     /// Members by protobuf number, sorted; an inlined message is one entry.
     pub members: &'static [(u32, Member)],
+}
+
+impl fmt::Debug for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.openapi_name())
+    }
 }
 
 impl Type {
@@ -314,7 +320,14 @@ pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     of_minor(Minor::DEFAULT, group, version, kind)
 }
 
-/// Finds the type of a kind in a version of Kubernetes; `version` is that of the group.
+/// The type of a kind in the default version, for the statics of rows: a constant, so that requests look up no type. As [`of`], but kinds
+/// that every group serves are found under their own group alone.
+pub(crate) const fn constant(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
+    table::constant(group, version, kind)
+}
+
+/// Finds the type of a kind in a version of Kubernetes; `version` is that of the group. A row of the table of kinds has its type, see
+/// `Resource::object_type`: requests look up none.
 #[must_use]
 pub fn of_minor(minor: Minor, group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let found = PACKAGES.iter().enumerate().find_map(|(at, p)| {

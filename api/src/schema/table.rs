@@ -93,6 +93,35 @@ pub(super) fn find(package: usize, name: &str) -> Option<&'static Type> {
     Some(&types[at])
 }
 
+/// The type with `apiVersion` and `kind` that a group and version call so. The compiler runs it.
+pub(super) const fn constant(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
+    let mut package = 0;
+    while package < PACKAGES.len() {
+        let Package { group: its_group, version: its_version, .. } = &PACKAGES[package];
+        if is_same(its_group, group) && is_same(its_version, version) {
+            let mut at = FIRST_TYPES[package] as usize;
+            while at < FIRST_TYPES[package + 1] as usize {
+                if TYPES[at].has_kind && is_same(TYPES[at].name, kind) {
+                    return Some(&TYPES[at]);
+                }
+                at += 1;
+            }
+        }
+        package += 1;
+    }
+    None
+}
+
+/// Whether two texts are equal, in constants, where `==` of texts does not exist.
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
 /// Field without rules for lists and patches. Bits of `flags`, lowest first: pointer, omit_empty, omit_zero, required, atomic.
 const fn field(name: &'static str, number: u32, shape: Shape, elem: Elem, flags: u8, gate: u16) -> Field {
     Field {

@@ -73,15 +73,12 @@ impl Offer {
     /// The forms of a resource's endpoint, or of one of its subresources.
     pub(super) fn of(resource: &Resource, subresource: &str, stream: bool) -> Self {
         let below = resource.subresource(subresource);
-        let (group, version, kind) = below.map_or((resource.group, resource.version, resource.kind), |sub| {
-            (sub.group, sub.version, sub.kind)
-        });
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let kind = below.map_or(resource.kind, |sub| sub.kind);
         let shown = below.is_none() || kind == resource.kind || kind == "Scale";
         Self {
             // ComponentStatus is the only readable kind that is not stored.
             tables: (resource.is_stored() || resource.kind == "ComponentStatus") && shown,
-            protobuf: protobuf::has_message(&api_version, kind),
+            protobuf: resource.body_type(subresource).is_some(),
             stream,
         }
     }

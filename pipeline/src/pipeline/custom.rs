@@ -154,13 +154,10 @@ impl TargetRules for Target {
         if let Some(custom) = self.schema() {
             return Ok(ObjectType::Custom(Some(&custom.version().tree)));
         }
-        let (group, version, kind) = match self.resource.subresource(self.subresource) {
-            Some(sub) => (sub.group, sub.version, sub.kind),
-            None => (self.resource.group, self.resource.version, self.resource.kind),
-        };
-        let minor = self.resource.minor;
-        let ty = schema::of_minor(minor, group, version, kind).map(ObjectType::BuiltIn);
-        ty.ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
+        self.resource.body_type(self.subresource).map(ObjectType::BuiltIn).ok_or_else(|| {
+            let (row, subresource) = (self.resource, self.subresource);
+            Status::internal(format!("no schema for {} {subresource}", row.qualified()))
+        })
     }
 
     fn scale_of(&self, stored: Value) -> Result<Value, Status> {

@@ -359,7 +359,7 @@ pub(super) fn apply_patch(
         PatchType::Merge => patch::merge::apply(current, &patch.value),
         PatchType::Strategic => {
             let expected = Expected::of(resource, target.subresource);
-            let ty = expected.built_in_type().ok_or_else(|| {
+            let ty = expected.built_in.ok_or_else(|| {
                 let types = [PatchType::Json, PatchType::Merge, PatchType::Apply].map(PatchType::media_type);
                 Status::unsupported_media_type(&types)
             })?;

@@ -18,6 +18,7 @@ use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
 use kstore_api::version::Minor;
+use kstore_api::wire::protobuf::TypeMeta;
 use kstore_api::{initializers, json, object, wire, yaml};
 use kstore_storage::limits::BODY_BYTES;
 pub use patch::{Configuration, Patch, patch, patched};
@@ -35,6 +36,8 @@ pub struct Expected<'a> {
     pub kind: &'static str,
     /// The version of a custom kind, with its schema; `None` for kinds in the table of built-in types.
     pub custom: Option<&'a CustomVersion>,
+    /// The type of the kind in the table of built-in types; `None` for custom kinds.
+    pub built_in: Option<&'static schema::Type>,
     /// The version of Kubernetes whose fields the kind has.
     pub minor: Minor,
     /// Whether `metadata.initializers` is kept. Otherwise it is a field that the kind does not have.
@@ -48,7 +51,8 @@ impl Expected<'static> {
             Some(sub) => (sub.group, sub.version, sub.kind),
             None => (resource.group, resource.version, resource.kind),
         };
-        Self { group, version, kind, custom: None, minor: resource.minor, has_initializers: false }
+        let built_in = resource.body_type(subresource);
+        Self { group, version, kind, custom: None, built_in, minor: resource.minor, has_initializers: false }
     }
 }
 
@@ -61,11 +65,6 @@ impl<'a> Expected<'a> {
     /// The kind on a server with or without initializers.
     pub fn with_initializers(self, has_initializers: bool) -> Self {
         Self { has_initializers, ..self }
-    }
-
-    /// The type of the kind in the table of built-in types.
-    pub fn built_in_type(&self) -> Option<&'static schema::Type> {
-        schema::of_minor(self.minor, self.group, self.version, self.kind)
     }
 
     /// Group and version as an object's `apiVersion`.
@@ -210,14 +209,23 @@ fn parse<'b>(expected: Expected<'_>, body: &'b Body) -> Result<ParsedBody<'b>, S
             })
         }
         Format::Protobuf => {
-            let (meta, mut value) = wire::protobuf::decode_minor(expected.minor, &body.bytes)
-                .map_err(|e| unrecognized(format!("couldn't get version/kind; protobuf parse error: {e}")))?;
+            let (meta, mut value) =
+                wire::protobuf::decode_as(&body.bytes, |meta| type_of_message(expected, meta)).map_err(
+                    |e| unrecognized(format!("couldn't get version/kind; protobuf parse error: {e}")),
+                )?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));
             Ok(ParsedBody { value, repeated: Vec::new(), text: Cow::Borrowed(&body.bytes) })
         }
     }
+}
+
+/// The type of a protobuf message: the expected one, or another one of the same version of Kubernetes.
+fn type_of_message(expected: Expected<'_>, meta: &TypeMeta) -> Option<&'static schema::Type> {
+    let own = expected.built_in.filter(|ty| ty.name == meta.kind && ty.package.is_version(&meta.api_version));
+    let (group, version) = split_api_version(&meta.api_version);
+    own.or_else(|| schema::of_minor(expected.minor, group, version, &meta.kind))
 }
 
 /// Whether an object of a custom kind does not say its kind, which for built-in kinds is taken from the URL.
@@ -324,8 +332,9 @@ fn normalize_as(expected: Expected<'_>, value: &mut Value, origin: Origin) -> Re
 }
 
 fn type_of(expected: Expected<'_>) -> Result<&'static schema::Type, Status> {
-    let ty = expected.built_in_type();
-    ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
+    expected.built_in.ok_or_else(|| {
+        Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind))
+    })
 }
 
 /// 400: the body cannot be decoded as the kind.

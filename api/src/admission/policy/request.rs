@@ -6,13 +6,13 @@ use crate::admission::attributes::{Attributes, GroupVersionKind};
 use crate::admission::review::request_value;
 use crate::admission::selection::{ClusterFacts, MatchedForm};
 use crate::admission_expression::Inputs;
+use crate::defaults;
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::patch::apply::ObjectType;
 use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::selector::label::Selector;
 use crate::status::Status;
-use crate::{defaults, schema};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ pub trait Cluster {
 /// # Errors
 /// 500: a member is unknown or has the wrong type.
 pub fn complete_built_in(row: &Resource, mut object: Value) -> Result<Value, Status> {
-    let Some(ty) = schema::lookup_minor(row.minor, row.schema) else { return Ok(object) };
+    let Some(ty) = row.object_type() else { return Ok(object) };
     let problems = normalize(&mut object, ty, Mode::Whole).map_err(Status::internal)?;
     if !problems.is_empty() {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -18,6 +18,7 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// Resource row of definitions, with what their metadata needs.
 const ROW: Resource = Resource {
+    object_type: None,
     list_kind: "",
     rules: &crate::rules::extensions::CUSTOM_RESOURCE_DEFINITION,
     custom: None,

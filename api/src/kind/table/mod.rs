@@ -5,6 +5,7 @@ use crate::resource::{
     ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
     Resource, ResourceId, Subresource,
 };
+use crate::schema;
 use crate::version::{Minor, Versions};
 use DefaultPropagation::{Orphan, Unsupported};
 use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotations, Template, Webhooks};
@@ -24,6 +25,7 @@ macro_rules! row {
             verbs: ALL_VERBS,
             subresources: &[],
             schema: concat!("io.k8s.api.", $package, ".", $version, ".", $kind),
+            object_type: schema::constant($group, $version, $kind),
             storage: Some(concat!("/registry/", $plural)),
             storage_version: None,
             generation: GenerationRule::None,
@@ -169,7 +171,7 @@ const fn sub(
     (group, version, kind): (&'static str, &'static str, &'static str),
     verbs: &'static [&'static str],
 ) -> Subresource {
-    Subresource { name, group, version, kind, verbs }
+    Subresource { name, group, version, kind, object_type: schema::constant(group, version, kind), verbs }
 }
 
 /// The `status` subresource of a kind: get, patch and update, with the kind itself as body.

@@ -5,6 +5,7 @@ use super::status;
 use crate::kind::OptionalKind;
 use crate::name::NameRule;
 use crate::resource::{ALL_VERBS, DefaultPropagation, GenerationRule, Resource};
+use crate::schema;
 use crate::version::{Minor, Versions};
 
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);

@@ -6,7 +6,6 @@ use crate::group_version::split_api_version;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::limits::{MAX_DEPTH, MAX_WIRE_BYTES, MAX_WIRE_VALUES};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_props, scalar};
-use crate::version::Minor;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -15,18 +14,7 @@ use serde_json::{Map, Value, json};
 /// # Errors
 /// The bytes are malformed or exceed a bound, or the kind is not in the table.
 pub fn decode(body: &[u8]) -> Result<(TypeMeta, Value), WireError> {
-    decode_minor(Minor::DEFAULT, body)
-}
-
-/// Decodes an enveloped object of a built-in kind as [`decode`] does, with the fields of a version of Kubernetes.
-///
-/// # Errors
-/// As [`decode`].
-pub fn decode_minor(minor: Minor, body: &[u8]) -> Result<(TypeMeta, Value), WireError> {
-    decode_as(body, |meta| {
-        let (group, version) = split_api_version(&meta.api_version);
-        schema::of_minor(minor, group, version, &meta.kind)
-    })
+    decode_as(body, default_type)
 }
 
 /// Decodes an enveloped object as a message of the type that `type_of` finds for its apiVersion and kind. The result has these.

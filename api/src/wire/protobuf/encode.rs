@@ -35,11 +35,6 @@ pub fn bare(object: &Value) -> Result<Vec<u8>, WireError> {
     Ok(raw)
 }
 
-/// Whether objects of a kind can be encoded as protobuf.
-pub fn has_message(api_version: &str, kind: &str) -> bool {
-    type_of(api_version, kind).is_some()
-}
-
 fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     schema::of(group, version, kind)

@@ -11,10 +11,8 @@ mod reader;
 mod tests;
 
 use crate::schema::decode::DecodeError;
-pub use decode::{decode, decode_as, decode_minor};
-pub use encode::{
-    ENVELOPE_TAIL, bare, encode, envelope_head, has_message, item_head, list_meta, watch_frame,
-};
+pub use decode::{decode, decode_as};
+pub use encode::{ENVELOPE_TAIL, bare, encode, envelope_head, item_head, list_meta, watch_frame};
 
 /// The first bytes of every protobuf body.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
