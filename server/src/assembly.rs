@@ -10,7 +10,9 @@ use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
 use crate::telemetry::millis;
-use crate::{audit, clients, encryption, external, load_report, no_space, pki, salvage, scheduler_config};
+use crate::{
+    audit, clients, data_version, encryption, external, load_report, no_space, pki, salvage, scheduler_config,
+};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
@@ -92,6 +94,9 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         None => {
             let store_config = store_config(&flags.storage, flags.quota, parts.data_path.as_deref());
             let store = open_store(store_config, flags.storage.salvages(), &nondet).await?;
+            if let Some(dir) = &parts.data_path {
+                take_over(dir, &store, flags).await?;
+            }
             kstore_cluster::Storage::Opened(store)
         }
     };
@@ -172,6 +177,15 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
         warn!(reason = no_space::explain(&reason), "the store refuses writes");
     }
     Ok(store)
+}
+
+/// Checks that the data may be served with this version of Kubernetes. The store closes if not.
+async fn take_over(dir: &Path, store: &Store, flags: &ApiHere) -> anyhow::Result<()> {
+    let taken = data_version::take_over(dir, store, &flags.access.apis, flags.allow_downgrade);
+    if taken.is_err() {
+        store.close().await;
+    }
+    taken
 }
 
 /// Starts storage and API server, and logs how far a long start is.

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Name of the lock file; it has the number of the process that holds the lock.
 pub(crate) const LOCK: &str = "server.lock";
 
+/// Name of the file with the version of Kubernetes with which the directory is served; `data_version` reads and writes it.
+pub(crate) const VERSION_FILE: &str = "kubernetes-version";
+
 /// A data directory locked by this process. The system releases the lock when the value is dropped or the
 /// process ends in any way.
 #[derive(Debug)]
@@ -107,7 +110,11 @@ fn is_own(name: &str, is_dir: bool) -> bool {
     let is_kubeconfig = |name: &str| name.ends_with(".kubeconfig");
     // `write_private` creates a hidden file first.
     let is_unfinished = |name: &str| name.starts_with('.') && name.ends_with(".new");
-    if is_dir { name == "pki" } else { name == LOCK || is_kubeconfig(name) || is_unfinished(name) }
+    if is_dir {
+        name == "pki"
+    } else {
+        name == LOCK || name == VERSION_FILE || is_kubeconfig(name) || is_unfinished(name)
+    }
 }
 
 #[cfg(test)]

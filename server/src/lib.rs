@@ -11,6 +11,7 @@ mod certs;
 mod client_command;
 mod clients;
 mod data_dir;
+mod data_version;
 pub mod dropin;
 mod encryption;
 mod etcd_listener;

@@ -10,7 +10,8 @@ pub const ROOT: &str = "/registry/";
 /// Prefix of the storage keys of CustomResourceDefinitions, without the final slash.
 pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
-/// The kind that a storage key belongs to, in its stored version.
+/// The kind that a storage key belongs to, in its stored version. `None` for kinds that the version of Kubernetes does not have: a newer
+/// one may have stored objects of them.
 pub fn kind_of(kinds: &Kinds, key: &[u8]) -> Option<&'static Resource> {
     let key = std::str::from_utf8(key).ok()?;
     // A kind's root has one or two segments behind the common root; the longer one is the more specific.
@@ -18,7 +19,7 @@ pub fn kind_of(kinds: &Kinds, key: &[u8]) -> Option<&'static Resource> {
     let slash = |from: usize| key.get(from..)?.find('/').map(|at| from + at);
     let first = slash(ROOT.len())?;
     let second = slash(first + 1).and_then(|second| kinds.stored_at(&key[..second]));
-    second.or_else(|| kinds.stored_at(&key[..first]))
+    second.or_else(|| kinds.stored_at(&key[..first])).filter(|row| row.is_served())
 }
 
 /// The built-in kind, optional or not, that a storage key belongs to, in its stored version.
@@ -71,6 +72,7 @@ impl<'k> KeyPlace<'k> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kstore_api::version::Minor;
 
     #[test]
     fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {
@@ -89,5 +91,15 @@ mod tests {
         }
         assert_eq!(kind(b"/registry/pods/default/a"), Some("pods"));
         assert_eq!(kind(b"/registry/services/specs/default/a"), Some("services"));
+    }
+
+    #[test]
+    fn keys_of_kinds_that_the_version_lacks_belong_to_none() {
+        let key = b"/registry/volumeattributesclasses/gold";
+        let kind = |minor| {
+            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
+            kind_of(&kinds, key).map(|row| row.plural)
+        };
+        assert_eq!([Minor::V33, Minor::V34].map(kind), [None, Some("volumeattributesclasses")]);
     }
 }

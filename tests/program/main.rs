@@ -15,6 +15,8 @@ mod bad_input;
 mod clients;
 /// SIGKILL at any moment loses no acknowledged write.
 mod crash;
+/// A data directory under several versions of Kubernetes.
+mod data_versions;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
 mod dropin;
 /// Leader election of controllers and scheduler among several servers.

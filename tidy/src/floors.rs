@@ -270,7 +270,16 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "runtime",
                 "socket_file",
             ],
-            &["load_report", "pki", "ready", "salvage", "served_kinds", "shutdown", "signing"],
+            &[
+                "data_version",
+                "load_report",
+                "pki",
+                "ready",
+                "salvage",
+                "served_kinds",
+                "shutdown",
+                "signing",
+            ],
             &[
                 "basic_auth",
                 "clients",

@@ -6,6 +6,7 @@
 //! version than its own would lose what that version calls otherwise.
 
 mod definition;
+mod foreign;
 mod ingress;
 mod versions;
 
@@ -16,6 +17,7 @@ use crate::resource::Resource;
 use crate::schema::{self, fill};
 use crate::wire::protobuf::{self, MAGIC, TypeMeta, WireError};
 use crate::{convert, object};
+pub use foreign::unknown_members;
 use serde_json::Value;
 
 /// Why stored bytes are not an object of the kind that their key says.
@@ -52,15 +54,24 @@ pub enum StoredError {
 
 /// The stored form of an object that is stored under a key of `resource`: JSON that begins with `apiVersion`, `kind` and `metadata`, in
 /// the storage version of the kind. `None` if `bytes` have this form already, which costs no parsing. An object of a custom kind keeps its
-/// version: the kind's definition says how to convert it.
+/// version: the kind's definition says how to convert it. Members that the row's version of Kubernetes lacks are dropped, which parses each
+/// object in versions older than the newest.
 ///
 /// # Errors
 /// The bytes are not an object of the kind, or of a version that is unknown. The object must not be served, since a write would lose
 /// what was not understood.
 pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, StoredError> {
     let row = resource.storage_row();
+    let own_type = row.object_type().filter(|_| foreign::may_lack(row));
     if is_stored_form(row, bytes) {
-        return Ok(None);
+        return match own_type.filter(|ty| !unknown_members(ty, bytes).is_empty()) {
+            None => Ok(None),
+            Some(ty) => {
+                let mut value = serde_json::from_slice(bytes)?;
+                foreign::remove_unknown(&mut value, ty);
+                Ok(Some(object::encode_stored(&value)))
+            }
+        };
     }
     let mut value = match bytes.starts_with(&MAGIC) {
         true => from_protobuf(row, bytes)?,
@@ -76,6 +87,9 @@ pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, Stored
     }
     if !row.is_custom() && api_version != row.api_version() {
         to_storage_version(row, api_version, &mut value)?;
+    }
+    if let Some(ty) = own_type {
+        foreign::remove_unknown(&mut value, ty);
     }
     Ok(Some(object::encode_stored(&value)))
 }

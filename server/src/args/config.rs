@@ -5,6 +5,7 @@ use super::{
     AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, LabFlags, ListenAddress,
     MetricsServer, Quota, SchedulerFile,
 };
+use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
 use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
@@ -178,6 +179,8 @@ pub struct ApiHere {
     pub write_kubeconfig: Option<PathBuf>,
     /// How metrics.k8s.io is served.
     pub metrics: MetricsServer,
+    /// Whether data of a newer version of Kubernetes are served.
+    pub allow_downgrade: bool,
     /// Name of the cluster in its kubeconfigs; `None`: that of the data directory.
     pub name: Option<String>,
     /// The lab, if the process serves it.
@@ -200,6 +203,7 @@ impl Default for ApiHere {
             encryption: None,
             write_kubeconfig: None,
             metrics: MetricsServer::Off,
+            allow_downgrade: false,
             name: None,
             lab: None,
         }
@@ -226,6 +230,16 @@ pub struct Config {
     pub api: Api,
     /// The loops of this process.
     pub loops: LoopsConfig,
+}
+
+impl Config {
+    /// The version of Kubernetes whose API this process serves, if it does.
+    pub(crate) fn kubernetes(&self) -> Option<Minor> {
+        match &self.api {
+            Api::Here(api) => Some(api.access.apis.opt_in.minor()),
+            Api::Store(_) | Api::Elsewhere(_) => None,
+        }
+    }
 }
 
 /// The components that run as clients of the API in one process. By default none.

@@ -99,6 +99,12 @@ const STORE: &[Flag] = &[
     .server_only()
     .daily()
     .shaped(not_in_memory),
+    Flag::switch(
+        "allow-downgrade",
+        |o| o.api.allow_downgrade = true,
+        "Serve data of a newer version of Kubernetes; its kinds and fields are not shown, and are lost when an object is written",
+    )
+    .part(Part::StoreTuning),
     Flag::value(
         "quota-bytes",
         "N",

@@ -14,6 +14,7 @@ use crate::runtime;
 use crate::shutdown::{CaughtSignal, Signals};
 use crate::wiring::{self, Cluster};
 use anyhow::Context;
+use kstore_api::version::Minor;
 use kstore_client::Client;
 use manifests::SourcedObject;
 use setup::StoredObject;
@@ -74,7 +75,8 @@ async fn run_marked(
     let cluster = wiring::start(config).await?;
     // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
     let watcher = watcher.await.ok().and_then(Result::ok);
-    let preparation = Preparation { cluster: &cluster, objects, wait, timeout, mark };
+    let version = config.kubernetes();
+    let preparation = Preparation { cluster: &cluster, version, objects, wait, timeout, mark };
     let outcome = preparation.run(command, &mut signals).await;
     cluster.stop().await;
     if let Some(watcher) = watcher {
@@ -102,6 +104,8 @@ fn command_or_shell(
 /// A started cluster, and what happens in it before the command starts.
 struct Preparation<'c> {
     cluster: &'c Cluster,
+    /// The version of Kubernetes, if the cluster's API server is in this process.
+    version: Option<Minor>,
     objects: Vec<SourcedObject>,
     wait: WaitFor,
     timeout: Duration,
@@ -122,7 +126,8 @@ impl Preparation<'_> {
             .context("cannot make the kubeconfig for the command")?;
         let (wait, mark, etcd) = (self.wait, self.mark, self.cluster.etcd_url());
         let lab = self.cluster.lab().map(|lab| lab.url());
-        let environment = Environment { kubeconfig: kubeconfig.path(), mark, etcd, lab };
+        let environment =
+            Environment { kubeconfig: kubeconfig.path(), version: self.version, mark, etcd, lab };
         let mut preparing = pin!(self.prepare());
         if wait != WaitFor::None {
             let prepared = tokio::select! {
@@ -224,6 +229,7 @@ async fn supervise(
 /// What the command finds in its environment.
 struct Environment<'a> {
     kubeconfig: &'a Path,
+    version: Option<Minor>,
     mark: &'a Mark,
     /// URL of the etcd API, if it is served.
     etcd: Option<&'a str>,
@@ -234,6 +240,9 @@ struct Environment<'a> {
 impl Environment<'_> {
     fn set(&self, command: &mut Command) {
         command.env("KUBECONFIG", self.kubeconfig).env(watcher::VARIABLE, &self.mark.value);
+        if let Some(version) = self.version {
+            command.env("KUBERNETES_VERSION", version.to_string());
+        }
         if let Some(etcd) = self.etcd {
             command.env("ETCDCTL_ENDPOINTS", etcd);
         }

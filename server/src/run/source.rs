@@ -10,9 +10,9 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Files and folders of a data directory that hold its objects and keys. Kubeconfigs name an address of the past, and `RESERVE` is
-/// made again.
-const COPIED: [&str; 5] = ["MANIFEST", "MANIFEST.old", "wal", "engine", "pki"];
+/// Files and folders of a data directory that hold its objects, keys and version of Kubernetes. Kubeconfigs name an address of the past,
+/// and `RESERVE` is made again.
+const COPIED: [&str; 6] = ["MANIFEST", "MANIFEST.old", "wal", "engine", "pki", data_dir::VERSION_FILE];
 
 /// A copy of a cluster in a temporary folder, which is removed with the value.
 pub(super) struct SourceCopy {

@@ -10,6 +10,7 @@ use crate::args::{
     AlarmCommand, Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand,
 };
 use crate::data_dir;
+use crate::data_version::DataVersion;
 use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
 use kstore_store::maintenance::{self, ExportError, Restore, SurveyError};
@@ -43,9 +44,14 @@ fn examine(dir: &Path, output: Output, with_problems: bool) -> anyhow::Result<Ex
     let examined =
         maintenance::verify_keys(dir, &mut |key| kinds.add(key), &mut |done, total| meter.at(done, total))?;
     drop(meter);
+    let version = DataVersion::read(dir)?;
     match output {
-        Output::Table if !with_problems => print::text(&status::table(dir, &examined.status, &kinds)),
-        Output::Table | Output::Json => print::answer(output, &print::examined(&examined, with_problems)),
+        Output::Table if !with_problems => {
+            print::text(&status::table(dir, version.as_ref(), &examined.status, &kinds));
+        }
+        Output::Table | Output::Json => {
+            print::answer(output, &print::examined(&examined, version.as_ref(), with_problems));
+        }
     }
     let is_sound = examined.problems.is_empty();
     if !is_sound && !with_problems {

@@ -1,6 +1,7 @@
 //! Prints results: as JSON for programs, or as rows of name and value for people.
 
 use crate::args::Output;
+use crate::data_version::DataVersion;
 use kstore_store::Alarm;
 use kstore_store::maintenance::{Problem, SalvageReport, VerifyReport};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ pub(super) fn alarm(alarm: Alarm) -> &'static str {
 }
 
 /// The contents of a directory; with its problems if `with_problems`.
-pub(super) fn examined(examined: &VerifyReport, with_problems: bool) -> Value {
+pub(super) fn examined(examined: &VerifyReport, version: Option<&DataVersion>, with_problems: bool) -> Value {
     let status = &examined.status;
     let alarms = status.alarms.iter().copied().map(alarm);
     let mut answer = json!({
@@ -86,6 +87,10 @@ pub(super) fn examined(examined: &VerifyReport, with_problems: bool) -> Value {
             "bytes": status.log.bytes,
         },
     });
+    if let Some(version) = version {
+        answer["kubernetes"] = json!(version.to_string());
+        answer["featureGates"] = json!(version.gates());
+    }
     if with_problems {
         answer["problems"] = problems(&examined.problems);
     }

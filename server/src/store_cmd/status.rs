@@ -2,6 +2,7 @@
 //! number needs to be explained. Pure.
 
 use super::print;
+use crate::data_version::DataVersion;
 use kstore_store::Revision;
 use kstore_store::maintenance::DirectoryStatus;
 use std::collections::BTreeMap;
@@ -49,7 +50,12 @@ fn size(bytes: u64) -> String {
 }
 
 /// The rows of the table.
-pub(super) fn table(dir: &Path, status: &DirectoryStatus, kinds: &KeyCounts) -> String {
+pub(super) fn table(
+    dir: &Path,
+    version: Option<&DataVersion>,
+    status: &DirectoryStatus,
+    kinds: &KeyCounts,
+) -> String {
     let history = match status.compacted {
         compacted if compacted <= Revision::FIRST => "from the first revision".to_owned(),
         compacted if compacted == status.revision => "of the newest revision only".to_owned(),
@@ -59,6 +65,7 @@ pub(super) fn table(dir: &Path, status: &DirectoryStatus, kinds: &KeyCounts) -> 
     let files = if status.log.files == 1 { "file" } else { "files" };
     let rows = [
         ("directory", dir.display().to_string()),
+        ("kubernetes", version.map_or_else(|| "no version is recorded".to_owned(), DataVersion::described)),
         ("engine", status.engine.to_owned()),
         ("identity", format!("{:016x}", status.identity)),
         ("revision", status.revision.to_string()),
@@ -79,7 +86,7 @@ pub(super) fn table(dir: &Path, status: &DirectoryStatus, kinds: &KeyCounts) -> 
             ),
         ),
     ];
-    let mut text: String = rows.iter().map(|(name, value)| format!("{name:9}  {value}\n")).collect();
+    let mut text: String = rows.iter().map(|(name, value)| format!("{name:10}  {value}\n")).collect();
     let mut kinds: Vec<_> = kinds.0.iter().collect();
     kinds.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
     let width = kinds.first().map_or(0, |(_, count)| count.to_string().len());
@@ -127,23 +134,29 @@ mod tests {
             kinds.add(key.as_bytes());
         }
         let expected = "\
-directory  data
-engine     segments
-identity   0000000000000007
-revision   547
-history    from the first revision
-data       348 KiB in 547 versions of 4 keys
-leases     1
-alarms     none
-on disk    900 bytes of history, 64 MiB of log in 1 file
+directory   data
+kubernetes  1.34 with EnvFiles=false
+engine      segments
+identity    0000000000000007
+revision    547
+history     from the first revision
+data        348 KiB in 547 versions of 4 keys
+leases      1
+alarms      none
+on disk     900 bytes of history, 64 MiB of log in 1 file
 objects
   2  pods
   1  services
   1  widgets.ex.io
 ";
-        assert_eq!(table(Path::new("data"), &status, &kinds), expected);
+        let version = DataVersion::parse("kubernetes 1.34\nfeature-gates EnvFiles=false\n");
+        let shown = |status: &DirectoryStatus| table(Path::new("data"), version.as_ref(), status, &kinds);
+        assert_eq!(shown(&status), expected);
         status.compacted = Revision(100);
-        assert!(table(Path::new("data"), &status, &kinds).contains("history    from revision 100\n"));
+        assert!(shown(&status).contains("history     from revision 100\n"));
+        assert!(
+            table(Path::new("data"), None, &status, &kinds).contains("kubernetes  no version is recorded\n")
+        );
         assert_eq!([size(1536), size(5 << 30), size(20 << 30)], ["1.5 KiB", "5.0 GiB", "20 GiB"]);
         assert_eq!(kind_of(b"plain"), "plain");
     }

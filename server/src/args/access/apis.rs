@@ -24,6 +24,8 @@ pub struct OptionalApis {
     pub scheduler: Gates,
     /// Whether watches that begin with the state are compressed.
     pub compressed_watches: bool,
+    /// The settings of `--feature-gates`.
+    pub gates: Vec<String>,
     /// Settings without effect.
     pub warnings: Vec<String>,
 }
@@ -53,6 +55,7 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
         unused_claims: has(gates::UNUSED_CLAIMS),
         scheduler: Gates::of(has),
         compressed_watches: has(gates::WATCH_COMPRESSION),
+        gates,
         warnings,
     })
 }

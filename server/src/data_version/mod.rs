@@ -1,0 +1,227 @@
+//! [`DataVersion`]: the version of Kubernetes and the feature gates with which a data directory is served. A file in the directory has them
+//! from the first start on, so that an older version does not read what a newer one wrote unless its operator says so.
+
+mod losses;
+
+use crate::args::OptionalApis;
+use crate::data_dir::VERSION_FILE;
+use crate::files::write_private;
+use anyhow::{Context, bail};
+use kstore_api::version::{MAJOR, Minor};
+use kstore_store::{Revision, Store};
+use losses::Losses;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use tracing::{info, warn};
+
+/// Name of the line with the version, such as `kubernetes 1.34`.
+const VERSION: &str = "kubernetes";
+/// Name of the line with the gates, such as `feature-gates A=true,B=false`.
+const GATES: &str = "feature-gates";
+
+/// The version of Kubernetes and the feature gates with which data are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DataVersion {
+    /// Number of the minor version, which need not be one that this program serves.
+    minor: u64,
+    /// Settings of `--feature-gates`, as in the flag.
+    gates: Vec<String>,
+}
+
+impl fmt::Display for DataVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MAJOR}.{}", self.minor)
+    }
+}
+
+impl DataVersion {
+    /// The version and the gates that flags choose.
+    fn of(apis: &OptionalApis) -> Self {
+        Self { minor: apis.opt_in.minor().number(), gates: apis.gates.clone() }
+    }
+
+    /// The settings of feature gates.
+    pub(crate) fn gates(&self) -> &[String] {
+        &self.gates
+    }
+
+    /// The version, and the settings of gates if there are any.
+    pub(crate) fn described(&self) -> String {
+        match self.gates.is_empty() {
+            true => self.to_string(),
+            false => format!("{self} with {}", self.gates.join(", ")),
+        }
+    }
+
+    /// What a data directory says; `None` if nothing was ever served from it, or only by a program that did not record its version.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub(crate) fn read(dir: &Path) -> anyhow::Result<Option<Self>> {
+        let path = dir.join(VERSION_FILE);
+        match fs::read_to_string(&path) {
+            Ok(text) => match Self::parse(&text) {
+                Some(version) => Ok(Some(version)),
+                None => bail!(
+                    "{} names no version of Kubernetes: write the version that this data directory was served with, \
+                     such as `{VERSION} {}`, or remove the file",
+                    path.display(),
+                    Minor::DEFAULT
+                ),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// What a file says; `None` if it is damaged. Lines with other names are of a newer program, and are ignored.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            text.lines()
+                .find_map(|line| line.split_once(' ').filter(|(own, _)| *own == name))
+                .map(|(_, value)| value)
+        };
+        let (major, minor) = value(VERSION)?.split_once('.')?;
+        if major.parse() != Ok(MAJOR) {
+            return None;
+        }
+        let gates = value(GATES).unwrap_or_default().split(',').filter(|gate| !gate.is_empty());
+        Some(Self { minor: minor.parse().ok()?, gates: gates.map(str::to_owned).collect() })
+    }
+
+    fn text(&self) -> String {
+        let gates = match self.gates.is_empty() {
+            true => String::new(),
+            false => format!("{GATES} {}\n", self.gates.join(",")),
+        };
+        format!("{VERSION} {self}\n{gates}")
+    }
+
+    fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let path = dir.join(VERSION_FILE);
+        write_private(&path, self.text().as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Checks that the data of a directory may be served with the version that flags choose, and records it. Logs the objects of kinds that
+/// this version does not serve: they stay in the store, where only the etcd API shows them.
+///
+/// # Errors
+/// The data were served with a newer version, and `allows_downgrade` is not set. Or the directory or the store cannot be read.
+pub(crate) fn take_over(
+    dir: &Path,
+    store: &Store,
+    apis: &OptionalApis,
+    allows_downgrade: bool,
+) -> anyhow::Result<()> {
+    let (recorded, served) = (DataVersion::read(dir)?, DataVersion::of(apis));
+    match &recorded {
+        Some(recorded) if recorded.minor > served.minor => {
+            let losses = Losses::count(store, &apis.opt_in)?;
+            if !allows_downgrade {
+                bail!("{}", refusal(recorded, &served, &losses));
+            }
+            warn!(lost = %losses, "data of Kubernetes {recorded} is served as {served}: what this version lacks is not shown, and writes of an object remove it");
+        }
+        Some(recorded) if recorded.minor + 1 < served.minor => {
+            warn!(
+                "data of Kubernetes {recorded} is served as {served}: Kubernetes supports upgrades by one minor version only"
+            );
+        }
+        None if store.revision() > Revision::FIRST && apis.opt_in.minor() != Minor::DEFAULT => {
+            let losses = Losses::count(store, &apis.opt_in)?;
+            warn!(lost = %losses, "the data directory does not say with which version of Kubernetes it was served: it is {served} from now on");
+        }
+        Some(_) | None => {}
+    }
+    for (kind, objects) in losses::unserved(store, &apis.opt_in)? {
+        warn!(kind, objects, "objects of a kind that is not served stay in the store");
+    }
+    if recorded.as_ref() != Some(&served) {
+        if let Some(recorded) = recorded.filter(|recorded| recorded.gates != served.gates) {
+            let (before, after) = (recorded.gates.join(","), served.gates.join(","));
+            info!(before, after, "feature gates differ from those of the last start");
+        }
+        served.write(dir)?;
+    }
+    Ok(())
+}
+
+/// The refusal of data of a newer version.
+fn refusal(recorded: &DataVersion, served: &DataVersion, losses: &Losses) -> String {
+    format!(
+        "data of Kubernetes {recorded} is not served as {served}: kinds and fields would be lost; --allow-downgrade overrides \
+         ({losses})"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::kind::OptIn;
+    use kstore_nondet::Nondet;
+    use kstore_store::Config;
+
+    fn apis(minor: Minor, gates: &[&str]) -> OptionalApis {
+        let gates = gates.iter().map(|gate| (*gate).to_owned()).collect();
+        OptionalApis { opt_in: OptIn::version(minor), gates, ..OptionalApis::default() }
+    }
+
+    #[test]
+    fn the_file_has_version_and_gates_and_nothing_else_is_taken_for_it() {
+        let version = DataVersion { minor: 34, gates: vec!["EnvFiles=true".into(), "kube:B=false".into()] };
+        assert_eq!(version.text(), "kubernetes 1.34\nfeature-gates EnvFiles=true,kube:B=false\n");
+        assert_eq!(DataVersion::parse(&version.text()), Some(version));
+        let newer = DataVersion { minor: 99, gates: Vec::new() };
+        assert_eq!(DataVersion::parse("later x\nkubernetes 1.99\n"), Some(newer));
+        for text in ["", "kubernetes\n", "kubernetes 1.x\n", "kubernetes 2.34\n", "kubernetes 134\n"] {
+            assert_eq!(DataVersion::parse(text), None, "{text:?}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(DataVersion::read(dir.path()).unwrap(), None);
+        fs::write(dir.path().join(VERSION_FILE), "1.34").unwrap();
+        let refused = DataVersion::read(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains("names no version of Kubernetes"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn an_older_version_is_refused_unless_its_operator_allows_it() {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let serve = |minor, allows| take_over(dir.path(), &store, &apis(minor, &[]), allows);
+        let recorded = || DataVersion::read(dir.path()).unwrap().unwrap().to_string();
+        serve(Minor::V33, false).unwrap();
+        assert_eq!(recorded(), "1.33");
+        serve(Minor::V36, false).unwrap();
+        assert_eq!(recorded(), "1.36", "an upgrade by more than one version only warns");
+        let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"schedulingGroup":{}}}"#;
+        store.put("/registry/pods/default/a", pod).await.unwrap();
+        let refused = serve(Minor::V35, false).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "data of Kubernetes 1.36 is not served as 1.35: kinds and fields would be lost; --allow-downgrade overrides \
+             (spec.schedulingGroup of 1 pods)"
+        );
+        assert_eq!(recorded(), "1.36");
+        serve(Minor::V35, true).unwrap();
+        assert_eq!(recorded(), "1.35");
+        serve(Minor::V35, false).unwrap();
+        fs::write(dir.path().join(VERSION_FILE), "kubernetes 1.99\n").unwrap();
+        assert!(serve(Minor::DEFAULT, false).unwrap_err().to_string().contains("1.99 is not served as"));
+    }
+
+    #[tokio::test]
+    async fn gates_are_recorded_and_a_directory_without_a_record_gets_one() {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        store.put("/registry/pods/default/a", "{}").await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        take_over(dir.path(), &store, &apis(Minor::V34, &["EnvFiles=false"]), false).unwrap();
+        let version = DataVersion::read(dir.path()).unwrap().unwrap();
+        assert_eq!((version.minor, version.gates()), (34, &["EnvFiles=false".to_owned()][..]));
+        take_over(dir.path(), &store, &apis(Minor::V34, &[]), false).unwrap();
+        assert!(DataVersion::read(dir.path()).unwrap().unwrap().gates().is_empty());
+    }
+}
