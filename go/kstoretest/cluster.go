@@ -26,6 +26,9 @@ const guard = `echo ready; read -r _; rm -rf -- "$0"`
 
 // Options of a cluster; the zero value is a whole one.
 type Options struct {
+	// KubernetesVersion is the version of Kubernetes whose API is served, such as "1.34"; if empty, that of the variable
+	// KSTORE_KUBERNETES_VERSION, else the program's default.
+	KubernetesVersion string
 	// Nodes is the number of simulated nodes; three if 0, none if negative.
 	Nodes int
 	// Components that run, of apiserver, controllers, scheduler and kubelet-sim; all if empty.
@@ -94,6 +97,9 @@ func (o Options) arguments(dir, kubeconfig string) []string {
 	arguments := []string{"run", "--write-kubeconfig", kubeconfig, "--nodes", strconv.Itoa(max(nodes, 0))}
 	if len(o.Components) > 0 {
 		arguments = append(arguments, "--components", strings.Join(o.Components, ","))
+	}
+	if o.KubernetesVersion != "" {
+		arguments = append(arguments, "--kubernetes-version", o.KubernetesVersion)
 	}
 	arguments = append(arguments, o.Flags...)
 	return append(arguments, "--", "sh", "-c", guard, dir)

@@ -47,6 +47,8 @@ const labPath = "/kstore/lab/v1"
 
 // LabOptions are those of a lab; the zero value is a whole cluster with one node, whose clock stands.
 type LabOptions struct {
+	// KubernetesVersion is the version of Kubernetes, as in [Options].
+	KubernetesVersion string
 	// Nodes is the number of simulated nodes; one if 0, none if negative.
 	Nodes int
 	// Components that run, of apiserver, controllers, scheduler and kubelet-sim; all if empty.
@@ -94,7 +96,12 @@ func (o LabOptions) cluster() Options {
 	for _, path := range o.Manifests {
 		flags = append(flags, "--manifest", path)
 	}
-	return Options{Nodes: nodes, Components: o.Components, Flags: append(flags, o.Flags...)}
+	return Options{
+		KubernetesVersion: o.KubernetesVersion,
+		Nodes:             nodes,
+		Components:        o.Components,
+		Flags:             append(flags, o.Flags...),
+	}
 }
 
 // Lab is a cluster whose clock the test moves. Forks are labs, too.

@@ -48,9 +48,10 @@ class Cluster {
   #operators = [];
 
   static async start(options = {}) {
-    const { nodes = 3, components, crds = [], manifests = [], server, flags = [], namespace = 'default' } = options;
+    const { kubernetesVersion, nodes = 3, components, crds = [], manifests = [], server, flags = [], namespace = 'default' } = options;
     const all = ['--nodes', String(nodes), ...flags];
     if (components !== undefined) all.push('--components', components.join(','));
+    if (kubernetesVersion !== undefined) all.push('--kubernetes-version', kubernetesVersion);
     const cluster = new Cluster();
     cluster.namespace = namespace;
     cluster.#process = await ServerProcess.start(server ?? findServer(), all, options.startTimeout ?? START_MILLISECONDS);

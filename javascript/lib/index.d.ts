@@ -17,6 +17,8 @@ export type Reference = string | { apiVersion?: string; kind?: string; metadata?
 export type Component = 'apiserver' | 'controllers' | 'scheduler' | 'kubelet-sim';
 
 export interface ClusterOptions {
+  /** Version of Kubernetes whose API is served, such as `1.34`; that of KSTORE_KUBERNETES_VERSION, else the default, if not given. */
+  kubernetesVersion?: string;
   /** Number of simulated nodes; 3 if not given. */
   nodes?: number;
   /** Components that run; all if not given. */

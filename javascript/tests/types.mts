@@ -5,7 +5,7 @@ import { useCluster as forJest } from 'kstore/jest';
 import { useCluster as forNode } from 'kstore/node-test';
 import { useCluster as forVitest } from 'kstore/vitest';
 
-const options: ClusterOptions = { nodes: 1, components: ['apiserver'], crds: { path: 'crds' }, manifests: [new URL('file:///a.yaml'), '{}'] };
+const options: ClusterOptions = { kubernetesVersion: '1.34', nodes: 1, components: ['apiserver'], crds: { path: 'crds' }, manifests: [new URL('file:///a.yaml'), '{}'] };
 const manifest: Manifest = [{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' } }];
 for (const fixture of [forNode(options), forJest(), forVitest({})]) {
   const body: () => Promise<void> = fixture.inNamespace(async (cluster) => {

@@ -54,7 +54,8 @@ class Cluster:
 
     As a context manager it is started at the beginning and ended at the end; `start()` and `stop()` do the same by hand.
 
-    `nodes` is the number of simulated nodes; `components` those of apiserver, controllers, scheduler and kubelet-sim that run, all if
+    `kubernetes_version` is the version of Kubernetes whose API is served, such as "1.34"; if None, that of the variable
+    KSTORE_KUBERNETES_VERSION, else the program's default. `nodes` is the number of simulated nodes; `components` those of apiserver, controllers, scheduler and kubelet-sim that run, all if
     None; `crds` and then `manifests` are applied at the start; `server` names the program, else see `find_server`; `flags` are further
     ones of `kstore-server run`; `namespace` is where objects without a namespace belong.
 
@@ -65,6 +66,7 @@ class Cluster:
     def __init__(
         self,
         *,
+        kubernetes_version: Optional[str] = None,
         nodes: int = 3,
         components: Optional[Sequence[str]] = None,
         crds: Manifest = (),
@@ -82,6 +84,8 @@ class Cluster:
         self._flags = ["--nodes", str(nodes), *flags]
         if components is not None:
             self._flags += ["--components", ",".join(components)]
+        if kubernetes_version is not None:
+            self._flags += ["--kubernetes-version", kubernetes_version]
         self._process: Optional[ServerProcess] = None
         self._api: Optional[Api] = None
         self._kubeconfig: Optional[Path] = None

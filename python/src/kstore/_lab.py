@@ -56,6 +56,7 @@ class Lab:
         patience: Optional[Duration] = None,
         log: Optional[str] = None,
         clusters: Optional[int] = None,
+        kubernetes_version: Optional[str] = None,
         nodes: int = 1,
         components: Optional[Sequence[str]] = None,
         crds: Manifest = (),
@@ -75,6 +76,7 @@ class Lab:
         self._had_plans = False
         self._clock: Optional[LabClock] = None
         self._cluster = Cluster(
+            kubernetes_version=kubernetes_version,
             nodes=nodes,
             components=components,
             server=server,

@@ -1,5 +1,5 @@
-"""The pytest plugin: the fixtures `kstore`, `cluster`, `lab` and `lab_cluster`, the marker `kstore`, and what the server knows about a
-failure.
+"""The pytest plugin: the fixtures `kstore`, `cluster`, `lab` and `lab_cluster`, the markers `kstore` and `kubernetes`, the option
+--kubernetes-versions, and what the server knows about a failure.
 
     @pytest.mark.kstore(crds=["crds/"], manifests=["web.yaml"], nodes=5, version="1.33")
     def test_rollout(cluster): ...
@@ -11,13 +11,14 @@ import os
 import re
 import uuid
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
 from ._cluster import Cluster
 from ._errors import KstoreError, OperatorDied, WaitTimeout
 from ._lab import Image, Lab
+from ._versions import Versions, listed, minor
 
 WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation", "lab")
 # What the marker's `lab` says of the test's fork.
@@ -28,10 +29,15 @@ STARTED = pytest.StashKey[Tuple[Cluster, int]]()
 LAB = pytest.StashKey[Lab]()
 # The variable that names the folder of --kstore-keep.
 KEEP = "KSTORE_KEEP"
+# The fixture by which a test gets a version of Kubernetes.
+VERSION = "kstore_version"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kstore")
+    text = "versions of Kubernetes, such as 1.33,1.36: each test with a cluster runs once with each of them"
+    group.addoption("--kubernetes-versions", metavar="LIST", help=text)
+    parser.addini("kubernetes_versions", text, default="")
     text = "what each test's `cluster` is: a namespace of one that all share (default), or a cluster of its own"
     group.addoption("--kstore-isolation", choices=ISOLATIONS, help=text)
     parser.addini("kstore_isolation", text, default="namespace")
@@ -54,17 +60,45 @@ def pytest_configure(config: pytest.Config) -> None:
         "of its own; the lowest version of Kubernetes, else the test is skipped; isolation as --kstore-isolation has it; "
         "lab={'clock': …, 'seed': …, 'patience': …} for its fixture `lab`",
     )
+    config.addinivalue_line(
+        "markers",
+        "kubernetes(versions): the versions of Kubernetes that a test is for, such as 1.35+, 1.34-, 1.33-1.35 or 1.36; with others it is "
+        "skipped",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test with a cluster once with each version of --kubernetes-versions that its marker `kubernetes` names."""
+    if VERSION not in metafunc.fixturenames:
+        return
+    config = metafunc.config
+    versions = _usable(listed, config.getoption("--kubernetes-versions") or config.getini("kubernetes_versions"))
+    if not versions:
+        return
+    fitting = [version for version in versions if _unfit(metafunc.definition, minor(version)) is None]
+    if fitting:
+        metafunc.parametrize(VERSION, fitting, indirect=True, scope="session", ids=fitting)
+    else:
+        skipped = pytest.param(versions[0], marks=pytest.mark.skip(reason=_unfit(metafunc.definition, minor(versions[0])) or ""))
+        metafunc.parametrize(VERSION, [skipped], indirect=True, scope="session", ids=["none"])
 
 
 @pytest.fixture(scope="session")
-def kstore() -> Iterator[Cluster]:
-    """One cluster for the whole session (for each worker, with pytest-xdist)."""
-    with Cluster() as cluster:
+def kstore_version(request: pytest.FixtureRequest) -> Optional[str]:
+    """The version of Kubernetes of this test's cluster, by --kubernetes-versions; None for that of the variable, else the default."""
+    version: Optional[str] = getattr(request, "param", None)
+    return version
+
+
+@pytest.fixture(scope="session")
+def kstore(kstore_version: Optional[str]) -> Iterator[Cluster]:
+    """One cluster for the whole session (for each worker, with pytest-xdist; for each of --kubernetes-versions)."""
+    with Cluster(kubernetes_version=kstore_version) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest, kstore_version: Optional[str]) -> Iterator[Cluster]:
     """A cluster for this test, as its marker `kstore` asks for it; see --kstore-isolation."""
     wanted = _wanted(request.node)
     # A namespace has no nodes or components of its own.
@@ -78,16 +112,16 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
             shared.delete(f"namespace/{view.namespace}")
         return
     flags: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
-    with Cluster(**flags) as own:
+    with Cluster(kubernetes_version=kstore_version, **flags) as own:
         yield from _prepared(request, own, wanted)
 
 
 @pytest.fixture(scope="session")
-def lab_cluster(pytestconfig: pytest.Config) -> Iterator[Lab]:
+def lab_cluster(pytestconfig: pytest.Config, kstore_version: Optional[str]) -> Iterator[Lab]:
     """The lab of the session (of each worker, with pytest-xdist), from whose first cluster each test's `lab` is forked."""
     patience = pytestconfig.getoption("--kstore-patience") or pytestconfig.getini("kstore_patience") or None
     # Each fork has a clock of its own.
-    with Lab(clock="manual", patience=patience) as lab:
+    with Lab(clock="manual", patience=patience, kubernetes_version=kstore_version) as lab:
         yield lab
 
 
@@ -131,6 +165,7 @@ def _prepared(request: pytest.FixtureRequest, cluster: Cluster, wanted: Dict[str
     needed = wanted.get("version")
     if needed is not None and cluster.version < _version(needed):
         pytest.skip(f"needs Kubernetes {needed}; the cluster is {'.'.join(map(str, cluster.version))}")
+    _skip_unfit(request.node, cluster)
     request.node.stash[STARTED] = (cluster, cluster.revision())
     for path in wanted.get("crds", []) + wanted.get("manifests", []):
         cluster.apply(path)
@@ -166,6 +201,33 @@ def _version(text: str) -> Tuple[int, int]:
     return int(found.group(1)), int(found.group(2))
 
 
+def _usable(read: Callable[[str], Any], text: str) -> Any:
+    """What is read of a text that a user wrote."""
+    try:
+        return read(text)
+    except KstoreError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _unfit(item: pytest.Item, version: Tuple[int, int]) -> Optional[str]:
+    """Why a test is not for a version of Kubernetes; None if it is."""
+    for mark in item.iter_markers("kubernetes"):
+        if len(mark.args) != 1 or mark.kwargs:
+            raise pytest.UsageError(f"{item.nodeid}: the marker kubernetes takes one text, such as 1.35+")
+        wanted: Versions = _usable(Versions, mark.args[0])
+        if version not in wanted:
+            return f"is for Kubernetes {wanted.text}"
+    return None
+
+
+def _skip_unfit(item: pytest.Item, cluster: Cluster) -> None:
+    if next(item.iter_markers("kubernetes"), None) is None:
+        return
+    reason = _unfit(item, cluster.version)
+    if reason is not None:
+        pytest.skip(f"{reason}; the cluster is {'.'.join(map(str, cluster.version))}")
+
+
 def _kept(lab: Lab, folder: str, test: str) -> str:
     """Keeps what shows the failure of a test again; returns what the report says about it."""
     try:
@@ -180,6 +242,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     """Remembers where a test begins that uses the session's cluster alone."""
     shared: Optional[Cluster] = getattr(item, "funcargs", {}).get("kstore")
     if shared is not None and STARTED not in item.stash:
+        _skip_unfit(item, shared)
         item.stash[STARTED] = (shared, shared.revision())
 
 
