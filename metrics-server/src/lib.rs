@@ -1,4 +1,4 @@
-//! The API `metrics.k8s.io/v1beta1`: processor and memory usage of nodes and pods, for `kubectl top` and
+//! The API `metrics.k8s.io/v1beta1`, and `v1` in Kubernetes 1.37: processor and memory usage of nodes and pods, for `kubectl top` and
 //! HorizontalPodAutoscalers. A server behind an APIService and a plain client of the cluster: it reads
 //! kubelets' summaries for each request, and does nothing between requests.
 //!
@@ -23,5 +23,5 @@ mod summary;
 mod table;
 
 pub use install::{API_SERVICE, NAME, NAMESPACE, PORT, install, uninstall};
-pub use resource::{GROUP, VERSION};
+pub use resource::{GROUP, STABLE, VERSION};
 pub use server::MetricsServer;

@@ -61,15 +61,15 @@ fn usage(sample: Sample) -> Value {
     json!({"cpu": cpu.to_string(), "memory": memory.to_string()})
 }
 
-/// A list of these objects, without `kind` and `apiVersion` in the items.
-pub(crate) fn list(resource: Resource, items: Vec<Value>) -> Value {
+/// A list of these objects in a version, without `kind` and `apiVersion` in the items.
+pub(crate) fn list(version: &str, resource: Resource, items: Vec<Value>) -> Value {
     let items = items.into_iter().map(|mut item| {
         if let Some(members) = item.as_object_mut() {
             members.retain(|name, _| name != "kind" && name != "apiVersion");
         }
         item
     });
-    json!({"kind": format!("{}List", resource.kind()), "apiVersion": format!("{GROUP}/{VERSION}"), "metadata": {},
+    json!({"kind": format!("{}List", resource.kind()), "apiVersion": format!("{GROUP}/{version}"), "metadata": {},
         "items": items.collect::<Vec<_>>()})
 }
 
@@ -129,8 +129,11 @@ mod tests {
 
     #[test]
     fn items_of_a_list_do_not_repeat_their_kind() {
-        let listed =
-            list(Resource::Pods, vec![json!({"kind": "PodMetrics", "apiVersion": "v", "window": "15s"})]);
+        let listed = list(
+            VERSION,
+            Resource::Pods,
+            vec![json!({"kind": "PodMetrics", "apiVersion": "v", "window": "15s"})],
+        );
         let expected = json!({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {},
             "items": [{"window": "15s"}]});
         assert_eq!(listed, expected);

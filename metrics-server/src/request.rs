@@ -2,7 +2,7 @@
 
 use crate::discovery::AGGREGATED;
 use crate::openapi::Document;
-use crate::resource::{GROUP, Resource, VERSION};
+use crate::resource::{GROUP, Resource};
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -18,14 +18,21 @@ pub(crate) enum ParsedRequest {
     Groups(Encoding),
     /// The group and its version.
     Group(Encoding),
-    /// The resources of the version.
-    Resources(Encoding),
+    /// The resources of a version.
+    Resources(&'static str, Encoding),
     /// An OpenAPI document.
     OpenApi { document: Document, is_protobuf: bool },
     /// One object.
-    Object { resource: Resource, namespace: String, name: String, form: Form },
+    Object { version: &'static str, resource: Resource, namespace: String, name: String, form: Form },
     /// The objects that the selectors match.
-    List { resource: Resource, namespace: String, labels: String, fields: String, form: Form },
+    List {
+        version: &'static str,
+        resource: Resource,
+        namespace: String,
+        labels: String,
+        fields: String,
+        form: Form,
+    },
 }
 
 /// The encoding of an answer.
@@ -62,25 +69,29 @@ pub(crate) enum RowObjects {
 }
 
 impl ParsedRequest {
-    /// Parses a request.
+    /// Parses a request to a server with these versions.
     ///
     /// # Errors
     /// The error response of a request that is not served.
-    pub(crate) fn of(request: &Parts) -> Result<Self, Status> {
+    pub(crate) fn of(request: &Parts, versions: &'static [&'static str]) -> Result<Self, Status> {
         let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
         let query = Query::parse(request.uri.query().unwrap_or_default());
-        let (resource, namespace, name) = match path[..] {
-            ["openapi", ..] => return Self::of_openapi(&path, request),
-            ["apis"] | ["apis", GROUP] | ["apis", GROUP, VERSION] => {
-                return Self::of_discovery(&path, request);
+        let below = match path[..] {
+            ["openapi", ..] => return Self::of_openapi(&path, request, versions),
+            ["apis"] | ["apis", GROUP] => return Self::of_discovery(&path, None, request),
+            ["apis", GROUP, version, ref below @ ..] => {
+                versions.iter().find(|own| **own == version).map(|own| (*own, below))
             }
-            ["apis", GROUP, VERSION, "nodes"] => (Resource::Nodes, "", None),
-            ["apis", GROUP, VERSION, "nodes", name] => (Resource::Nodes, "", Some(name)),
-            ["apis", GROUP, VERSION, "pods"] => (Resource::Pods, "", None),
-            ["apis", GROUP, VERSION, "namespaces", namespace, "pods"] => (Resource::Pods, namespace, None),
-            ["apis", GROUP, VERSION, "namespaces", namespace, "pods", name] => {
-                (Resource::Pods, namespace, Some(name))
-            }
+            _ => None,
+        };
+        let Some((version, below)) = below else { return Err(Status::no_such_route()) };
+        let (resource, namespace, name) = match *below {
+            [] => return Self::of_discovery(&path, Some(version), request),
+            ["nodes"] => (Resource::Nodes, "", None),
+            ["nodes", name] => (Resource::Nodes, "", Some(name)),
+            ["pods"] => (Resource::Pods, "", None),
+            ["namespaces", namespace, "pods"] => (Resource::Pods, namespace, None),
+            ["namespaces", namespace, "pods", name] => (Resource::Pods, namespace, Some(name)),
             _ => return Err(Status::no_such_route()),
         };
         let verb = verb(&request.method, name.is_some(), query.is_set("watch"));
@@ -90,32 +101,35 @@ impl ParsedRequest {
         let form = form(&request.headers, &query)?;
         let namespace = decode(namespace);
         if let Some(name) = name {
-            return Ok(Self::Object { resource, namespace, name: decode(name), form });
+            return Ok(Self::Object { version, resource, namespace, name: decode(name), form });
         }
         let (labels, fields) = (query.get("labelSelector").to_owned(), query.get("fieldSelector").to_owned());
         check_selectors(resource, &labels, &fields)?;
-        Ok(Self::List { resource, namespace, labels, fields, form })
+        Ok(Self::List { version, resource, namespace, labels, fields, form })
     }
 }
 
 impl ParsedRequest {
-    fn of_discovery(path: &[&str], request: &Parts) -> Result<Self, Status> {
+    fn of_discovery(path: &[&str], version: Option<&'static str>, request: &Parts) -> Result<Self, Status> {
         readable(&request.method)?;
         let clauses = clauses(&request.headers);
         let encoding = clauses.iter().find_map(Clause::encoding).unwrap_or(Encoding::Json);
-        Ok(match path.len() {
-            1 if takes_aggregated(&clauses) => Self::AggregatedGroups,
-            1 => Self::Groups(encoding),
-            2 => Self::Group(encoding),
-            _ => Self::Resources(encoding),
+        Ok(match (path.len(), version) {
+            (_, Some(version)) => Self::Resources(version, encoding),
+            (1, None) if takes_aggregated(&clauses) => Self::AggregatedGroups,
+            (1, None) => Self::Groups(encoding),
+            _ => Self::Group(encoding),
         })
     }
 
-    fn of_openapi(path: &[&str], request: &Parts) -> Result<Self, Status> {
+    fn of_openapi(path: &[&str], request: &Parts, versions: &'static [&'static str]) -> Result<Self, Status> {
         let document = match *path {
-            ["openapi", "v2"] => Document::V2,
-            ["openapi", "v3"] => Document::Index,
-            ["openapi", "v3", "apis", GROUP, VERSION] => Document::V3,
+            ["openapi", "v2"] => Document::V2(versions),
+            ["openapi", "v3"] => Document::Index(versions),
+            ["openapi", "v3", "apis", GROUP, version] => {
+                let own = versions.iter().find(|own| **own == version);
+                Document::V3(own.ok_or_else(Status::no_such_route)?)
+            }
             _ => return Err(Status::no_such_route()),
         };
         readable(&request.method)?;
@@ -300,6 +314,7 @@ fn row_objects(query: &Query) -> Result<RowObjects, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::VERSION;
     use http::Request;
     use kstore_api::openapi::gnostic;
 
@@ -307,12 +322,13 @@ mod tests {
 
     fn ask(method: &str, target: &str, accept: &str) -> Result<ParsedRequest, Status> {
         let request = Request::builder().method(method).uri(target).header(ACCEPT, accept);
-        ParsedRequest::of(&request.body(()).unwrap().into_parts().0)
+        ParsedRequest::of(&request.body(()).unwrap().into_parts().0, &[VERSION])
     }
 
     fn list(resource: Resource, namespace: &str, labels: &str, fields: &str) -> ParsedRequest {
         let text = str::to_owned;
         ParsedRequest::List {
+            version: VERSION,
             resource,
             namespace: text(namespace),
             labels: text(labels),
@@ -324,6 +340,7 @@ mod tests {
     #[test]
     fn paths_name_documents_objects_and_lists() {
         let object = |resource, namespace: &str, name: &str| ParsedRequest::Object {
+            version: VERSION,
             resource,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -333,10 +350,10 @@ mod tests {
         let cases = [
             ("/apis", ParsedRequest::Groups(Encoding::Json)),
             ("/apis/metrics.k8s.io/", ParsedRequest::Group(Encoding::Json)),
-            ("/apis/metrics.k8s.io/v1beta1", ParsedRequest::Resources(Encoding::Json)),
-            ("/openapi/v2", openapi(Document::V2)),
-            ("/openapi/v3", openapi(Document::Index)),
-            ("/openapi/v3/apis/metrics.k8s.io/v1beta1?hash=AB", openapi(Document::V3)),
+            ("/apis/metrics.k8s.io/v1beta1", ParsedRequest::Resources(VERSION, Encoding::Json)),
+            ("/openapi/v2", openapi(Document::V2(&[VERSION]))),
+            ("/openapi/v3", openapi(Document::Index(&[VERSION]))),
+            ("/openapi/v3/apis/metrics.k8s.io/v1beta1?hash=AB", openapi(Document::V3(VERSION))),
             ("/apis/metrics.k8s.io/v1beta1/nodes", list(Resource::Nodes, "", "", "")),
             ("/apis/metrics.k8s.io/v1beta1/nodes/n%2D0", object(Resource::Nodes, "", "n-0")),
             ("/apis/metrics.k8s.io/v1beta1/pods?limit=500", list(Resource::Pods, "", "", "")),
@@ -441,7 +458,7 @@ mod tests {
         }
         let v3 = "/openapi/v3/apis/metrics.k8s.io/v1beta1";
         for (accept, is_protobuf) in [(gnostic::V3_MEDIA, true), ("application/json", false)] {
-            let wanted = ParsedRequest::OpenApi { document: Document::V3, is_protobuf };
+            let wanted = ParsedRequest::OpenApi { document: Document::V3(VERSION), is_protobuf };
             assert_eq!(ask("GET", v3, accept), Ok(wanted), "{accept}");
         }
     }

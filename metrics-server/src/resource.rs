@@ -1,11 +1,19 @@
 //! The API group and its resources.
 
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 
 /// The API group.
 pub const GROUP: &str = "metrics.k8s.io";
-/// The version of the group.
+/// The version of the group that each server has.
 pub const VERSION: &str = "v1beta1";
+/// The version that it has beside the other since Kubernetes 1.37, with the same types.
+pub const STABLE: &str = "v1";
+
+/// The versions that a server of a Kubernetes version has, the preferred one first.
+pub(crate) fn versions(minor: Minor) -> &'static [&'static str] {
+    if minor >= Minor::V37 { &[STABLE, VERSION] } else { &[VERSION] }
+}
 
 /// A resource of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

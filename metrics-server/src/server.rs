@@ -5,7 +5,7 @@ use crate::discovery;
 use crate::limits::{KUBELET_TIMEOUT, KUBELETS_AT_ONCE, KUBELETS_TIMEOUT};
 use crate::metrics::{Summaries, list, of_nodes, of_pods};
 use crate::request::{Encoding, ParsedRequest, TableForm};
-use crate::resource::Resource;
+use crate::resource::{GROUP, Resource, versions};
 use crate::summary::Summary;
 use crate::table::table;
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::object::text;
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_api::{meta, yaml};
 use kstore_client::{ApiError, Client, Gvr, ListParams};
 use serde_json::Value;
@@ -25,11 +26,13 @@ use tokio::time::{Instant, timeout_at};
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// A server of `metrics.k8s.io/v1beta1`. Its caller must have authorized the request, as an apiserver does
-/// before it proxies one. Cheap to clone.
+/// A server of `metrics.k8s.io/v1beta1`, and of `v1` since Kubernetes 1.37. Its caller must have authorized the request, as an apiserver
+/// does before it proxies one. Cheap to clone.
 #[derive(Clone)]
 pub struct MetricsServer {
     client: Client,
+    /// The versions of the API, the preferred one first.
+    versions: &'static [&'static str],
 }
 
 impl fmt::Debug for MetricsServer {
@@ -39,10 +42,10 @@ impl fmt::Debug for MetricsServer {
 }
 
 impl MetricsServer {
-    /// A server that reads nodes, pods and kubelets through `client`. The client's user needs permission to
+    /// A server of a Kubernetes version that reads nodes, pods and kubelets through `client`. The client's user needs permission to
     /// get and list nodes and pods, and to get `nodes/proxy`.
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client, minor: Minor) -> Self {
+        Self { client, versions: versions(minor) }
     }
 
     /// Answers a request. Failures are responses too, with a `Status`.
@@ -63,40 +66,42 @@ impl MetricsServer {
 
     /// The media type and the body of an answer.
     async fn document(&self, request: &Parts) -> Result<(&'static str, Vec<u8>), Status> {
-        Ok(match ParsedRequest::of(request)? {
+        let versions = self.versions;
+        Ok(match ParsedRequest::of(request, versions)? {
             ParsedRequest::AggregatedGroups => {
-                (discovery::AGGREGATED, discovery::aggregated().to_string().into_bytes())
+                (discovery::AGGREGATED, discovery::aggregated(versions).to_string().into_bytes())
             }
-            ParsedRequest::Groups(encoding) => encoded(&discovery::groups(), encoding),
-            ParsedRequest::Group(encoding) => encoded(&discovery::group(), encoding),
-            ParsedRequest::Resources(encoding) => encoded(&discovery::resources(), encoding),
+            ParsedRequest::Groups(encoding) => encoded(&discovery::groups(versions), encoding),
+            ParsedRequest::Group(encoding) => encoded(&discovery::group(versions), encoding),
+            ParsedRequest::Resources(version, encoding) => encoded(&discovery::resources(version), encoding),
             ParsedRequest::OpenApi { document, is_protobuf } => {
                 match document.protobuf().filter(|_| is_protobuf) {
                     Some(media) => (media, document.encoded()),
                     None => encoded(document.value(), Encoding::Json),
                 }
             }
-            ParsedRequest::Object { resource, namespace, name, form } => {
+            ParsedRequest::Object { version: own, resource, namespace, name, form } => {
                 let objects = self.dynamic(resource).get(&namespace, &name).await;
                 let object = objects.map_err(|error| match error.is_not_found() {
                     true => resource.not_found(&namespace, &name),
                     false => failed(&error),
                 })?;
                 let metrics = self.metrics(resource, &[object]).await.pop();
-                let metrics = metrics.ok_or_else(|| resource.not_found(&namespace, &name))?;
+                let mut metrics = metrics.ok_or_else(|| resource.not_found(&namespace, &name))?;
+                metrics["apiVersion"] = format!("{GROUP}/{own}").into();
                 let shown = match form.table {
                     None => metrics,
                     Some(TableForm { version, rows }) => table(vec![metrics], version, rows),
                 };
                 encoded(&shown, form.encoding)
             }
-            ParsedRequest::List { resource, namespace, labels, fields, form } => {
+            ParsedRequest::List { version: own, resource, namespace, labels, fields, form } => {
                 let params = ListParams::default().labels(&labels).fields(&fields);
                 let listed = self.dynamic(resource).list(&namespace, &params).await;
                 let (objects, _) = listed.map_err(|error| failed(&error))?;
                 let metrics = self.metrics(resource, &objects).await;
                 let shown = match form.table {
-                    None => list(resource, metrics),
+                    None => list(own, resource, metrics),
                     Some(TableForm { version, rows }) => table(metrics, version, rows),
                 };
                 encoded(&shown, form.encoding)
@@ -197,7 +202,7 @@ mod tests {
                 Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
             }
         });
-        MetricsServer::new(Client::over(service, "metrics-server"))
+        MetricsServer::new(Client::over(service, "metrics-server"), Minor::V37)
     }
 
     const SUMMARY: &str = r#"{"node": {"cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 5}, "memory": {"workingSetBytes": 6}}}"#;
@@ -233,12 +238,17 @@ mod tests {
         let (media, text) = ask("/apis/metrics.k8s.io", "application/yaml").await;
         assert_eq!(media, "application/yaml");
         assert!(text.starts_with("apiVersion: v1\nkind: APIGroup\nname: metrics.k8s.io\n"), "{text}");
+        assert!(text.contains("preferredVersion:\n  groupVersion: metrics.k8s.io/v1\n"), "{text}");
         let (media, text) = ask("/openapi/v2", "*/*").await;
         assert_eq!(media, "application/json");
         assert!(text.starts_with('{'), "{text}");
         let proto = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
-        let (media, _) = ask("/openapi/v3/apis/metrics.k8s.io/v1beta1", proto).await;
-        assert_eq!(media, proto);
+        for version in ["v1", "v1beta1"] {
+            let (media, _) = ask(&format!("/openapi/v3/apis/metrics.k8s.io/{version}"), proto).await;
+            assert_eq!(media, proto);
+            let (_, text) = ask(&format!("/apis/metrics.k8s.io/{version}"), "application/json").await;
+            assert!(text.contains(&format!(r#""groupVersion":"metrics.k8s.io/{version}""#)), "{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

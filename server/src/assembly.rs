@@ -141,7 +141,8 @@ pub(crate) fn outbound(
     flags: &ApiHere,
 ) -> (Arc<dyn Outbound>, WithMetricsServer) {
     let backends = &flags.service_backends;
-    let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends);
+    let minor = flags.access.apis.opt_in.minor();
+    let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends, minor);
     (Arc::new(outbound.clone()), outbound)
 }
 

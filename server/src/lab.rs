@@ -213,7 +213,7 @@ impl FlagTemplate {
             phases,
             ..ClusterConfig::default()
         };
-        let (mode, is_new) = (api.metrics, start.is_new);
+        let (mode, is_new) = ((api.metrics, api.access.apis.opt_in.minor()), start.is_new);
         let started = Box::new(move |plane: &ControlPlane| {
             metrics_server.begin(|| clients::client(plane, pki::METRICS_SERVER), &plane.phases().core);
             if is_new {

@@ -7,6 +7,7 @@ use axum::body::Body;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
+use kstore_api::version::Minor;
 use kstore_client::{ApiError, Client};
 use kstore_cluster::Phase;
 use kstore_metrics_server::{MetricsServer, NAME, NAMESPACE, PORT};
@@ -44,19 +45,26 @@ pub(crate) struct WithMetricsServer {
     network: Network,
     /// `None`: the network also gets the requests for that Service.
     slot: Option<Arc<watch::Sender<Slot>>>,
+    /// The Kubernetes version of the API server.
+    minor: Minor,
 }
 
 impl WithMetricsServer {
     /// Wraps a network. A backend that the user configured for the metrics server's Service takes precedence.
-    pub(crate) fn new(network: Network, choice: MetricsServerMode, backends: &ServiceBackends) -> Self {
+    pub(crate) fn new(
+        network: Network,
+        choice: MetricsServerMode,
+        backends: &ServiceBackends,
+        minor: Minor,
+    ) -> Self {
         let is_here = choice != MetricsServerMode::Off && !backends.serves(NAMESPACE, NAME, PORT);
-        Self { network, slot: is_here.then(Arc::default) }
+        Self { network, slot: is_here.then(Arc::default), minor }
     }
 
     /// Sets the metrics server, with this client, until `phase` is stopped. Only the function that starts the apiserver calls it.
     pub(crate) fn begin(&self, client: impl FnOnce() -> Client, phase: &Phase) {
         let Some(slot) = self.slot.clone() else { return };
-        slot.send_replace(Slot::Serving(MetricsServer::new(client())));
+        slot.send_replace(Slot::Serving(MetricsServer::new(client(), self.minor)));
         let stop = phase.stop();
         phase.spawn("metrics-server-client", async move {
             stop.cancelled().await;
@@ -114,13 +122,17 @@ async fn serving(slot: &watch::Sender<Slot>) -> Option<MetricsServer> {
 
 /// Creates the objects of the metrics server, or deletes its APIService if the mode is off, then waits for
 /// `stop`. Failures are retried, since a full or unreachable store may recover.
-pub(crate) async fn keep_objects(client: Client, choice: MetricsServerMode, stop: CancellationToken) {
+pub(crate) async fn keep_objects(
+    client: Client,
+    (choice, minor): (MetricsServerMode, Minor),
+    stop: CancellationToken,
+) {
     let mut waits = Backoff::doubling(RETRY_BASE, RETRY_CAP).waits();
     loop {
         let done = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            done = write_objects(&client, choice) => done,
+            done = write_objects(&client, choice, minor) => done,
         };
         let Err(error) = done else { break };
         if waits.failures() == 0 {
@@ -135,12 +147,12 @@ pub(crate) async fn keep_objects(client: Client, choice: MetricsServerMode, stop
     stop.cancelled().await;
 }
 
-async fn write_objects(client: &Client, choice: MetricsServerMode) -> Result<(), ApiError> {
+async fn write_objects(client: &Client, choice: MetricsServerMode, minor: Minor) -> Result<(), ApiError> {
     match choice {
         MetricsServerMode::Off => kstore_metrics_server::uninstall(client).await,
         MetricsServerMode::Answers => Ok(()),
         MetricsServerMode::Installed => {
-            kstore_metrics_server::install(client).await?;
+            kstore_metrics_server::install(client, minor).await?;
             info!("the metrics API is registered");
             Ok(())
         }
@@ -168,7 +180,8 @@ mod tests {
             (MetricsServerMode::Installed, none(), ("default", NAME, PORT), false),
         ];
         for (choice, backends, (namespace, name, port), wanted) in cases {
-            let outbound = WithMetricsServer::new(Network::new(backends.clone()), choice, &backends);
+            let outbound =
+                WithMetricsServer::new(Network::new(backends.clone()), choice, &backends, Minor::DEFAULT);
             let backend =
                 ApiBackend { namespace: namespace.into(), name: name.into(), port, trust: Trust::Insecure };
             assert_eq!(outbound.slot_of(&backend).is_some(), wanted, "{choice:?} {namespace}/{name}:{port}");

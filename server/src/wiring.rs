@@ -17,6 +17,7 @@ use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
 use crate::{clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, tls};
 use anyhow::{Context, bail};
+use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig, NetworkConfig};
 use kstore_client::Client;
@@ -274,7 +275,7 @@ impl Cluster {
         self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, in_memory });
         self._data_dir = data_dir;
         // In the background, so that the start does not wait for it.
-        self.keep_metrics_server(api.metrics);
+        self.keep_metrics_server(api.metrics, api.access.apis.opt_in.minor());
         Ok(())
     }
 
@@ -318,9 +319,11 @@ impl Cluster {
     }
 
     /// Creates or deletes the objects of the metrics server in the background.
-    fn keep_metrics_server(&self, choice: MetricsServer) {
+    fn keep_metrics_server(&self, choice: MetricsServer, minor: Minor) {
         if let Some(client) = self.client() {
-            self.run_loop("metrics-server", |stop| metrics_server::keep_objects(client, choice, stop));
+            self.run_loop("metrics-server", |stop| {
+                metrics_server::keep_objects(client, (choice, minor), stop)
+            });
         }
     }
 

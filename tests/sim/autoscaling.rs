@@ -4,6 +4,7 @@
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
+use kstore_api::version::Minor;
 use kstore_client::{Client, DeleteParams, Gvr, ListParams};
 use kstore_metrics_server::{API_SERVICE, MetricsServer};
 use kstore_registry::user::UserInfo;
@@ -104,13 +105,16 @@ async fn wait_available(cluster: &Cluster) {
 /// Installs kstore's own metrics server, as `kstore-server` does, behind a Service.
 async fn measure_nodes(cluster: &Cluster) {
     let user = UserInfo::new("system:kstore:metrics-server", None::<&str>);
-    let server = MetricsServer::new(Client::over(cluster.apiserver().in_process(user), "metrics-server"));
+    let server = MetricsServer::new(
+        Client::over(cluster.apiserver().in_process(user), "metrics-server"),
+        Minor::DEFAULT,
+    );
     cluster.webhooks().serve_api("kube-system/metrics-server", move |request: Request<Body>| {
         let server = server.clone();
         async move { server.answer(&request.into_parts().0).await.map(Body::from) }
     });
     reach(cluster, "kube-system", "metrics-server").await;
-    kstore_metrics_server::install(cluster.client()).await.unwrap();
+    kstore_metrics_server::install(cluster.client(), Minor::DEFAULT).await.unwrap();
     wait_available(cluster).await;
 }
 
@@ -338,7 +342,7 @@ fn a_metrics_server_installed_by_the_user_is_not_replaced() {
     simulate(Setup::seed(85).nodes(1), async |cluster| {
         let client = cluster.client();
         cluster.create(api_service("of-the-user")).await;
-        kstore_metrics_server::install(client).await.unwrap();
+        kstore_metrics_server::install(client, Minor::DEFAULT).await.unwrap();
         kstore_metrics_server::uninstall(client).await.unwrap();
         let kept = cluster.get("apiservices", "", API_SERVICE).await.unwrap();
         assert_eq!(kept["spec"]["service"]["name"], "of-the-user");
@@ -346,7 +350,7 @@ fn a_metrics_server_installed_by_the_user_is_not_replaced() {
         services.delete("", API_SERVICE, &DeleteParams::default()).await.unwrap();
 
         for _ in 0..2 {
-            kstore_metrics_server::install(client).await.unwrap();
+            kstore_metrics_server::install(client, Minor::DEFAULT).await.unwrap();
         }
         let own = cluster.get("apiservices", "", API_SERVICE).await.unwrap();
         assert_eq!(
