@@ -4,7 +4,7 @@
 //! Run `cargo run -p kstore-api --example openapi_differences -- api/openapi-spec/v3` after the field table is generated,
 //! with files or folders of the release, and correct table and facts until it prints no difference that is not meant.
 
-use kstore_api::kind::{OPT_IN, RESOURCES};
+use kstore_api::kind;
 use kstore_api::openapi::{DocumentScope, GroupVersion, ResourceDoc};
 use kstore_api::schema::{self, Type};
 use serde_json::{Map, Value};
@@ -55,7 +55,7 @@ fn is_list(ty: &'static Type) -> bool {
 /// The schemas of this crate's documents.
 fn ours() -> Schemas {
     let mut resources: BTreeMap<(&str, &str), Vec<ResourceDoc>> = BTreeMap::new();
-    for row in RESOURCES.iter().chain(OPT_IN.iter().map(|kind| &kind.row)) {
+    for row in kind::every() {
         resources.entry((row.group, row.version)).or_default().push(row.into());
     }
     let scopes = resources.into_iter().map(|((group, version), docs)| {

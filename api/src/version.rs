@@ -37,7 +37,7 @@ pub enum Minor {
     /// 1.36.
     #[default]
     V36,
-    /// 1.37. The tables have it; no server serves it yet.
+    /// 1.37.
     V37,
 }
 
@@ -49,7 +49,7 @@ impl Minor {
     pub const ALL: [Self; 5] = [Self::V33, Self::V34, Self::V35, Self::V36, Self::V37];
 
     /// The versions that a server can serve, oldest first.
-    pub const SERVED: [Self; 4] = [Self::V33, Self::V34, Self::V35, Self::V36];
+    pub const SERVED: [Self; 5] = Self::ALL;
 
     /// The number after the dot.
     #[must_use]

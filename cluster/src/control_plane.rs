@@ -170,7 +170,8 @@ impl ControlPlane {
     fn controllers(&self, config: kstore_controllers::Config) -> Component {
         let (accounts, metrics) = (self.accounts(), self.metrics.clone());
         let caches = self.caches.controllers.clone();
-        let config = kstore_controllers::Config { accounts, metrics, caches, ..config };
+        let minor = self.minor;
+        let config = kstore_controllers::Config { accounts, metrics, caches, minor, ..config };
         let user = UserInfo::new("system:kube-controller-manager", None::<&str>);
         Component::controllers(config, self.client(user, "controllers"), &self.nondet)
     }

@@ -5,6 +5,7 @@ use crate::networks::Networks;
 use crate::signing_authority::SigningAuthority;
 use crate::token_signer::TokenSigner;
 use jiff::SignedDuration;
+use kstore_api::version::Minor;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeSet;
@@ -16,6 +17,8 @@ pub struct Config {
     /// Certificate (PEM) of the API server's CA: published in every namespace as `kube-root-ca.crt`. Empty:
     /// not published.
     pub root_ca: String,
+    /// The Kubernetes version of the API server.
+    pub minor: Minor,
     /// The controllers to run.
     pub controllers: Selection,
     /// The identity of each controller's writes.

@@ -78,6 +78,7 @@ mod service_cidr;
 mod service_ips;
 mod set_kind;
 mod signing_authority;
+mod stable_kinds;
 mod stateful_set;
 mod storage_version_migrator;
 mod taint_eviction;

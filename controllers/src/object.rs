@@ -3,6 +3,7 @@
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::Kind;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,14 @@ impl Object {
             name: metadata.name.clone().unwrap_or_default(),
             json: json.into(),
         }
+    }
+
+    /// Serializes `object` after a change of its JSON: for members that the client types lack.
+    pub(crate) fn with<K: Kind>(object: &K, change: impl FnOnce(&mut Value)) -> Self {
+        let mut value = serde_json::to_value(object).expect("objects of Kubernetes have text as keys");
+        change(&mut value);
+        let json = serde_json::value::to_raw_value(&value).expect("it is JSON");
+        Self { json: json.into(), ..Self::of(object) }
     }
 
     /// The JSON text.

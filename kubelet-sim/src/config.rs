@@ -30,6 +30,8 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// The kubelet version that nodes report.
     pub version: String,
+    /// The Kubernetes version of the API server, which decides in which version nodes read ClusterTrustBundles.
+    pub minor: Minor,
     /// The network from which each node gets a subnet for its pods, unless its Node object names one.
     pub pod_network: Network,
     /// The network from which nodes get their own addresses, in order.
@@ -52,12 +54,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Lets the kubelets have the release of a Kubernetes version, unless the configuration names another than the default.
+    /// Nodes for an API server of a Kubernetes version. The kubelets have its release, unless the configuration names another than the
+    /// default.
     #[must_use]
     pub fn of_release(self, minor: Minor) -> Self {
         match self.version == PROGRAMS {
-            true => Self { version: minor.programs().to_owned(), ..self },
-            false => self,
+            true => Self { version: minor.programs().to_owned(), minor, ..self },
+            false => Self { minor, ..self },
         }
     }
 }
@@ -73,6 +76,7 @@ impl Default for Config {
             pods: 1000,
             labels: BTreeMap::new(),
             version: PROGRAMS.to_owned(),
+            minor: Minor::DEFAULT,
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             missing_images: Vec::new(),

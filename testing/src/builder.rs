@@ -8,7 +8,7 @@ use kstore_access::token::Tokens;
 use kstore_api::gate;
 use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
-use kstore_apiserver::config::{AccessConfig, NetworkConfig};
+use kstore_apiserver::config::{AccessConfig, NetworkConfig, RegistryConfig};
 use kstore_client::manifest::ApplyError;
 use kstore_cluster::{
     ClusterConfig, Components, InitialObjects, Retention, StartError as PlaneError, server_without_listener,
@@ -46,10 +46,14 @@ impl From<PlaneError> for StartError {
     }
 }
 
+/// Whether a version has a feature by default.
+fn has(version: Minor, gate: &str) -> bool {
+    gate::find(version, gate).is_some_and(|gate| gate.is_on)
+}
+
 /// The modes of impersonation that a version has by default.
 fn impersonation(version: Minor) -> ServedModes {
-    let gate = gate::find(version, "ConstrainedImpersonation");
-    if gate.is_some_and(|gate| gate.is_on) { ServedModes::All } else { ServedModes::Legacy }
+    if has(version, "ConstrainedImpersonation") { ServedModes::All } else { ServedModes::Legacy }
 }
 
 impl Builder {
@@ -62,7 +66,15 @@ impl Builder {
     pub(crate) fn server_config(&self, tokens: Option<Arc<Tokens>>) -> ServerConfig {
         let config = server_without_listener(&self.nondet());
         ServerConfig {
-            network: NetworkConfig { connections: CONNECTIONS, ..config.network },
+            network: NetworkConfig {
+                connections: CONNECTIONS,
+                compresses_watches: has(self.version, "WatchListCompression"),
+                ..config.network
+            },
+            registry: RegistryConfig {
+                unsafe_deletion: has(self.version, "AllowUnsafeMalformedObjectDeletion"),
+                ..config.registry
+            },
             access: AccessConfig { tokens, impersonation: impersonation(self.version), ..config.access },
             opt_in: self.opt_in.clone(),
             ..config
@@ -76,11 +88,14 @@ impl Builder {
             missing_images: self.missing_images.clone(),
             ..Default::default()
         };
-        let components = Components {
+        let mut components = Components {
             controllers: self.controllers.then(Box::default),
             scheduler: self.scheduler.then(|| Box::new(self.scheduler_settings.config())),
             nodes: (self.nodes > 0).then(|| Box::new(nodes)),
         };
+        if let Some(controllers) = &mut components.controllers {
+            controllers.unused_claims = has(self.version, "PersistentVolumeClaimUnusedSinceTime");
+        }
         ClusterConfig {
             components,
             retention: self.history.map(Retention::coarse).unwrap_or_default(),

@@ -47,10 +47,16 @@ fn definitions(client: &Client) -> DynamicApi {
 
 /// Creates a migration of a resource and waits for its end.
 async fn migrate(client: &Client, name: &str, group: &str, plural: &str) -> Value {
-    let migration = json!({"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
+    migrate_by(client, MIGRATION, name, group, plural).await
+}
+
+/// The same, by a migration of this version.
+async fn migrate_by(client: &Client, api: Gvr, name: &str, group: &str, plural: &str) -> Value {
+    let version = format!("{}/{}", api.group, api.version);
+    let migration = json!({"apiVersion": version, "kind": "StorageVersionMigration",
         "metadata": {"name": name}, "spec": {"resource": {"group": group, "resource": plural}}});
-    migrations(client).create("", &migration).await.unwrap();
-    watch_until(client, MIGRATION, "", name, |migration| {
+    client.dynamic(api.clone()).create("", &migration).await.unwrap();
+    watch_until(client, api, "", name, |migration| {
         ["Succeeded", "Failed"].iter().any(|kind| condition(migration, kind) == "True")
     })
     .await
@@ -97,11 +103,20 @@ async fn optional_apis_are_served_only_if_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_certificate_of_the_api_server_is_published_and_projected_into_pods() {
+    projects(BUNDLES, BUNDLE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bundles_are_published_and_projected_without_flags_in_1_37() {
+    projects(&["--kubernetes-version=1.37"], gvr("certificates.k8s.io", "v1", "clustertrustbundles")).await;
+}
+
+async fn projects(flags: &[&str], api: Gvr) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Launch::in_memory(SERVER, dir.path()).args(BUNDLES).start().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(flags).start().unwrap();
     let client = server.client("test").await;
     let published =
-        watch_first(&client, BUNDLE, WatchParams::default(), |bundle| bundle["spec"]["signerName"] == SIGNER)
+        watch_first(&client, api, WatchParams::default(), |bundle| bundle["spec"]["signerName"] == SIGNER)
             .await;
     let name = published["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("kubernetes.io:kube-apiserver-serving:"), "{name}");
@@ -221,44 +236,71 @@ async fn a_migration_encrypts_all_secrets_with_the_new_key() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_stores_custom_objects_in_the_new_version_and_the_old_one_can_be_dropped() {
-    let dir = tempfile::tempdir().unwrap();
-    let etcd = format!("unix://{}", dir.path().join("etcd.sock").display());
-    let launch = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver,controllers"]);
-    let server = launch.args(&["--etcd-listen", &etcd]).args(MIGRATIONS).start().unwrap();
+/// Migrates the objects of a definition whose storage version changed, on a server with these flags; returns the definition after that,
+/// with the client that may change it.
+async fn migrate_lamps(dir: &Path, flags: &[&str], api: Gvr) -> (Server, Client, Value) {
+    let launch = Launch::in_memory(SERVER, dir).args(&["--components", "apiserver,controllers"]);
+    let server = launch.args(flags).start().unwrap();
     let client = server.client("test").await;
-    let version = |name: &str, storage: bool| {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
-    };
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "lamps.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "lamps", "kind": "Lamp"},
-            "versions": [version("v1", true), version("v2", false)]}});
+            "versions": [lamp_version("v1", true), lamp_version("v2", false)]}});
     definitions(&client).create("", &definition).await.unwrap();
     let is_established = |definition: &Value| condition(definition, "Established") == "True";
     let mut definition = watch_until(&client, DEFINITION, "", "lamps.example.com", is_established).await;
     let lamps = client.dynamic(Gvr::new("example.com", "v1", "lamps"));
     let lamp = json!({"apiVersion": "example.com/v1", "kind": "Lamp", "metadata": {"name": "a"}, "spec": {"on": true}});
     let before = lamps.create("default", &lamp).await.unwrap();
-    definition["spec"]["versions"] = json!([version("v1", false), version("v2", true)]);
+    definition["spec"]["versions"] = json!([lamp_version("v1", false), lamp_version("v2", true)]);
     definitions(&client).update(&definition).await.unwrap();
 
-    let migrated = migrate(&client, "lamps", "example.com", "lamps").await;
+    let migrated = migrate_by(&client, api, "lamps", "example.com", "lamps").await;
     assert_eq!(condition(&migrated, "Succeeded"), "True", "{migrated}");
     let after = lamps.get("default", "a").await.unwrap();
     assert_ne!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"], "it was written");
     assert_eq!(after["spec"], before["spec"]);
-    // As the administrator, who then removes the version.
-    let mut definition = definitions(&client).get("", "lamps.example.com").await.unwrap();
-    assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
-    definition["status"]["storedVersions"] = json!(["v2"]);
-    let mut definition = definitions(&client).update_status(&definition).await.unwrap();
-    definition["spec"]["versions"] = json!([version("v2", true)]);
-    definitions(&client).update(&definition).await.unwrap();
+    let definition = definitions(&client).get("", "lamps.example.com").await.unwrap();
+    (server, client, definition)
+}
+
+fn lamp_version(name: &str, storage: bool) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+}
+
+/// Drops the old version of a definition, whose objects are then read in the new one.
+async fn drop_old_version(client: &Client, mut definition: Value) {
+    definition["spec"]["versions"] = json!([lamp_version("v2", true)]);
+    definitions(client).update(&definition).await.unwrap();
     let lamps = client.dynamic(Gvr::new("example.com", "v2", "lamps"));
-    assert_eq!(lamps.get("default", "a").await.unwrap()["spec"], before["spec"]);
+    assert_eq!(lamps.get("default", "a").await.unwrap()["spec"], json!({"on": true}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_stores_custom_objects_in_the_new_version_and_the_old_one_can_be_dropped() {
+    let old = [MIGRATIONS, &["--kubernetes-version=1.35"]].concat();
+    let new = ["--kubernetes-version=1.37"];
+    let cases: [(&[&str], Gvr, bool); 3] = [
+        (&old, MIGRATION, false),
+        (MIGRATIONS, MIGRATION, true),
+        (&new, gvr("storagemigration.k8s.io", "v1", "storageversionmigrations"), true),
+    ];
+    for (flags, api, updates_definition) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let (_server, client, mut definition) = migrate_lamps(dir.path(), flags, api).await;
+        if updates_definition {
+            assert_eq!(definition["status"]["storedVersions"], json!(["v2"]), "{flags:?}");
+            assert_eq!(condition(&definition, "StorageMigrating"), "False", "{flags:?}");
+        } else {
+            // As the administrator, who then removes the version.
+            assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
+            assert_eq!(condition(&definition, "StorageMigrating"), "");
+            definition["status"]["storedVersions"] = json!(["v2"]);
+            definition = definitions(&client).update_status(&definition).await.unwrap();
+        }
+        drop_old_version(&client, definition).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -438,6 +438,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "node_lifecycle",
                 "node_ttl",
                 "optional_api",
+                "stable_kinds",
                 "pod_gc",
                 "policy_type_checking",
                 "replicaset",

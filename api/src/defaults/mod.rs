@@ -21,11 +21,15 @@ pub(crate) mod workload;
 mod tests;
 
 use crate::resource::Resource;
+use crate::version::Minor;
 use serde_json::{Map, Value};
 
 /// Sets the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {
     (resource.rules.defaults)(object);
+    if resource.minor >= Minor::V37 && resource.is("apps", "statefulsets") {
+        workload::stateful_set_since_1_37(object);
+    }
 }
 
 /// Sets a member that is absent or null. Decoding has removed empty texts of fields that are no pointers; the empty text of a

@@ -73,6 +73,14 @@ pub(crate) fn stateful_set(object: &mut Value) {
     pod::template(spec, "template");
 }
 
+/// What Kubernetes adds to the defaults of StatefulSets since 1.37 (`MaxUnavailableStatefulSet`).
+pub(super) fn stateful_set_since_1_37(object: &mut Value) {
+    let strategy = make(make(object, "spec"), "updateStrategy");
+    if strategy["type"] == "RollingUpdate" {
+        default(make(strategy, "rollingUpdate"), "maxUnavailable", 1);
+    }
+}
+
 pub(crate) fn daemon_set(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "revisionHistoryLimit", 10);

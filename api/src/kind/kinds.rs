@@ -56,11 +56,12 @@ impl Kinds {
             a.group.cmp(b.group).then_with(versions).then_with(|| a.plural.cmp(b.plural))
         });
         let further = || opt_in.rows().iter().chain(&custom).copied();
-        let stored = opt_in.rows().iter().chain(stored);
+        // A stable version may be stored as a beta version that is not served.
+        let stored = opt_in.rows().iter().map(|row| row.storage_row()).chain(stored.iter().copied());
         Self {
             by_plural: further().map(|row| ((row.group, row.version, row.plural), row)).collect(),
             by_kind: further().map(|row| ((row.group, row.version, row.kind), row)).collect(),
-            by_root: stored.filter_map(|row| Some((row.storage?, *row))).collect(),
+            by_root: stored.filter_map(|row| Some((row.storage?, row))).collect(),
             custom,
             opt_in,
             built_in,
@@ -167,6 +168,7 @@ impl Kinds {
 mod tests {
     use super::super::CustomRow;
     use super::*;
+    use crate::version::Minor;
 
     fn row(group: &str, version: &str, plural: &str) -> &'static Resource {
         let row = CustomRow {
@@ -221,5 +223,20 @@ mod tests {
         assert!(with.stored_at("/registry/clustertrustbundles").is_some());
         assert!(without.stored_at("/registry/clustertrustbundles").is_none());
         assert_eq!(with.stored().count(), without.stored().count() + OptIn::all().rows().len());
+    }
+
+    #[test]
+    fn two_versions_of_an_optional_kind_share_one_prefix() {
+        let both = OptIn::apis(Minor::V37, ["certificates.k8s.io/v1beta1"]).unwrap();
+        for opt_in in [OptIn::version(Minor::V37), both] {
+            let kinds = Kinds::new(opt_in, &[], &[]);
+            let stored = kinds.stored_at("/registry/clustertrustbundles").unwrap();
+            assert_eq!((stored.version, stored.minor), ("v1beta1", Minor::V37));
+            assert_eq!(kinds.stored().filter(|row| row.plural == "clustertrustbundles").count(), 1);
+        }
+        let kinds = Kinds::new(OptIn::version(Minor::V37), &[], &[]);
+        assert!(kinds.lookup("certificates.k8s.io", "v1", "clustertrustbundles").is_some());
+        assert!(kinds.lookup("certificates.k8s.io", "v1beta1", "clustertrustbundles").is_none());
+        assert_eq!(kinds.groups().last(), Some("storagemigration.k8s.io"), "the lowest priority");
     }
 }

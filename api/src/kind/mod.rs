@@ -26,8 +26,7 @@ impl Resource {
             return row;
         }
         let Some(id) = self.storage_version else { return self };
-        let row = version_rows::of(self.minor).lookup(id.group, id.version, id.plural);
-        row.expect("a storage version names a row of the table")
+        version_rows::of(self.minor).stored_as(id).expect("a storage version names a row of the table")
     }
 }
 
@@ -53,9 +52,15 @@ pub fn lookup_api_version(api_version: &str, kind: &str) -> Option<&'static Reso
     lookup_kind(group, version, kind)
 }
 
-/// Rows of all built-in kinds: those that each server serves, then the optional ones.
+/// Rows of all built-in kinds of the default version: those that each server serves, then the optional ones.
 pub fn every() -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().chain(OPT_IN.iter().map(|kind| &kind.row))
+    every_of(Minor::DEFAULT)
+}
+
+/// The same as [`every`], of a version of Kubernetes.
+pub fn every_of(minor: Minor) -> impl Iterator<Item = &'static Resource> {
+    let rows = version_rows::of(minor);
+    rows.all.iter().copied().chain(rows.optional.iter().map(|(row, _)| *row))
 }
 
 /// Row for the `apiVersion` and kind of an object, optional kinds included. It does not say whether a server

@@ -1,6 +1,6 @@
-//! [`OptIn`]: the version of Kubernetes that a server has, and the built-in kinds and features that it has only if its operator asks for
-//! them, as with kube-apiserver's flags `--runtime-config` and `--feature-gates`. The rows are in `table/opt_in.rs`. A server
-//! without a choice serves [`super::RESOURCES`] only, and its documents do not show the other kinds.
+//! [`OptIn`]: the version of Kubernetes that a server has, and the built-in kinds and features that not each server of the version has:
+//! kube-apiserver's flags `--runtime-config` and `--feature-gates` turn them on and off. The rows are in `table/opt_in.rs`. A server
+//! without a choice serves [`super::RESOURCES`] and the stable kinds whose gate is on in its version; its documents do not show others.
 //!
 //! # Adding an optional kind
 //!
@@ -12,12 +12,13 @@
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].
 
 use super::{OPT_IN, version_rows};
+use crate::gate;
 use crate::resource::Resource;
 use crate::strategy::Features;
 use crate::version::Minor;
 use std::collections::BTreeMap;
 
-/// A built-in kind that is off by default.
+/// A built-in kind that not each server of a version serves.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionalKind {
     /// Feature gate that must be on as well; empty if there is none.
@@ -26,8 +27,8 @@ pub struct OptionalKind {
     pub row: Resource,
 }
 
-/// The version of one server, and its optional kinds and features. The default has none of these, in the default version.
-#[derive(Clone, Debug, Default)]
+/// The version of one server, and its optional kinds and features. The default is that of a server without flags.
+#[derive(Clone, Debug)]
 pub struct OptIn {
     minor: Minor,
     rows: Vec<&'static Resource>,
@@ -55,11 +56,17 @@ impl PartialEq for OptIn {
 
 impl Eq for OptIn {}
 
+impl Default for OptIn {
+    fn default() -> Self {
+        Self::version(Minor::DEFAULT)
+    }
+}
+
 impl OptIn {
-    /// A version without optional kinds and features.
+    /// A version with the optional kinds and features that it has without flags.
     #[must_use]
     pub fn version(minor: Minor) -> Self {
-        Self { minor, ..Self::default() }
+        Self::of(minor, &ApiSwitches::new(), |name| gate::find(minor, name).is_some_and(|gate| gate.is_on))
     }
 
     /// The optional kinds of a version that `switches` turn on and whose feature gate is on.
@@ -137,9 +144,13 @@ const ALL: &str = "api/all";
 pub fn is_on(row: &Resource, switches: &ApiSwitches<'_>) -> bool {
     let version = row.api_version();
     let resource = format!("{version}/{}", row.plural);
-    let stage = if row.version.contains("alpha") { "api/alpha" } else { "api/beta" };
+    let (stage, default) = match row.version {
+        alpha if alpha.contains("alpha") => ("api/alpha", false),
+        beta if beta.contains("beta") => ("api/beta", false),
+        _ => ("api/ga", true),
+    };
     let names = [&resource, &version, stage, ALL];
-    names.into_iter().find_map(|name| switches.get(name).copied()).unwrap_or(false)
+    names.into_iter().find_map(|name| switches.get(name).copied()).unwrap_or(default)
 }
 
 /// Whether a server has a kind or feature only with this feature gate.
@@ -214,6 +225,33 @@ mod tests {
     }
 
     #[test]
+    fn a_stable_kind_is_served_where_its_gate_is_on_and_a_beta_version_only_if_asked_for() {
+        let ids = |opt_in: &OptIn| -> Vec<String> {
+            opt_in.rows().iter().map(|row| format!("{}/{}", row.plural, row.version)).collect()
+        };
+        for minor in [Minor::V33, Minor::V34, Minor::V35, Minor::V36] {
+            assert_eq!(OptIn::version(minor).rows().len(), 0, "{minor}");
+        }
+        let own = OptIn::version(Minor::V37);
+        assert_eq!(ids(&own), ["clustertrustbundles/v1", "storageversionmigrations/v1"]);
+        assert!(
+            own.features().trust_bundle_projection && !OptIn::default().features().trust_bundle_projection
+        );
+        let of = |switches: &[(&str, bool)], off: &str| {
+            let has_gate =
+                |name: &str| name != off && gate::find(Minor::V37, name).is_some_and(|gate| gate.is_on);
+            ids(&OptIn::of(Minor::V37, &switches.iter().copied().collect(), has_gate))
+        };
+        assert_eq!(of(&[], "ClusterTrustBundle"), ["storageversionmigrations/v1"]);
+        assert_eq!(of(&[("storagemigration.k8s.io/v1", false)], ""), ["clustertrustbundles/v1"]);
+        let both = ["clustertrustbundles/v1", "clustertrustbundles/v1beta1", "storageversionmigrations/v1"];
+        assert_eq!(of(&[("certificates.k8s.io/v1beta1", true)], ""), both);
+        for row in own.rows() {
+            assert_eq!(row.storage_row().version, "v1beta1", "{}", row.plural);
+        }
+    }
+
+    #[test]
     fn features_follow_their_gates() {
         let projects = |gates: &'static [&str]| {
             OptIn::of(Minor::DEFAULT, &ApiSwitches::new(), |gate| gates.contains(&gate))
@@ -230,7 +268,7 @@ mod tests {
             assert!(opt_in.has("certificates.k8s.io", "clustertrustbundles"), "{name}");
             assert_eq!(opt_in.rows().len(), 1, "{name}");
         }
-        assert_eq!(OptIn::all().rows().len(), OPT_IN.len());
+        assert_eq!(OptIn::all().rows().len(), OPT_IN.iter().filter(|kind| kind.row.is_served()).count());
         for name in ["certificates.k8s.io/v9", "certificates.k8s.io/v1beta1/others", "", "v1beta1"] {
             assert_eq!(
                 OptIn::apis(Minor::DEFAULT, [name]).unwrap_err(),

@@ -2,7 +2,7 @@
 //! statics of [`super::table`]; those of another version are copies that state it, made once in a process.
 
 use super::{OPT_IN, RESOURCES};
-use crate::resource::Resource;
+use crate::resource::{Resource, ResourceId};
 use crate::version::Minor;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(super) struct VersionRows {
     /// The kinds of [`RESOURCES`] that the version does not have, for components of the server's process, whose caches of them are
     /// empty: look-ups find these rows, and nothing lists them.
     absent: Vec<&'static Resource>,
-    /// The kinds that are off by default, each with the feature gate that it needs.
+    /// The optional kinds, each with the feature gate that it needs.
     pub(super) optional: Vec<(&'static Resource, &'static str)>,
     by_plural: BTreeMap<Key, &'static Resource>,
     by_kind: BTreeMap<Key, &'static Resource>,
@@ -59,6 +59,12 @@ impl VersionRows {
     /// Row for the group, version and kind of an object.
     pub(super) fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
         find(&self.by_kind, (group, version, kind))
+    }
+
+    /// Row in whose version objects of another version are stored. It need not be served.
+    pub(super) fn stored_as(&self, id: ResourceId) -> Option<&'static Resource> {
+        let optional = || self.optional.iter().map(|(row, _)| *row).find(|row| row.id() == id);
+        self.lookup(id.group, id.version, id.plural).or_else(optional)
     }
 
     /// Row for the prefix of a key.

@@ -8,7 +8,7 @@ use super::{
     DocumentScope, GOLDEN, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, gnostic,
 };
 use crate::crd::Definition;
-use crate::kind::{OPT_IN, RESOURCES};
+use crate::kind;
 use crate::version::Minor;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Every document of a server that serves all kinds, also those that are off by default.
 fn scopes() -> Vec<DocumentScope> {
     let mut resources: BTreeMap<(&str, &str), Vec<ResourceDoc>> = BTreeMap::new();
-    for row in RESOURCES.iter().chain(OPT_IN.iter().map(|kind| &kind.row)) {
+    for row in kind::every() {
         resources.entry((row.group, row.version)).or_default().push(row.into());
     }
     let mut groups: Vec<&str> = resources.keys().map(|(group, _)| *group).collect();

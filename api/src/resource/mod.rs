@@ -154,6 +154,8 @@ pub struct Resource {
     pub minor: Minor,
     /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
     pub(crate) former_name_rule: Option<(Minor, NameRule)>,
+    /// What increments `metadata.generation` from a version of Kubernetes on, where that is newer than the default version.
+    pub(crate) later_generation: Option<(Minor, GenerationRule)>,
     /// The versions of Kubernetes that have the resource.
     pub(crate) versions: Versions,
 }
@@ -183,6 +185,10 @@ impl Resource {
             Some((until, former)) if minor <= until => former,
             _ => self.name_rule,
         };
+        let generation = match self.later_generation {
+            Some((since, later)) if minor >= since => later,
+            _ => self.generation,
+        };
         let type_of = |group, version, kind| schema::of_minor(minor, group, version, kind);
         let below = |sub: &Subresource| Subresource {
             object_type: type_of(sub.group, sub.version, sub.kind),
@@ -190,7 +196,7 @@ impl Resource {
         };
         let subresources = Box::leak(self.subresources.iter().map(below).collect());
         let object_type = type_of(self.group, self.version, self.kind);
-        Self { minor, name_rule, object_type, subresources, ..*self }
+        Self { minor, name_rule, generation, object_type, subresources, ..*self }
     }
 
     /// The type of the objects in the field table; `None` for custom resources.

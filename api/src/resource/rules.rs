@@ -21,7 +21,7 @@ pub(crate) struct KindRules {
     /// Path of the pod or pod template in an object; its `spec` is a pod specification.
     pub(crate) pod_template: Option<&'static [&'static str]>,
     /// Drops members of features that are off by default, besides those of the pod template.
-    pub(crate) drop_disabled: fn(&mut Value),
+    pub(crate) drop_disabled: fn(&mut Value, Minor),
     /// Whether a create keeps the status that the client sent.
     pub(crate) keeps_status_at_create: bool,
     /// Prepares a new object: its first status, and members that the server derives.
@@ -47,6 +47,8 @@ pub(crate) struct KindRules {
     pub(crate) printer: Printer,
     /// Columns and cells up to a version of Kubernetes, where they were others; the oldest version first.
     pub(crate) former_printers: &'static [(Minor, Printer)],
+    /// Columns and cells from a version of Kubernetes on that is newer than the default one, where they are others.
+    pub(crate) later_printer: Option<(Minor, Printer)>,
     /// Conditions of a table row.
     pub(crate) row_conditions: fn(&Value) -> Option<Value>,
     /// Fields that field selectors can name, besides name and namespace.

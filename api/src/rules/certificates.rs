@@ -38,7 +38,14 @@ pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
     ..KindRules::NONE
 };
 
-pub(crate) static CLUSTER_TRUST_BUNDLE: KindRules = KindRules {
+pub(crate) static CLUSTER_TRUST_BUNDLE: KindRules =
+    KindRules { conversions: &[("certificates.k8s.io/v1", |_| {})], ..TRUST_BUNDLE };
+
+pub(crate) static CLUSTER_TRUST_BUNDLE_V1: KindRules =
+    KindRules { conversions: &[("certificates.k8s.io/v1beta1", |_| {})], ..TRUST_BUNDLE };
+
+/// The rules of both versions of ClusterTrustBundles, which have the same members.
+const TRUST_BUNDLE: KindRules = KindRules {
     content: trust_bundle::content,
     change: trust_bundle::change,
     printer: table::cluster::TRUST_BUNDLE,

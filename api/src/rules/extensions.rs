@@ -2,6 +2,8 @@
 
 use crate::crd::{strategy, validate};
 use crate::resource::{KindRules, SubresourceRules};
+use crate::table;
+use crate::version::Minor;
 
 pub(crate) static CUSTOM_RESOURCE_DEFINITION: KindRules = KindRules {
     defaults: strategy::set_defaults,
@@ -14,6 +16,7 @@ pub(crate) static CUSTOM_RESOURCE_DEFINITION: KindRules = KindRules {
         });
     },
     plain_finalizers: true,
+    later_printer: Some((Minor::V37, table::definition::SERVED_VERSIONS)),
     subresources: &[SubresourceRules::STATUS_WITHOUT_METADATA
         .checked(|new, _, errors| errors.extend(validate::update_status(new)))],
     ..KindRules::NONE

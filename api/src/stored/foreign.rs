@@ -8,10 +8,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 use std::fmt;
 
-/// Whether another version that this program serves has members that the row's version lacks. No version is newer than the newest, and an
-/// older one lacks nothing that it stores by default; so a server of the newest version does not look for such members.
+/// Whether objects are looked at for members that the row's version lacks: in versions older than the default one. The default version reads
+/// its objects without a second decoding, so members that 1.37 wrote before a downgrade to it stay until the object is written.
 pub(super) fn may_lack(row: &Resource) -> bool {
-    row.object_type().is_some() && Minor::SERVED.last().is_some_and(|newest| row.minor < *newest)
+    row.object_type().is_some() && row.minor < Minor::DEFAULT
 }
 
 /// The members of a stored object that the type lacks, each as its path without indexes and keys, such as `spec.containers.x`. A text that

@@ -55,7 +55,7 @@ pub enum StoredError {
 /// The stored form of an object that is stored under a key of `resource`: JSON that begins with `apiVersion`, `kind` and `metadata`, in
 /// the storage version of the kind. `None` if `bytes` have this form already, which costs no parsing. An object of a custom kind keeps its
 /// version: the kind's definition says how to convert it. Members that the row's version of Kubernetes lacks are dropped, which parses each
-/// object in versions older than the newest.
+/// object in versions older than the default one.
 ///
 /// # Errors
 /// The bytes are not an object of the kind, or of a version that is unknown. The object must not be served, since a write would lose

@@ -5,11 +5,12 @@
 use super::remove;
 use crate::object::list;
 use crate::resource::Resource;
+use crate::version::Minor;
 use serde_json::Value;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop_disabled_fields(resource: &Resource, object: &mut Value) {
-    (resource.rules.drop_disabled)(object);
+    (resource.rules.drop_disabled)(object, resource.minor);
     if let Some(spec) = pod_spec_of(resource, object) {
         pod_spec(spec);
     }
@@ -45,14 +46,16 @@ fn projects_trust_bundles(template: &Value) -> bool {
 }
 
 /// Drops the disabled members of a Node.
-pub(crate) fn of_node(object: &mut Value) {
+pub(crate) fn of_node(object: &mut Value, _: Minor) {
     remove_at(object, &["spec"], "configSource");
     remove_at(object, &["status"], "config");
 }
 
 /// Drops the disabled members of a StatefulSet outside its template.
-pub(crate) fn of_stateful_set(object: &mut Value) {
-    remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], "maxUnavailable");
+pub(crate) fn of_stateful_set(object: &mut Value, minor: Minor) {
+    if minor < Minor::V37 {
+        remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], "maxUnavailable");
+    }
 }
 
 fn at<'o>(object: &'o mut Value, path: &[&str]) -> Option<&'o mut Value> {

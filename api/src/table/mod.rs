@@ -6,6 +6,7 @@ pub(crate) mod admission;
 pub(crate) mod autoscaling;
 pub(crate) mod batch;
 pub(crate) mod cluster;
+pub(crate) mod definition;
 pub(crate) mod devices;
 mod duration;
 pub(crate) mod event;
@@ -106,8 +107,10 @@ const SCALE: Printer = printer(
 
 /// The columns and cells of a kind in the version of its row.
 fn printer_of(resource: &Resource) -> &Printer {
-    let former = resource.rules.former_printers.iter().find(|(until, _)| resource.minor <= *until);
-    former.map_or(&resource.rules.printer, |(_, printer)| printer)
+    let rules = resource.rules;
+    let later = rules.later_printer.as_ref().filter(|(since, _)| resource.minor >= *since);
+    let former = || rules.former_printers.iter().find(|(until, _)| resource.minor <= *until);
+    later.or_else(former).map_or(&rules.printer, |(_, printer)| printer)
 }
 
 /// All columns of a kind; clients hide those of higher priority.

@@ -8,7 +8,9 @@ pub(crate) mod config;
 pub(crate) mod endpoints;
 pub(crate) mod event;
 mod former;
+mod generated;
 pub(crate) mod groups;
+mod later;
 pub(crate) mod limit_range;
 pub(crate) mod metadata;
 pub(crate) mod namespace;
@@ -38,9 +40,12 @@ pub use warning::warnings;
 pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::create(resource, object, &mut errors);
+    later::metadata(resource, &mut errors);
     (resource.rules.content)(object, None, &mut errors);
     (resource.rules.create)(object, &mut errors);
+    later::errors(resource, object, &mut errors);
     shown::as_in_go(resource, object, &mut errors);
+    generated::errors(resource, object, None, &mut errors);
     former::errors(resource, &mut errors);
     errors
 }
@@ -69,7 +74,11 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         let before = judge(resource, subresource, old, old);
         ratchet::drop_tolerated(resource, (new, &mut errors), (old, &before));
     }
+    if subresource.is_empty() {
+        later::errors(resource, new, &mut errors);
+    }
     shown::as_in_go(resource, new, &mut errors);
+    generated::errors(resource, new, Some(old), &mut errors);
     former::errors(resource, &mut errors);
     errors
 }
@@ -77,6 +86,7 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
 fn judge(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
+    later::metadata(resource, &mut errors);
     match resource.rules.subresource(subresource).validate {
         Some(validate) => validate(new, old, &mut errors),
         None => {

@@ -33,6 +33,7 @@ use history::History;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kstore_api::lenient;
 use kstore_api::selector::label;
+use kstore_api::version::Minor;
 use kstore_client::{ApiError, ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object, Occurrence};
 use parking_lot::Mutex;
@@ -90,7 +91,7 @@ impl Reconcile for Autoscaling {
         let decision = self.decide(&cx, &hpa, &mut memory).await;
         // Runs of one key do not overlap, so its memory has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
-        match self.executor.execute(&cx, &report(&hpa, decision?)).await.result() {
+        match self.executor.execute(&cx, &report(self.cluster.config.minor, &hpa, decision?)).await.result() {
             // A conflict or a missing object means that the cache will show another state soon.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
@@ -116,7 +117,10 @@ impl Autoscaling {
         let decision = self.plan(cx, hpa, &scale, &mut memory.history).await?;
         let Some((size, _)) = &decision.rescale else { return Ok(decision) };
         Ok(match self.rescale(cx, hpa, &resource, read, *size).await {
-            Ok(()) => plan::rescaled(decision, hpa, scale.replicas, &mut memory.history, now()),
+            Ok(()) => {
+                let minor = self.cluster.config.minor;
+                plan::rescaled(minor, decision, hpa, scale.replicas, &mut memory.history, now())
+            }
             Err(error) => plan::refused(decision, hpa, &error.to_string(), now()),
         })
     }
@@ -136,13 +140,13 @@ impl Autoscaling {
         scale: &Scale,
         history: &mut History,
     ) -> Result<Decision, ApiError> {
-        let clock = &self.cluster.nondet.clock;
-        if !plan::needs_metrics(hpa, scale.replicas) {
-            return Ok(plan::plan(hpa, scale, &Metrics::Unread, history, clock.now()));
+        let (clock, minor) = (&self.cluster.nondet.clock, self.cluster.config.minor);
+        if !plan::needs_metrics(minor, hpa, scale.replicas) {
+            return Ok(plan::plan(minor, hpa, scale, &Metrics::Unread, history, clock.now()));
         }
         let pods = match self.pods(cx, scale).await? {
             Ok(pods) => pods,
-            Err(metrics) => return Ok(plan::plan(hpa, scale, &metrics, history, clock.now())),
+            Err(metrics) => return Ok(plan::plan(minor, hpa, scale, &metrics, history, clock.now())),
         };
         let specs = hpa.spec.metrics.as_deref().unwrap_or_default();
         let (client, namespace) = (&self.executor.client, cx.key.namespace());
@@ -150,7 +154,7 @@ impl Autoscaling {
             specs.iter().map(|spec| source::read(client, spec, namespace, &scale.selector)).collect();
         let readings: Vec<_> = futures::stream::iter(reads).buffered(METRICS_IN_FLIGHT).collect().await;
         let metrics = Metrics::Read { pods: &pods, readings: &readings };
-        Ok(plan::plan(hpa, scale, &metrics, history, clock.now()))
+        Ok(plan::plan(minor, hpa, scale, &metrics, history, clock.now()))
     }
 
     /// The pods of the target, or why the autoscaler must not use them.
@@ -243,16 +247,28 @@ fn scale(read: &ReadScale) -> Scale {
     }
 }
 
+/// The first version whose autoscalers have a generation, which their status repeats (`HPAGeneration`).
+const FIRST_WITH_GENERATION: Minor = Minor::V37;
+
 /// The status update, if it changed, and the events.
-fn report(hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
+fn report(minor: Minor, hpa: &HorizontalPodAutoscaler, decision: Decision) -> Vec<Action> {
     let about = subject("autoscaling/v2", "HorizontalPodAutoscaler", &hpa.metadata);
     let tell = |PlannedEvent { type_, reason, message }| {
         Action::Event(Occurrence::new(&about, type_, reason, message))
     };
     let mut actions: Vec<Action> = decision.events.into_iter().map(tell).collect();
-    if hpa.status.as_ref() != Some(&decision.status) {
-        let status = Some(decision.status);
-        actions.push(Action::UpdateStatus(Written::of(&HorizontalPodAutoscaler { status, ..hpa.clone() })));
+    let generation = hpa.metadata.generation.filter(|_| minor >= FIRST_WITH_GENERATION);
+    let mut status = decision.status;
+    status.observed_generation = generation.or(status.observed_generation);
+    if hpa.status.as_ref() != Some(&status) {
+        let written = HorizontalPodAutoscaler { status: Some(status), ..hpa.clone() };
+        // The client types are those of 1.36, whose conditions have no generation.
+        actions.push(Action::UpdateStatus(Written::with(&written, |object| {
+            let Some(generation) = generation else { return };
+            for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                condition["observedGeneration"] = generation.into();
+            }
+        })));
     }
     actions
 }

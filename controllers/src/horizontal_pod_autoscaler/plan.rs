@@ -14,6 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerStatus, MetricStatus,
 };
 use kstore_api::quantity::Quantity;
+use kstore_api::version::Minor;
 use kstore_informer::EventType;
 
 /// Default tolerance of the ratio of usage and target.
@@ -67,8 +68,30 @@ impl PlannedEvent {
 }
 
 /// Whether the metrics decide about a target of this size; otherwise its size alone decides.
-pub(crate) fn needs_metrics(hpa: &HorizontalPodAutoscaler, replicas: i32) -> bool {
-    matches!(by_size(hpa, replicas), BySize::Metrics)
+pub(crate) fn needs_metrics(minor: Minor, hpa: &HorizontalPodAutoscaler, replicas: i32) -> bool {
+    matches!(by_size(minor, hpa, replicas), BySize::Metrics)
+}
+
+/// The first version whose autoscalers scale to zero and back (`HPAScaleToZero`).
+const FIRST_TO_ZERO: Minor = Minor::V37;
+
+/// Condition: this controller, and no user, gave the target no replicas.
+const SCALED_TO_ZERO: &str = "ScaledToZero";
+
+/// Whether a metric of the autoscaler needs no pods.
+fn has_metric_without_pods(hpa: &HorizontalPodAutoscaler) -> bool {
+    hpa.spec.metrics.iter().flatten().any(|metric| metric.type_ == "Object" || metric.type_ == "External")
+}
+
+/// Whether a target without replicas may get some. Before 1.37 nothing distinguishes a target that a user has stopped: it may if the
+/// autoscaler allows zero replicas at all.
+fn may_leave_zero(minor: Minor, hpa: &HorizontalPodAutoscaler) -> bool {
+    if minor < FIRST_TO_ZERO {
+        return min_replicas(hpa) == 0;
+    }
+    let conditions = hpa.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_own = conditions.into_iter().any(|one| one.type_ == SCALED_TO_ZERO && one.status == "True");
+    is_own && (min_replicas(hpa) != 0 || has_metric_without_pods(hpa))
 }
 
 enum BySize {
@@ -85,10 +108,11 @@ fn max_replicas(hpa: &HorizontalPodAutoscaler) -> i32 {
     hpa.spec.max_replicas
 }
 
-fn by_size(hpa: &HorizontalPodAutoscaler, replicas: i32) -> BySize {
+fn by_size(minor: Minor, hpa: &HorizontalPodAutoscaler, replicas: i32) -> BySize {
     let (min, max) = (min_replicas(hpa), max_replicas(hpa));
     match replicas {
-        0 if min != 0 => BySize::Disabled,
+        0 if !may_leave_zero(minor, hpa) => BySize::Disabled,
+        0 => BySize::Metrics,
         above if above > max => BySize::Bound(max, "Current number of replicas above Spec.MaxReplicas"),
         below if below < min => BySize::Bound(min, "Current number of replicas below Spec.MinReplicas"),
         _ => BySize::Metrics,
@@ -97,6 +121,7 @@ fn by_size(hpa: &HorizontalPodAutoscaler, replicas: i32) -> BySize {
 
 /// Decides about the target, and records the recommendation in `history`.
 pub(crate) fn plan(
+    minor: Minor,
     hpa: &HorizontalPodAutoscaler,
     scale: &Scale,
     metrics: &Metrics<'_>,
@@ -106,7 +131,7 @@ pub(crate) fn plan(
     let mut draft = DecisionBuilder::of(hpa, now);
     draft.set("AbleToScale", true, "SucceededGetScale", GOT_SCALE);
     history.begin(scale.replicas, now);
-    match by_size(hpa, scale.replicas) {
+    match by_size(minor, hpa, scale.replicas) {
         BySize::Disabled => {
             let message = "scaling is disabled since the replica count of the target is zero";
             draft.set("ScalingActive", false, "ScalingDisabled", message);
@@ -245,6 +270,7 @@ fn tolerance(hpa: &HorizontalPodAutoscaler) -> Tolerance {
 
 /// The decision after the target was scaled.
 pub(crate) fn rescaled(
+    minor: Minor,
     mut decision: Decision,
     hpa: &HorizontalPodAutoscaler,
     from: i32,
@@ -256,6 +282,14 @@ pub(crate) fn rescaled(
     set(&mut decision.status, ("AbleToScale", true), ("SucceededRescale", &message), now);
     decision.status.last_scale_time = Some(seconds(now));
     let message = format!("New size: {size}; reason: {why}");
+    if minor >= FIRST_TO_ZERO {
+        let is_stopped = from > 0 && size == 0 && min_replicas(hpa) == 0 && has_metric_without_pods(hpa);
+        let (reason, message) = match is_stopped {
+            true => ("ScaledToZero", "the HPA controller scaled the workload to zero"),
+            false => ("NotScaledToZero", "the HPA controller did not scale the workload to zero"),
+        };
+        set(&mut decision.status, (SCALED_TO_ZERO, is_stopped), (reason, message), now);
+    }
     let (type_, reason) = (EventType::Normal, "SuccessfulRescale");
     decision.events.push(PlannedEvent { type_, reason, message });
     let behavior = hpa.spec.behavior.as_ref();

@@ -2,7 +2,8 @@
 
 use crate::action::{Action, Propagation, Target};
 use crate::object::Object;
-use k8s_openapi::api::certificates::v1beta1::{ClusterTrustBundle, ClusterTrustBundleSpec};
+use crate::stable_kinds::TrustBundle;
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundleSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_api::validate::trust_bundle::name_prefix;
 use ring::digest::{SHA256, digest};
@@ -22,20 +23,20 @@ fn bundle_name(ca: &str) -> String {
 }
 
 /// Writes after which the certificates `ca` (PEM) are the only bundle of the signer. `bundles` are the stored ones.
-pub(super) fn plan(bundles: &[&ClusterTrustBundle], ca: &str) -> Vec<Action> {
+pub(super) fn plan<B: TrustBundle>(bundles: &[&B], ca: &str) -> Vec<Action> {
     let own = bundle_name(ca);
-    let is_own = |bundle: &&&ClusterTrustBundle| bundle.metadata.name.as_deref() == Some(&own);
+    let is_own = |bundle: &&&B| bundle.metadata().name.as_deref() == Some(&own);
     let mut actions = Vec::new();
     match bundles.iter().find(is_own) {
         None => {
             let metadata = ObjectMeta { name: Some(own.clone()), ..ObjectMeta::default() };
             let spec =
                 ClusterTrustBundleSpec { signer_name: Some(SIGNER.to_owned()), trust_bundle: ca.to_owned() };
-            actions.push(Action::Create(Object::of(&ClusterTrustBundle { metadata, spec })));
+            actions.push(Action::Create(Object::of(&B::new(metadata, spec))));
         }
-        Some(bundle) if bundle.spec.trust_bundle != ca => {
+        Some(bundle) if bundle.spec().trust_bundle != ca => {
             let mut bundle = (**bundle).clone();
-            ca.clone_into(&mut bundle.spec.trust_bundle);
+            ca.clone_into(&mut bundle.spec_mut().trust_bundle);
             actions.push(Action::Update(Object::of(&bundle)));
         }
         Some(_) => {}

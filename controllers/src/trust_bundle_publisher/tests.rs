@@ -5,7 +5,7 @@ use crate::action::Action;
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 
 fn created(ca: &str) -> ClusterTrustBundle {
-    match plan(&[], ca).as_slice() {
+    match plan::<ClusterTrustBundle>(&[], ca).as_slice() {
         [Action::Create(object)] => object.typed().unwrap(),
         other => panic!("{other:?}"),
     }

@@ -6,11 +6,12 @@ use super::sources::SourceOrder;
 use crate::limits::{SECRET_GETS, SOURCE_QUEUE};
 use crate::pod_object::Keys;
 use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
-use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+use crate::stream::trust_bundles_of;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kstore_api::lenient;
-use kstore_client::{Api, Client, Kind, ProjectedMeta, WatchParams};
+use kstore_api::version::Minor;
+use kstore_client::{Api, ApiType, Client, ProjectedMeta, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
 use kstore_nondet::Rng;
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub(super) type Report = (SourceKey, SourceState);
 /// All watches and polls of referenced objects.
 pub(super) struct Followers {
     client: Client,
+    /// The Kubernetes version of the API server.
+    minor: Minor,
     rng: Rng,
     reports: mpsc::Sender<Report>,
     followed: BTreeMap<SourceKey, Followed>,
@@ -43,10 +46,14 @@ struct Followed {
 
 impl Followers {
     /// An empty set of watches, and the receiver of their reports. Watches run as tasks of `tasks`.
-    pub(super) fn new(client: Client, rng: Rng, tasks: TaskGroup) -> (Self, mpsc::Receiver<Report>) {
+    pub(super) fn new(
+        (client, minor): (Client, Minor),
+        rng: Rng,
+        tasks: TaskGroup,
+    ) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(SOURCE_QUEUE);
         let gets = Arc::new(Semaphore::new(SECRET_GETS));
-        (Self { client, rng, reports, followed: BTreeMap::new(), tasks, gets }, received)
+        (Self { client, minor, rng, reports, followed: BTreeMap::new(), tasks, gets }, received)
     }
 
     /// Begins or ends a watch.
@@ -65,7 +72,8 @@ impl Followers {
                         None
                     }
                     SourceKind::TrustBundle => {
-                        self.watch(self.client.api::<ClusterTrustBundle>(), key.clone(), &stop);
+                        let bundles = self.client.dynamic(trust_bundles_of(self.minor));
+                        self.watch(bundles, key.clone(), &stop);
                         None
                     }
                     SourceKind::ResourceClaim => {
@@ -115,7 +123,7 @@ impl Followers {
     }
 
     /// Watches one object until `stop`.
-    fn watch<K: Kind>(&self, api: Api<K>, key: SourceKey, stop: &CancellationToken) {
+    fn watch<K: ApiType>(&self, api: Api<K>, key: SourceKey, stop: &CancellationToken) {
         let params = WatchParams::default().ns(&key.namespace).name(&key.name);
         let source = api.project(params, SourceRecord::decode);
         let name = format!("kubelet {} {}/{}", key.kind.resource(), key.namespace, key.name);

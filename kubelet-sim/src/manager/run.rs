@@ -87,16 +87,17 @@ impl Simulator {
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
-        let registered = self.config.registered.clone();
+        let (registered, minor) = (self.config.registered.clone(), self.config.minor);
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
-            (self.client.clone(), identities.clone()),
+            (self.client.clone(), identities.clone(), minor),
             self.nondet.clock,
             rng.fork("tunnel"),
             serving.clone(),
         );
-        let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"), tasks.clone());
+        let (followers, reports) =
+            Followers::new((self.client.clone(), minor), rng.fork("sources"), tasks.clone());
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, stop);
         recorder.metrics(&metrics);

@@ -26,6 +26,7 @@ use crate::record::PodRecord;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 use kstore_api::status::{Details, Reason, Status};
+use kstore_api::version::Minor;
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
@@ -43,6 +44,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+pub(crate) use trust_bundles::trust_bundles_of;
 
 /// The state of a pod, for its streams.
 pub(crate) struct Snapshot {
@@ -97,6 +99,8 @@ pub(crate) struct Streams {
     identities: Identities,
     clock: Clock,
     rng: Rng,
+    /// The Kubernetes version of the API server.
+    minor: Minor,
     serving: Arc<Latest<Vec<String>>>,
     messages: mpsc::Sender<ManagerMessage>,
     /// Threads and budgets of commands.
@@ -110,7 +114,7 @@ pub(crate) struct Streams {
 impl Streams {
     /// Creates the streams of the nodes that `serving` names, now and later; returns the receiver of their messages to the manager.
     pub(crate) fn new(
-        (client, identities): (Client, Identities),
+        (client, identities, minor): (Client, Identities, Minor),
         clock: Clock,
         rng: Rng,
         serving: Arc<Latest<Vec<String>>>,
@@ -123,6 +127,7 @@ impl Streams {
                 identities,
                 clock,
                 rng,
+                minor,
                 serving,
                 messages,
                 runner: ProgramRunner::new(),

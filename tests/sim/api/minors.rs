@@ -1,5 +1,6 @@
 //! Servers of older versions of Kubernetes: what they serve, accept, drop and document, against the rows of the tables.
 
+use http_body_util::Full;
 use kstore_api::version::Minor;
 use kstore_tests::{Reply, Rest, Setup, manifests, simulate};
 use serde_json::{Value, json};
@@ -144,4 +145,121 @@ fn workloads_run_on_every_version_and_nodes_have_its_release() {
             assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], minor.programs());
         });
     }
+}
+
+#[test]
+fn stable_kinds_of_1_37_are_served_by_default_and_stored_in_their_beta_version() {
+    each(async |minor, rest| {
+        let expected = if minor >= Minor::V37 { 200 } else { 404 };
+        for (group, plural) in [
+            ("certificates.k8s.io", "clustertrustbundles"),
+            ("storagemigration.k8s.io", "storageversionmigrations"),
+        ] {
+            assert_eq!(
+                get(rest, &format!("/apis/{group}/v1/{plural}")).await.code,
+                expected,
+                "{minor} {plural}"
+            );
+            assert_eq!(
+                get(rest, &format!("/apis/{group}/v1beta1/{plural}")).await.code,
+                404,
+                "{minor} {plural}"
+            );
+        }
+        let document = get(rest, "/openapi/v3/apis/certificates.k8s.io/v1").await.json();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let has = schemas.contains_key("io.k8s.api.certificates.v1.ClusterTrustBundle");
+        assert_eq!(has, minor >= Minor::V37, "{minor}");
+        if minor < Minor::V37 {
+            return;
+        }
+        let path = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
+        let migration = json!({"apiVersion": "storagemigration.k8s.io/v1", "kind": "StorageVersionMigration",
+            "metadata": {"name": "m"}, "spec": {"resource": {"group": "apps", "resource": "deployments"}}});
+        assert_eq!(rest.call("POST", path, migration.to_string()).await.code, 201);
+        let read = get(rest, &format!("{path}/m")).await.json();
+        assert_eq!((&read["apiVersion"], &read["spec"]), (&migration["apiVersion"], &migration["spec"]));
+        let discovery = get(rest, "/apis/storagemigration.k8s.io/v1").await.json();
+        // The hash of `storagemigration.k8s.io/v1beta1/StorageVersionMigration`.
+        let hash = &discovery["resources"][0]["storageVersionHash"];
+        assert!(hash.as_str().is_some_and(|hash| !hash.is_empty()), "{discovery}");
+        let list = get(rest, path).await.json();
+        assert_eq!(
+            (&list["apiVersion"], list["items"].as_array().unwrap().len()),
+            (&migration["apiVersion"], 1)
+        );
+    });
+}
+
+#[test]
+fn autoscalers_of_1_37_have_a_generation_and_may_scale_to_zero() {
+    each(async |minor, rest| {
+        let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+        let external = json!({"type": "External",
+            "external": {"metric": {"name": "queued"}, "target": {"type": "Value", "value": "1"}}});
+        let scaler = |name: &str, min: i32| {
+            json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+                "spec": {"minReplicas": min, "maxReplicas": 3, "metrics": [external],
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}})
+        };
+        let is_new = minor >= Minor::V37;
+        let zero = rest.call("POST", path, scaler("zero", 0).to_string()).await;
+        assert_eq!(zero.code, if is_new { 201 } else { 422 }, "{minor}");
+        let created = rest.call("POST", path, scaler("one", 1).to_string()).await.json();
+        let generation = if is_new { json!(1) } else { Value::Null };
+        assert_eq!(created["metadata"]["generation"], generation, "{minor}");
+        let changed = scaler("one", 2);
+        let changed = rest.call("PUT", &format!("{path}/one"), changed.to_string()).await.json();
+        let generation = if is_new { json!(2) } else { Value::Null };
+        assert_eq!(changed["metadata"]["generation"], generation, "{minor}");
+    });
+}
+
+#[test]
+fn stateful_sets_of_1_37_have_the_most_unavailable_pods_of_an_update() {
+    each(async |minor, rest| {
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "a",
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "d"}]}}}});
+        let path = "/apis/apps/v1/namespaces/default/statefulsets";
+        let created = rest.call("POST", path, set.to_string()).await.json();
+        let most = &created["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+        assert_eq!(*most, if minor >= Minor::V37 { json!(1) } else { Value::Null }, "{minor}");
+    });
+}
+
+#[test]
+fn tables_of_definitions_have_the_columns_of_the_version() {
+    each(async |minor, rest| {
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "lamps.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "lamps", "kind": "Lamp", "shortNames": ["lp"]},
+            "versions": [
+                {"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v0", "served": false, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}},
+            ]}});
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(rest.call("POST", path, definition.to_string()).await.code, 201, "{minor}");
+        let request =
+            http::Request::get(path).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let table = rest.send(request.body(Full::default()).unwrap()).await.json();
+        let names: Vec<&str> = table["columnDefinitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| column["name"].as_str().unwrap())
+            .collect();
+        let cells = table["rows"][0]["cells"].as_array().unwrap();
+        if minor < Minor::V37 {
+            assert_eq!(names, ["Name", "Created At"], "{minor}");
+            return;
+        }
+        let wide = ["Group", "Kind", "ShortNames", "Established"];
+        assert_eq!(names[..4], ["Name", "Scope", "Versions", "Created At"]);
+        assert_eq!(names[4..], wide);
+        assert_eq!(cells[1..3], [json!("Namespaced"), json!("v1(storage),v1beta1")]);
+        assert_eq!(cells[4..7], [json!("example.com"), json!("Lamp"), json!("lp")]);
+    });
 }

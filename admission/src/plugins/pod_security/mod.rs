@@ -19,6 +19,7 @@ use kstore_api::admission::Operation;
 use kstore_api::field::ErrorList;
 use kstore_api::meta;
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_registry::registry::namespaces;
 use kstore_registry::undecided::Undecided;
 use kstore_storage::limits::POD_SECURITY_PODS;
@@ -125,7 +126,7 @@ fn review_pod(review: &Review<'_>, policy: Policy, errors: &ErrorList, pod: &Val
     annotate_errors(errors, review);
     let pod = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
     review.annotate(|| (name_of("enforce-policy"), policy.enforce.to_string()));
-    let forbidden = violations(policy.enforce, &pod);
+    let forbidden = violations(review.subject.resource.minor, policy.enforce, &pod);
     annotate_violations(policy, &pod, review);
     if forbidden.is_empty() {
         warn_of_violations(policy, &pod, review);
@@ -155,7 +156,7 @@ fn annotate_errors(errors: &ErrorList, review: &Review<'_>) {
 
 fn annotate_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
     if review.calls().is_recorded() {
-        let found = violations(policy.audit, pod);
+        let found = violations(review.subject.resource.minor, policy.audit, pod);
         if !found.is_empty() {
             review.annotate(|| (name_of("audit-violations"), would_violate(policy.audit, &found)));
         }
@@ -163,7 +164,7 @@ fn annotate_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
 }
 
 fn warn_of_violations(policy: Policy, pod: &Pod<'_>, review: &Review<'_>) {
-    let found = violations(policy.warn, pod);
+    let found = violations(review.subject.resource.minor, policy.warn, pod);
     if !found.is_empty() {
         review.warn(&[would_violate(policy.warn, &found)]);
     }
@@ -207,7 +208,7 @@ impl PodSecurity {
         }
         match is_exempt {
             true => review.warn(self.warning_about_exemption(subject.name, new, policy).as_slice()),
-            false => review.warn(&warnings_about_pods(cluster, subject.name, wanted)),
+            false => review.warn(&warnings_about_pods(cluster, subject.resource.minor, subject.name, wanted)),
         }
         Ok(())
     }
@@ -231,12 +232,17 @@ impl PodSecurity {
 }
 
 /// Warnings about existing pods that violate a level. Pods with the same violations share one text.
-fn warnings_about_pods(cluster: &dyn Cluster, namespace: &str, wanted: LevelVersion) -> Vec<String> {
+fn warnings_about_pods(
+    cluster: &dyn Cluster,
+    served: Minor,
+    namespace: &str,
+    wanted: LevelVersion,
+) -> Vec<String> {
     let (pods, total) = cluster.first(kstore_registry::lookup::core("pods"), namespace, POD_SECURITY_PODS);
     let mut by_reasons: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in &pods {
         let view = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };
-        let found = violations(wanted, &view);
+        let found = violations(served, wanted, &view);
         if !found.is_empty() {
             let reasons: Vec<String> = found.into_iter().map(|one| one.reason).collect();
             let (_, count) =

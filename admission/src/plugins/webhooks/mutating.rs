@@ -1,6 +1,6 @@
 //! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, matches, question};
+use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, is_virtual, matches, question};
 use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::Plugin::Webhooks;
@@ -28,7 +28,7 @@ impl Plugin for MutatingWebhooks {
         let mut new = (review.subject.operation != Operation::Delete).then_some(new);
         let (subject, admitted) = (review.subject, review.admitted);
         let hooks = &admitted.calls.configured().mutating_hooks;
-        if !hooks.has_candidates(subject.operation, subject.resource.plural) {
+        if is_virtual(subject.resource) || !hooks.has_candidates(subject.operation, subject.resource.plural) {
             return Ok(());
         }
         let context = RequestContext::of(review.cluster, admitted);

@@ -1,6 +1,6 @@
 //! Validating webhooks: called concurrently with the final object.
 
-use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, matches, question};
+use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, is_virtual, matches, question};
 use crate::dynamic::RequestContext;
 use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::{MatchedForm, Operation, Webhook, audit};
@@ -27,7 +27,7 @@ impl Plugin for ValidatingWebhooks {
     fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
         let (subject, admitted) = (review.subject, review.admitted);
         let hooks = &admitted.calls.configured().validating_hooks;
-        if !hooks.has_candidates(subject.operation, subject.resource.plural) {
+        if is_virtual(subject.resource) || !hooks.has_candidates(subject.operation, subject.resource.plural) {
             return Ok(());
         }
         let context = RequestContext::of(review.cluster, admitted);

@@ -24,6 +24,7 @@ const ROW: Resource = Resource {
     custom: None,
     minor: crate::version::Minor::DEFAULT,
     former_name_rule: None,
+    later_generation: None,
     versions: crate::version::Versions::ALL,
     group: "apiextensions.k8s.io",
     version: "v1",

@@ -40,6 +40,7 @@ macro_rules! row {
             custom: None,
             minor: Minor::DEFAULT,
             former_name_rule: None,
+            later_generation: None,
             versions: Versions::ALL,
         }
     };
@@ -153,6 +154,10 @@ impl Resource {
     }
     const fn named_until(mut self, last: Minor, rule: NameRule) -> Self {
         self.former_name_rule = Some((last, rule));
+        self
+    }
+    const fn generation_since(mut self, first: Minor, rule: GenerationRule) -> Self {
+        self.later_generation = Some((first, rule));
         self
     }
     const fn graceful(mut self) -> Self {
@@ -355,7 +360,8 @@ pub static RESOURCES: &[Resource] = &[
     )
     .short(&["hpa"])
     .categories(ALL)
-    .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")]),
+    .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")])
+    .generation_since(Minor::V37, Spec),
     autoscaling_v1!(
         "horizontalpodautoscalers",
         "horizontalpodautoscaler",
@@ -365,7 +371,8 @@ pub static RESOURCES: &[Resource] = &[
     .short(&["hpa"])
     .categories(ALL)
     .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
-    .stored_as("autoscaling", "v2"),
+    .stored_as("autoscaling", "v2")
+    .generation_since(Minor::V37, Spec),
     batch!("cronjobs", "cronjob", "CronJob", CRON_JOB)
         .short(&["cj"])
         .categories(ALL)

@@ -1,5 +1,5 @@
-//! The rows of kinds that are off by default, each with the feature gate that it needs besides
-//! `--runtime-config`. `kind::opt_in` chooses among them.
+//! The rows of kinds that have a feature gate of their own, or that are off by default: each with the gate that it needs. A stable version
+//! is served wherever its gate is on, another only if `--runtime-config` names it as well. `kind::opt_in` chooses among them.
 
 use super::status;
 use crate::kind::OptionalKind;
@@ -8,11 +8,28 @@ use crate::resource::{ALL_VERBS, DefaultPropagation, GenerationRule, Resource};
 use crate::schema;
 use crate::version::{Minor, Versions};
 
+group!(certificates_stable = "certificates.k8s.io", "certificates", "v1", certificates);
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
+group!(migration_stable = "storagemigration.k8s.io", "storagemigration", "v1", storage_migration);
 group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);
 
-/// Every kind that a server serves only if asked, in the order of [`super::RESOURCES`].
+/// Every kind that not each server of a version serves, in the order of [`super::RESOURCES`]: groups by priority, versions preferred first,
+/// then by plural.
 pub static OPT_IN: &[OptionalKind] = &[
+    OptionalKind {
+        gate: "ClusterTrustBundle",
+        row: certificates_stable!(
+            "clustertrustbundles",
+            "clustertrustbundle",
+            "ClusterTrustBundle",
+            CLUSTER_TRUST_BUNDLE_V1
+        )
+        .cluster()
+        .named(NameRule::PathSegment)
+        .conditional()
+        .stored_as("certificates.k8s.io", "v1beta1")
+        .since(Minor::V37),
+    },
     OptionalKind {
         gate: "ClusterTrustBundle",
         row: certificates_beta!(
@@ -24,6 +41,20 @@ pub static OPT_IN: &[OptionalKind] = &[
         .cluster()
         .named(NameRule::PathSegment)
         .conditional(),
+    },
+    OptionalKind {
+        gate: "StorageVersionMigrator",
+        row: migration_stable!(
+            "storageversionmigrations",
+            "storageversionmigration",
+            "StorageVersionMigration",
+            STORAGE_VERSION_MIGRATION_V1
+        )
+        .cluster()
+        .subs(&[status("storagemigration.k8s.io", "v1", "StorageVersionMigration")])
+        .conditional()
+        .stored_as("storagemigration.k8s.io", "v1beta1")
+        .since(Minor::V37),
     },
     OptionalKind {
         gate: "StorageVersionMigrator",

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::horizontal_pod_autoscaler::history::History;
 use k8s_openapi::api::autoscaling::v2::MetricSpec;
+use kstore_api::version::Minor;
 use serde_json::{Value, from_value, json, to_value};
 
 const TOLERANCE: Tolerance = Tolerance { up: 0.1, down: 0.1 };
@@ -231,7 +232,7 @@ fn a_failed_metric_prevents_scale_down_but_not_scale_up() {
         let pods = pods(used.len());
         let metrics = Metrics::Read { pods: &pods, readings: &readings };
         let replicas = i32::try_from(used.len()).unwrap();
-        plan(&hpa, &scale(replicas), &metrics, &mut History::default(), at(600))
+        plan(Minor::DEFAULT, &hpa, &scale(replicas), &metrics, &mut History::default(), at(600))
     };
     let grown = run(&[100, 100]);
     assert_eq!(grown.status.desired_replicas, 4);

@@ -5,11 +5,14 @@ mod metrics;
 mod properties;
 
 use super::history::History;
-use super::plan::{Decision, Metrics, Scale, plan, refused, rescaled, without_scale};
+use super::plan::{Decision, Metrics, Scale, needs_metrics, plan, refused, rescaled, without_scale};
 use super::pods::Pod;
+use super::report;
 use super::sample::{Reading, Sample, Samples};
+use crate::action::Action;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kstore_api::version::Minor;
 use serde_json::{Value, from_value, json};
 use std::time::Duration;
 
@@ -75,7 +78,8 @@ fn evaluate_with(
     let pods: Vec<Pod> = (0..used.len()).map(pod).collect();
     let readings = [Reading::Pods(Ok(samples(used, now)))];
     let replicas = i32::try_from(used.len()).unwrap();
-    plan(hpa, &scale(replicas), &Metrics::Read { pods: &pods, readings: &readings }, history, now)
+    let metrics = Metrics::Read { pods: &pods, readings: &readings };
+    plan(Minor::DEFAULT, hpa, &scale(replicas), &metrics, history, now)
 }
 
 /// The resulting size of the target.
@@ -147,7 +151,8 @@ fn size_bounds_hold_for_all_metrics() {
 
 #[test]
 fn a_target_with_zero_replicas_is_not_scaled() {
-    let decision = plan(&autoscaler(json!({})), &scale(0), &Metrics::Unread, &mut History::default(), START);
+    let (hpa, mut history) = (autoscaler(json!({})), History::default());
+    let decision = plan(Minor::DEFAULT, &hpa, &scale(0), &Metrics::Unread, &mut history, START);
     assert_eq!(decision.rescale, None);
     assert!(is(condition(&decision, "ScalingActive"), "False", "ScalingDisabled"));
 }
@@ -156,7 +161,7 @@ fn a_target_with_zero_replicas_is_not_scaled() {
 fn rescale_results_are_in_status_and_event() {
     let hpa = autoscaler(json!({}));
     let decision = read_caches(&hpa, &[100, 100, 100]);
-    let done = rescaled(decision.clone(), &hpa, 3, &mut History::default(), at(600));
+    let done = rescaled(Minor::DEFAULT, decision.clone(), &hpa, 3, &mut History::default(), at(600));
     assert!(is(condition(&done, "AbleToScale"), "True", "SucceededRescale"));
     assert_eq!(done.status.last_scale_time.unwrap().0, at(600));
     let error_message = done.events.last().unwrap();
@@ -180,4 +185,59 @@ fn condition_times_change_with_their_status_only() {
     hpa.status = Some(evaluate_with(&hpa, &[50, 50], &mut History::default(), at(600)).status);
     let later = evaluate_with(&hpa, &[50, 50], &mut History::default(), at(700)).status;
     assert_eq!(hpa.status, Some(later), "nothing to write");
+}
+
+/// An autoscaler of an external metric that allows zero replicas.
+fn of_queue(min: i32) -> HorizontalPodAutoscaler {
+    let queue = json!({"type": "External",
+        "external": {"metric": {"name": "queued"}, "target": {"type": "AverageValue", "averageValue": "10"}}});
+    autoscaler(json!({"minReplicas": min, "metrics": [queue]}))
+}
+
+#[test]
+fn autoscalers_wake_what_they_stopped_themselves_since_1_37() {
+    let unread = |minor, hpa: &HorizontalPodAutoscaler| {
+        plan(minor, hpa, &scale(0), &Metrics::Unread, &mut History::default(), START)
+    };
+    let mut hpa = of_queue(0);
+    assert!(needs_metrics(Minor::V36, &hpa, 0), "before 1.37 the lowest size alone decides");
+    assert!(!needs_metrics(Minor::V37, &hpa, 0), "a user stopped the target");
+    assert!(is(condition(&unread(Minor::V37, &hpa), "ScalingActive"), "False", "ScalingDisabled"));
+
+    let stop = Decision { rescale: Some((0, "queued".to_owned())), ..unread(Minor::V37, &hpa) };
+    let stopped = rescaled(Minor::V37, stop.clone(), &hpa, 2, &mut History::default(), START);
+    assert!(is(condition(&stopped, "ScaledToZero"), "True", "ScaledToZero"));
+    hpa.status = Some(stopped.status);
+    assert!(needs_metrics(Minor::V37, &hpa, 0));
+    let wake = Decision { rescale: Some((1, "queued".to_owned())), ..unread(Minor::V37, &hpa) };
+    let woken = rescaled(Minor::V37, wake, &hpa, 0, &mut History::default(), START);
+    assert!(is(condition(&woken, "ScaledToZero"), "False", "NotScaledToZero"));
+
+    let mut raised = of_queue(1);
+    raised.status = hpa.status;
+    assert!(needs_metrics(Minor::V37, &raised, 0), "a raised lowest size wakes the target");
+    let older = rescaled(Minor::V36, stop, &of_queue(0), 2, &mut History::default(), START);
+    assert!(older.status.conditions.unwrap().iter().all(|one| one.type_ != "ScaledToZero"));
+}
+
+#[test]
+fn status_and_conditions_have_the_generation_since_1_37() {
+    let mut hpa = autoscaler(json!({}));
+    hpa.metadata.generation = Some(3);
+    let written = |minor| {
+        let decision = read_caches(&hpa, &[50, 50]);
+        match report(minor, &hpa, decision).pop() {
+            Some(Action::UpdateStatus(object)) => serde_json::from_str::<Value>(object.json()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (old, new) = (written(Minor::V36), written(Minor::V37));
+    assert!(old["status"]["observedGeneration"].is_null());
+    assert!(old["status"]["conditions"][0]["observedGeneration"].is_null());
+    assert_eq!(new["status"]["observedGeneration"], 3);
+    let conditions = new["status"]["conditions"].as_array().unwrap();
+    assert!(
+        conditions.len() > 1 && conditions.iter().all(|one| one["observedGeneration"] == 3),
+        "{conditions:?}"
+    );
 }

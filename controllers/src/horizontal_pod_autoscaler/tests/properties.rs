@@ -1,6 +1,7 @@
 //! Properties for all metrics and histories.
 
 use super::{History, at, autoscaler, evaluate_with, rescaled};
+use kstore_api::version::Minor;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ proptest! {
             let next = decision.rescale.as_ref().map_or(size, |(next, _)| *next);
             prop_assert!((min..=min + more).contains(&next), "{next}");
             prop_assert_eq!(decision.status.desired_replicas, next);
-            rescaled(decision, &hpa, size, &mut history, now);
+            rescaled(Minor::DEFAULT, decision, &hpa, size, &mut history, now);
             size = next;
         }
     }
@@ -54,7 +55,7 @@ proptest! {
                 turns += i32::from(direction != 0 && direction != (next - size).signum());
                 direction = (next - size).signum();
             }
-            rescaled(decision, &hpa, size, &mut history, now);
+            rescaled(Minor::DEFAULT, decision, &hpa, size, &mut history, now);
             size = next;
         }
         prop_assert_eq!(turns, 0, "the size went up and down");
@@ -80,7 +81,7 @@ proptest! {
             let used = vec![load / i64::from(size); usize::try_from(size).unwrap()];
             let decision = evaluate_with(&hpa, &used, &mut history, now);
             size = decision.rescale.as_ref().map_or(size, |(next, _)| *next);
-            rescaled(decision, &hpa, size, &mut history, now);
+            rescaled(Minor::DEFAULT, decision, &hpa, size, &mut history, now);
             sizes.push(size);
         }
         prop_assert!(sizes[40..].iter().all(|later| *later == size), "{sizes:?}");

@@ -23,11 +23,9 @@ mod windows_host_process;
 
 use super::policy::{Level, LevelVersion, Version};
 use kstore_api::object::{list, text};
+use kstore_api::version::Minor;
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// The newest minor version that namespaces can name; later versions and `latest` are it.
-const NEWEST: u64 = kstore_api::version::MINOR;
 
 /// A pod, or the pod template of a workload.
 #[derive(Clone, Copy)]
@@ -151,14 +149,14 @@ static CONTROLS: [&Control; 19] = [
     &seccomp_profile_restricted::CONTROL,
 ];
 
-/// The violations of a pod against a level at a version.
-pub(super) fn violations(wanted: LevelVersion, pod: &Pod<'_>) -> Vec<Violation> {
+/// The violations of a pod against a level at a version. `latest` and versions after the served one are the served one.
+pub(super) fn violations(served: Minor, wanted: LevelVersion, pod: &Pod<'_>) -> Vec<Violation> {
     if wanted.level == Level::Privileged {
         return Vec::new();
     }
     let minor = match wanted.version {
-        Version::Latest => NEWEST,
-        Version::Minor(minor) => minor.min(NEWEST),
+        Version::Latest => served.number(),
+        Version::Minor(minor) => minor.min(served.number()),
     };
     let in_level = || {
         let controls = CONTROLS.iter().filter(|control| control.level <= wanted.level);

@@ -12,11 +12,12 @@ pub(super) const CONTROL: Control = Control {
         Revision::new(27, |pod| check(pod, 6)),
         Revision::new(29, |pod| check(pod, 10)),
         Revision::new(32, |pod| check(pod, 12)),
+        Revision::new(37, |pod| check(pod, 14)),
     ],
 };
 
 /// Allowed parameters, in the order in which versions added them.
-const ALLOWED: [&str; 12] = [
+const ALLOWED: [&str; 14] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_syncookies",
@@ -29,6 +30,8 @@ const ALLOWED: [&str; 12] = [
     "net.ipv4.tcp_keepalive_probes",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_notsent_lowat",
 ];
 
 /// Checks against the first `allowed` parameters.

@@ -1,7 +1,8 @@
 //! Pods that each control allows and refuses, at the versions that changed it.
 
 use super::super::policy::{Level, LevelVersion, Version};
-use super::{CONTROLS, NEWEST, Pod, violations};
+use super::{CONTROLS, Pod, violations};
+use kstore_api::version::Minor;
 use serde_json::{Value, json};
 
 /// A pod that the level restricted allows.
@@ -33,7 +34,7 @@ fn changed(changes: &Value) -> Value {
 
 fn texts(level: Level, minor: u64, pod: &Value) -> Vec<String> {
     let wanted = LevelVersion { level, version: Version::Minor(minor) };
-    let found = violations(wanted, &Pod { metadata: &pod["metadata"], spec: &pod["spec"] });
+    let found = violations(Minor::V37, wanted, &Pod { metadata: &pod["metadata"], spec: &pod["spec"] });
     found.into_iter().map(|one| format!("{} ({})", one.reason, one.detail)).collect()
 }
 
@@ -81,7 +82,7 @@ fn baseline_controls_allow_and_refuse() {
         ),
     ] {
         let want: Vec<&str> = Some(want).filter(|want| !want.is_empty()).into_iter().collect();
-        assert_eq!(texts(Level::Baseline, NEWEST, &changed(&changes)), want, "{changes}");
+        assert_eq!(texts(Level::Baseline, Minor::V37.number(), &changed(&changes)), want, "{changes}");
     }
 }
 
@@ -121,7 +122,7 @@ fn baseline_controls_of_security_contexts_allow_and_refuse() {
         ),
     ] {
         let want: Vec<&str> = Some(want).filter(|want| !want.is_empty()).into_iter().collect();
-        assert_eq!(texts(Level::Baseline, NEWEST, &changed(&changes)), want, "{changes}");
+        assert_eq!(texts(Level::Baseline, Minor::V37.number(), &changed(&changes)), want, "{changes}");
     }
 }
 
@@ -186,7 +187,7 @@ fn restricted_controls_allow_and_refuse() {
         ),
     ] {
         let want: Vec<&str> = Some(want).filter(|want| !want.is_empty()).into_iter().collect();
-        assert_eq!(texts(Level::Restricted, NEWEST, &changed(&changes)), want, "{changes}");
+        assert_eq!(texts(Level::Restricted, Minor::V37.number(), &changed(&changes)), want, "{changes}");
     }
 }
 
@@ -201,6 +202,7 @@ fn a_version_has_the_controls_of_that_release() {
         (27, "net.ipv4.ip_local_reserved_ports"),
         (29, "net.ipv4.tcp_fin_timeout"),
         (32, "net.ipv4.tcp_rmem"),
+        (37, "net.ipv4.tcp_notsent_lowat"),
     ] {
         assert_eq!(reasons(Level::Baseline, since - 1, sysctl(name)), ["forbidden sysctls"]);
         assert_eq!(reasons(Level::Baseline, since, sysctl(name)), [""; 0]);
@@ -246,7 +248,7 @@ fn all_container_lists_are_checked() {
         let mut pod = tight();
         pod["spec"][list] = json!([{ "name": "i", "securityContext": { "privileged": true } }]);
         let want = ["privileged (container \"i\" must not set securityContext.privileged=true)"];
-        assert_eq!(texts(Level::Baseline, NEWEST, &pod), want);
+        assert_eq!(texts(Level::Baseline, Minor::V37.number(), &pod), want);
     }
 }
 
@@ -260,6 +262,10 @@ fn violations_are_ordered_by_name_and_the_privileged_level_has_none() {
     assert!(CONTROLS.is_sorted_by_key(|control| control.level));
     assert!(CONTROLS.iter().all(|control| control.revisions.is_sorted_by_key(|revision| revision.since)));
     let root = changed(&json!({ "security": { "privileged": true } }));
-    assert_eq!(texts(Level::Privileged, NEWEST, &root), [""; 0]);
-    assert_eq!(texts(Level::Baseline, NEWEST + 60, &root).len(), 1, "later versions are the newest");
+    assert_eq!(texts(Level::Privileged, Minor::V37.number(), &root), [""; 0]);
+    assert_eq!(
+        texts(Level::Baseline, Minor::V37.number() + 60, &root).len(),
+        1,
+        "later versions are the newest"
+    );
 }

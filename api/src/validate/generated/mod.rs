@@ -1,0 +1,129 @@
+//! Generated validation: rules that Kubernetes' API types state about their members, which servers enforce since 1.37. One validator runs
+//! them for every kind, after the hand-written rules, which still hold in all versions. Where a generated rule reports the same fault of
+//! the same field, its error takes the place of the hand-written one.
+//!
+//! # Notation of `schema/rules.txt`
+//!
+//! ```text
+//! autoscaling/v2 HorizontalPodAutoscalerSpec minReplicas minimum=0 if=HPAScaleToZero
+//! ```
+//!
+//! A line is a package, a type, a member and a rule; `if` and `unless` name a feature gate. Rules of other forms (unions, formats, keys of
+//! lists, enumerations) are not in the file: the hand-written rules report these faults in the same words.
+//!
+//! Follows `ValidateDeclarativelyWithMigrationChecks`.
+
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use crate::field::{ErrorList, FieldError, Path};
+use crate::gate;
+use crate::object::{list, semantically_equal};
+use crate::resource::Resource;
+use crate::schema::{Field, ListType, Shape, Type};
+use crate::version::Minor;
+use rule::Rule;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const FILE: &str = include_str!("../../../schema/rules.txt");
+
+/// The first version that enforces the rules.
+const FIRST: Minor = Minor::V37;
+
+/// The rules of a member: package, type and member.
+type Rules = BTreeMap<(&'static str, &'static str, &'static str), Vec<Rule>>;
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| {
+    let mut rules = Rules::new();
+    for line in FILE.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let mut word = || words.next().unwrap_or_else(|| panic!("incomplete line: {line}"));
+        let (key, rule) = ((word(), word(), word()), word());
+        let rule = Rule::parse(rule).unwrap_or_else(|| panic!("unknown rule: {line}"));
+        if words.next().is_none_or(has_gate) {
+            rules.entry(key).or_default().push(rule);
+        }
+    }
+    rules
+});
+
+/// Whether the gate of a condition has the state that it asks for.
+fn has_gate(condition: &str) -> bool {
+    let is_on = |name: &str| gate::find(FIRST, name).is_some_and(|gate| gate.is_on);
+    match condition.split_once('=') {
+        Some(("if", gate)) => is_on(gate),
+        Some(("unless", gate)) => !is_on(gate),
+        _ => panic!("unknown condition: {condition}"),
+    }
+}
+
+/// Adds the errors of generated rules to those of hand-written ones, and removes those that they replace. `old` is the object that an
+/// update replaces: what it does not change is not judged.
+pub(super) fn errors(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let Some(ty) = resource.object_type().filter(|_| resource.minor >= FIRST) else { return };
+    let mut found = Vec::new();
+    members(&mut found, &Path::ROOT, ty, new, old);
+    for own in &found {
+        errors.retain(|other| !rule::is_replaced(other, own));
+    }
+    found.into_iter().for_each(|error| errors.push(error));
+}
+
+/// Judges the members of an object in the order of its type. Its depth is that of the decoded object.
+fn members(
+    found: &mut Vec<FieldError>,
+    path: &Path<'_>,
+    ty: &'static Type,
+    new: &Value,
+    old: Option<&Value>,
+) {
+    let Some(object) = new.as_object() else { return };
+    let mut fields: Vec<&Field> = ty.fields.iter().collect();
+    fields.sort_by_key(|field| field.number);
+    for field in fields {
+        let rules = RULES.get(&(ty.package.short, ty.name, field.name));
+        let new = object.get(field.name).unwrap_or(&Value::Null);
+        if rules.is_none() && new.is_null() {
+            continue;
+        }
+        let old = old.map(|old| &old[field.name]);
+        if old.is_some_and(|old| semantically_equal(old, new)) {
+            continue;
+        }
+        let path = path.child(field.name);
+        rule::judge(found, &path, field, (new, old), rules.map_or(&[], Vec::as_slice));
+        below(found, &path, field, new, old);
+    }
+}
+
+/// Judges the objects in a member. An item of a list is an update of the old item with the same keys.
+fn below(
+    found: &mut Vec<FieldError>,
+    path: &Path<'_>,
+    field: &'static Field,
+    new: &Value,
+    old: Option<&Value>,
+) {
+    let Some(ty) = field.struct_type() else { return };
+    match field.shape {
+        Shape::One => members(found, path, ty, new, old.filter(|old| old.is_object())),
+        Shape::List => {
+            let is_map = matches!(field.list_type, Some(ListType::Map));
+            for (at, item) in list(new).iter().enumerate() {
+                let is_same = |old: &&Value| field.list_keys.iter().all(|key| old[*key] == item[*key]);
+                let old = old.filter(|_| is_map).and_then(|old| list(old).iter().find(is_same));
+                if old.is_none_or(|old| !semantically_equal(old, item)) {
+                    members(found, &path.index(at), ty, item, old);
+                }
+            }
+        }
+        Shape::Map => {
+            for (key, item) in new.as_object().into_iter().flatten() {
+                members(found, &path.key(key), ty, item, old.and_then(|old| old.get(key)));
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Kinds that Kubernetes has in version `v1` since 1.37, for which the client types are those of 1.36: they have the members of the beta
+//! version. A controller of such a kind works with either version, whichever the server serves.
+
+use k8s_openapi::api::certificates::v1beta1::{self as certificates, ClusterTrustBundleSpec};
+use k8s_openapi::api::storagemigration::v1beta1::{
+    self as storagemigration, StorageVersionMigrationSpec, StorageVersionMigrationStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{ClusterResourceScope, Metadata, Resource};
+use kstore_client::Kind;
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A ClusterTrustBundle of `certificates.k8s.io/v1`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct ClusterTrustBundle {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: ClusterTrustBundleSpec,
+}
+
+/// A StorageVersionMigration of `storagemigration.k8s.io/v1`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct StorageVersionMigration {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Option<StorageVersionMigrationSpec>,
+    pub(crate) status: Option<StorageVersionMigrationStatus>,
+}
+
+/// A kind with the members of a ClusterTrustBundle.
+pub(crate) trait TrustBundle: Kind + Clone {
+    /// A bundle.
+    fn new(metadata: ObjectMeta, spec: ClusterTrustBundleSpec) -> Self;
+
+    /// The signer and its certificates.
+    fn spec(&self) -> &ClusterTrustBundleSpec;
+
+    /// The signer and its certificates, to change them.
+    fn spec_mut(&mut self) -> &mut ClusterTrustBundleSpec;
+}
+
+/// A kind with the members of a StorageVersionMigration.
+pub(crate) trait Migration: Kind + Clone {
+    /// The resource to migrate.
+    fn spec(&self) -> Option<&StorageVersionMigrationSpec>;
+
+    /// Conditions, and the revision up to which objects are migrated.
+    fn status(&self) -> Option<&StorageVersionMigrationStatus>;
+
+    /// The same, to change it.
+    fn status_mut(&mut self) -> &mut Option<StorageVersionMigrationStatus>;
+}
+
+macro_rules! stable {
+    ($kind:ident, $group:literal, $plural:literal, [$($member:ident),+]) => {
+        impl Resource for $kind {
+            const API_VERSION: &'static str = concat!($group, "/v1");
+            const GROUP: &'static str = $group;
+            const KIND: &'static str = stringify!($kind);
+            const VERSION: &'static str = "v1";
+            const URL_PATH_SEGMENT: &'static str = $plural;
+            type Scope = ClusterResourceScope;
+        }
+
+        impl Metadata for $kind {
+            type Ty = ObjectMeta;
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+
+        impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let members = 2 + [$(stringify!($member)),+].len();
+                let mut object = serializer.serialize_struct(Self::KIND, members)?;
+                object.serialize_field("apiVersion", Self::API_VERSION)?;
+                object.serialize_field("kind", Self::KIND)?;
+                $(object.serialize_field(stringify!($member), &self.$member)?;)+
+                object.end()
+            }
+        }
+    };
+}
+
+stable!(ClusterTrustBundle, "certificates.k8s.io", "clustertrustbundles", [metadata, spec]);
+stable!(
+    StorageVersionMigration,
+    "storagemigration.k8s.io",
+    "storageversionmigrations",
+    [metadata, spec, status]
+);
+
+macro_rules! members {
+    ($bundle:ty, $migration:ty) => {
+        impl TrustBundle for $bundle {
+            fn new(metadata: ObjectMeta, spec: ClusterTrustBundleSpec) -> Self {
+                Self { metadata, spec }
+            }
+
+            fn spec(&self) -> &ClusterTrustBundleSpec {
+                &self.spec
+            }
+
+            fn spec_mut(&mut self) -> &mut ClusterTrustBundleSpec {
+                &mut self.spec
+            }
+        }
+
+        impl Migration for $migration {
+            fn spec(&self) -> Option<&StorageVersionMigrationSpec> {
+                self.spec.as_ref()
+            }
+
+            fn status(&self) -> Option<&StorageVersionMigrationStatus> {
+                self.status.as_ref()
+            }
+
+            fn status_mut(&mut self) -> &mut Option<StorageVersionMigrationStatus> {
+                &mut self.status
+            }
+        }
+    };
+}
+
+members!(ClusterTrustBundle, StorageVersionMigration);
+members!(certificates::ClusterTrustBundle, storagemigration::StorageVersionMigration);
