@@ -10,7 +10,7 @@ import (
 const VersionsVariable = "KSTORE_KUBERNETES_VERSIONS"
 
 // servedVersions are the versions of Kubernetes that kstore-server has, oldest first.
-const servedVersions = "1.33,1.34,1.35,1.36"
+const servedVersions = "1.33,1.34,1.35,1.36,1.37"
 
 // WithKubernetesVersion returns the options of a whole cluster of a version of Kubernetes, such as "1.34".
 func WithKubernetesVersion(version string) Options {
