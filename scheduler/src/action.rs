@@ -2,6 +2,7 @@
 
 use crate::decide::{Choice, Refusal};
 use crate::devices::plan::{Deallocation, DevicePlan};
+use crate::extender::Question;
 use crate::pod::PodInfo;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record};
@@ -25,6 +26,9 @@ pub enum Action {
     /// Evict pods for the pod, and report evictions that fail to [`crate::scheduler::Scheduler::evictions_failed`]. The pod waits
     /// until the watch shows the others.
     Preempt(Evict),
+    /// Ask extenders, and go on with their answers by [`crate::scheduler::Scheduler::resume`]. The scheduler decides on no other pod
+    /// meanwhile.
+    Ask(Question),
 }
 
 /// A pod and its node.

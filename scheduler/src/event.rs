@@ -75,6 +75,14 @@ impl EventKind {
 }
 
 impl ClusterEvent<'_> {
+    /// The assigned pod that the event is about.
+    pub(crate) fn pod(&self) -> Option<&PodInfo> {
+        match self {
+            Self::PodPlaced(pod) | Self::PodFreed(pod) | Self::PodTerminating(pod) => Some(pod),
+            _ => None,
+        }
+    }
+
     /// The kind of the event.
     pub fn kind(&self) -> EventKind {
         match self {

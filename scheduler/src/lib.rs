@@ -21,6 +21,8 @@ pub mod devices;
 pub mod disk;
 pub mod event;
 pub mod explain;
+pub mod extender;
+mod extender_client;
 pub mod fields;
 mod filter;
 pub mod gates;
@@ -62,6 +64,7 @@ pub mod workloads;
 pub mod zones;
 
 pub use configuration::{Configuration, ConfigurationError};
+pub use extender_client::check_extenders;
 pub use gates::Gates;
 pub use plugins::Registry;
 pub use profile::{Profile, Profiles};

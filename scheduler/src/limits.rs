@@ -82,5 +82,14 @@ pub const MAX_NODE_SCORE: i64 = 100;
 /// The largest number of profiles of a scheduler. A pod's profile is found by comparing names, so a file with more is refused.
 pub const PROFILES: usize = 64;
 
+/// The largest number of extenders. Each may be asked for each pod.
+pub const EXTENDERS: usize = 16;
+
+/// The largest answer of an extender in bytes: more than 5,000 nodes as objects. A larger answer is an error of the extender.
+pub const EXTENDER_ANSWER_BYTES: usize = 64 << 20;
+
+/// The number of victims that are read at the same time for an extender that does not know the pods.
+pub const EXTENDER_PODS_IN_FLIGHT: usize = 16;
+
 /// The largest configuration file in bytes, which aliases in it must not exceed when they are expanded either.
 pub const CONFIGURATION_BYTES: usize = 1 << 20;

@@ -8,6 +8,7 @@ use crate::pod::PodInfo;
 use crate::storage::Record;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kstore_client::{ApiError, Client, Patch, Transaction};
+use kstore_informer::Revision;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -15,21 +16,41 @@ use std::sync::Arc;
 /// allocated must be unchanged since the scheduler read it. A claim that is only reserved must still have the
 /// same devices; other pods may reserve it at the same time.
 pub(super) async fn bind_devices(client: Client, binding: Binding, plan: Arc<DevicePlan>) -> FinishedWrite {
-    let mut transaction = Transaction::new(&client.causes(&binding.causes()));
-    for (claim, allocation) in &plan.allocate {
-        transaction = allocate(transaction, claim, allocation, &binding);
-    }
-    for claim in &plan.reserve {
-        transaction = reserve(transaction, claim, &binding.pod);
-    }
     let (pod, node) = (&binding.pod, &binding.choice.node);
-    let transaction = transaction.bind(pod.key.namespace(), pod.key.name(), &pod.uid, node);
+    let transaction =
+        claims(&client, &binding, &plan).bind(pod.key.namespace(), pod.key.name(), &pod.uid, node);
     let outcome = match transaction.commit().await.map_err(|refused| refused.error) {
         Ok(committed) => Ok(committed.revision()),
         Err(error @ ApiError::Transport(_)) => bound_revision(&client, &binding).await.ok_or(error),
         Err(error) => Err(error),
     };
     FinishedWrite::Devices(binding, outcome)
+}
+
+/// Allocates and reserves the claims of a pod that somebody else binds, all at one revision, or nothing.
+///
+/// # Errors
+///
+/// The API refused that.
+pub(super) async fn claim(
+    client: &Client,
+    binding: &Binding,
+    plan: &DevicePlan,
+) -> Result<Revision, ApiError> {
+    let written = claims(client, binding, plan).commit().await;
+    written.map(|committed| committed.revision()).map_err(|refused| refused.error)
+}
+
+/// The writes to the claims of a pod.
+fn claims(client: &Client, binding: &Binding, plan: &DevicePlan) -> Transaction {
+    let mut transaction = Transaction::new(&client.causes(&binding.causes()));
+    for (claim, allocation) in &plan.allocate {
+        transaction = allocate(transaction, claim, allocation, binding);
+    }
+    for claim in &plan.reserve {
+        transaction = reserve(transaction, claim, &binding.pod);
+    }
+    transaction
 }
 
 fn allocate(

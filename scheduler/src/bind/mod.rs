@@ -2,7 +2,9 @@
 //! many at a time, and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
 
 use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
-use crate::devices::plan::Deallocation;
+use crate::devices::plan::{Deallocation, DevicePlan};
+use crate::extender::{Extender, Extenders};
+use crate::extender_client::ExtenderCalls;
 use crate::gates::Gates;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
@@ -28,6 +30,8 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub(crate) struct Writes {
     client: Client,
     gates: Gates,
+    calls: ExtenderCalls,
+    extenders: Extenders,
     tasks: JoinSet<FinishedWrite>,
     pod_writes: PodWrites<Write>,
 }
@@ -39,10 +43,28 @@ enum Write {
     Evict(Box<Evict>, Option<Patch>, Timestamp),
 }
 
+/// A bind that failed.
+#[derive(Debug)]
+pub(crate) struct BindFailure {
+    /// Why the pod was not bound.
+    pub(crate) error: BindError,
+    /// The revision at which the pod's claims of devices were written before.
+    pub(crate) claimed: Option<Revision>,
+}
+
+/// Why a pod was not bound.
+#[derive(Debug)]
+pub(crate) enum BindError {
+    /// The API refused it.
+    Api(ApiError),
+    /// An extender failed to bind it, for this reason.
+    Extender(String),
+}
+
 /// A finished write.
 pub(crate) enum FinishedWrite {
     /// A bind and its result.
-    Bind(Binding, Result<(), ApiError>),
+    Bind(Binding, Result<(), BindFailure>),
     /// A bind with the writes to claims of devices: their revision, or the error.
     Devices(Binding, Result<Revision, ApiError>),
     /// The volumes of a pod's claims: the revision of the write, or the error.
@@ -68,8 +90,9 @@ impl FinishedWrite {
 }
 
 impl Writes {
-    pub(crate) fn new(client: Client, gates: Gates) -> Self {
-        Self { client, gates, tasks: JoinSet::new(), pod_writes: PodWrites::default() }
+    pub(crate) fn new(client: Client, gates: Gates, (calls, extenders): (ExtenderCalls, Extenders)) -> Self {
+        let (tasks, pod_writes) = (JoinSet::new(), PodWrites::default());
+        Self { client, gates, calls, extenders, tasks, pod_writes }
     }
 
     /// Whether the scheduler may start another write.
@@ -140,9 +163,17 @@ impl Writes {
         match write {
             Write::Bind(binding) => {
                 let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
-                match binding.devices.clone() {
-                    None => self.tasks.spawn(bind(client, binding).instrument(span)),
-                    Some(plan) => self.tasks.spawn(bind_devices(client, binding, plan).instrument(span)),
+                let binder = self.extenders.binder(&binding.pod).cloned();
+                match (binder, binding.devices.clone()) {
+                    (None, None) => self.tasks.spawn(bind(client, binding).instrument(span)),
+                    (None, Some(plan)) => {
+                        self.tasks.spawn(bind_devices(client, binding, plan).instrument(span))
+                    }
+                    (Some(extender), plan) => {
+                        let calls = self.calls.clone();
+                        let bind = bind_by_extender(client, calls, extender, binding, plan);
+                        self.tasks.spawn(bind.instrument(span))
+                    }
                 };
             }
             Write::Volumes(writes) => {
@@ -189,7 +220,45 @@ async fn bind(client: Client, binding: Binding) -> FinishedWrite {
         }
         Err(error) => Err(error),
     };
-    FinishedWrite::Bind(binding, outcome)
+    let failed = |error| BindFailure { error: BindError::Api(error), claimed: None };
+    FinishedWrite::Bind(binding, outcome.map_err(failed))
+}
+
+/// Writes the claims of the pod, then lets the extender bind it. If that fails and the extender is ignorable, the pod is bound without it.
+async fn bind_by_extender(
+    client: Client,
+    calls: ExtenderCalls,
+    extender: Arc<Extender>,
+    binding: Binding,
+    plan: Option<Arc<DevicePlan>>,
+) -> FinishedWrite {
+    let claimed = match &plan {
+        None => None,
+        Some(plan) => match devices::claim(&client, &binding, plan).await {
+            Ok(revision) => Some(revision),
+            Err(error) => return FinishedWrite::Devices(binding, Err(error)),
+        },
+    };
+    let finished = match calls.bind(&extender, &binding).await {
+        Err(why) if extender.is_ignorable => {
+            tracing::warn!(extender = extender.name(), why, "an extender did not bind the pod");
+            bind(client, binding).await
+        }
+        Err(why) => {
+            let error = BindError::Extender(why);
+            FinishedWrite::Bind(binding, Err(BindFailure { error, claimed: None }))
+        }
+        Ok(()) => FinishedWrite::Bind(binding, Ok(())),
+    };
+    match (finished, claimed) {
+        (FinishedWrite::Bind(binding, Ok(())), Some(revision)) => {
+            FinishedWrite::Devices(binding, Ok(revision))
+        }
+        (FinishedWrite::Bind(binding, Err(failure)), claimed) => {
+            FinishedWrite::Bind(binding, Err(BindFailure { claimed, ..failure }))
+        }
+        (finished, _) => finished,
+    }
 }
 
 /// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read

@@ -2,9 +2,11 @@
 
 use super::merge::{EnabledPlugin, PluginSetDoc, PluginsDoc};
 use super::settings::{ClientConnection, Document, LeaderElection, PluginArgs, ProfileDoc};
+use crate::extender::{self, Extender};
 use crate::fields::Fields;
 use crate::plugin::ExtensionPoint;
 use crate::profile::DEFAULT_SCHEDULER_NAME;
+use serde_json::{Value, json};
 
 /// Plugins of former versions. kube-scheduler refuses them by name.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
@@ -30,10 +32,43 @@ pub(super) fn read(file: &mut Fields<'_>) -> Document {
     let mut profiles = file.objects("profiles", profile).unwrap_or_default();
     check_names(file, &mut profiles);
     check_queue_sort(file, &profiles);
-    if file.value("extenders").is_some_and(|all| all.as_array().is_none_or(|all| !all.is_empty())) {
-        file.forbidden("extenders", "this scheduler calls no extenders");
+    let extenders = extender::read(file);
+    ignore_resources(&mut profiles, &extenders);
+    Document {
+        parallelism,
+        leader_election,
+        client_connection,
+        percentage,
+        initial,
+        longest,
+        profiles,
+        extenders,
     }
-    Document { parallelism, leader_election, client_connection, percentage, initial, longest, profiles }
+}
+
+/// Lets NodeResourcesFit of every profile ignore the resources that extenders manage alone. As in kube-scheduler, that replaces the list in
+/// the plugin's arguments.
+fn ignore_resources(profiles: &mut [ProfileDoc], extenders: &[Extender]) {
+    const PLUGIN: &str = "NodeResourcesFit";
+    let managed = extenders.iter().flat_map(|one| &one.managed_resources);
+    let ignored: Vec<&str> =
+        managed.filter(|one| one.is_ignored_by_scheduler).map(|one| &*one.name).collect();
+    if ignored.is_empty() {
+        return;
+    }
+    for (index, profile) in profiles.iter_mut().enumerate() {
+        let known = profile.args.iter().position(|args| args.name == PLUGIN);
+        let place = known.unwrap_or_else(|| {
+            let path = format!("profiles[{index}].pluginConfig[{}].args", profile.args.len());
+            profile.args.push(PluginArgs { name: PLUGIN.to_owned(), path, args: Value::Null });
+            profile.args.len() - 1
+        });
+        let args = &mut profile.args[place].args;
+        // Arguments of another type are reported when the plugin reads them.
+        if args.is_null() || args.is_object() {
+            args["ignoredResources"] = json!(ignored);
+        }
+    }
 }
 
 fn percentage(fields: &mut Fields<'_>) -> Option<i64> {

@@ -11,6 +11,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::extender::Extenders;
 use crate::fields::{Fields, Problems};
 use crate::limits::CONFIGURATION_BYTES;
 use crate::plugins::Registry;
@@ -33,6 +34,8 @@ pub struct Configuration {
     pub profiles: Profiles,
     /// The waits of pods after failed attempts.
     pub backoff: PodBackoff,
+    /// The servers that take part in decisions.
+    pub extenders: Extenders,
     /// How the scheduler reaches the API server.
     pub client_connection: ClientConnection,
     /// Whether and how the scheduler competes for leadership.
@@ -99,6 +102,7 @@ impl Configuration {
                 ends_early: registry.gates().pop_from_backoff,
                 ..PodBackoff::default()
             },
+            extenders: Extenders::new(document.extenders.iter().cloned()),
             client_connection: document.client_connection.clone(),
             leader_election: document.leader_election.clone(),
             warnings: problems.warnings,

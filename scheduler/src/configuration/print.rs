@@ -3,6 +3,7 @@
 
 use super::settings::LeaderElection;
 use super::{API_VERSION, Configuration, KIND};
+use crate::extender;
 use crate::plugin::ExtensionPoint;
 use crate::profile::Profile;
 use serde_json::{Map, Value, json};
@@ -21,6 +22,9 @@ pub(super) fn file(configuration: &Configuration) -> Value {
     });
     if let Some(path) = &document.client_connection.kubeconfig {
         printed["clientConnection"] = json!({ "kubeconfig": path });
+    }
+    if !document.extenders.is_empty() {
+        printed["extenders"] = document.extenders.iter().map(extender::print).collect();
     }
     let election = leader_election(&document.leader_election);
     if !election.is_empty() {

@@ -1,6 +1,7 @@
 //! What a file says, before plugins read their arguments: [`Document`].
 
 use super::merge::PluginsDoc;
+use crate::extender::Extender;
 use serde_json::Value;
 
 /// A KubeSchedulerConfiguration with its defaults.
@@ -16,6 +17,7 @@ pub(super) struct Document {
     /// `podMaxBackoffSeconds`.
     pub(super) longest: i64,
     pub(super) profiles: Vec<ProfileDoc>,
+    pub(super) extenders: Vec<Extender>,
 }
 
 /// `leaderElection`; absent members have the defaults of the program. Durations are nanoseconds.

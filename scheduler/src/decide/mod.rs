@@ -9,17 +9,17 @@
 //! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
 //! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
 //!    feasible if every filter admits it (`filter`). A filter that cannot check a node ends the attempt with an error.
-//!    The search stops at one feasible node more than
-//!    [`sampling::wanted`], or than one if no plugin scores nodes; the search drops that node.
+//!    The search stops at one feasible node more than [`sampling::wanted`], or than one if neither plugins nor extenders
+//!    compare nodes; the search drops that node. Extenders then filter the feasible nodes, one after the other.
 //! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
-//!    weight times score, scaled over the feasible nodes.
+//!    weight times score, scaled over the feasible nodes; extenders add to it.
 //! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
 //! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
 //!    refusals, modulo the number of all nodes. A nominated node that refused the pod counts once. If the nominated node takes the pod,
 //!    or the pod is refused as such, the next search starts where this one would have.
 
 use crate::filter::{PodRefusal, PreFilterState};
-use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Rejection};
+use crate::plugin::{ClusterView, ExtensionPoint, PluginId, PluginSet, PointObserver, Rejection};
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use crate::sampling;
@@ -99,7 +99,8 @@ impl Refusal {
     }
 }
 
-/// Decides on which node `pod` runs. The module documentation states the rule. `observer` hears of the end of each extension point.
+/// Decides on which node `pod` runs, without extenders. The module documentation states the rule. `observer` hears of the end of each
+/// extension point.
 pub fn decide(
     registry: &Registry,
     cluster: ClusterView<'_>,
@@ -107,60 +108,110 @@ pub fn decide(
     terms: Terms,
     observer: &mut dyn PointObserver,
 ) -> Decision {
+    let filtering = filter(registry, cluster, pod, (terms, SearchScope::default()), observer);
+    let outcome = match filtering.outcome {
+        Filtered::Feasible(nodes) => {
+            Outcome::Fits(nodes.choose(registry, cluster, pod, (terms.tie, &[]), observer))
+        }
+        Filtered::Unfit(refusal) => Outcome::Unfit(refusal),
+        Filtered::Failed(why) => Outcome::Failed(why),
+    };
+    Decision { outcome, next_start: filtering.next_start }
+}
+
+/// Where a search looks, and for how much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SearchScope {
+    /// Whether the node for which the pod is nominated is not tried before the others.
+    pub(crate) skips_nominated: bool,
+    /// Whether extenders compare nodes, so that one feasible node is not enough.
+    pub(crate) has_extenders: bool,
+}
+
+/// The result of the filters, and the start of the next search.
+pub(crate) struct Filtering {
+    pub(crate) outcome: Filtered,
+    pub(crate) next_start: usize,
+}
+
+/// The result of the filters.
+pub(crate) enum Filtered {
+    /// Nodes that admit the pod.
+    Feasible(FeasibleNodes),
+    /// No node fits the pod.
+    Unfit(Refusal),
+    /// A filter failed, for this reason.
+    Failed(String),
+}
+
+/// The nodes that admit a pod, at least one.
+#[derive(Debug)]
+pub(crate) struct FeasibleNodes {
+    /// The indices of the nodes in the snapshot, in search order.
+    pub(crate) slots: Vec<usize>,
+    /// The index of each refusing node in the snapshot, and its refusal.
+    pub(crate) rejections: Vec<(usize, Rejection)>,
+    /// Whether the only node is the nominated one, and no other was looked at.
+    pub(crate) is_nominated: bool,
+    /// The filters that named the only nodes to look at, and the reason for the others.
+    narrowed_by: Option<(PluginSet, String)>,
+    /// The number of evaluated nodes.
+    evaluated: usize,
+}
+
+/// Steps 1 to 3, and 6.
+pub(crate) fn filter(
+    registry: &Registry,
+    cluster: ClusterView<'_>,
+    pod: &PodInfo,
+    (terms, scope): (Terms, SearchScope),
+    observer: &mut dyn PointObserver,
+) -> Filtering {
     let all = cluster.snapshot.nodes();
     if all.is_empty() {
-        return Decision { outcome: Outcome::Unfit(no_nodes(registry)), next_start: 0 };
+        return Filtering { outcome: Filtered::Unfit(no_nodes(registry)), next_start: 0 };
     }
     let state = PreFilterState::of(registry, cluster, pod);
     observer.end(ExtensionPoint::PreFilter, state.is_ok());
     let mut state = match state {
         Ok(state) => state,
         Err(why) => {
-            return Decision { outcome: Outcome::Unfit(unusable(all.len(), why)), next_start: terms.start };
+            let outcome = Filtered::Unfit(unusable(all.len(), why));
+            return Filtering { outcome, next_start: terms.start };
         }
     };
     let (nominations, namespaces) = (&cluster.inventory.nominations, cluster.snapshot.namespaces());
-    let nominated = nominations.node_of(&pod.uid).and_then(|name| cluster.snapshot.slot(name));
-    let mut is_admitted =
-        |slot: &usize| state.check_with_nominated(&all[*slot], nominations, namespaces).is_ok();
-    let (admitted, refusing) = match nominated {
-        Some(slot) if is_admitted(&slot) => (Some(slot), None),
-        refusing => (None, refusing),
-    };
-    if let Some(slot) = admitted {
+    let nominated = nominations.node_of(&pod.uid).filter(|_| !scope.skips_nominated);
+    let nominated = nominated.and_then(|name| cluster.snapshot.slot(name));
+    if let Some(slot) = nominated
+        && state.check_with_nominated(&all[slot], nominations, namespaces).is_ok()
+    {
         observer.end(ExtensionPoint::Filter, true);
-        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &[slot]);
-        let choice = choose(registry, pod, &candidates, terms.tie, 1);
-        return Decision { outcome: Outcome::Fits(choice), next_start: terms.start };
+        let nodes = FeasibleNodes {
+            slots: vec![slot],
+            rejections: Vec::new(),
+            is_nominated: true,
+            narrowed_by: None,
+            evaluated: 1,
+        };
+        return Filtering { outcome: Filtered::Feasible(nodes), next_start: terms.start };
     }
     let named = state.node_names();
     let named: Option<Vec<usize>> =
         named.map(|names| names.iter().filter_map(|name| cluster.snapshot.slot(name)).collect());
     let check = |slot: usize| state.check_with_nominated(&all[slot], nominations, namespaces);
     let count = named.as_ref().map_or(all.len(), Vec::len);
-    let scope = (terms.start, wanted(registry, count, terms.percentage));
+    let bounds = (terms.start, wanted(registry, count, terms.percentage, scope.has_extenders));
     let search = match &named {
-        None => search(count, |at| at, check, scope),
-        Some(slots) => search(count, |at| slots[at], check, scope),
+        None => search(count, |at| at, check, bounds),
+        Some(slots) => search(count, |at| slots[at], check, bounds),
     };
     observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
     let evaluated = search.feasible.len() + search.rejections.len();
     let is_uncounted = |slot: usize| !search.rejections.iter().any(|(other, _)| *other == slot);
-    let counted = evaluated + usize::from(refusing.is_some_and(is_uncounted));
+    let counted = evaluated + usize::from(nominated.is_some_and(is_uncounted));
     let next_start = (terms.start + counted) % all.len();
-    let outcome = if let Some(why) = search.failure {
-        Outcome::Failed(why)
-    } else if search.feasible.is_empty() {
-        Outcome::Unfit(refusal(all.len(), &state, search.rejections))
-    } else {
-        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &search.feasible);
-        let choice = choose(registry, pod, &candidates, terms.tie, evaluated);
-        if choice.feasible > 1 {
-            observer.end(ExtensionPoint::Score, true);
-        }
-        Outcome::Fits(choice)
-    };
-    Decision { outcome, next_start }
+    Filtering { outcome: search.outcome(all.len(), state.narrowed_by()), next_start }
 }
 
 struct Search {
@@ -170,10 +221,52 @@ struct Search {
     failure: Option<String>,
 }
 
-/// The number of feasible nodes to look for among `count` candidates. One is enough if no plugin scores them.
-fn wanted(registry: &Registry, count: usize, percentage: usize) -> usize {
+impl Search {
+    /// The result of the filters in a cluster of this many nodes.
+    fn outcome(self, nodes: usize, narrowed_by: Option<(PluginSet, String)>) -> Filtered {
+        let evaluated = self.feasible.len() + self.rejections.len();
+        if let Some(why) = self.failure {
+            return Filtered::Failed(why);
+        }
+        if self.feasible.is_empty() {
+            return Filtered::Unfit(refusal(nodes, narrowed_by, self.rejections));
+        }
+        let (slots, rejections) = (self.feasible, self.rejections);
+        Filtered::Feasible(FeasibleNodes { slots, rejections, is_nominated: false, narrowed_by, evaluated })
+    }
+}
+
+impl FeasibleNodes {
+    /// The refusal in a cluster of this many nodes after extenders have refused the rest.
+    pub(crate) fn into_refusal(self, nodes: usize) -> Refusal {
+        let mut refusal = refusal(nodes, self.narrowed_by, self.rejections);
+        refusal.plugins.insert(PluginId::EXTENDERS);
+        refusal
+    }
+
+    /// Steps 4 and 5. `extra` has what extenders add to the total of each node; nothing if none scores.
+    pub(crate) fn choose(
+        &self,
+        registry: &Registry,
+        cluster: ClusterView<'_>,
+        pod: &PodInfo,
+        (tie, extra): (u64, &[i64]),
+        observer: &mut dyn PointObserver,
+    ) -> Choice {
+        let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &self.slots);
+        let choice = choose(registry, pod, &candidates, (tie, extra), self.evaluated);
+        if choice.feasible > 1 {
+            observer.end(ExtensionPoint::Score, true);
+        }
+        choice
+    }
+}
+
+/// The number of feasible nodes to look for among `count` candidates. One is enough if neither plugins nor extenders compare
+/// them.
+fn wanted(registry: &Registry, count: usize, percentage: usize, has_extenders: bool) -> usize {
     let scores = !registry.line_up().at(ExtensionPoint::Score).is_empty();
-    if scores { sampling::wanted(count, percentage) } else { count.min(1) }
+    if scores || has_extenders { sampling::wanted(count, percentage) } else { count.min(1) }
 }
 
 /// Step 3 over `count` candidates; `slot` gives a candidate's index among all nodes.
@@ -206,7 +299,7 @@ fn choose(
     registry: &Registry,
     pod: &PodInfo,
     candidates: &Candidates<'_>,
-    tie: u64,
+    (tie, extra): (u64, &[i64]),
     evaluated: usize,
 ) -> Choice {
     let nodes = &candidates.nodes;
@@ -214,12 +307,15 @@ fn choose(
     if nodes.len() == 1 {
         return Choice { node: node(0), evaluated, feasible: 1, best: 1, total: 0, scores: Vec::new() };
     }
-    let mut totals = vec![0; nodes.len()];
+    let mut totals = if extra.is_empty() { vec![0; nodes.len()] } else { extra.to_vec() };
     let mut columns = Vec::new();
     for (id, weight) in registry.line_up().scorers() {
         let scorer = registry.get(id);
         if let Some(scores) = scorer.scores(pod, candidates) {
-            totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += weight * score);
+            totals
+                .iter_mut()
+                .zip(&scores)
+                .for_each(|(total, score)| *total = total.saturating_add(weight * score));
             columns.push((scorer.row().name, scores));
         }
     }
@@ -248,8 +344,12 @@ fn unusable(nodes: usize, PodRefusal { plugins, why }: PodRefusal) -> Refusal {
 }
 
 /// The refusal from the nodes' rejections.
-fn refusal(nodes: usize, state: &PreFilterState<'_>, rejections: Vec<(usize, Rejection)>) -> Refusal {
-    let (named_by, left_out) = state.narrowed_by().unzip();
+fn refusal(
+    nodes: usize,
+    narrowed_by: Option<(PluginSet, String)>,
+    rejections: Vec<(usize, Rejection)>,
+) -> Refusal {
+    let (named_by, left_out) = narrowed_by.unzip();
     let refused_by = rejections.iter().map(|(_, rejection)| rejection.plugin());
     let plugins = refused_by.chain(named_by.unwrap_or_default().iter()).collect();
     Refusal { nodes, contradiction: None, rejections, plugins, left_out }

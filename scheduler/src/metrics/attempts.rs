@@ -179,6 +179,8 @@ impl AttemptMetrics {
             Action::BindVolumes(writes) => (&writes.binding.pod, None),
             Action::Refuse(notice) => (&notice.pod, Some(result_of(&notice.failure))),
             Action::Preempt(evict) => (&evict.notice.pod, Some(result_of(&evict.notice.failure))),
+            // The decision is not made yet.
+            Action::Ask(_) => return,
         };
         let mut durations = self.durations.lock();
         durations.algorithm.observe(took);

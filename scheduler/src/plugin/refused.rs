@@ -1,6 +1,7 @@
 //! [`Refused`]: why a filter refuses a node, or cannot check it, and [`Rejection`], the same with the filter.
 
 use super::{PluginId, Row};
+use crate::event::EventSet;
 use std::sync::Arc;
 
 /// The reasons why a filter refuses a node: some of its row's, and texts that name an object.
@@ -74,6 +75,10 @@ pub struct Rejection {
     refused: Refused,
 }
 
+/// The facts about extenders as if they were a plugin.
+const EXTENDERS: &Row =
+    &Row { name: "Extender", points: &[], weight: 0, reasons: &[], events: EventSet::of(&[]) };
+
 impl PartialEq for Rejection {
     fn eq(&self, other: &Self) -> bool {
         (self.plugin, &self.refused) == (other.plugin, &other.refused)
@@ -83,6 +88,12 @@ impl PartialEq for Rejection {
 impl Eq for Rejection {}
 
 impl Rejection {
+    /// A refusal by an extender, for this reason.
+    pub(crate) fn by_extender(is_resolvable: bool, why: &str) -> Self {
+        let refused = Refused::by(is_resolvable, 0).with_texts(vec![why.into()]);
+        Self::new(PluginId::EXTENDERS, EXTENDERS, refused)
+    }
+
     /// A refusal by this plugin, which has this row.
     pub(crate) fn new(plugin: PluginId, row: &'static Row, refused: Refused) -> Self {
         Self { plugin, row, refused }

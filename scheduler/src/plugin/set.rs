@@ -1,10 +1,13 @@
-//! [`PluginId`] and [`PluginSet`]: which plugin, and which plugins.
+//! [`PluginId`] and [`PluginSet`]: which plugin, and which plugins. Extenders count as one more plugin, which no registry has.
 
-/// A plugin by its index in a [registry](crate::plugins::Registry). It is below [`PluginSet::CAPACITY`].
+/// A plugin by its index in a [registry](crate::plugins::Registry), which is below [`PluginSet::CAPACITY`]; or the extenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PluginId(u8);
 
 impl PluginId {
+    /// The id under which extenders refuse nodes.
+    pub(crate) const EXTENDERS: Self = Self(64);
+
     /// The id of an index; none for an index that no set can have.
     pub(crate) fn of(index: usize) -> Option<Self> {
         u8::try_from(index).ok().filter(|_| index < PluginSet::CAPACITY).map(Self)
@@ -16,16 +19,19 @@ impl PluginId {
     }
 }
 
-/// A set of plugins of one registry.
+/// A set of plugins of one registry, perhaps with the extenders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PluginSet(u64);
+pub struct PluginSet(u128);
 
 impl PluginSet {
     /// The number of plugins that a registry, and so a set, can have.
     pub const CAPACITY: usize = u64::BITS as usize;
 
-    /// The bit of a plugin. The only shift: an id is below the capacity.
-    fn bit(plugin: PluginId) -> u64 {
+    /// The set of the extenders alone.
+    pub(crate) const EXTENDERS: Self = Self(1 << 64);
+
+    /// The bit of a plugin. The only shift: an id is at most the capacity.
+    fn bit(plugin: PluginId) -> u128 {
         1 << plugin.0
     }
 
@@ -50,7 +56,13 @@ impl PluginSet {
         Self(self.0 & other.0)
     }
 
-    /// The plugins of the set in the registry's order.
+    /// The plugins that are in one of the sets.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The plugins of the set in the registry's order, without the extenders.
     pub fn iter(self) -> impl Iterator<Item = PluginId> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -86,5 +98,9 @@ mod tests {
         assert!(all.iter().eq(ids.iter().copied()));
         assert_eq!(all.intersection(PluginSet::from_iter([ids[63]])).iter().collect::<Vec<_>>(), [ids[63]]);
         assert!(PluginSet::default().is_empty() && PluginSet::default().iter().next().is_none());
+        let extenders = PluginSet::EXTENDERS;
+        assert!(extenders.contains(PluginId::EXTENDERS) && extenders.iter().next().is_none());
+        assert!(all.intersection(extenders).is_empty() && !all.contains(PluginId::EXTENDERS));
+        assert!(all.union(extenders).iter().eq(ids));
     }
 }

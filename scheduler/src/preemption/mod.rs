@@ -28,6 +28,7 @@ use crate::plugin::{Adjustment, CandidateShare, ClusterView, PodMove, Rejection}
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use jiff::Timestamp;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub enum Preemption {
     /// The pod fits on this node without these pods.
     Victims(Candidate),
     /// The pod may not evict pods, for this reason. Its nomination stays.
-    Ineligible(&'static str),
+    Ineligible(Cow<'static, str>),
     /// No eviction helps. The sentence says why; there is none in a cluster without nodes, and in a profile that evicts no pods. A
     /// nomination ends.
     Unhelpful(Option<String>),
@@ -65,6 +66,14 @@ fn wanted(nodes: usize, share: CandidateShare) -> usize {
     (nodes * share.percentage / 100).max(share.minimum).min(nodes)
 }
 
+/// The result of the search for candidates.
+pub(crate) enum CandidateSearch {
+    /// The candidates in search order, at least one.
+    Found(Vec<Candidate>),
+    /// There are none, for this reason.
+    Ended(Preemption),
+}
+
 /// Searches victims for `pod`, which all nodes of `snapshot` refused. The module documentation states the rule.
 pub fn preempt(
     registry: &Registry,
@@ -73,11 +82,34 @@ pub fn preempt(
     refusal: &Refusal,
     offset: u64,
 ) -> Preemption {
+    match candidates(registry, cluster, pod, refusal, offset) {
+        CandidateSearch::Found(candidates) => best(candidates),
+        CandidateSearch::Ended(why) => why,
+    }
+}
+
+/// Step 4.
+pub(crate) fn best(candidates: Vec<Candidate>) -> Preemption {
+    match candidates.into_iter().min_by_key(harm) {
+        Some(best) => Preemption::Victims(best),
+        // Only extenders take candidates away.
+        None => Preemption::Ineligible("no candidate node for preemption".into()),
+    }
+}
+
+/// Steps 1 to 3.
+pub(crate) fn candidates(
+    registry: &Registry,
+    cluster: ClusterView<'_>,
+    pod: &PodInfo,
+    refusal: &Refusal,
+    offset: u64,
+) -> CandidateSearch {
     let Some(share) = registry.preemption().filter(|_| refusal.nodes > 0) else {
-        return Preemption::Unhelpful(None);
+        return CandidateSearch::Ended(Preemption::Unhelpful(None));
     };
     if let Some(why) = ineligible(cluster, pod, refusal) {
-        return Preemption::Ineligible(why);
+        return CandidateSearch::Ended(Preemption::Ineligible(why.into()));
     }
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut slots: Vec<usize> = resolvable.map(|(slot, _)| *slot).collect();
@@ -102,13 +134,22 @@ pub fn preempt(
             }
         }
     }
-    match candidates.into_iter().min_by_key(harm) {
-        Some(best) => Preemption::Victims(best),
-        None => {
-            count(&mut reasons, NOT_HELPFUL, refusal.nodes - slots.len());
-            Preemption::Unhelpful(Some(counted(refusal.nodes, &reasons)))
-        }
+    if !candidates.is_empty() {
+        return CandidateSearch::Found(candidates);
     }
+    count(&mut reasons, NOT_HELPFUL, refusal.nodes - slots.len());
+    CandidateSearch::Ended(Preemption::Unhelpful(Some(counted(refusal.nodes, &reasons))))
+}
+
+/// The candidate on `node` with the victims that an extender proposes, by uid. The error is the uid of a pod that is not there.
+pub(crate) fn proposed(node: &NodeState, uids: &[String], violations: usize) -> Result<Candidate, String> {
+    let find = |uid: &String| {
+        let found = node.pods().iter().find(|pod| *pod.uid == **uid);
+        found.cloned().ok_or_else(|| uid.clone())
+    };
+    let mut victims = uids.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    Ok(Candidate { node: Arc::clone(&node.info().name), victims, violations })
 }
 
 /// The reason why the pod may not evict pods now.

@@ -85,7 +85,7 @@ fn victims(world: &mut World, pod: &PodInfo) -> (String, Vec<String>) {
 fn why(world: &mut World, pod: &PodInfo) -> String {
     match world.preempt(pod, 0) {
         Some(Preemption::Unhelpful(Some(why))) => why,
-        Some(Preemption::Ineligible(why)) => why.to_owned(),
+        Some(Preemption::Ineligible(why)) => why.into_owned(),
         other => panic!("expected a reason, not {other:?}"),
     }
 }

@@ -8,9 +8,9 @@
 //! | unschedulable | time | refused, waiting for an event |
 //! | held | – | refused, waiting until the API has the evictions of their victims; events wake them after that |
 //!
-//! A popped pod is in no queue until the caller gives it back or drops it. No log of events is needed: a
-//! decision does not await, so no event can come between `pop` and `give_back`. Gated pods are not in the
-//! queue: the removal of the last gate adds them.
+//! A popped pod is in flight until the caller gives it back or takes it with [`Queue::land`]. If its decision waits for extenders, events
+//! come meanwhile: the queue remembers which plugins' refusals they may change, so that the pod is not parked after what would have woken
+//! it. One pod is in flight at a time. Gated pods are not in the queue: the removal of the last gate adds them.
 
 mod backoff;
 
@@ -71,6 +71,16 @@ pub struct QueueDepths {
 /// The order of ready pods: highest priority first, then longest waiting, then order of entry.
 type Rank = (Reverse<i32>, Timestamp, u64);
 
+/// A pod on which is being decided.
+struct PodInFlight {
+    /// The newest version of the pod.
+    pod: Arc<PodInfo>,
+    /// The plugins whose refusals the events since the pop may change.
+    helped: PluginSet,
+    /// The revision of the last of these events.
+    revision: Revision,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum QueuePosition {
     Active(Rank),
@@ -86,6 +96,7 @@ pub struct Queue {
     profiles: Profiles,
     waits: PodBackoff,
     pods: HashMap<Uid, (QueuePosition, QueuedPod)>,
+    in_flight: Option<PodInFlight>,
     active: BTreeMap<Rank, Uid>,
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
     error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
@@ -148,6 +159,9 @@ impl Queue {
     /// change of status alone does only by naming the pod's resource claims. Ignores pods that are not in the
     /// queue.
     pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        if self.is_in_flight(&pod.uid) {
+            return self.update_in_flight(pod);
+        }
         let missed = self.suspended.get(&pod.uid).copied().flatten();
         let Some((position, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
@@ -167,14 +181,45 @@ impl Queue {
         }
     }
 
-    /// Removes a pod from the queue, if it is there.
+    /// Removes a pod from the queue, if it is there or in flight.
     pub fn remove(&mut self, uid: &Uid) {
+        self.land(uid);
         self.take(uid);
     }
 
-    /// Whether the pod is in the queue.
+    /// Whether the pod is in the queue or in flight.
     pub fn contains(&self, uid: &Uid) -> bool {
-        self.pods.contains_key(uid)
+        self.pods.contains_key(uid) || self.is_in_flight(uid)
+    }
+
+    /// The newest version of a popped pod; `None` if it was removed since.
+    pub fn in_flight(&self, uid: &Uid) -> Option<&Arc<PodInfo>> {
+        self.in_flight.as_ref().map(|flight| &flight.pod).filter(|pod| pod.uid == *uid)
+    }
+
+    /// Ends the flight of a popped pod that does not come back.
+    pub fn land(&mut self, uid: &Uid) {
+        if self.is_in_flight(uid) {
+            self.in_flight = None;
+        }
+    }
+
+    fn is_in_flight(&self, uid: &Uid) -> bool {
+        self.in_flight(uid).is_some()
+    }
+
+    fn update_in_flight(&mut self, pod: Arc<PodInfo>) {
+        let Some(flight) = &mut self.in_flight else { return };
+        let old = std::mem::replace(&mut flight.pod, pod);
+        let plugins = &self.profiles.of(&flight.pod).plugins;
+        flight.helped = flight.helped.union(plugins.helped(&flight.pod, &ClusterEvent::OwnChange(&old)));
+        flight.revision = flight.pod.revision;
+    }
+
+    /// Ends the flight of a pod that comes back refused by the plugins `by`: the revision of an event since its pop that may help it.
+    fn missed(&mut self, uid: &Uid, by: PluginSet) -> Option<Revision> {
+        let flight = self.in_flight.take_if(|flight| flight.pod.uid == *uid)?;
+        (!flight.helped.intersection(by).is_empty()).then_some(flight.revision)
     }
 
     /// The next pod to try: the first ready one. Without a ready pod, the first that backs off after a
@@ -186,21 +231,36 @@ impl Queue {
         let uid = self.active.values().next().or(early).cloned()?;
         let (_, mut queued) = self.take(&uid)?;
         queued.attempts += 1;
+        let (pod, revision) = (Arc::clone(&queued.pod), queued.cause);
+        self.in_flight = Some(PodInFlight { pod, helped: PluginSet::default(), revision });
         Some(queued)
     }
 
     /// Takes back a popped pod that the filters `by` refused. The pod waits for an event that may change the
     /// result of one of them.
     pub fn give_back_refused(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
+        let missed = self.missed(&queued.pod.uid, by);
         self.count_refusal(&mut queued, by, now);
-        self.park(queued);
+        match missed {
+            Some(revision) => {
+                queued.cause = revision;
+                self.wake(queued, now);
+            }
+            None => self.park(queued),
+        }
+    }
+
+    /// Takes back a popped pod whose decision was overtaken by a change: it is tried again at once.
+    pub fn give_back_overtaken(&mut self, queued: QueuedPod) {
+        self.activate(queued);
     }
 
     /// Takes back a popped pod for which others are evicted. The pod waits, whatever happens, for
     /// [`end_hold`](Self::end_hold) or [`fail_hold`](Self::fail_hold).
     pub fn give_back_held(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
+        let missed = self.missed(&queued.pod.uid, by);
         self.count_refusal(&mut queued, by, now);
-        self.hold(queued, None);
+        self.hold(queued, missed);
     }
 
     /// Ends the hold of a pod: its victims are being deleted or gone. If an event would have woken it meanwhile, it
@@ -247,6 +307,13 @@ impl Queue {
 
     /// Wakes the unschedulable pods that `event` of `revision` may help. Returns their number.
     pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
+        if let Some(flight) = &mut self.in_flight
+            && event.pod().is_none_or(|pod| pod.uid != flight.pod.uid)
+        {
+            let helped = self.profiles.of(&flight.pod).plugins.helped(&flight.pod, &event);
+            flight.helped = flight.helped.union(helped);
+            flight.revision = revision;
+        }
         let helped = |uid: &&Uid| self.helps(&self.pods[*uid].1, &event);
         let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
         let held: Vec<Uid> = self.suspended.keys().filter(helped).cloned().collect();
@@ -351,6 +418,7 @@ impl Queue {
     }
 
     fn put(&mut self, position: QueuePosition, queued: QueuedPod) {
+        self.land(&queued.pod.uid);
         let before = self.pods.insert(Arc::clone(&queued.pod.uid), (position, queued));
         assert!(before.is_none(), "a pod is in one queue");
     }

@@ -132,10 +132,16 @@ impl FakeState {
         }
         let revision = self.revision;
         for (watched, sender) in &self.watches {
-            if let Some(selector) = (0..).zip(watched).find_map(|(i, w)| (w == resource).then_some(i)) {
-                let event = pb::WatchEvent { json: bytes(&object), revision, r#type: kind.into(), selector };
-                let sent =
-                    sender.try_send(pb::WatchBatch { events: vec![event], revision, initial_done: false });
+            let selectors = (0..).zip(watched).filter(|(_, watched)| *watched == resource);
+            let event = |(selector, _)| pb::WatchEvent {
+                json: bytes(&object),
+                revision,
+                r#type: kind.into(),
+                selector,
+            };
+            let events: Vec<_> = selectors.map(event).collect();
+            if !events.is_empty() {
+                let sent = sender.try_send(pb::WatchBatch { events, revision, initial_done: false });
                 assert!(!matches!(sent, Err(TrySendError::Full(_))), "too many changes at once");
             }
         }

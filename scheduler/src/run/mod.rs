@@ -2,12 +2,14 @@
 //! and randomness come from `nondet`.
 
 use crate::action::{Action, Binding, Evict, Notice};
-use crate::bind::{FinishedWrite, Writes};
+use crate::bind::{BindError, BindFailure, FinishedWrite, Writes};
 use crate::budgets::{self, Budget};
 use crate::change::Change;
 use crate::configuration::Configuration;
 use crate::devices::DeviceChange;
 use crate::explain;
+use crate::extender::{Extenders, Question};
+use crate::extender_client::{self, Answers, ExtenderCalls};
 use crate::gates::Gates;
 use crate::limits::DECISIONS_PER_BATCH;
 use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
@@ -52,6 +54,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The scheduler's caches, perhaps from an image.
     pub caches: CacheSet,
+    /// The servers that take part in decisions over HTTP.
+    pub extenders: Extenders,
 }
 
 impl Config {
@@ -66,7 +70,8 @@ impl Config {
 impl From<Configuration> for Config {
     /// A scheduler of this configuration. Clients and leadership are the caller's, and no metrics are registered.
     fn from(read: Configuration) -> Self {
-        Self { profiles: read.profiles, backoff: read.backoff, ..Self::default() }
+        let Configuration { profiles, backoff, extenders, .. } = read;
+        Self { profiles, backoff, extenders, ..Self::default() }
     }
 }
 
@@ -114,6 +119,10 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let workloads = WorkloadInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
+    let raw_nodes = extender_client::needs_nodes(&config.extenders).then(|| {
+        let source = multi.project::<Node, _, _>(all(), extender_client::decode_node);
+        caches.start("scheduler-extender-nodes", source)
+    });
     let recorders = recorders(&client, &caches);
 
     // A scheduler with incomplete caches could refuse a pod without reason.
@@ -124,12 +133,17 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
         budgets.synced().await?;
         workloads.synced().await?;
         nodes.synced().await?;
+        if let Some(raw_nodes) = &raw_nodes {
+            raw_nodes.synced().await?;
+        }
         pods.synced().await
     };
     if known.await.is_ok() {
         let rng = nondet.rng.fork("scheduler");
+        let calls = ExtenderCalls::new(client.clone(), nondet.clock, &config.extenders, raw_nodes);
         let scheduler_loop = SchedulerLoop {
-            scheduler: Scheduler::of(config.profiles.clone(), config.backoff, &rng),
+            scheduler: Scheduler::of(config.profiles.clone(), config.backoff, &rng)
+                .with_extenders(config.extenders.clone()),
             profiles: config.profiles.clone(),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
@@ -138,7 +152,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
-            writes: Writes::new(client, config.profiles.gates()),
+            writes: Writes::new(client, config.profiles.gates(), (calls.clone(), config.extenders)),
+            calls,
+            asked: None,
             metrics,
             recorders,
             clock: nondet.clock,
@@ -181,6 +197,12 @@ impl Caches<'_> {
     }
 }
 
+/// Calls of extenders in flight, with the durations of the attempt so far.
+struct AskedExtenders {
+    points: PointDurations,
+    answers: Pin<Box<dyn Future<Output = Answers> + Send>>,
+}
+
 struct SchedulerLoop {
     scheduler: Scheduler,
     profiles: Profiles,
@@ -192,6 +214,9 @@ struct SchedulerLoop {
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
+    calls: ExtenderCalls,
+    /// The question that a decision waits for.
+    asked: Option<AskedExtenders>,
     metrics: LoopMetrics,
     /// The recorder of each profile.
     recorders: Vec<Recorder>,
@@ -249,6 +274,7 @@ impl SchedulerLoop {
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
+            answers = answers(&mut self.asked) => self.resume(answers),
             () = until(deadline, self.clock) => {}
         }
     }
@@ -264,25 +290,44 @@ impl SchedulerLoop {
             let mut points = PointDurations::start();
             let Some(verdict) = self.scheduler.next_observed(now, &mut points) else { break };
             decided = true;
-            self.metrics.attempts.decided(&verdict, &points);
-            self.metrics.preemptions.observe(&verdict);
-            match verdict {
-                Action::Bind(binding) => self.writes.bind(binding),
-                Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
-                Action::Refuse(notice) => self.report(&notice, now),
-                Action::Preempt(mut evict) => {
-                    self.record_failed_event(&evict.notice);
-                    self.deallocate(&evict.notice);
-                    for victim in std::mem::take(&mut evict.withdrawn) {
-                        self.record_evicted_event(&evict, &victim.pod, " (in kube-scheduler memory).");
-                        self.report(&victim, now);
-                    }
-                    self.writes.evict(evict, now);
-                }
-            }
+            self.execute(verdict, points, now);
         }
         self.metrics.attempts.queued(self.scheduler.depths());
         decided
+    }
+
+    /// Starts what the scheduler decided. `points` are the durations of the attempt so far.
+    fn execute(&mut self, action: Action, points: PointDurations, now: Timestamp) {
+        self.metrics.attempts.decided(&action, &points);
+        self.metrics.preemptions.observe(&action);
+        match action {
+            Action::Bind(binding) => self.writes.bind(binding),
+            Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
+            Action::Refuse(notice) => self.report(&notice, now),
+            Action::Ask(question) => self.ask(question, points),
+            Action::Preempt(mut evict) => {
+                self.record_failed_event(&evict.notice);
+                self.deallocate(&evict.notice);
+                for victim in std::mem::take(&mut evict.withdrawn) {
+                    self.record_evicted_event(&evict, &victim.pod, " (in kube-scheduler memory).");
+                    self.report(&victim, now);
+                }
+                self.writes.evict(evict, now);
+            }
+        }
+    }
+
+    fn ask(&mut self, question: Question, points: PointDurations) {
+        self.asked = Some(AskedExtenders { points, answers: self.calls.ask(question) });
+    }
+
+    /// Goes on with the decision that has waited for extenders.
+    fn resume(&mut self, answers: Answers) {
+        let Some(AskedExtenders { mut points, .. }) = self.asked.take() else { return };
+        let now = self.clock.now();
+        if let Some(action) = self.scheduler.resume(answers, now, &mut points) {
+            self.execute(action, points, now);
+        }
     }
 
     fn ended(&mut self, done: FinishedWrite) {
@@ -294,13 +339,7 @@ impl SchedulerLoop {
                 self.scheduler.bound(&binding.pod.uid);
                 self.record_bound_event(&binding);
             }
-            FinishedWrite::Bind(binding, Err(error)) => {
-                let now = self.clock.now();
-                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod");
-                if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
-                    self.report(&notice, now);
-                }
-            }
+            FinishedWrite::Bind(binding, Err(failure)) => self.bind_failed(&binding, failure),
             FinishedWrite::Volumes(writes, Ok(revision)) => {
                 self.scheduler.volumes_written(&writes, revision, self.clock.now());
             }
@@ -326,6 +365,22 @@ impl SchedulerLoop {
                 self.scheduler.evictions_failed(&failed, self.clock.now());
             }
             FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
+        }
+    }
+
+    fn bind_failed(&mut self, binding: &Binding, failure: BindFailure) {
+        let (now, uid) = (self.clock.now(), &binding.pod.uid);
+        tracing::debug!(pod = %binding.pod.key, error = ?failure.error, "failed to bind the pod");
+        // The claims stay as they were written: the pod is tried again with its devices.
+        if let Some(revision) = failure.claimed {
+            self.scheduler.devices_written(binding, revision);
+        }
+        let notice = match failure.error {
+            BindError::Api(error) => self.scheduler.bind_failed(uid, &error.to_string(), now),
+            BindError::Extender(why) => self.scheduler.extender_bind_failed(uid, why, now),
+        };
+        if let Some(notice) = notice {
+            self.report(&notice, now);
         }
     }
 
@@ -427,6 +482,14 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
     }
 }
 
+/// The answers to the question that a decision waits for; never without one.
+async fn answers(asked: &mut Option<AskedExtenders>) -> Answers {
+    match asked {
+        Some(asked) => asked.answers.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Resolves at `deadline`; never without a deadline.
 async fn until(deadline: Option<Timestamp>, clock: Clock) {
     match deadline {
@@ -442,5 +505,7 @@ mod informers;
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod test_extender;
 #[cfg(test)]
 mod tests;

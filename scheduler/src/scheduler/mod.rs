@@ -8,12 +8,13 @@ use crate::action::{Action, Binding, NominationChange, Notice, SchedulingFailure
 use crate::budgets::Budget;
 use crate::cache::Cache;
 use crate::change::Change;
-use crate::decide::{Choice, Outcome, Terms, decide};
+use crate::decide::Choice;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
+use crate::extender::Extenders;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
-use crate::plugin::{ClusterView, ExtensionPoint, PluginSet, PointObserver, Reservation, ReservationKind};
+use crate::plugin::{PluginSet, PointObserver, Reservation, ReservationKind};
 use crate::plugins::Registry;
 use crate::pod::{PodInfo, PodOwnership, Uid};
 use crate::preemption::evictions::Evictions;
@@ -23,6 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 use crate::workloads::WorkloadChange;
+use extend::AskedAttempt;
 use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::{HashMap, HashSet, Rng};
@@ -44,6 +46,11 @@ pub struct Scheduler {
     waits: VolumeWaits,
     /// The evictions in flight, for which pods are held in the queue.
     evictions: Evictions,
+    extenders: Extenders,
+    /// The attempt that waits for extenders. The pod is in flight in the queue.
+    asked: Option<AskedAttempt>,
+    /// Whether the current attempt has waited for extenders, so that the cluster may have changed since its snapshot.
+    was_asked: bool,
 }
 
 impl Scheduler {
@@ -67,7 +74,16 @@ impl Scheduler {
             gated: HashSet::default(),
             waits: VolumeWaits::default(),
             evictions: Evictions::default(),
+            extenders: Extenders::default(),
+            asked: None,
+            was_asked: false,
         }
+    }
+
+    /// The scheduler with these extenders.
+    #[must_use]
+    pub fn with_extenders(self, extenders: Extenders) -> Self {
+        Self { extenders, ..self }
     }
 
     /// The relation of a pod to this scheduler.
@@ -165,7 +181,7 @@ impl Scheduler {
     }
 
     /// Decides on the next ready pod, or continues with a pod whose volumes are ready. `None` if no pod is
-    /// ready.
+    /// ready, and while the decision on one waits for extenders ([`Action::Ask`]).
     pub fn next(&mut self, now: Timestamp) -> Option<Action> {
         self.next_observed(now, &mut ())
     }
@@ -177,26 +193,16 @@ impl Scheduler {
                 return Some(verdict);
             }
         }
+        if self.asked.is_some() {
+            return None;
+        }
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
         self.cache.keep_tallies(&queued.pod);
-        let profile = self.profiles.of(&queued.pod);
-        let percentage = profile.percentage_of_nodes_to_score;
-        let terms = Terms { start: self.start, tie: self.tie(&queued), percentage };
-        let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         observer.begin();
-        let decision = decide(&profile.plugins, cluster, &queued.pod, terms, observer);
-        self.start = decision.next_start;
-        Some(match decision.outcome {
-            Outcome::Fits(choice) => {
-                let action = self.assume(queued, choice, now);
-                observer.end(ExtensionPoint::Reserve, true);
-                action
-            }
-            Outcome::Unfit(refusal) => self.refuse(queued, refusal, now, observer),
-            Outcome::Failed(why) => Action::Refuse(self.give_up(queued, why, now)),
-        })
+        self.was_asked = false;
+        self.search(queued, false, now, observer)
     }
 
     /// Records that the volumes of a pod's claims were written at `revision`. The pod waits until the claims
@@ -227,7 +233,11 @@ impl Scheduler {
     /// scheduler tries it again after a back-off, and the notice reports `error`. `None` if the pod no longer
     /// waits.
     pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
-        let message = format!("running Bind plugin \"DefaultBinder\": {error}");
+        self.extender_bind_failed(uid, format!("running Bind plugin \"DefaultBinder\": {error}"), now)
+    }
+
+    /// Records that an extender failed to bind a pod. Like [`bind_failed`](Self::bind_failed), with the extender's own words.
+    pub fn extender_bind_failed(&mut self, uid: &Uid, message: String, now: Timestamp) -> Option<Notice> {
         self.fail(uid, SchedulingFailure::BindFailed, message, now)
     }
 
@@ -319,12 +329,15 @@ impl Scheduler {
 
     /// Whether [`next`](Self::next) returns a decision now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
-        self.queue.is_ready(now) || self.waits.is_ready() || self.waits.deadline().is_some_and(|at| at <= now)
+        (self.asked.is_none() && self.queue.is_ready(now))
+            || self.waits.is_ready()
+            || self.waits.deadline().is_some_and(|at| at <= now)
     }
 
     /// The time at which [`next`](Self::next) may return a decision without a further change.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.queue.deadline().into_iter().chain(self.waits.deadline()).min()
+        let queue = self.queue.deadline().filter(|_| self.asked.is_none());
+        queue.into_iter().chain(self.waits.deadline()).min()
     }
 
     /// The number of pods in each queue, and behind gates.
@@ -410,6 +423,7 @@ impl Scheduler {
                 Reservation::Devices(claims) => devices = Some(Arc::new(claims)),
             }
         }
+        self.queue.land(&pod.uid);
         let nominated = self.cache.nominations_mut().remove(&pod.uid);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
@@ -452,6 +466,7 @@ fn random(seed: u64, attempts: u32, uid: &Uid) -> Rng {
     Rng::seeded(seed.wrapping_add(u64::from(attempts))).fork(uid)
 }
 
+mod extend;
 mod preempt;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::event::ClusterEvent;
 use crate::explain;
 use crate::plugin::{ClusterView, ExtensionPoint, PointObserver, PostFilter, Refusals};
 use crate::pod::{PodInfo, Uid};
-use crate::preemption::{self, Candidate, Preemption};
+use crate::preemption::{self, Candidate, CandidateSearch, Preemption};
 use crate::queue::QueuedPod;
 use jiff::Timestamp;
 use std::num::NonZero;
@@ -34,8 +34,24 @@ impl Scheduler {
     ) -> Action {
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         let offset = self.attempt(&queued).fork("preemption").next_u64();
-        let preemption =
-            preemption::preempt(self.plugins(&queued.pod), cluster, &queued.pod, &refusal, offset);
+        let plugins = self.plugins(&queued.pod);
+        match preemption::candidates(plugins, cluster, &queued.pod, &refusal, offset) {
+            CandidateSearch::Found(candidates) => {
+                self.ask_preemptors((queued, refusal, candidates, 0), now, observer)
+            }
+            CandidateSearch::Ended(why) => self.end_preemption(queued, refusal, why, now, observer),
+        }
+    }
+
+    /// Goes on with the result of preemption for a pod that no node fits.
+    pub(super) fn end_preemption(
+        &mut self,
+        queued: QueuedPod,
+        refusal: Refusal,
+        preemption: Preemption,
+        now: Timestamp,
+        observer: &mut dyn PointObserver,
+    ) -> Action {
         observer.end(ExtensionPoint::PostFilter, matches!(preemption, Preemption::Victims(_)));
         match preemption {
             Preemption::Victims(candidate) => self.evict(queued, refusal, candidate, now),
@@ -44,7 +60,7 @@ impl Scheduler {
                 let node = self.cache.inventory().nominations.node_of(&queued.pod.uid);
                 let node = node.filter(|node| queued.pod.nominated_node.as_ref() != Some(node)).cloned();
                 let change = node.map_or(NominationChange::Keep, NominationChange::Set);
-                Action::Refuse(self.park(queued, refusal, Some(why), change, now))
+                Action::Refuse(self.park(queued, refusal, Some(&why), change, now))
             }
             Preemption::Unhelpful(why) => {
                 let is_nominated =

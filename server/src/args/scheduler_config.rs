@@ -3,7 +3,7 @@
 use super::command::{given, subcommand};
 use super::{Flag, parser};
 use clap::{ArgMatches, Command};
-use kstore_scheduler::{Configuration, Gates, Registry};
+use kstore_scheduler::{Configuration, Gates, Registry, check_extenders};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -51,7 +51,7 @@ impl SchedulerFile {
     pub(super) fn read(path: &str) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         match Configuration::parse(&text, &Registry::in_tree()) {
-            Ok(_) => Ok(Self(text)),
+            Ok(read) => check_extenders(&read.extenders).map(|()| Self(text)),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -106,6 +106,9 @@ mod tests {
         ] {
             assert!(error.contains(reason), "{error}");
         }
+        let tls = "extenders: [{urlPrefix: 'https://x', tlsConfig: {caFile: /no/such/file}}]";
+        let error = config(&format!("{FILE}\n{tls}"), "").unwrap_err();
+        assert!(error.contains("couldn't build extenders: caFile /no/such/file: "), "{error}");
         assert!(Cli::try_parse_from(["kstore-server", "--scheduler-config", "/no/such/file"]).is_err());
         let check = Cli::try_parse_from(["kstore-server", "scheduler-config", "check", "f"]).unwrap();
         assert!(

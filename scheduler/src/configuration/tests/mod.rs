@@ -7,6 +7,7 @@ use super::*;
 use crate::plugin::ExtensionPoint;
 use crate::profile::Profile;
 use proptest::prelude::{ProptestConfig, prop_assert, proptest};
+use std::time::Duration;
 
 fn parse(rest: &str) -> Result<Configuration, Vec<String>> {
     let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{rest}");
@@ -104,9 +105,45 @@ fn two_profiles_differ_in_scores_and_their_weights() {
     assert_eq!(scores, expected);
 }
 
+/// An extender with every member, and one with few.
+const EXTENDED: &str = "
+profiles:
+- {schedulerName: a}
+- schedulerName: b
+  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [example.com/b]}}]
+extenders:
+- urlPrefix: https://x/y
+  filterVerb: f
+  prioritizeVerb: p
+  preemptVerb: e
+  bindVerb: b
+  weight: 3
+  enableHTTPS: true
+  httpTimeout: 90s
+  nodeCacheCapable: true
+  ignorable: true
+  managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/c}]
+  tlsConfig: {insecure: true, serverName: s, certFile: c, keyFile: k, caFile: a, certData: eA==, keyData: eA==, caData: eA==}
+- {urlPrefix: 'http://z'}
+";
+
+#[test]
+fn extenders_have_their_members_and_the_scheduler_ignores_what_they_manage_alone() {
+    let read = parse(EXTENDED).unwrap();
+    let [plain, full] = &read.extenders.iter().collect::<Vec<_>>()[..] else {
+        panic!("{:?}", read.extenders)
+    };
+    assert_eq!((plain.name(), full.name()), ("http://z", "https://x/y"), "ignorable ones are asked last");
+    assert_eq!((plain.timeout, full.timeout), (Duration::from_secs(5), Duration::from_secs(90)));
+    for profile in read.profiles.iter() {
+        let fit = profile.plugins.get(profile.plugins.id("NodeResourcesFit").unwrap());
+        assert_eq!(fit.arguments().unwrap()["ignoredResources"], serde_json::json!(["example.com/a"]));
+    }
+}
+
 #[test]
 fn a_printed_configuration_reads_as_the_same_one() {
-    for text in ["", PACKED, MANY] {
+    for text in ["", PACKED, MANY, EXTENDED] {
         let read = parse(text).unwrap();
         let printed = read.print();
         let again = Configuration::parse(&printed, &Registry::in_tree()).unwrap();
@@ -157,7 +194,17 @@ const REFUSED: &[(&str, &[&str])] = &[
             "profiles[2].schedulerName: Duplicate value: \"profiles[0].schedulerName\"",
         ],
     ),
-    ("extenders: [{urlPrefix: 'http://a'}]", &["extenders: Forbidden: this scheduler calls no extenders"]),
+    (
+        "extenders: [{urlPrefix: 'http://a', prioritizeVerb: p, bindVerb: b}, {bindVerb: b, \
+         managedResources: [{name: example.com/a}, {name: cpu}, {name: example.com/a}]}]",
+        &[
+            "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+            "extenders[1].managedResources[1].name: Invalid value: \"cpu\": is an invalid extended resource name",
+            "extenders[1].managedResources[2].name: Invalid value: \"example.com/a\": duplicate extender managed resource name",
+            "extenders: Invalid value: \"found 2 extenders implementing bind\": only one extender can implement bind",
+        ],
+    ),
+    ("extenders: [{urlPrefix: x, url: y}]", &["strict decoding error: unknown field \"extenders[0].url\""]),
     (
         "profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}}]",
         &["profiles[0].plugins.filter.enabled[0]: Invalid value: \"EBSLimits\": was invalid in version \

@@ -305,10 +305,18 @@ impl Registry {
         plugins.copied().find(|id| !self.get(*id).admits_to_queue(pod, inventory))
     }
 
-    /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`.
+    /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`. Nobody knows what helps an extender.
     pub(crate) fn may_help(&self, refused_by: PluginSet, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         let candidates = refused_by.intersection(self.helped[event.kind() as usize]);
-        candidates.iter().any(|id| self.get(id).may_help(pod, event))
+        refused_by.contains(PluginId::EXTENDERS)
+            || candidates.iter().any(|id| self.get(id).may_help(pod, event))
+    }
+
+    /// The plugins, and extenders, whose refusal of `pod` `event` may change.
+    pub(crate) fn helped(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> PluginSet {
+        let candidates = self.helped[event.kind() as usize];
+        let helped: PluginSet = candidates.iter().filter(|id| self.get(*id).may_help(pod, event)).collect();
+        helped.union(PluginSet::EXTENDERS)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::action::Evict;
 use crate::decide::tests::reference_decision;
+use crate::decide::{Outcome, Terms};
 use crate::profile::DEFAULT_SCHEDULER_NAME;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
@@ -173,6 +174,7 @@ fn pods_of_other_schedulers_are_ignored() {
 }
 
 mod devices;
+mod extenders;
 mod preemption;
 mod profiles;
 mod timing;
@@ -321,7 +323,9 @@ impl ModelRun {
                 };
                 (Arc::clone(&evict.notice.pod), Outcome::Unfit(refusal.clone()), 0)
             }
-            Action::BindVolumes(_) => panic!("no pod here has claims"),
+            Action::BindVolumes(_) | Action::Ask(_) => {
+                panic!("no pod here has claims, and there are no extenders")
+            }
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
@@ -342,7 +346,7 @@ impl ModelRun {
                 assert!(self.cluster.preempts(&pod).is_none(), "{} may preempt", pod.uid);
             }
             Action::Preempt(evict) => self.evict(evict),
-            Action::BindVolumes(_) => {}
+            Action::BindVolumes(_) | Action::Ask(_) => {}
         }
     }
 

@@ -166,6 +166,7 @@ impl VolumeRun {
             Some(Action::BindVolumes(writes)) => self.writing.push(writes),
             Some(Action::Refuse(_)) | None => {}
             Some(Action::Preempt(_)) => panic!("all pods have the same priority"),
+            Some(Action::Ask(_)) => panic!("there are no extenders"),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::election::ElectionSettings;
 use anyhow::anyhow;
 use kstore_scheduler::configuration::LeaderElection;
-use kstore_scheduler::{Configuration, Gates, Registry};
+use kstore_scheduler::{Configuration, Gates, Registry, check_extenders};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ pub(super) fn read(text: &str, path: &Path, gates: Gates) -> anyhow::Result<Conf
     let shown = path.display();
     let read = Configuration::parse(text, &Registry::in_tree_with(gates));
     let read = read.map_err(|error| anyhow!("--config {shown}: {}", error.reasons.join("; ")))?;
+    check_extenders(&read.extenders).map_err(|error| anyhow!("--config {shown}: {error}"))?;
     read.warnings.iter().for_each(|warning| tracing::warn!("--config {shown}: {warning}"));
     Ok(read)
 }

@@ -1,5 +1,7 @@
 //! Tests of the loop against the fake API server.
 
+mod extenders;
+
 use super::fake::Fake;
 use super::*;
 use crate::limits::EVICTIONS_IN_FLIGHT;
