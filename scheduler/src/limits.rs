@@ -42,6 +42,9 @@ pub const ALLOCATION_STEPS: usize = 100_000;
 /// The largest number of devices of one claim: `AllocationResultsMaxSize` of the API.
 pub const CLAIM_DEVICES: usize = 32;
 
+/// The largest number of alternatives of a request: `FirstAvailableDeviceRequestMaxSize` of the API.
+pub const ALTERNATIVES: usize = 8;
+
 /// The largest number of consumers for which a claim is reserved: `ResourceClaimReservedForMaxSize` of the API.
 pub const CLAIM_CONSUMERS: usize = 256;
 

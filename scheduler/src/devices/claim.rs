@@ -108,6 +108,11 @@ pub struct AllocatedDevice {
 }
 
 impl Request {
+    /// Whether the request is a list of alternatives, best first.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.alternatives.iter().any(|alternative| alternative.subrequest.is_some())
+    }
+
     /// The name of an alternative as constraints, configuration and results say it.
     pub fn label(&self, alternative: &Alternative) -> String {
         match &alternative.subrequest {

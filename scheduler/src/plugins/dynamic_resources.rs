@@ -2,7 +2,7 @@
 //! the claims can get devices there.
 
 use crate::devices::allocate::{AllocationFailure, ChosenDevice, allocate};
-use crate::devices::claim::{Allocation, Claim};
+use crate::devices::claim::{Allocation, Claim, Request};
 use crate::devices::outcome::allocation;
 use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::devices::{DeviceEvent, Devices};
@@ -11,7 +11,7 @@ use crate::event::{ClusterEvent, EventKind, EventSet};
 use crate::fields::Fields;
 use crate::gates::Gates;
 use crate::inventory::Inventory;
-use crate::limits::{ALLOCATION_STEPS, CLAIM_CONSUMERS};
+use crate::limits::{ALLOCATION_STEPS, ALTERNATIVES, CLAIM_CONSUMERS};
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{
@@ -19,6 +19,7 @@ use crate::plugin::{
     ReservationKind, Row,
 };
 use crate::pod::{ClaimSource, PodInfo};
+use crate::score::{Candidates, scaled};
 use crate::snapshot::Snapshot;
 use crate::storage::Record;
 use kstore_informer::Key;
@@ -81,7 +82,6 @@ impl Plugin for DynamicResources {
             ExtensionPoint::PreFilter,
             ExtensionPoint::Filter,
             ExtensionPoint::PostFilter,
-            // The score by the rank of alternatives is missing here.
             ExtensionPoint::Score,
             ExtensionPoint::Reserve,
             ExtensionPoint::PreBind,
@@ -155,6 +155,13 @@ impl Plugin for DynamicResources {
         let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
         inventory.devices.assume(&pod.uid, &plan);
         (!plan.is_empty()).then_some(Reservation::Devices(plan))
+    }
+
+    /// Nodes that serve better alternatives of the claims' requests score higher.
+    fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
+        let claims = DeviceClaims::of(pod, &candidates.inventory.devices, self.steps()).ok()??;
+        let is_ranked = claims.open.iter().any(|claim| claim.fields.requests.iter().any(Request::is_ranked));
+        is_ranked.then(|| scaled(candidates.map(|node| claims.rank(node.info()))))
     }
 
     /// The texts speak about pods without claims too.
@@ -308,6 +315,19 @@ impl<'a> DeviceClaims<'a> {
             true => Ok(chosen),
             false => Err(Refused::unresolvable(UNAVAILABLE)),
         }
+    }
+
+    /// The sum over the requests with alternatives of how early in its list the chosen one is.
+    fn rank(&self, node: &NodeInfo) -> i64 {
+        let chosen = self.choose(node).unwrap_or_default();
+        let of_claim = |(claim, devices): (&&Record<Claim>, &Vec<ChosenDevice<'_>>)| {
+            let requests =
+                claim.fields.requests.iter().enumerate().filter(|(_, request)| request.is_ranked());
+            let chosen = requests.filter_map(|(at, _)| devices.iter().find(|device| device.request == at));
+            chosen.map(|device| ALTERNATIVES.saturating_sub(device.alternative)).sum::<usize>()
+        };
+        let sum: usize = self.open.iter().zip(&chosen).map(of_claim).sum();
+        i64::try_from(sum).unwrap_or(i64::MAX)
     }
 
     /// The writes to the pod's claims if the pod is bound to `node`. `share_id` makes identities of shares.

@@ -141,6 +141,31 @@ fn a_pod_whose_selector_fails_on_a_device_is_tried_again_without_an_event() {
 }
 
 #[test]
+fn a_node_that_serves_a_better_alternative_is_preferred() {
+    let mut s = scheduler();
+    for (name, model) in [("n1", "slow"), ("n2", "fast")] {
+        s.node(Change::Set(node(name, json!({}))), at(0));
+        let device = json!({ "name": "d", "attributes": { "model": { "string": model } } });
+        s.devices(device_slice(name, json!({ "nodeName": name, "devices": [device] })), at(0));
+        s.devices(
+            device_class(model, &[&format!("device.attributes['gpu.x'].model == '{model}'")], json!({})),
+            at(0),
+        );
+    }
+    // The other scores prefer the empty node, a little.
+    s.pod(Change::Set(on(&cpu_pod("old", "400m"), "n2")), at(0));
+    let request = |classes: [&str; 2]| {
+        let options = classes.map(|class| json!({ "name": class, "deviceClassName": class }));
+        json!([{ "name": "a", "firstAvailable": options }])
+    };
+    s.devices(device_claim("a", request(["fast", "slow"]), json!({})), at(0));
+    s.pod(Change::Set(device_pod("p", &["a"])), at(0));
+    let choice = bind(&mut s, 0).choice;
+    assert_eq!((&*choice.node, choice.feasible), ("n2", 2));
+    assert!(choice.scores.contains(&("DynamicResources", 100)), "{:?}", choice.scores);
+}
+
+#[test]
 fn two_pods_in_a_row_get_different_devices_and_the_next_waits_for_one() {
     let mut s = with_gpus(2);
     for (claim_name, pod) in [("a", "p"), ("b", "q"), ("c", "r")] {
