@@ -9,22 +9,34 @@ pub struct Gates {
     pub nominates_expected_node: bool,
     /// `DRASchedulerFilterTimeout`: the search for devices on a node is bounded.
     pub bounds_device_search: bool,
+    /// `StorageCapacityScoring`: nodes are scored by the share of their storage that the pod's claims would use.
+    pub scores_storage_capacity: bool,
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { pop_from_backoff: true, nominates_expected_node: true, bounds_device_search: true }
+        Self {
+            pop_from_backoff: true,
+            nominates_expected_node: true,
+            bounds_device_search: true,
+            scores_storage_capacity: false,
+        }
     }
 }
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 3] =
-        ["SchedulerPopFromBackoffQ", "NominatedNodeNameForExpectation", "DRASchedulerFilterTimeout"];
+    pub const NAMES: [&str; 4] = [
+        "SchedulerPopFromBackoffQ",
+        "NominatedNodeNameForExpectation",
+        "DRASchedulerFilterTimeout",
+        "StorageCapacityScoring",
+    ];
 
     /// The gates for which `is_on`, a function of the name, says yes.
     pub fn of(is_on: impl Fn(&str) -> bool) -> Self {
-        let [pop_from_backoff, nominates_expected_node, bounds_device_search] = Self::NAMES.map(is_on);
-        Self { pop_from_backoff, nominates_expected_node, bounds_device_search }
+        let [pop_from_backoff, nominates_expected_node, bounds_device_search, scores_storage_capacity] =
+            Self::NAMES.map(is_on);
+        Self { pop_from_backoff, nominates_expected_node, bounds_device_search, scores_storage_capacity }
     }
 }

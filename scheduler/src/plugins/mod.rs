@@ -18,6 +18,7 @@ mod priority_sort;
 mod registry;
 mod scheduling_gates;
 mod scored_resources;
+mod shape;
 mod taint_toleration;
 mod volume_binding;
 mod volume_restrictions;

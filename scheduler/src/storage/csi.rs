@@ -31,6 +31,8 @@ pub struct Capacity {
     pub class: String,
     /// The size of the largest possible volume in bytes, if known.
     pub largest: Option<i64>,
+    /// The free capacity in bytes; zero if it is not known.
+    pub total: i64,
     /// The nodes for which the capacity counts; `None` for no node.
     pub nodes: Option<LabelSelector>,
 }
@@ -120,7 +122,8 @@ pub fn decode_capacity(json: &[u8]) -> Result<Record<Capacity>, serde_json::Erro
         node_topology: Option<LabelSelector>,
     }
     let doc = lenient::from_slice::<Doc>(json)?;
+    let total = doc.capacity.as_ref().map_or(0, |amount| amount.whole);
     let largest = doc.maximum_volume_size.or(doc.capacity).map(|amount| amount.whole);
-    let fields = Capacity { class: doc.storage_class_name, largest, nodes: doc.node_topology };
+    let fields = Capacity { class: doc.storage_class_name, largest, total, nodes: doc.node_topology };
     Ok(Record::of(doc.metadata, fields))
 }

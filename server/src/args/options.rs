@@ -16,6 +16,7 @@ use crate::telemetry::LogFormat;
 use clap::ArgMatches;
 use kstore_controllers::{Blocks, PodNetworks, Selection};
 use kstore_registry::outbound::{ServiceBackend, ServiceBackends};
+use kstore_scheduler::Gates;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -102,6 +103,9 @@ impl ServerOptions {
             }
             ProcessRole::Loops(components) => {
                 loops.components = components;
+                if let Some(file) = &loops.scheduler {
+                    file.check(Gates::default())?;
+                }
                 self.into_elsewhere()?
             }
         };
@@ -141,6 +145,9 @@ impl ServerOptions {
     /// The API of this process, in memory. `loops` run beside it.
     pub(super) fn into_here(self, loops: &LoopsConfig) -> Result<ApiHere, UsageError> {
         let access = Box::new(self.access()?);
+        if let Some(file) = &loops.scheduler {
+            file.check(access.apis.scheduler)?;
+        }
         let audit_log = self.given.among(table::AUDIT_LOG);
         let lab = self.lab.into_flags(&self.given, &self.api.listen)?;
         // A lab's forks and plans read old states, and no clock of it says when these are old.

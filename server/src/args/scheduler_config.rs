@@ -1,5 +1,6 @@
 //! [`SchedulerFile`], the value of `--scheduler-config`, and the arguments of `scheduler-config check`.
 
+use super::access::FlagError;
 use super::command::{given, subcommand};
 use super::{Flag, parser};
 use clap::{ArgMatches, Command};
@@ -47,16 +48,27 @@ pub struct CheckArgs {
 pub struct SchedulerFile(String);
 
 impl SchedulerFile {
-    /// Reads the file.
+    /// Reads the file. Which feature gates are on is known only later: settings that need one are accepted here.
     pub(super) fn read(path: &str) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        match Configuration::parse(&text, &Registry::in_tree()) {
+        match Configuration::parse(&text, &Registry::in_tree_with(Gates::of(|_| true))) {
             Ok(read) => check_extenders(&read.extenders).map(|()| Self(text)),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// What the file says, for a scheduler with these feature gates.
+    /// Checks the file for a scheduler with these feature gates.
+    ///
+    /// # Errors
+    /// The file has a setting that needs a gate.
+    pub(super) fn check(&self, gates: Gates) -> Result<(), FlagError> {
+        match Configuration::parse(&self.0, &Registry::in_tree_with(gates)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(FlagError::new("scheduler-config", "FILE", error)),
+        }
+    }
+
+    /// What the file says, for a scheduler with these feature gates, with which it was checked.
     pub fn configuration(&self, gates: Gates) -> Configuration {
         Configuration::parse(&self.0, &Registry::in_tree_with(gates)).expect("the text was parsed before")
     }
@@ -84,6 +96,19 @@ mod tests {
         assert!(scheduler.profiles.has("mine") && !scheduler.profiles.has("default-scheduler"));
         let missing = config_of(" --components apiserver,controllers");
         assert_eq!(missing, Err(UsageError::NeedsScheduler("scheduler-config")));
+    }
+
+    #[test]
+    fn a_setting_that_needs_a_gate_is_refused_without_it() {
+        let shape = "[{utilization: 0, score: 1}]";
+        let text = format!(
+            "{FILE}\nprofiles: [{{pluginConfig: [{{name: VolumeBinding, args: {{shape: {shape}}}}}]}}]"
+        );
+        let text = text.replacen("\nprofiles: [{schedulerName: mine}]", "", 1);
+        let gate = " --feature-gates StorageCapacityScoring=true";
+        assert!(config(&text, gate).unwrap().is_ok());
+        let refused = config(&text, "").unwrap().unwrap_err().to_string();
+        assert!(refused.contains("turn on the feature gate StorageCapacityScoring"), "{refused}");
     }
 
     #[test]

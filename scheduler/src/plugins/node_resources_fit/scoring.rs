@@ -5,12 +5,11 @@ use crate::fields::Fields;
 use crate::limits::MAX_NODE_SCORE;
 use crate::node_state::NodeState;
 use crate::plugins::scored_resources::{RequestBasis, ResourceUse, ScoredResource};
+use crate::plugins::shape::{SHAPE, Shape, ShapeFault};
 use crate::pod::PodInfo;
 use kstore_api::field::FieldErrorKind;
 use serde_json::{Value, json};
 
-/// The largest score of a point of a shape.
-const SHAPE_SCORE: i64 = 10;
 const STRATEGY: &str = "scoringStrategy";
 const RATIO: &str = "requestedToCapacityRatio";
 
@@ -30,15 +29,7 @@ enum Strategy {
     /// The used share.
     MostAllocated,
     /// A function of the used share, linear between its points.
-    RequestedToCapacityRatio(Vec<ShapePoint>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ShapePoint {
-    /// The used share, in per cent.
-    utilization: i64,
-    /// The score there, 0 to 10.
-    score: i64,
+    RequestedToCapacityRatio(Shape),
 }
 
 impl Strategy {
@@ -71,7 +62,7 @@ impl Scoring {
         args.object(STRATEGY, |args| {
             let name = args.text("type").unwrap_or_default();
             let resources = ScoredResource::read(args);
-            let shape = args.object(RATIO, |ratio| ratio.objects("shape", point).unwrap_or_default());
+            let shape = args.object(RATIO, |ratio| Shape::read(ratio).unwrap_or_default());
             if !Strategy::NAMES.contains(&&*name) {
                 let supported = Strategy::NAMES.map(|name| format!("\"{name}\"")).join(", ");
                 let text = format!("\"{name}\": supported values: {supported}");
@@ -91,7 +82,7 @@ impl Scoring {
                 ("RequestedToCapacityRatio", None) => {
                     let text = "must be specified when type is RequestedToCapacityRatio";
                     args.fails_without_value(FieldErrorKind::Required, RATIO, text);
-                    Strategy::RequestedToCapacityRatio(Vec::new())
+                    Strategy::RequestedToCapacityRatio(Shape::default())
                 }
                 (_, Some(_)) => {
                     let text = "must be nil when type is not RequestedToCapacityRatio";
@@ -111,9 +102,7 @@ impl Scoring {
         let resources = ScoredResource::print(&self.resources);
         let mut printed = json!({ "type": self.strategy.name(), "resources": resources });
         if let Strategy::RequestedToCapacityRatio(shape) = &self.strategy {
-            let point =
-                |point: &ShapePoint| json!({ "utilization": point.utilization, "score": point.score });
-            printed[RATIO] = json!({ "shape": shape.iter().map(point).collect::<Vec<_>>() });
+            printed[RATIO] = json!({ SHAPE: shape.print() });
         }
         printed
     }
@@ -147,55 +136,18 @@ impl Scoring {
         match &self.strategy {
             Strategy::LeastAllocated => free_percent(used.taken + used.wanted, used.allocatable),
             Strategy::MostAllocated => used_percent,
-            Strategy::RequestedToCapacityRatio(shape) => on_shape(shape, used_percent),
+            Strategy::RequestedToCapacityRatio(shape) => shape.at(used_percent),
         }
     }
 }
 
-fn point(item: &mut Fields<'_>) -> ShapePoint {
-    let mut number = |name| item.integer(name).unwrap_or_default();
-    ShapePoint { utilization: number("utilization"), score: number("score") }
-}
-
-fn check_shape(args: &mut Fields<'_>, shape: &[ShapePoint]) {
-    let place = |index: usize, name: &str| format!("{RATIO}.shape[{index}].{name}");
-    if shape.is_empty() {
-        let path = format!("{RATIO}.shape");
-        return args.fails_without_value(
-            FieldErrorKind::Required,
-            &path,
-            "at least one point must be specified",
-        );
-    }
-    if let Some(at) = shape.windows(2).position(|pair| pair[0].utilization >= pair[1].utilization) {
-        let value = json!(shape[at + 1].utilization);
-        let text = "values must be sorted in increasing order";
-        args.fails_invalid(&place(at + 1, "utilization"), &value, text);
-    }
-    for (index, point) in shape.iter().enumerate() {
-        if !(0..=100).contains(&point.utilization) {
-            let value = json!(point.utilization);
-            args.fails_invalid(&place(index, "utilization"), &value, "not in valid range [0, 100]");
+fn check_shape(args: &mut Fields<'_>, shape: &Shape) {
+    for ShapeFault { path, value, rule } in shape.faults() {
+        let path = format!("{RATIO}.{path}");
+        match value {
+            None => args.fails_without_value(FieldErrorKind::Required, &path, rule),
+            Some(value) => args.fails_invalid(&path, &json!(value), rule),
         }
-        if !(0..=SHAPE_SCORE).contains(&point.score) {
-            let value = json!(point.score);
-            args.fails_invalid(&place(index, "score"), &value, "not in valid range [0, 10]");
-        }
-    }
-}
-
-/// The value of a shape at `used` per cent, 0 to 100: linear between two points, in integers.
-fn on_shape(shape: &[ShapePoint], used: i64) -> i64 {
-    let scale = MAX_NODE_SCORE / SHAPE_SCORE;
-    let above = shape.iter().position(|point| used <= point.utilization);
-    match above {
-        Some(0) => shape[0].score * scale,
-        Some(at) => {
-            let (low, high) = (shape[at - 1], shape[at]);
-            let (rise, run) = ((high.score - low.score) * scale, high.utilization - low.utilization);
-            low.score * scale + rise * (used - low.utilization) / run
-        }
-        None => shape.last().map_or(0, |last| last.score * scale),
     }
 }
 
@@ -221,19 +173,5 @@ mod tests {
         assert_eq!([0, all / 2, all, 2 * all].map(|taken| free_percent(taken, all)), [100, 50, 0, 0]);
         assert_eq!([0, 3, 4, 5].map(|taken| free_percent(taken, 4)), [100, 25, 0, 0]);
         assert_eq!([0, all / 2, all, 2 * all].map(|taken| percent(taken, all)), [0, 49, 100, 100]);
-    }
-
-    #[test]
-    fn a_shape_is_linear_between_its_points() {
-        let shape = |points: &[(i64, i64)]| -> Vec<ShapePoint> {
-            points
-                .iter()
-                .map(|(utilization, score)| ShapePoint { utilization: *utilization, score: *score })
-                .collect()
-        };
-        let values = |points: &[(i64, i64)]| [0, 5, 10, 50, 70, 90, 100].map(|p| on_shape(&shape(points), p));
-        assert_eq!(values(&[(0, 0), (100, 10)]), [0, 5, 10, 50, 70, 90, 100]);
-        assert_eq!(values(&[(0, 10), (100, 0)]), [100, 95, 90, 50, 30, 10, 0]);
-        assert_eq!(values(&[(10, 1), (70, 10), (90, 3)]), [10, 10, 10, 70, 100, 30, 30]);
     }
 }

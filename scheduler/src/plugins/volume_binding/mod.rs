@@ -5,6 +5,7 @@
 use crate::event::EventKind::{NodeAdded, NodeChanged};
 use crate::event::{ClusterEvent, EventKind, EventSet};
 use crate::fields::Fields;
+use crate::gates::Gates;
 use crate::inventory::Inventory;
 use crate::limits::VOLUME_BIND_TIMEOUT;
 use crate::node::NodeInfo;
@@ -12,13 +13,17 @@ use crate::node_state::NodeState;
 use crate::plugin::{
     ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Reservation, ReservationKind, Row,
 };
+use crate::plugins::shape::{SHAPE, Shape, ShapeFault};
 use crate::pod::PodInfo;
+use crate::score::Candidates;
 use crate::storage::claim::{Claim, VolumeRequest};
+use crate::storage::csi::Capacity;
 use crate::storage::volume::{Volume, VolumePhase};
 use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
 use jiff::SignedDuration;
 use kstore_nondet::Rng;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The reason for every node while a claim waits for a volume that does not depend on the node.
@@ -32,12 +37,17 @@ const VOLUME_MISSING: u32 = 1 << 3;
 
 const TIMEOUT: &str = "bindTimeoutSeconds";
 
-/// The plugin, with the time that the claims of a pod have to become bound.
-pub(crate) struct VolumeBinding(SignedDuration);
+/// The plugin, with its arguments.
+pub(crate) struct VolumeBinding {
+    /// The time that the claims of a pod have to become bound.
+    timeout: SignedDuration,
+    /// The score by the used share of storage; `None` without the gate `StorageCapacityScoring`.
+    shape: Option<Shape>,
+}
 
 impl Default for VolumeBinding {
     fn default() -> Self {
-        Self(VOLUME_BIND_TIMEOUT)
+        Self { timeout: VOLUME_BIND_TIMEOUT, shape: None }
     }
 }
 
@@ -51,7 +61,7 @@ impl Plugin for VolumeBinding {
             ExtensionPoint::Filter,
             ExtensionPoint::Reserve,
             ExtensionPoint::PreBind,
-            // The score by storage capacity is off by default, and missing here.
+            // The score by storage capacity is off by default.
             ExtensionPoint::PreScore,
             ExtensionPoint::Score,
         ],
@@ -67,22 +77,41 @@ impl Plugin for VolumeBinding {
 
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Volumes);
 
+    fn gated(self, gates: Gates) -> Self {
+        Self { shape: gates.scores_storage_capacity.then(Shape::falling), ..self }
+    }
+
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
-        let seconds = args.integer(TIMEOUT).unwrap_or_else(|| self.0.as_secs());
+        let seconds = args.integer(TIMEOUT).unwrap_or_else(|| self.timeout.as_secs());
         if seconds < 0 {
             let text = "invalid BindTimeoutSeconds, should not be a negative value";
             args.invalid(TIMEOUT, &seconds, text);
         }
-        if let Some(shape) = args.value("shape") {
-            let text =
-                "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
-            args.invalid("shape", &shape, text);
+        let shape = match &self.shape {
+            Some(default) => Some(Shape::read(args).unwrap_or_else(|| default.clone())),
+            None => {
+                if let Some(shape) = args.value(SHAPE) {
+                    let text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
+                    args.invalid(SHAPE, &shape, text);
+                }
+                None
+            }
+        };
+        for ShapeFault { path, value, rule } in shape.iter().flat_map(Shape::faults) {
+            match value {
+                None => args.required(&path, rule),
+                Some(value) => args.invalid(&path, &value, rule),
+            }
         }
-        Some(Self(SignedDuration::from_secs(seconds)))
+        Some(Self { timeout: SignedDuration::from_secs(seconds), shape })
     }
 
     fn arguments(&self) -> Option<Value> {
-        Some(json!({ TIMEOUT: self.0.as_secs() }))
+        let mut printed = json!({ TIMEOUT: self.timeout.as_secs() });
+        if let Some(shape) = &self.shape {
+            printed[SHAPE] = shape.print();
+        }
+        Some(printed)
     }
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, ClaimVolumes<'a>> {
@@ -106,9 +135,16 @@ impl Plugin for VolumeBinding {
         inventory: &mut Inventory,
         _: &dyn Fn() -> Rng,
     ) -> Option<Reservation> {
-        let plan = VolumePlan { timeout: self.0, ..plan(pod, &inventory.storage, node)? };
+        let plan = VolumePlan { timeout: self.timeout, ..plan(pod, &inventory.storage, node)? };
         inventory.storage.assume(&pod.uid, &node.name, &plan);
         Some(Reservation::Volumes(plan))
+    }
+
+    /// By the share of the volumes, or of the free storage, that the pod's claims would use.
+    fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
+        let shape = self.shape.as_ref().filter(|_| !pod.claims().is_empty())?;
+        let claims = ClaimVolumes::of(pod, &candidates.inventory.storage).ok()?;
+        Some(candidates.map(|node| capacity_score(shape, &claims.storage_use(node.info()))))
     }
 
     /// A new node helps, and so does a node with changed labels. So do changes of the pod's claims, their classes and bound volumes, and of
@@ -317,6 +353,42 @@ impl ClaimVolumes<'_> {
         if reasons == 0 { Ok(plan) } else { Err(Refused::by(false, reasons)) }
     }
 
+    /// The use of storage by class if the pod is bound to `node`: of the existing volumes that the claims get, or without any, of the
+    /// capacity from which a provisioner makes them.
+    fn storage_use(&self, node: &NodeInfo) -> BTreeMap<&str, StorageUse> {
+        let mut classes: BTreeMap<&str, StorageUse> = BTreeMap::new();
+        let Ok(plan) = self.plan(node) else { return classes };
+        let size =
+            |claim: &Record<Claim>| i128::from(claim.request.as_ref().map_or(0, |request| request.size));
+        for open in self.open.iter().filter(|_| !plan.bind.is_empty()) {
+            if let Some((volume, claim)) = plan.bind.iter().find(|(_, claim)| claim.key == open.claim.key) {
+                let of_class = classes.entry(&open.claim.class).or_default();
+                of_class.requested += size(claim);
+                of_class.capacity += i128::from(volume.size);
+            }
+        }
+        let selected = self.selected.iter().map(|(claim, _)| *claim);
+        let provisioned = selected.chain(self.open.iter().map(|open| open.claim));
+        for claim in provisioned.filter(|_| plan.bind.is_empty()) {
+            if let Some(capacity) = self.capacity(claim, node) {
+                let of_class = classes.entry(&claim.class).or_default();
+                of_class.requested += size(claim);
+                // All claims of a class get their volumes from the same capacity.
+                of_class.capacity = i128::from(capacity.total);
+            }
+        }
+        classes
+    }
+
+    /// The published capacity from which a provisioner makes the claim's volume for the node.
+    fn capacity(&self, claim: &Record<Claim>, node: &NodeInfo) -> Option<&Capacity> {
+        let class = self.storage.class(&claim.class)?;
+        let size = claim.request.as_ref().map_or(0, |request| request.size);
+        let suffices = |capacity: &&Capacity| capacity.suffices(&claim.class, size, node);
+        let publishes = self.storage.publishes_capacity(&class.provisioner);
+        self.storage.capacities().find(suffices).filter(|_| publishes)
+    }
+
     fn can_provision(&self, claim: &Record<Claim>, node: &NodeInfo) -> Provision {
         let class = self.storage.class(&claim.class);
         let Some(class) = class.filter(|class| class.provisions() && class.admits(node)) else {
@@ -332,6 +404,23 @@ impl ClaimVolumes<'_> {
             Provision::NoSpace
         }
     }
+}
+
+/// Storage of one class, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct StorageUse {
+    requested: i128,
+    capacity: i128,
+}
+
+/// The mean of the classes' scores, rounded.
+fn capacity_score(shape: &Shape, classes: &BTreeMap<&str, StorageUse>) -> i64 {
+    let of_class = |of_class: &StorageUse| match of_class.capacity {
+        capacity if capacity == 0 || of_class.requested > capacity => shape.at(100),
+        capacity => shape.at(i64::try_from(of_class.requested * 100 / capacity).unwrap_or(100)),
+    };
+    let (sum, count) = (classes.values().map(of_class).sum::<i64>(), classes.len() as i64);
+    if count == 0 { 0 } else { (2 * sum + count) / (2 * count) }
 }
 
 /// Whether a provisioner can make a volume for a node.

@@ -297,3 +297,55 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nodes_are_scored_by_the_share_of_storage_that_the_claims_would_use() {
+    let pod = claiming_pod("p", &["c", "d"]);
+    let sized = |name: &str, size: &str| {
+        let resources = json!({ "requests": { "storage": size } });
+        claim(name, json!({ "spec": { "storageClassName": "s", "resources": resources } }))
+    };
+    let driver = json!({ "metadata": { "name": "x" }, "spec": { "storageCapacity": true } });
+    let capacity = |node: &str, size: &str| {
+        let value = json!({
+            "metadata": { "namespace": "a", "name": node }, "storageClassName": "s", "capacity": size,
+            "nodeTopology": { "matchLabels": { HOST: node } },
+        });
+        StorageChange::Capacity(crate::testing::set(&value, crate::storage::csi::decode_capacity))
+    };
+    let host = |name: &str| {
+        let mut node = NodeInfo::clone(&node(name, json!({})));
+        node.labels.insert(HOST.to_owned(), name.to_owned());
+        node
+    };
+    let score = |changes: Vec<StorageChange>, node: &str| {
+        let storage = storage(changes);
+        let claims = ClaimVolumes::of(&pod, &storage).unwrap();
+        capacity_score(&Shape::falling(), &claims.storage_use(&host(node)))
+    };
+    let class = || class("s", "x", "WaitForFirstConsumer", json!({}));
+    let dynamic = || {
+        let driver =
+            StorageChange::CsiDriver(crate::testing::set(&driver, crate::storage::csi::decode_driver));
+        let capacities = [capacity("n1", "100Gi"), capacity("n2", "200Gi"), capacity("n3", "45Gi")];
+        [class(), driver, sized("c", "40Gi"), sized("d", "30Gi")].into_iter().chain(capacities).collect()
+    };
+    let scores = ["n1", "n2", "n3", "n4"].map(|node| score(dynamic(), node));
+    assert_eq!(scores, [30, 65, 0, 0], "70 % of n1, 35 % of n2, more than n3 has, and n4 has none");
+    let unpublished = vec![class(), sized("c", "40Gi"), sized("d", "30Gi")];
+    assert_eq!(score(unpublished, "n1"), 0, "nothing is known");
+    let local = |name: &str, size: &str, node: &str| {
+        let mut more = near(HOST, node);
+        crate::testing::merge(&mut more, json!({ "spec": { "storageClassName": "s" } }));
+        volume(name, size, more)
+    };
+    let volumes = [
+        local("v1", "50Gi", "n1"),
+        local("v2", "90Gi", "n1"),
+        local("v3", "40Gi", "n2"),
+        local("v4", "30Gi", "n2"),
+    ];
+    let existing =
+        || [class(), sized("c", "40Gi"), sized("d", "30Gi")].into_iter().chain(volumes.clone()).collect();
+    assert_eq!(["n1", "n2"].map(|node| score(existing(), node)), [50, 0], "70 of 140 GiB, and all of 70");
+}

@@ -128,7 +128,10 @@ async fn failures_of_an_extender_are_errors_of_the_pod_and_end_within_their_boun
     let cases: [Case; 8] = [
         (|| Reply::Text(500, "broken"), "failed filter with extender at URL BASE/filter, code 500"),
         (|| Reply::Json(json!({ "Error": "no database" })), "no database"),
-        (|| Reply::Text(200, "{"), "cannot read the answer of extender at URL BASE/filter: EOF while parsing"),
+        (
+            || Reply::Text(200, "{"),
+            "cannot read the answer of extender at URL BASE/filter: EOF while parsing",
+        ),
         (
             || Reply::Json(json!([])),
             "cannot read the answer of extender at URL BASE/filter: invalid type: sequence",
