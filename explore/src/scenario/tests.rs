@@ -121,11 +121,26 @@ volatile: [{resource: a, path: b.c}]
 severity: {late: note}
 ";
 
+/// A scenario with another part.
+fn with(part: &str) -> String {
+    format!("{HEAD}steps: []\n{part}\n")
+}
+
+/// Each text is refused with a line that begins as expected.
+fn refuses(cases: &[(String, &str)]) {
+    for (text, expected) in cases {
+        let refused = parse(text).unwrap_err();
+        assert!(
+            refused.lines().any(|line| line.starts_with(expected)),
+            "{text}\nsaid {refused}\nnot {expected}"
+        );
+    }
+}
+
 #[test]
-fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
+fn every_mistake_in_steps_and_the_cluster_is_refused_with_line_and_column() {
     let steps = |step: &str| format!("{HEAD}steps:\n- {step}\n");
-    let with = |part: &str| format!("{HEAD}steps: []\n{part}\n");
-    for (text, expected) in [
+    refuses(&[
         ("kind: Scenario\n".to_owned(), "1:1: a scenario needs the field \"apiVersion\""),
         (format!("{HEAD}stepz: []\n"), "4:1: a scenario has no field \"stepz\": did you mean \"steps\"?"),
         (HEAD.replace("Scenario", "Pod"), "2:7: kind is Scenario, and not \"Pod\""),
@@ -156,6 +171,12 @@ fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
             with("cluster: {services: {a: \"127.0.0.1:{port:x}\"}}"),
             "5:21: cluster.services: the Service \"a\" at \"127.0.0.1:1\" must have the form NAMESPACE/NAME",
         ),
+    ]);
+}
+
+#[test]
+fn every_mistake_in_the_other_parts_is_refused_with_line_and_column() {
+    refuses(&[
         (with("operators: [{name: A}]"), "5:20: the name \"A\" of an operator has more than lower-case"),
         (with("operators: [{name: a}, {name: a}]"), "5:24: two operators have the name \"a\""),
         (with("operators: [{name: a, replicas: 2}]"), "5:23: an operator has no field \"replicas\""),
@@ -189,13 +210,7 @@ fn every_mistake_in_a_scenario_is_refused_with_line_and_column() {
         ),
         (with("severity: {hot-loop: bad}"), "5:22: a severity is bug, suspicion or note"),
         (format!("{HEAD}steps: [\n"), "4:8: unclosed bracket"),
-    ] {
-        let refused = parse(&text).unwrap_err();
-        assert!(
-            refused.lines().any(|line| line.starts_with(expected)),
-            "{text}\nsaid {refused}\nnot {expected}"
-        );
-    }
+    ]);
 }
 
 #[test]
