@@ -15,7 +15,7 @@ metadata:
 spec:
   containers:
   - name: web
-    image: nginx
+    image: app
     ports: [{containerPort: 80}]
     env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
     volumeMounts: [{name: config, mountPath: /etc/config}]

@@ -7,6 +7,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod http;
 mod limits;
 mod log;
 mod script;
@@ -20,7 +21,8 @@ pub use log::{
 pub use script::{LogScript, ScriptedAnswer};
 pub use shell::{
     BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, Environment,
-    ImagePrograms, Killed, NotRunnable, OutputBytes, ProgramNotFound, Reservation, Shell, ShellStep, User,
-    WorkMeter, check_runnable, is_shell, may_read_files,
+    ImagePrograms, Killed, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, NotRunnable, OutputBytes,
+    ProgramNotFound, Received, ReceivedEnd, Reservation, Server, ServerAction, ServerGreeting, ServerPeer,
+    Shell, ShellStep, User, WorkMeter, check_runnable, is_shell, may_read_files,
 };
 pub use terminal::LineDiscipline;

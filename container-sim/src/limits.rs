@@ -84,3 +84,22 @@ pub(crate) const TIME_SLICE_WORK: u64 = 4 * 1024 * 1024;
 /// Work of one step in all. Only a single command, or a substitution or nested shell, exceeds the time slice. It is killed
 /// beyond this, so that the process can always end: several passes over a full disk, or about a second.
 pub(crate) const STEP_WORK: u64 = 512 * 1024 * 1024;
+
+/// Work of a call on the network, as its caller's container pays for it: about a thousand a second.
+pub(crate) const NETWORK_WORK: usize = 64 * 1024;
+/// Calls on the network of one command without a reply, by processes that have ended among them; a further one fails.
+pub(crate) const NETWORK_CALLS: usize = 256;
+/// Bytes that `wget`, `curl` and `nc` receive at most over one connection: what a container may hold, and the rest is cut.
+pub(crate) const RECEIVED_BYTES: usize = 32 * 1024 * 1024;
+/// Connections that one request of `/dial` to `netexec` makes at most; a request for more is refused.
+pub(crate) const DIAL_TRIES: usize = 100;
+/// Bytes that each of them receives at most.
+pub(crate) const DIAL_BYTES: usize = 64 * 1024;
+/// Redirects that `wget` and `curl` follow, so that a circle of them ends.
+pub(crate) const REDIRECTS: usize = 10;
+/// Bytes of the head of an HTTP request. A longer one is answered by 431 and ends the connection. Go's servers take a MiB.
+pub(crate) const HTTP_HEAD_BYTES: usize = 64 * 1024;
+/// Bytes of the body of an HTTP request that a simulated server reads; a larger one is answered by 413 and ends the connection.
+pub(crate) const HTTP_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a line before a chunk of a body; a longer one is answered by 400.
+pub(crate) const HTTP_CHUNK_LINE: usize = 8 * 1024;

@@ -13,7 +13,18 @@ pub enum Purpose {
     Probe(ProbeKind),
 }
 
-/// A command that is to run in a container.
+/// What a kubelet does for a hook or a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Runs a command with its arguments in the container.
+    Command(Vec<String>),
+    /// Asks a port of the pod for a path.
+    Http(u16, String),
+    /// Connects to a port of the pod.
+    Connect(u16),
+}
+
+/// A command or request that is to run for a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
     /// Index of the container.
@@ -22,16 +33,16 @@ pub struct Execution {
     pub run: String,
     /// The purpose.
     pub purpose: Purpose,
-    /// The command with its arguments.
-    pub argv: Vec<String>,
+    /// What is done.
+    pub act: Act,
     /// When it is given up; `None`: never.
     pub timeout: Option<Duration>,
 }
 
-/// The result of a command that ran in a container.
+/// The result of a command that ran in a container, or of a request to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// The exit code; `None` if the command was given up.
+    /// The exit code, for a request 0 or 1; `None` if it was given up.
     pub code: Option<u8>,
     /// The beginning of the output.
     pub output: String,

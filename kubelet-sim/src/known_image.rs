@@ -19,6 +19,8 @@ pub struct KnownImage {
     user: u32,
     /// Users in its `/etc/passwd`: the user, its group and its further groups.
     users: &'static [(u32, u32, &'static [u32])],
+    /// Whether its program is a server that is simulated without running: it answers, and does nothing else.
+    pub is_dormant: bool,
 }
 
 const PLAIN: KnownImage = KnownImage {
@@ -29,6 +31,7 @@ const PLAIN: KnownImage = KnownImage {
     files: &[],
     user: 0,
     users: &[],
+    is_dormant: false,
 };
 
 const PASSWORDS: &str = "root:x:0:0:root:/root:/bin/ash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
@@ -49,7 +52,7 @@ const AGNHOST: KnownImage = KnownImage {
     ..PLAIN
 };
 
-const KNOWN: [KnownImage; 5] = [
+const KNOWN: [KnownImage; 8] = [
     AGNHOST,
     KnownImage {
         names: &["kitten"],
@@ -63,6 +66,28 @@ const KNOWN: [KnownImage; 5] = [
         files: &[("/data.json", "{\"image\": \"nautilus.jpg\"}\n"), ("/etc/os-release", ALPINE)],
         ..AGNHOST
     },
+    KnownImage {
+        names: &["nginx"],
+        entrypoint: &["nginx"],
+        arguments: &["-g", "daemon off;"],
+        programs: &[("nginx", "nginx")],
+        is_dormant: true,
+        ..PLAIN
+    },
+    KnownImage {
+        names: &["httpd"],
+        entrypoint: &["httpd-foreground"],
+        programs: &[("httpd-foreground", "httpd")],
+        is_dormant: true,
+        ..PLAIN
+    },
+    KnownImage {
+        names: &["http-echo"],
+        entrypoint: &["/http-echo"],
+        programs: &[("/http-echo", "http-echo")],
+        is_dormant: true,
+        ..PLAIN
+    },
     KnownImage { names: &["nonroot"], user: 1234, ..PLAIN },
     KnownImage {
         names: &["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"],
@@ -75,6 +100,19 @@ pub fn find(image: &str) -> Option<&'static KnownImage> {
     let last = image.rsplit('/').next().unwrap_or_default();
     let name = last.split([':', '@']).next().unwrap_or_default();
     KNOWN.iter().find(|known| known.names.contains(&name))
+}
+
+/// Whether the program of an image is a server that answers without running.
+pub fn is_dormant(image: &str) -> bool {
+    find(image).is_some_and(|known| known.is_dormant)
+}
+
+/// The version that the tag of an image names: the digits and dots at its beginning.
+pub fn version(image: &str) -> Option<&str> {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let tag = last.split('@').next()?.split_once(':')?.1;
+    let end = tag.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(tag.len());
+    Some(tag[..end].trim_end_matches('.')).filter(|version| version.contains('.'))
 }
 
 /// The programs of an image beside those of every image.
@@ -111,7 +149,11 @@ mod tests {
             assert_eq!(find(image).unwrap().entrypoint, ["/agnhost"], "{image}");
         }
         assert!(find("busybox:1.37").unwrap().entrypoint.is_empty());
-        assert!(find("nginx").is_none() && find("agnhost/app").is_none());
+        assert!(find("nginx-exporter").is_none() && find("agnhost/app").is_none());
+        let versions =
+            ["nginx", "nginx:1.27", "a:5/nginx:1.27.0-alpine", "nginx:latest", "nginx:1"].map(version);
+        assert_eq!(versions, [None, Some("1.27"), Some("1.27.0"), None, None]);
+        assert!(is_dormant("docker.io/library/httpd:2") && !is_dormant("agnhost"));
         assert_eq!(programs("agnhost").keys().collect::<Vec<_>>(), ["/agnhost", "/agnhost-2"]);
     }
 

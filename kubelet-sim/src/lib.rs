@@ -34,6 +34,7 @@ mod process_end;
 pub mod program;
 mod record;
 pub mod runtime;
+pub mod service;
 pub mod status;
 mod stream;
 mod time;

@@ -132,5 +132,16 @@ pub(crate) const HTTP_BODY: usize = 64 * 1024 * 1024;
 /// Bytes of HTTP under way in each direction between a simulated server and its stream.
 pub(crate) const HTTP_PIPE: usize = 16 * 1024;
 
+/// How long a connection to an address without a pod takes to fail: Linux' six tries.
+pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(127);
+/// Redirects that the HTTP request of a probe follows; Kubernetes' limit.
+pub(crate) const PROBE_REDIRECTS: usize = 10;
+/// Bytes that are read from a connection at a time.
+pub(crate) const NETWORK_BUFFER: usize = 16 * 1024;
+/// Work that a connection to a server is for the server's container: reading its variables and files. About a thousand a second.
+pub(crate) const CONNECTION_WORK: u64 = 64 * 1024;
+/// Work that a request is for the server's container: some thousand a second.
+pub(crate) const REQUEST_WORK: u64 = 16 * 1024;
+
 /// Bytes of output that are given to the client's stream at a time.
 pub(crate) const OUTPUT_CHUNK: usize = 16 * 1024;

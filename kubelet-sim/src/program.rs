@@ -2,9 +2,9 @@
 //! script. Pure.
 
 use crate::limits::REPLACED_NAMES;
-use crate::pod_object::PodObject;
+use crate::pod_object::{ContainerSpec, PodObject};
 use crate::{behavior, known_image, process_end};
-use kstore_container_sim::{NotRunnable, ScriptedAnswer, check_runnable, is_shell};
+use kstore_container_sim::{NotRunnable, ScriptedAnswer, Server, check_runnable, is_shell};
 use std::collections::BTreeMap;
 
 /// The program of a container.
@@ -22,14 +22,9 @@ pub enum Program {
     NotRun(String),
 }
 
-/// The program of the `index`-th container of `pod`.
-pub fn of(pod: &PodObject, index: usize) -> Program {
-    let Some(spec) = pod.container(index) else { return Program::Image };
-    if spec.stdin {
-        return Program::Attached;
-    }
-    let known = known_image::find(&spec.image);
-    let argv: Vec<String> = match known.filter(|_| spec.command.is_empty()) {
+/// The words of a container's command: its own, or those of its image.
+fn command(known: Option<&'static known_image::KnownImage>, spec: &ContainerSpec) -> Vec<String> {
+    match known.filter(|_| spec.command.is_empty()) {
         Some(known) => {
             let own = known.entrypoint.iter().map(|word| (*word).to_owned());
             let given =
@@ -37,7 +32,51 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
             own.chain(given).chain(spec.args.iter().cloned()).collect()
         }
         None => spec.command.iter().chain(&spec.args).cloned().collect(),
-    };
+    }
+}
+
+/// Whether a container runs the program of its image.
+fn is_own(known: &known_image::KnownImage, spec: &ContainerSpec) -> bool {
+    spec.command.is_empty() || spec.command.first().map(String::as_str) == known.entrypoint.first().copied()
+}
+
+/// The words of the command of a container whose program may be a server of its image; `None` if it is none, or is not run.
+pub fn server_command(pod: &PodObject, index: usize) -> Option<Vec<String>> {
+    let spec = pod.container(index)?;
+    let known = known_image::find(&spec.image)?;
+    let argv = command(Some(known), spec);
+    if !known_image::programs(&spec.image).contains_key(argv.first()?) {
+        return None;
+    }
+    match of(pod, index) {
+        Program::Shell(_) => Some(argv),
+        Program::Image if known.is_dormant => Some(argv),
+        _ => None,
+    }
+}
+
+/// Whether the answer of a container's server to this request is a success, whatever its files and variables are.
+pub fn is_well(pod: &PodObject, index: usize, port: u16, path: &str) -> bool {
+    let Some((argv, spec)) = server_command(pod, index).zip(pod.container(index)) else { return false };
+    let server = Server::of(&known_image::programs(&spec.image), &argv, &[], None);
+    let code = server.filter(|server| server.listens(port)).and_then(|server| server.constant_answer(path));
+    code.is_some_and(|code| (200..400).contains(&code))
+}
+
+/// The program of the `index`-th container of `pod`.
+pub fn of(pod: &PodObject, index: usize) -> Program {
+    let Some(spec) = pod.container(index) else { return Program::Image };
+    if spec.stdin {
+        return Program::Attached;
+    }
+    let known = known_image::find(&spec.image);
+    if known.is_some_and(|known| known.is_dormant && is_own(known, spec)) {
+        // A server of its image answers without running.
+        let script = behavior::script(&pod.metadata.annotations, &spec.name);
+        let is_scripted = script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some();
+        return if is_scripted { Program::Scripted } else { Program::Image };
+    }
+    let argv = command(known, spec);
     let Some(first) = argv.first() else { return Program::Image };
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
     if script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some() {
@@ -107,9 +146,13 @@ mod tests {
         assert_eq!(of("image: 'k8s.io/agnhost:2'", ""), shell(&["/agnhost", "pause"]));
         assert_eq!(of("image: agnhost, args: [mounttest, -x]", ""), shell(&["/agnhost", "mounttest", "-x"]));
         assert_eq!(of("image: agnhost, command: [echo, hi]", ""), shell(&["echo", "hi"]));
+        assert_eq!(of("image: agnhost, args: [netexec]", ""), shell(&["/agnhost", "netexec"]));
         assert!(
-            matches!(of("image: agnhost, args: [netexec]", ""), Program::NotRun(why) if why.contains("netexec"))
+            matches!(of("image: agnhost, args: [guestbook]", ""), Program::NotRun(why) if why.contains("guestbook"))
         );
+        assert_eq!(of("image: 'nginx:1.27'", ""), Program::Image);
+        assert_eq!(of("image: http-echo, args: [-text=x]", ""), Program::Image);
+        assert_eq!(of("image: nginx", "kubelet-sim.kstore.io/run-seconds: '3'"), Program::Scripted);
         let unknown = Program::NotRun(
             "its command is not run: \"/app\" is not one of the simulated shell's commands".to_owned(),
         );

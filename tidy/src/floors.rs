@@ -128,7 +128,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     },
     CrateFloors {
         folder: "container-sim",
-        floors: &[&["limits", "script", "terminal", "time"], &["log", "shell"]],
+        floors: &[&["limits", "script", "terminal", "time"], &["http"], &["log", "shell"]],
     },
     CrateFloors {
         folder: "api",
@@ -386,7 +386,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &["amounts", "identities", "known_image", "limits", "time"],
             &["backoff", "behavior", "expansion", "fault", "plan"],
-            &["config", "pod_object", "usage"],
+            &["config", "pod_object", "service", "usage"],
             &["image", "probe", "process_end"],
             &["execution", "node", "program"],
             &["record", "runtime"],

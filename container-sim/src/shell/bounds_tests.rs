@@ -43,6 +43,8 @@ fn run_bounded(argv: &[&str], variables: &[(&str, &str)], steps: usize) -> Optio
         match step {
             ShellStep::Print(2, bytes) => err.push_str(&String::from_utf8_lossy(bytes.as_ref())),
             ShellStep::Print(..) | ShellStep::Sleep(_) | ShellStep::Yield => {}
+            // There is no network.
+            ShellStep::Network(..) => {}
             ShellStep::Read => shell.input(None),
             ShellStep::ReadLine => shell.line(None),
             ShellStep::Exit(code) => {

@@ -50,6 +50,8 @@ fn simulated(script: &str) -> (String, String, i32) {
             ShellStep::Print(1, bytes) => out.extend(bytes.into_bytes()),
             ShellStep::Print(_, bytes) => err.extend(bytes.into_bytes()),
             ShellStep::Sleep(_) | ShellStep::Yield => {}
+            // There is no network.
+            ShellStep::Network(..) => {}
             ShellStep::Read => shell.input(None),
             ShellStep::ReadLine => shell.line(None),
             ShellStep::Exit(code) => {

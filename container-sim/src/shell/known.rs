@@ -209,6 +209,8 @@ mod tests {
             &["/agnhost", "mounttest", "--file_content=/x"],
             &["/agnhost"],
             &["sh", "-c", "redis-cli ping"],
+            &["sh", "-c", "until nc -z db 1; do sleep 1; done"],
+            &["/agnhost", "netexec", "--http-port=80"],
             &["sh"],
         ] {
             assert_eq!(check(argv), Ok(()), "{argv:?}");
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn commands_that_a_real_shell_runs_differently_are_not_runnable() {
         let command = |name: &str| NotRunnable::Command(name.to_owned());
-        let netexec = "its subcommand netexec is not simulated";
+        let guestbook = "its subcommand guestbook is not simulated";
         for (argv, why) in [
             (&["/app/server", "--port=1"][..], command("/app/server")),
             (&["sh", "-c", "echo hi; ./server"], command("./server")),
@@ -230,11 +232,15 @@ mod tests {
             (&["sh", "-c", "sh -c './server'"], command("./server")),
             (&["sh", "-c", ". ./env"], command(". ./env")),
             (&["sh", "/run.sh"], command("/run.sh")),
-            (&["/agnhost", "netexec"], NotRunnable::Arguments("/agnhost".to_owned(), netexec.to_owned())),
+            (&["/agnhost", "guestbook"], NotRunnable::Arguments("/agnhost".to_owned(), guestbook.to_owned())),
+            (
+                &["curl", "-s", "https://x/"],
+                NotRunnable::Arguments("curl".to_owned(), "TLS is not simulated".to_owned()),
+            ),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
             (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),
             (&["sh", "-c", "echo $(./server)"], command("./server")),
-            (&["sh", "-c", "until nc -z db 1; do sleep 1; done"], command("nc")),
+            (&["sh", "-c", "until pg_isready; do sleep 1; done"], command("pg_isready")),
             (&["sh", "-c", "eval $X"], NotRunnable::Variable),
             (&["sh", "-c", "sh -c \"$X\""], NotRunnable::Variable),
         ] {

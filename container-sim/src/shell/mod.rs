@@ -3,7 +3,8 @@
 //!
 //! `syntax` is the language, `machine` runs it in processes, `expand` and `arithmetic` expand words. `variables` and `descriptor` are the
 //! state of a process, `builtins` its commands. `tools` are the programs, `pattern` and `regex` match texts, `files` and `disk` are the
-//! file system. `memory` and `work` bound what a command may use. `known` and `reading` judge a command before it runs.
+//! file system. `network` is what programs want of the network, `server` answers requests. `memory` and `work` bound what a command may
+//! use. `known` and `reading` judge a command before it runs.
 
 mod arithmetic;
 #[cfg(test)]
@@ -20,11 +21,15 @@ mod files;
 mod known;
 mod machine;
 mod memory;
+mod network;
+#[cfg(test)]
+mod network_tests;
 mod pattern;
 mod reading;
 mod regex;
 #[cfg(test)]
 mod running_tests;
+mod server;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -39,7 +44,9 @@ pub use known::{NotRunnable, check_runnable};
 use machine::{Kernel, Machine, Offered, Options, Process, State};
 use memory::Buffer;
 pub use memory::{BufferAllowance, BufferCapacity, OutputBytes, Reservation};
+pub use network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd};
 pub use reading::may_read_files;
+pub use server::{Server, ServerAction, ServerGreeting, ServerPeer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +120,8 @@ pub enum ShellStep {
     Sleep(Duration),
     /// The command has used its time slice: let others run, then step again.
     Yield,
+    /// Begin this call on the network, and pass its reply with its number to [`Shell::network`]. Step on meanwhile.
+    Network(u64, Box<NetworkCall>),
     /// Pass the next input, or its end, to [`Shell::input`].
     Read,
     /// Pass the next line of input, or its end, to [`Shell::line`].
@@ -261,6 +270,13 @@ impl Shell {
         kernel.elapsed = kernel.elapsed.saturating_sub(unslept);
         kernel.send(1, signal);
         self.machine.deliver();
+    }
+
+    /// Passes the reply to a call on the network, `unslept` before the end of the latest [`ShellStep::Sleep`].
+    pub fn network(&mut self, number: u64, reply: NetworkReply, unslept: Duration) {
+        let kernel = &mut self.machine.kernel;
+        kernel.elapsed = kernel.elapsed.saturating_sub(unslept);
+        kernel.offer_reply(number, reply);
     }
 
     /// Passes one line of input without its newline; `None` is the end of input.

@@ -22,7 +22,8 @@ impl Running {
                     self.text.push_str(&String::from_utf8(bytes.into_bytes()).unwrap());
                 }
                 ShellStep::Sleep(time) => return Ok(time),
-                ShellStep::Yield => {}
+                // There is no network.
+                ShellStep::Yield | ShellStep::Network(..) => {}
                 ShellStep::Read => self.shell.input(None),
                 ShellStep::ReadLine => self.shell.line(None),
                 ShellStep::Exit(code) => return Err(code),

@@ -29,7 +29,8 @@ fn run(argv: &[&str]) -> Result<(String, u8), String> {
                 text.push_str(&String::from_utf8(bytes.into_bytes()).unwrap());
             }
             ShellStep::Sleep(time) => text.push_str(&format!("<{time:?}>")),
-            ShellStep::Yield => {}
+            // There is no network.
+            ShellStep::Yield | ShellStep::Network(..) => {}
             ShellStep::Read => shell.input(None),
             ShellStep::ReadLine => shell.line(None),
             ShellStep::Exit(code) => return Ok((text, code)),
@@ -201,7 +202,7 @@ fn run_in(environment: &Environment, script: &str, input: &[u8]) -> (Vec<u8>, St
             ShellStep::Print(1, bytes) => out.extend(bytes.into_bytes()),
             ShellStep::Print(_, bytes) => err.push_str(&String::from_utf8(bytes.into_bytes()).unwrap()),
             ShellStep::Read => shell.input(rest.take()),
-            ShellStep::Sleep(_) | ShellStep::Yield => {}
+            ShellStep::Sleep(_) | ShellStep::Yield | ShellStep::Network(..) => {}
             ShellStep::ReadLine => shell.line(None),
             ShellStep::Exit(code) => return (out, err, code),
         }

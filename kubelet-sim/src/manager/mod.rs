@@ -190,7 +190,9 @@ impl Manager {
         let entry = self.pods.get_mut(&key).expect("the entry exists or was just made");
         let observed = entry.observe(record);
         let news = !same | observed.is_news;
-        if observed.is_news && same && entry.shows_objects() {
+        // The volumes of a pod that ends stay as they are: the pod may be gone before they could be read.
+        let ends = entry.object().metadata.deletion_timestamp.is_some();
+        if observed.is_news && same && !ends && entry.shows_objects() {
             self.refreshes.insert(key.clone());
         }
         if news {

@@ -205,6 +205,10 @@ impl Edge {
             Some(order) = self.orders.recv() => self.obey(order),
             Some(message) = self.messages.recv() => match message {
                 ManagerMessage::Query(query) => self.answer(query),
+                ManagerMessage::Address(address, answer) => {
+                    // The requester may have gone away.
+                    let _ = answer.send(self.manager.owner_of(address));
+                }
                 ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
                 ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),
                 ManagerMessage::Refused(why) => self.manager.tunnel_refused(&why),

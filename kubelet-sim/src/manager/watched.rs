@@ -6,11 +6,12 @@ use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
-use crate::stream::{ExecutionDone, Exit, Feed, Latest, Launch, PodExecution};
+use crate::stream::{AddressOwner, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_container_sim::time::between;
 use kstore_informer::{Key, Revision};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Manager {
@@ -80,6 +81,22 @@ impl Manager {
             return None;
         }
         self.feed(&key)
+    }
+
+    /// What has an address.
+    pub(crate) fn owner_of(&mut self, address: IpAddr) -> AddressOwner {
+        let key = self.runtime.pod_at(address).and_then(|uid| self.keys.get(uid)).cloned();
+        if let Some(feed) = key.and_then(|key| self.feed(&key)) {
+            return AddressOwner::Pod(feed);
+        }
+        let IpAddr::V4(ip) = address else { return AddressOwner::Outside };
+        let is_of_pods = self.config.pod_network.contains(ip)
+            || self.nodes.values().any(|node| node.identity.network.contains(ip));
+        match is_of_pods {
+            true => AddressOwner::Nobody,
+            false if self.nodes.values().any(|node| node.identity.ip == ip.to_string()) => AddressOwner::Node,
+            false => AddressOwner::Outside,
+        }
     }
 
     /// The current and later states of the pod.

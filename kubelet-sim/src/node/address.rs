@@ -17,6 +17,12 @@ impl Network {
         1 << (32 - u64::from(self.prefix.min(32)))
     }
 
+    /// Whether an address is in the network.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0);
+        u32::from(address) & mask == u32::from(self.base) & mask
+    }
+
     /// Always false: a network has at least one address.
     pub fn is_empty(&self) -> bool {
         false

@@ -4,7 +4,7 @@
 use super::container::{Phase, Run};
 use super::step::Step;
 use super::{Output, Pod, Stage};
-use crate::execution::{Executed, Execution, Purpose};
+use crate::execution::{Act, Executed, Execution, Purpose};
 use crate::limits::MIN_KILL_GRACE;
 use crate::pod_object::options::{Handler, HttpTarget, PortName};
 use crate::pod_object::{Hook, PodObject};
@@ -47,7 +47,8 @@ enum Action {
 
 impl Step<'_> {
     /// Begins the action of a hook. A command that the simulated shell does not know succeeds, because a container goes on whose own
-    /// command is not known. HTTP requests reach the ports that running containers of the pod declare; there are no other servers.
+    /// command is not known. HTTP requests reach servers of known images, and in pods without any the ports that running containers
+    /// declare.
     fn act(&mut self, index: usize, run: &Run, hook: Hook) -> Action {
         let Some(handler) = self.object.container(index).and_then(|spec| spec.hook(hook)) else {
             return Action::Over(true);
@@ -55,16 +56,46 @@ impl Step<'_> {
         match handler {
             Handler::Sleep(0) => Action::Over(true),
             Handler::Sleep(seconds) => Action::Until(later(self.now, Duration::from_secs(*seconds))),
-            Handler::Http(target) => Action::Over(is_served(&self.pod, self.object, index, target)),
+            Handler::Http(target) => match self.served_port(index, target) {
+                Some(port) => {
+                    let (run, purpose) = (run.id.clone(), Purpose::Hook(hook));
+                    let path = target.path.trim_start_matches('/');
+                    let act = Act::Http(port, format!("/{path}"));
+                    self.execute(Execution { container: index, run, purpose, act, timeout: None })
+                }
+                None => Action::Over(is_served(&self.pod, self.object, index, target)),
+            },
             Handler::Invalid => Action::Over(false),
             Handler::Exec(argv) if !program::runs(self.object, index, argv) => Action::Over(true),
             Handler::Exec(argv) => {
                 let (run, purpose) = (run.id.clone(), Purpose::Hook(hook));
-                let execution =
-                    Execution { container: index, run, purpose, argv: argv.clone(), timeout: None };
-                self.out.push(Output::Execute(execution));
-                Action::Running
+                self.execute(Execution {
+                    container: index,
+                    run,
+                    purpose,
+                    act: Act::Command(argv.clone()),
+                    timeout: None,
+                })
             }
+        }
+    }
+
+    fn execute(&mut self, execution: Execution) -> Action {
+        self.out.push(Output::Execute(execution));
+        Action::Running
+    }
+
+    /// The port of a hook's request in a pod with a server of a known image, which is asked then. TLS is not simulated.
+    fn served_port(&self, index: usize, target: &HttpTarget) -> Option<u16> {
+        let is_plain = target.host.is_empty() && !target.scheme.eq_ignore_ascii_case("https");
+        let mut all = 0..self.object.containers().count();
+        if !is_plain || !all.any(|other| program::server_command(self.object, other).is_some()) {
+            return None;
+        }
+        let ports = self.object.container(index)?.options.as_deref().map(|options| options.ports.as_slice());
+        match &target.port {
+            PortName::Name(name) if name.is_empty() => Some(80),
+            port => port.number(ports.unwrap_or_default()),
         }
     }
 

@@ -1,12 +1,12 @@
-//! Probes whose commands run in a container: when each begins, and what its results say together, as `prober.worker` of kubelet decides.
-//! They run only beside a command of the container that the simulated shell runs; what else a container has is decided by annotations.
-//! Pure.
+//! Probes whose commands run in a container, or whose requests are made: when each begins, and what its results say together, as
+//! `prober.worker` of kubelet decides. They run only beside a command of the container that the simulated shell runs, and requests only
+//! to servers of known images; what else a container has is decided by annotations. Pure.
 
 use super::Output;
 use super::container::{Phase, Run};
 use super::step::Step;
 use crate::behavior;
-use crate::execution::{Executed, Execution, Purpose};
+use crate::execution::{Act, Executed, Execution, Purpose};
 use crate::pod_object::{ContainerSpec, PodObject, ProbeSpec};
 use crate::probe::{self, Condemned, ProbeKind, Verdict};
 use crate::program::{self, Program};
@@ -41,10 +41,14 @@ enum ProbePhase {
 pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     let Some(spec) = pod.container(index) else { return Vec::new() };
     let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness];
-    let command = |kind: &ProbeKind| kind.of(spec).and_then(|probe| probe.exec.as_ref());
-    if kinds.iter().filter_map(command).next().is_none()
-        || !matches!(program::of(pod, index), Program::Shell(_))
-    {
+    let is_made =
+        |probe: &ProbeSpec| probe.exec.is_some() || probe.http_get.is_some() || probe.tcp_socket.is_some();
+    if !kinds.iter().filter_map(|kind| kind.of(spec)).any(is_made) {
+        return Vec::new();
+    }
+    let is_shell = matches!(program::of(pod, index), Program::Shell(_));
+    let is_server = program::server_command(pod, index).is_some();
+    if !is_shell && !is_server {
         return Vec::new();
     }
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
@@ -53,9 +57,32 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         ProbeKind::Readiness => script.ready.is_some() || script.unready.is_some(),
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
-    let runs = |kind: &ProbeKind| command(kind).is_some_and(|exec| program::runs(pod, index, &exec.command));
+    let runs = |kind: &ProbeKind| match kind.of(spec).and_then(|probe| act(spec, probe)) {
+        Some(Act::Command(argv)) => is_shell && program::runs(pod, index, &argv),
+        // The answer of such a server is known without asking it.
+        Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),
+        Some(Act::Connect(_)) => is_server,
+        None => false,
+    };
     let worker = |kind| ProbeWorker { kind, phase: ProbePhase::Unplanned, row: (false, 0), result: None };
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
+}
+
+/// What a probe does; `None` if that is not simulated: TLS, other hosts, ports without a number, and gRPC.
+fn act(spec: &ContainerSpec, probe: &ProbeSpec) -> Option<Act> {
+    let ports = spec.options.as_deref().map(|options| options.ports.as_slice()).unwrap_or_default();
+    match (&probe.exec, &probe.http_get, &probe.tcp_socket) {
+        (Some(exec), ..) => Some(Act::Command(exec.command.clone())),
+        (None, Some(target), _) if target.host.is_empty() && !target.scheme.eq_ignore_ascii_case("https") => {
+            let path =
+                if target.path.starts_with('/') { target.path.clone() } else { format!("/{}", target.path) };
+            Some(Act::Http(target.port.number(ports)?, path))
+        }
+        (None, None, Some(target)) if target.host.is_empty() => {
+            Some(Act::Connect(target.port.number(ports)?))
+        }
+        (None, ..) => None,
+    }
 }
 
 /// The results at `now`: probes whose commands run say theirs themselves, the others are computed.
@@ -131,12 +158,13 @@ impl ProbeWorker {
 }
 
 impl Step<'_> {
-    /// Begins the command of a probe.
+    /// Begins the command or request of a probe.
     pub(crate) fn begin_probe(&mut self, index: usize, kind: ProbeKind) {
         let Some(probe) = self.object.container(index).and_then(|spec| kind.of(spec)) else { return };
-        let (Some(exec), Some(run)) = (&probe.exec, self.pod.containers[index].run()) else { return };
-        let (argv, timeout, purpose) = (exec.command.clone(), Some(probe.timeout()), Purpose::Probe(kind));
-        let execution = Execution { container: index, run: run.id.clone(), purpose, argv, timeout };
+        let act = self.object.container(index).and_then(|spec| act(spec, probe));
+        let (Some(act), Some(run)) = (act, self.pod.containers[index].run()) else { return };
+        let (timeout, purpose) = (Some(probe.timeout()), Purpose::Probe(kind));
+        let execution = Execution { container: index, run: run.id.clone(), purpose, act, timeout };
         self.out.push(Output::Execute(execution));
     }
 
@@ -148,11 +176,12 @@ impl Step<'_> {
         let Some(worker) = run.probes.iter_mut().find(|worker| worker.kind == kind) else { return };
         worker.take(succeeded, probe, start, self.now);
         if !succeeded {
-            let what = match &probe.exec {
-                Some(exec) if result.code.is_none() => {
-                    format!("command \"{}\" timed out", exec.command.join(" "))
+            let what = match (&probe.exec, result.code) {
+                (Some(exec), None) => format!("command \"{}\" timed out", exec.command.join(" ")),
+                (None, None) => {
+                    "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned()
                 }
-                _ => result.output.clone(),
+                (_, Some(_)) => result.output.clone(),
             };
             self.warn(Some(index), "Unhealthy", format!("{kind:?} probe failed: {what}"));
         }

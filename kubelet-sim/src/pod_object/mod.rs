@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_client::ProjectedMeta;
 use needs::{ContainerNeeds, VolumeNeed};
-use options::{ContainerOptions, Handler, HostPort, RestartRule};
+use options::{ContainerOptions, Handler, HostPort, HttpTarget, RestartRule, TcpTarget};
 pub(crate) use raw::Keys;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -183,12 +183,14 @@ pub enum PullPolicy {
     Never,
 }
 
-/// A probe. Of its targets only commands matter here.
+/// A probe.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct ProbeSpec {
     pub exec: Option<ExecAction>,
+    pub http_get: Option<Box<HttpTarget>>,
+    pub tcp_socket: Option<Box<TcpTarget>>,
     pub timeout_seconds: Option<i32>,
     pub termination_grace_period_seconds: Option<i64>,
     pub initial_delay_seconds: Option<i32>,

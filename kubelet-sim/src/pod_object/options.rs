@@ -106,6 +106,18 @@ pub struct HttpTarget {
     pub path: String,
     /// The number or the name of the port.
     pub port: PortName,
+    /// `HTTP` or `HTTPS`; empty is `HTTP`.
+    pub scheme: String,
+}
+
+/// The target of a connection that is closed at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TcpTarget {
+    /// The host; empty is the pod's address.
+    pub host: String,
+    /// The number or the name of the port.
+    pub port: PortName,
 }
 
 /// A port by number or name.
@@ -116,6 +128,20 @@ pub enum PortName {
     Number(i32),
     /// The name of a declared port, or a number as text.
     Name(String),
+}
+
+impl PortName {
+    /// The number of the port, by the names that a container declares.
+    pub fn number(&self, declared: &[PortSpec]) -> Option<u16> {
+        let number = match self {
+            Self::Number(number) => *number,
+            Self::Name(name) => match name.parse() {
+                Ok(number) => number,
+                Err(_) => declared.iter().find(|port| port.name == *name)?.container_port,
+            },
+        };
+        u16::try_from(number).ok().filter(|port| *port > 0)
+    }
 }
 
 impl Default for PortName {

@@ -27,6 +27,8 @@ pub struct SimRuntime {
     nodes: BTreeMap<String, Host>,
     agenda: BTreeMap<(Timestamp, u64), (Arc<str>, Event)>,
     pods: BTreeMap<Arc<str>, SandboxState>,
+    /// The uids of pods by their address.
+    addresses: BTreeMap<IpAddr, Arc<str>>,
     sequence: u64,
 }
 
@@ -56,8 +58,18 @@ enum Slot {
 impl SimRuntime {
     /// A runtime without nodes.
     pub fn new(delays: Delays, rng: &Rng) -> Self {
-        let (nodes, agenda, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { delays, missing_images: Vec::new(), seed: rng.next_u64(), nodes, agenda, pods, sequence: 0 }
+        let (nodes, agenda, pods, addresses) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            delays,
+            missing_images: Vec::new(),
+            seed: rng.next_u64(),
+            nodes,
+            agenda,
+            pods,
+            addresses,
+            sequence: 0,
+        }
     }
 
     /// Sets the patterns of images that do not exist.
@@ -76,6 +88,11 @@ impl SimRuntime {
     /// Full names and sizes of the images on `node`, largest first.
     pub fn images(&self, node: &str) -> Vec<(&str, u64)> {
         self.nodes.get(node).map(|host| host.images.by_size()).unwrap_or_default()
+    }
+
+    /// The uid of the pod with an address.
+    pub(crate) fn pod_at(&self, address: IpAddr) -> Option<&str> {
+        self.addresses.get(&address).map(|uid| &**uid)
     }
 
     fn schedule(&mut self, pod: &PodObject, slot: Slot, at: Timestamp, event: Event) {
@@ -132,6 +149,9 @@ impl SimRuntime {
     fn hold(&mut self, pod: &PodObject, ip: Option<IpAddr>) {
         if let Some(sandbox) = self.pods.get_mut(pod.metadata.uid.as_str()) {
             sandbox.ip = ip;
+            if let Some(ip) = ip {
+                self.addresses.insert(ip, pod.metadata.uid.as_str().into());
+            }
         }
     }
 
@@ -269,6 +289,9 @@ impl SimRuntime {
         let Some(sandbox) = self.pods.get_mut(uid) else { return };
         if let (Some(ip), Some(host)) = (sandbox.ip.take(), self.nodes.get_mut(&sandbox.node)) {
             host.pool.give_back(ip);
+            if self.addresses.get(&ip).is_some_and(|owner| **owner == *uid) {
+                self.addresses.remove(&ip);
+            }
         }
     }
 }
@@ -290,6 +313,7 @@ impl Runtime for SimRuntime {
                 let node = pod.spec.node_name.clone();
                 let sandbox =
                     SandboxState { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
+                self.addresses.insert(ip, Arc::clone(&uid));
                 self.pods.insert(uid, sandbox);
             }
             Command::Image(index) => self.image(pod, index, now),

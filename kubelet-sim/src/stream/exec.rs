@@ -24,7 +24,7 @@ impl Streams {
         let (reader, writer) = stream.begin();
         let started = match environment {
             Ok((environment, budget)) => {
-                let started = self.runner.start(budget, environment, argv.to_vec()).await;
+                let started = self.start_program(&snapshot, budget, environment, argv.to_vec()).await;
                 started.map_err(|error| error.to_string())
             }
             Err(TooLarge(why)) => Err(why.to_owned()),
@@ -113,7 +113,7 @@ impl Streams {
         let environment = self.environment(snapshot, &request.container, &chosen.run.id, &argv).await;
         let (environment, budget) = environment.ok()?;
         let argv = if argv.is_empty() { vec!["sh".to_owned()] } else { argv };
-        let program = self.runner.start(budget, environment, argv).await.ok()?;
+        let program = self.start_program(snapshot, budget, environment, argv).await.ok()?;
         Some(Process { program, once: spec.stdin_once == Some(true) })
     }
 
@@ -196,7 +196,7 @@ impl Session {
             }
             match program.step().await {
                 ShellStep::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
-                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                ShellStep::Sleep(time) => program.wait(time).await,
                 ShellStep::Read => {
                     let bytes = self.more(writer).await;
                     program.input(bytes).await;
@@ -206,7 +206,7 @@ impl Session {
                     let line = self.line(writer).await;
                     program.line(line).await;
                 }
-                ShellStep::Yield => {}
+                ShellStep::Yield | ShellStep::Network(..) => {}
                 ShellStep::Exit(code) => return (code, program.is_out_of_memory()),
             }
         }

@@ -3,7 +3,7 @@
 use super::environment::TooLarge;
 use super::program::ended;
 use super::{Feed, ManagerMessage, Streams};
-use crate::execution::{Executed, Execution};
+use crate::execution::{Act, Executed, Execution};
 use crate::limits::EXECUTION_OUTPUT;
 use kstore_container_sim::ShellStep;
 use kstore_informer::Key;
@@ -47,7 +47,11 @@ impl Streams {
     async fn run_to_end(&self, feed: &Feed, execution: &Execution, output: &mut Vec<u8>) -> u8 {
         let (_, snapshot) = feed.get();
         let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
-        let argv = &execution.argv;
+        let argv = match &execution.act {
+            Act::Command(argv) => argv,
+            Act::Http(port, path) => return self.request(&snapshot, *port, path, output).await,
+            Act::Connect(port) => return self.probe_port(&snapshot, *port, output).await,
+        };
         let environment = {
             // The semaphore is closed only at the end of the simulation.
             let Ok(_permit) = self.program_starts.acquire().await else { return 127 };
@@ -55,7 +59,7 @@ impl Streams {
         };
         let started = match environment {
             Ok((environment, budget)) => {
-                let started = self.runner.start(budget, environment, argv.clone()).await;
+                let started = self.start_program(&snapshot, budget, environment, argv.clone()).await;
                 started.map_err(|error| error.to_string())
             }
             Err(TooLarge(why)) => Err(why.to_owned()),
@@ -74,8 +78,8 @@ impl Streams {
                     let room = EXECUTION_OUTPUT.saturating_sub(output.len()).min(printed.len());
                     output.extend_from_slice(&printed[..room]);
                 }
-                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
-                ShellStep::Yield => {}
+                ShellStep::Sleep(time) => program.wait(time).await,
+                ShellStep::Yield | ShellStep::Network(..) => {}
                 // The command has no standard input.
                 ShellStep::Read => program.input(None).await,
                 ShellStep::ReadLine => program.line(None).await,

@@ -10,10 +10,14 @@ mod http;
 mod kubelet;
 mod latest;
 mod log;
+mod network;
 mod outputs;
 mod port;
 mod program;
+mod request;
 mod runner;
+mod services;
+mod serving;
 mod termination;
 mod tokens;
 mod trust_bundles;
@@ -30,13 +34,16 @@ use kstore_api::version::Minor;
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
+use kstore_fabric::Fabric;
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 use kubelet::NodeCounters;
 pub(crate) use latest::Latest;
+pub(crate) use network::AddressOwner;
 pub(crate) use outputs::Outputs;
 pub(crate) use program::Launch;
 use runner::ProgramRunner;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use termination::TerminationMessageSource;
@@ -86,6 +93,8 @@ pub(crate) enum ManagerMessage {
     Query(PodQuery),
     Exit(Exit),
     Executed(Box<ExecutionDone>),
+    /// Asks what has an address.
+    Address(IpAddr, oneshot::Sender<AddressOwner>),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
     /// The server refuses these nodes, and serves the others.
@@ -105,6 +114,8 @@ pub(crate) struct Streams {
     messages: mpsc::Sender<ManagerMessage>,
     /// Threads and budgets of commands.
     runner: ProgramRunner,
+    /// The network of the pods.
+    fabric: Fabric,
     /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
     /// Processor time of the nodes whose metrics were read.
@@ -131,6 +142,7 @@ impl Streams {
                 serving,
                 messages,
                 runner: ProgramRunner::new(),
+                fabric: Fabric::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
             },

@@ -69,7 +69,7 @@ impl Streams {
                 return Some((128, false));
             }
         };
-        let mut program = match self.runner.start(budget, environment, argv).await {
+        let mut program = match self.start_program(&snapshot, budget, environment, argv).await {
             Ok(program) => program,
             Err(error) => {
                 print(true, format!("{error}\n").as_bytes());
@@ -88,10 +88,10 @@ impl Streams {
                             is_told = true;
                             program.signal(TERM, time.saturating_sub(begun.elapsed())).await;
                         }
-                        () = tokio::time::sleep(time) => {}
+                        () = program.wait(time) => {}
                     }
                 }
-                ShellStep::Yield => {}
+                ShellStep::Yield | ShellStep::Network(..) => {}
                 // A main command has no standard input.
                 ShellStep::Read => program.input(None).await,
                 ShellStep::ReadLine => program.line(None).await,

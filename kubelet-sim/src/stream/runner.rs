@@ -2,18 +2,20 @@
 //! namespace may: who does more work waits.
 
 use super::disks::with_root;
+use super::network::{Arrived, PodNetwork, unslept};
 use crate::limits::{
     CONTAINER_WORK_PER_SECOND, HOST_PATHS, NAMESPACE_WORK_PER_SECOND, PROGRAM_THREADS, WORK_BURST,
 };
 use kstore_container_sim::{
-    BufferCapacity, Disk, DiskCapacity, DiskEntry, Environment, Killed, ProgramNotFound, Shell, ShellStep,
-    WorkMeter,
+    BufferAllowance, BufferCapacity, Disk, DiskCapacity, DiskEntry, Environment, Killed, NetworkCall,
+    NetworkFailure, NetworkReply, ProgramNotFound, Shell, ShellStep, WorkMeter,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// What the programs of one namespace may use together.
@@ -21,6 +23,13 @@ pub(crate) struct NamespaceBudget {
     buffers: BufferCapacity,
     pub(crate) disks: DiskCapacity,
     pace: Pace,
+}
+
+impl NamespaceBudget {
+    /// The memory of what the API server does in the namespace's pods.
+    pub(crate) fn allowance(&self) -> BufferAllowance {
+        self.buffers.allowance()
+    }
 }
 
 /// What the programs of one container may use together.
@@ -34,6 +43,16 @@ impl ContainerBudget {
     pub(crate) fn new(namespace: &Arc<NamespaceBudget>) -> Self {
         let pace = Pace::new(CONTAINER_WORK_PER_SECOND);
         Self { buffers: namespace.buffers.container(), pace, namespace: Arc::clone(namespace) }
+    }
+
+    /// Counts work for the container, and waits until it is paid.
+    pub(crate) async fn pay(&self, work: u64) {
+        let now = Instant::now();
+        let waits = [&self.pace, &self.namespace.pace].map(|pace| pace.charge(work, now));
+        let wait = waits[0].max(waits[1]);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 
@@ -124,7 +143,16 @@ impl ProgramRunner {
         argv: Vec<String>,
     ) -> Result<ProgramRun, ProgramNotFound> {
         let work = environment.work.clone();
-        let mut run = ProgramRun { shell: None, threads: Arc::clone(&self.threads), budget, work, paid: 0 };
+        let mut run = ProgramRun {
+            shell: None,
+            threads: Arc::clone(&self.threads),
+            budget,
+            work,
+            paid: 0,
+            network: None,
+            calls: JoinSet::new(),
+            arrived: None,
+        };
         let program = argv.first().cloned().unwrap_or_default();
         let started = run.on_thread(move || Shell::run(environment, &argv)).await;
         run.shell = Some(started.unwrap_or(Err(ProgramNotFound(program)))?);
@@ -141,6 +169,12 @@ pub(crate) struct ProgramRun {
     work: WorkMeter,
     /// Work that is charged already.
     paid: u64,
+    /// Its place in the network.
+    network: Option<PodNetwork>,
+    /// Calls on the network that are under way.
+    calls: JoinSet<(u64, NetworkReply)>,
+    /// A call that has ended, and is not passed on yet.
+    arrived: Option<Arrived>,
 }
 
 impl ProgramRun {
@@ -152,13 +186,9 @@ impl ProgramRun {
             _ => self.spawned(job).await,
         };
         let total = self.work.total();
-        let (work, now) = (total - self.paid, Instant::now());
+        let work = total - self.paid;
         self.paid = total;
-        let waits = [&self.budget.pace, &self.budget.namespace.pace].map(|pace| pace.charge(work, now));
-        let wait = waits[0].max(waits[1]);
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+        self.budget.pay(work).await;
         done
     }
 
@@ -192,11 +222,49 @@ impl ProgramRun {
         Some(result)
     }
 
-    /// Advances to the next thing that the caller must do, which is never [`ShellStep::Yield`].
+    /// Gives the command its place in the network.
+    pub(super) fn connected(mut self, network: PodNetwork) -> Self {
+        self.network = Some(network);
+        self
+    }
+
+    /// Waits so long, or until a call on the network has ended. Cancel-safe.
+    pub(crate) async fn wait(&mut self, time: Duration) {
+        let begun = Instant::now();
+        tokio::select! {
+            biased;
+            Some(done) = self.calls.join_next(), if !self.calls.is_empty() => {
+                // A call that panicked is reported where it did; its process waits on.
+                if let Ok((number, reply)) = done {
+                    self.arrived = Some(Arrived { number, reply, unslept: unslept(time, begun) });
+                }
+            }
+            () = tokio::time::sleep(time) => {}
+        }
+    }
+
+    fn begin_call(&mut self, number: u64, call: NetworkCall) {
+        match &self.network {
+            Some(network) => {
+                let reply = network.clone().perform(call);
+                self.calls.spawn(async move { (number, reply.await) });
+            }
+            None => {
+                let reply = NetworkReply::failed(NetworkFailure::Exhausted);
+                self.arrived = Some(Arrived { number, reply, unslept: Duration::ZERO });
+            }
+        }
+    }
+
+    /// Advances to the next thing that the caller must do, which is neither [`ShellStep::Yield`] nor [`ShellStep::Network`].
     pub(crate) async fn step(&mut self) -> ShellStep {
         loop {
+            if let Some(Arrived { number, reply, unslept }) = self.arrived.take() {
+                self.with(move |shell| shell.network(number, reply, unslept)).await;
+            }
             match self.with(Shell::step).await {
                 Some(ShellStep::Yield) => tokio::task::yield_now().await,
+                Some(ShellStep::Network(number, call)) => self.begin_call(number, *call),
                 Some(step) => return step,
                 None => return ShellStep::Exit(137),
             }

@@ -53,6 +53,8 @@ mod metadata;
 mod metrics;
 /// Servers of older versions of Kubernetes.
 mod minors;
+/// The network between simulated pods.
+mod network;
 /// Validation of every object's metadata.
 mod object_meta;
 /// OpenAPI documents.

@@ -140,7 +140,7 @@ fn logs_of_containers_that_have_not_started_or_are_unreachable_report_why() {
     });
 }
 
-fn exec(pod: &str, command: &[&str], more: &str) -> String {
+pub(super) fn exec(pod: &str, command: &[&str], more: &str) -> String {
     let escaped = |word: &str| word.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let command: String = command.iter().map(|word| format!("command={}&", escaped(word))).collect();
     format!("/api/v1/namespaces/default/pods/{pod}/exec?{command}stdout=true&stderr=true{more}")
@@ -284,6 +284,7 @@ fn permission_to_read_pods_does_not_allow_exec() {
 fn forwarded_ports_answer_http_and_name_the_pod() {
     simulate(Setup::seed(10), async |cluster| {
         let mut web = pod("web", &[], &["web"]);
+        web["spec"]["containers"][0]["image"] = json!("app");
         web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
         run(cluster, web).await;
         let path = "/api/v1/namespaces/default/pods/web/portforward?ports=80&ports=81";

@@ -1,9 +1,9 @@
 //! What all processes of a command share: the output and input of the command, time, and new processes.
 
 use super::Process;
-use crate::limits::{INPUT_BYTES, LOOP_ROUND, LOOP_ROUNDS};
+use crate::limits::{INPUT_BYTES, LOOP_ROUND, LOOP_ROUNDS, NETWORK_CALLS};
 use crate::shell::memory::{Bounds, Buffer};
-use crate::shell::{Environment, ShellStep};
+use crate::shell::{Environment, NetworkCall, NetworkReply, ShellStep};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,9 @@ pub(in crate::shell) struct Kernel {
     pub(in crate::shell) random: u64,
     /// The signals that ended processes.
     pub(super) deaths: BTreeMap<u32, u8>,
+    /// Calls on the network without a reply yet, and replies that are not taken, by number.
+    calls: BTreeMap<u64, Option<NetworkReply>>,
+    next_call: u64,
 }
 
 /// A line for an interactive shell.
@@ -82,11 +85,14 @@ impl Kernel {
             pids: BTreeSet::new(),
             random: seed,
             deaths: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            next_call: 1,
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.spawned.clear();
+        self.calls.clear();
         self.input = None;
         self.line = None;
     }
@@ -186,6 +192,34 @@ impl Kernel {
             (self.input, self.input_at, self.input_ended) = (None, 0, true);
         }
         fits
+    }
+
+    /// Begins a call on the network; returns its number. `None` if there are too many.
+    pub(super) fn begin_call(&mut self, call: NetworkCall) -> Option<u64> {
+        if self.calls.len() >= NETWORK_CALLS {
+            return None;
+        }
+        let number = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(number, None);
+        self.steps.push_back(ShellStep::Network(number, Box::new(call)));
+        Some(number)
+    }
+
+    /// Keeps the reply to a call until its process takes it.
+    pub(in crate::shell) fn offer_reply(&mut self, number: u64, reply: NetworkReply) {
+        if let Some(slot) = self.calls.get_mut(&number) {
+            *slot = Some(reply);
+        }
+    }
+
+    /// The reply to a call, if it is there.
+    pub(super) fn take_reply(&mut self, number: u64) -> Option<NetworkReply> {
+        let reply = self.calls.get_mut(&number)?.take();
+        if reply.is_some() {
+            self.calls.remove(&number);
+        }
+        reply
     }
 
     /// Sets the next line of an interactive shell.

@@ -8,7 +8,7 @@ use crate::shell::descriptor::Descriptor;
 use crate::shell::env::Env;
 use crate::shell::memory::{Buffer, Reservation};
 use crate::shell::syntax::{Command, List};
-use crate::shell::tools::{Effect, ExitRule};
+use crate::shell::tools::{Effect, ExitRule, Networked};
 use crate::shell::variables::Variable;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -129,6 +129,8 @@ pub(in crate::shell) enum Frame {
     Sleep(Duration),
     /// A program that waits for one of these signals: what follows each.
     AwaitSignal(Vec<(u8, Vec<Effect>)>),
+    /// A program that waits for the reply to its call on the network.
+    AwaitNetwork(u64, Box<dyn Networked>),
     /// `read`: its words and what it has read.
     ReadVariables(Vec<String>, Vec<u8>, Option<Duration>),
     /// `wait` for these processes; for all if there are none.

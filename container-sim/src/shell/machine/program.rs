@@ -2,9 +2,10 @@
 
 use super::kernel::{InputResult, Kernel};
 use super::process::{Flow, Frame, Process};
-use crate::limits::{INPUT_BYTES, LONGEST_SLEEP};
+use crate::limits::{INPUT_BYTES, LONGEST_SLEEP, NETWORK_WORK};
 use crate::shell::descriptor::{Descriptor, ReadResult};
 use crate::shell::memory::Buffer;
+use crate::shell::network::{NetworkFailure, NetworkReply};
 use crate::shell::tools::{Effect, ExitRule, Filter, Outcome, Output, Runner, Tool, ToolCall};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -97,6 +98,20 @@ impl Process {
                 self.frames.push(Frame::AwaitSignal(handlers));
                 return Flow::Wait;
             }
+            Frame::AwaitNetwork(number, next) => match kernel.take_reply(number) {
+                Some(reply) => {
+                    kernel
+                        .bounds
+                        .work
+                        .spend(reply.result.as_ref().map_or(0, |received| received.bytes.len()));
+                    let next = next.reply(&self.state.env, reply);
+                    self.continue_with(next);
+                }
+                None => {
+                    self.frames.push(Frame::AwaitNetwork(number, next));
+                    return Flow::Wait;
+                }
+            },
             Frame::AwaitPipeline(pids) => return self.await_pipeline(pids),
             Frame::AwaitOutput(pid, capture, key) => return self.await_output(kernel, pid, capture, key),
             Frame::ReadVariables(words, read, until) => {
@@ -317,6 +332,16 @@ impl Process {
         }
     }
 
+    /// Puts effects in front of those that are left of the program.
+    fn continue_with(&mut self, next: Vec<Effect>) {
+        let at = self.frames.iter().rposition(|frame| matches!(frame, Frame::Effects(..)));
+        if let Some(Frame::Effects(rest, _)) = at.map(|at| &mut self.frames[at]) {
+            for effect in next.into_iter().rev() {
+                rest.push_front(effect);
+            }
+        }
+    }
+
     fn effects(&mut self, kernel: &mut Kernel, mut effects: VecDeque<Effect>, code: u8) {
         let Some(effect) = effects.pop_front() else { return self.state.code = code };
         self.frames.push(Frame::Effects(effects, code));
@@ -347,10 +372,17 @@ impl Process {
             Effect::Step(program) => {
                 self.count_round(kernel);
                 let next = program.step(&self.state.env);
-                let at = self.frames.iter().rposition(|frame| matches!(frame, Frame::Effects(..)));
-                if let Some(Frame::Effects(rest, _)) = at.map(|at| &mut self.frames[at]) {
-                    for effect in next.into_iter().rev() {
-                        rest.push_front(effect);
+                self.continue_with(next);
+            }
+            Effect::Network(call, next) => {
+                self.count_round(kernel);
+                kernel.bounds.work.spend(NETWORK_WORK);
+                match kernel.begin_call(*call) {
+                    Some(number) => self.frames.push(Frame::AwaitNetwork(number, next)),
+                    None => {
+                        let reply = NetworkReply::failed(NetworkFailure::Exhausted);
+                        let next = next.reply(&self.state.env, reply);
+                        self.continue_with(next);
                     }
                 }
             }

@@ -120,6 +120,7 @@ impl Process {
                         | Frame::Effects(..)
                         | Frame::Sleep(_)
                         | Frame::AwaitSignal(_)
+                        | Frame::AwaitNetwork(..)
                         | Frame::AwaitChild(_)
                         | Frame::AwaitPipeline(_)
                         | Frame::AwaitOutput(..)

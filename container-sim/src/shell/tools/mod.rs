@@ -8,12 +8,15 @@ mod columns;
 mod compare;
 mod compress;
 pub(super) mod conditions;
+mod curl;
 mod difference;
 mod digest;
+mod fetch;
 mod files;
 mod filters;
 mod find;
 mod hexdump;
+mod netcat;
 mod numbers;
 mod od;
 mod path;
@@ -27,10 +30,13 @@ mod sums;
 mod tar;
 mod text;
 mod users;
+mod wget;
 
 use super::env::Env;
 use super::memory::Buffer;
+use super::network::{NetworkCall, NetworkReply};
 use super::{ImagePrograms, program_name};
+pub(super) use agnhost::value as flag_value;
 pub(super) use basic::echo;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -85,6 +91,12 @@ pub(super) trait Steps: Debug + Send + Sync {
     fn step(self: Box<Self>, env: &Env) -> Vec<Effect>;
 }
 
+/// A program that waits for the network.
+pub(super) trait Networked: Debug + Send + Sync {
+    /// What follows the reply.
+    fn reply(self: Box<Self>, env: &Env, reply: NetworkReply) -> Vec<Effect>;
+}
+
 /// The standard output of a program.
 #[derive(Debug)]
 pub(super) enum Output {
@@ -114,6 +126,8 @@ pub(super) enum Effect {
     Code(u8),
     /// The next step of a program that goes on as time passes.
     Step(Box<dyn Steps>),
+    /// Makes a call on the network; the program goes on with its reply.
+    Network(Box<NetworkCall>, Box<dyn Networked>),
     /// Waits for one of these signals: its number, and what follows. Without any it waits for ever.
     AwaitSignal(Vec<(u8, Vec<Effect>)>),
     /// Runs another program.
@@ -194,7 +208,7 @@ const fn whole(name: &'static str, reads: fn(&[String]) -> bool, run: fn(&ToolCa
 }
 
 /// All programs.
-const TABLES: [&[Tool]; 19] = [
+const TABLES: [&[Tool]; 22] = [
     basic::TOOLS,
     compare::TOOLS,
     compress::TOOLS,
@@ -214,6 +228,9 @@ const TABLES: [&[Tool]; 19] = [
     sed::TOOLS,
     awk::TOOLS,
     runners::TOOLS,
+    curl::TOOLS,
+    netcat::TOOLS,
+    wget::TOOLS,
 ];
 
 /// The program of this name.

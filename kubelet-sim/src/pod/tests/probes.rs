@@ -1,6 +1,7 @@
 //! Probes whose commands run in the container.
 
 use super::*;
+use crate::execution::Act;
 
 fn world(probes: &str) -> World {
     let command = "command: [sh, -c, 'touch /tmp/x; sleep 1000']";
@@ -115,4 +116,51 @@ fn commands_of_probes_do_not_run_where_annotations_or_images_decide() {
     assert!(image.executions.is_empty() && is_ready(&image));
     let unknown = world("readinessProbe: {exec: {command: [pg_isready]}}");
     assert!(unknown.executions.is_empty() && is_ready(&unknown));
+}
+
+fn with_image(image: &str, probes: &str, annotations: &str) -> World {
+    let ports = "ports: [{name: web, containerPort: 80}]";
+    let spec = format!(
+        "{{metadata: {{annotations: {{{annotations}}}}}, spec: {{containers: [{{name: c, {image}, {ports}, {probes}}}]}}}}"
+    );
+    World::new(serde_yaml_ng::from_str(&spec).unwrap())
+}
+
+#[test]
+fn requests_of_probes_are_made_to_servers_of_known_images_alone() {
+    let netexec = "image: agnhost, args: [netexec]";
+    let never = "kubelet-sim.kstore.io/ready-after: never";
+    for (image, probe, annotations, made) in [
+        (netexec, "httpGet: {path: healthz, port: web}", "", Some(Act::Http(80, "/healthz".to_owned()))),
+        (netexec, "tcpSocket: {port: 8080}", "", Some(Act::Connect(8080))),
+        (netexec, "httpGet: {path: /, port: '81'}", "", Some(Act::Http(81, "/".to_owned()))),
+        (netexec, "httpGet: {path: /, port: 80}", never, None),
+        (netexec, "httpGet: {path: /, port: other}", "", None),
+        (netexec, "httpGet: {path: /, port: 80, scheme: HTTPS}", "", None),
+        (netexec, "httpGet: {path: /, port: 80, host: example.com}", "", None),
+        (netexec, "grpc: {port: 80}", "", None),
+        ("image: nginx", "httpGet: {path: /, port: web}", "", None),
+        ("image: nginx", "httpGet: {path: /ready, port: 80}", "", Some(Act::Http(80, "/ready".to_owned()))),
+        ("image: nginx", "httpGet: {path: /, port: 8080}", "", Some(Act::Http(8080, "/".to_owned()))),
+        ("image: app", "httpGet: {path: /ready, port: 80}", "", None),
+        ("image: busybox, args: [sleep, '60']", "tcpSocket: {port: 80}", "", None),
+    ] {
+        let world = with_image(image, &format!("readinessProbe: {{{probe}}}"), annotations);
+        let acts: Vec<&Act> = world.executions.iter().map(|execution| &execution.act).collect();
+        assert_eq!(acts, made.iter().collect::<Vec<_>>(), "{image} {probe} {annotations}");
+        assert_eq!(is_ready(&world), made.is_none() && annotations.is_empty(), "{image} {probe}");
+    }
+    let mut world = with_image(netexec, "livenessProbe: {tcpSocket: {port: 80}, failureThreshold: 1}", "");
+    world.execute(None);
+    assert!(world.story.contains("Liveness probe failed: context deadline exceeded"), "{}", world.story);
+}
+
+#[test]
+fn hooks_ask_the_servers_of_their_pod() {
+    let hook = |target: &str| format!("lifecycle: {{postStart: {{httpGet: {target}}}}}");
+    let mut world = with_image("image: nginx", &hook("{path: hello, port: web}"), "");
+    assert_eq!(world.executions[0].act, Act::Http(80, "/hello".to_owned()));
+    world.execute(Some(1));
+    assert!(world.story.contains("!FailedPostStartHook"), "{}", world.story);
+    assert!(with_image("image: app", &hook("{path: hello, port: web}"), "").executions.is_empty());
 }

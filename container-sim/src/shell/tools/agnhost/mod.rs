@@ -1,7 +1,8 @@
-//! `agnhost`, the image of Kubernetes' own tests: its subcommands that need no network.
+//! `agnhost`, the image of Kubernetes' own tests: its subcommands.
 
 mod logs;
 mod mounttest;
+mod servers;
 
 use super::{Effect, Outcome, Runner, Steps, Tool, ToolCall, never};
 use crate::shell::env::Env;
@@ -12,7 +13,8 @@ pub(super) const TOOLS: &[Tool] =
 /// A subcommand: its name, and what it does with the arguments behind it.
 type Subcommand = (&'static str, fn(&ToolCall<'_>, &[String]) -> Outcome);
 
-const SUBCOMMANDS: [Subcommand; 7] = [
+const SUBCOMMANDS: [Subcommand; 8] = [
+    ("connect", servers::connect),
     ("pause", |call, _| pause(call.env)),
     ("entrypoint-tester", |call, _| Outcome::text(format!("[{}]\n", call.argv.join(" ")))),
     ("mounttest", mounttest::run),
@@ -22,35 +24,26 @@ const SUBCOMMANDS: [Subcommand; 7] = [
     ("etc-hosts", |call, _| Outcome::text(call.env.read("/etc/hosts").unwrap_or_default().to_vec())),
 ];
 
-/// The subcommands of the real program that are servers or clients of a network.
-const NETWORK: [&str; 31] = [
+/// The subcommands of the real program that are not simulated.
+const OTHERS: [&str; 22] = [
     "audit-proxy",
-    "connect",
     "crd-conversion-webhook",
     "external-metrics",
     "fake-registry-server",
-    "fakegitserver",
     "grpc-health-checking",
     "guestbook",
     "inclusterclient",
-    "liveness",
     "mtlsclient",
     "mtlsserver",
     "net",
-    "netexec",
     "nettest",
-    "no-snat-test",
     "no-snat-test-proxy",
     "openidmetadata",
     "podcertificatesigner",
     "port-forward-tester",
-    "porter",
     "resource-consumer-controller",
-    "serve-hostname",
     "stress",
-    "tcp-reset",
     "test-service-account-issuer-discovery",
-    "test-webserver",
     "webhook",
     "completion",
     "help",
@@ -59,7 +52,8 @@ const NETWORK: [&str; 31] = [
 
 fn check(arguments: &[String]) -> Result<(), String> {
     match arguments.iter().find(|word| !word.starts_with('-')) {
-        Some(name) if NETWORK.contains(&name.as_str()) => {
+        Some(name) if servers::NAMES.contains(&name.as_str()) => servers::check(name, arguments),
+        Some(name) if OTHERS.contains(&name.as_str()) => {
             Err(format!("its subcommand {name} is not simulated"))
         }
         Some(_) | None => Ok(()),
@@ -72,7 +66,8 @@ fn agnhost(call: &ToolCall<'_>) -> Outcome {
     let name = arguments[at].as_str();
     match SUBCOMMANDS.iter().find(|(own, _)| *own == name) {
         Some((_, subcommand)) => subcommand(call, &arguments[at + 1..]),
-        None if NETWORK.contains(&name) => {
+        None if servers::NAMES.contains(&name) => servers::run(call.env, name, &arguments[at + 1..]),
+        None if OTHERS.contains(&name) => {
             Outcome::fail(1, format!("agnhost: the subcommand {name} is not simulated\n"))
         }
         None => {
@@ -107,7 +102,7 @@ fn resolver(env: &Env, keyword: &str) -> String {
 }
 
 /// The value of a flag of Go's: `--name value`, `--name=value`, or with one dash.
-fn value<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
+pub(in crate::shell) fn value<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
     let of = |(at, word): (usize, &'a String)| {
         let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
         match name.split_once('=') {

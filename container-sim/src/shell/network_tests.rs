@@ -1,0 +1,313 @@
+//! `wget`, `curl`, `nc` and `agnhost connect` against the servers of known images. There is no network between: the test hands the bytes
+//! over.
+
+use super::{
+    Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, Server,
+    ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep,
+};
+use crate::http::{HttpRead, HttpResponse, RequestReader};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Servers by address and port.
+type Servers = BTreeMap<(IpAddr, u16), (Server, Arc<Environment>)>;
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn server(argv: &[&str], variables: &[(&str, &str)]) -> Server {
+    let programs =
+        [("/agnhost", "agnhost"), ("nginx", "nginx"), ("/http-echo", "http-echo"), ("httpd", "httpd")];
+    let programs = programs.map(|(path, name)| (path.to_owned(), name.to_owned())).into();
+    let variables: Vec<_> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Server::of(&programs, &words(argv), &variables, None).unwrap()
+}
+
+fn peer(port: u16) -> ServerPeer {
+    let (remote, local) = ("10.0.0.9:40000".parse().unwrap(), SocketAddr::new([10, 0, 0, 1].into(), port));
+    ServerPeer { remote, local, uptime: Duration::from_secs(1), is_stopping: false }
+}
+
+fn environment(name: &str) -> Environment {
+    Environment { hostname: name.to_owned(), workdir: "/".to_owned(), ..Environment::default() }
+}
+
+/// All servers of these tests, at 10.0.0.1.
+fn servers() -> Servers {
+    let of = |port: u16, server: Server, name: &str| {
+        (([10, 0, 0, 1].into(), port), (server, Arc::new(environment(name))))
+    };
+    BTreeMap::from([
+        of(80, server(&["nginx", "-g", "daemon off;"], &[]), "web"),
+        of(81, server(&["httpd"], &[]), "web"),
+        of(8080, server(&["/agnhost", "netexec"], &[]), "net"),
+        of(9376, server(&["/agnhost", "serve-hostname"], &[]), "host"),
+        of(9377, server(&["/agnhost", "serve-hostname", "--tcp", "--port=9377", "--close"], &[]), "host"),
+        of(90, server(&["/agnhost", "porter"], &[("SERVE_PORT_90", "<a href=\"/x\">x</a>")]), "porter"),
+        of(5678, server(&["/http-echo", "-text=hi there"], &[]), "echo"),
+        of(91, server(&["/agnhost", "tcp-reset", "--port", "91"], &[]), "reset"),
+    ])
+}
+
+/// What a server sends back for these bytes.
+fn served(
+    servers: &Servers,
+    server: &Server,
+    environment: &Arc<Environment>,
+    port: u16,
+    sent: &[u8],
+) -> (Vec<u8>, ReceivedEnd) {
+    match server.greeting(&environment.hostname) {
+        ServerGreeting::Bytes(bytes, _) => return (bytes, ReceivedEnd::Done),
+        ServerGreeting::Reset => return (Vec::new(), ReceivedEnd::Reset),
+        ServerGreeting::Http => {}
+    }
+    let mut reader = RequestReader::default();
+    reader.push(sent);
+    let mut out = Vec::new();
+    loop {
+        match reader.read() {
+            HttpRead::More => return (out, ReceivedEnd::Done),
+            HttpRead::Continue => {}
+            HttpRead::Bad(code, text) => {
+                out.extend(HttpResponse::refusal(code, text));
+                return (out, ReceivedEnd::Done);
+            }
+            HttpRead::Request(request) => {
+                let (action, _) = server.respond(environment, &request, &peer(port));
+                let response = match action {
+                    ServerAction::Answer(response) | ServerAction::Exit(response, _) => response,
+                    ServerAction::Dial(calls) => {
+                        let replies: Vec<_> = calls.iter().map(|call| carried_out(servers, call)).collect();
+                        server.dialed(&replies)
+                    }
+                };
+                out.extend(response.head(&request, "DATE", request.is_last()));
+                out.extend(response.sent_body(&request));
+            }
+        }
+    }
+}
+
+fn carried_out(servers: &Servers, call: &NetworkCall) -> NetworkReply {
+    let NetworkEnd::Connect(host, port) = &call.end else {
+        return NetworkReply::failed(NetworkFailure::InUse);
+    };
+    let Ok(ip) = host.parse::<IpAddr>() else { return NetworkReply::failed(NetworkFailure::UnknownName) };
+    if ip == IpAddr::from([10, 0, 0, 2]) {
+        return NetworkReply::failed(NetworkFailure::TimedOut(ip));
+    }
+    let Some((server, environment)) = servers.get(&(ip, *port)) else {
+        return NetworkReply::failed(NetworkFailure::Refused(ip));
+    };
+    let (mut bytes, end) = served(servers, server, environment, *port, &call.send);
+    bytes.truncate(call.most);
+    NetworkReply { result: Ok(Received { peer: SocketAddr::new(ip, *port), bytes, end }), room: None }
+}
+
+/// Standard output, standard error and exit code of a script.
+fn sh(environment: &Environment, script: &str) -> (String, String, u8) {
+    let servers = servers();
+    let mut shell = Shell::run(environment.clone(), &words(&["sh", "-c", script])).unwrap();
+    let (mut out, mut err) = (String::new(), String::new());
+    loop {
+        match shell.step() {
+            ShellStep::Print(1, bytes) => out.push_str(&String::from_utf8_lossy(bytes.as_ref())),
+            ShellStep::Print(_, bytes) => err.push_str(&String::from_utf8_lossy(bytes.as_ref())),
+            ShellStep::Network(number, call) => {
+                let reply = carried_out(&servers, &call);
+                shell.network(number, reply, Duration::ZERO);
+            }
+            ShellStep::Sleep(_) | ShellStep::Yield => {}
+            ShellStep::Read => shell.input(None),
+            ShellStep::ReadLine => shell.line(None),
+            ShellStep::Exit(code) => return (out, err, code),
+        }
+    }
+}
+
+#[test]
+fn wget_prints_and_stores_pages_and_fails_as_busybox_does() {
+    let env = environment("c");
+    let (page, err, code) = sh(&env, "wget -qO- http://10.0.0.1");
+    assert!(
+        page.contains("<title>Welcome to nginx!</title>") && (err.as_str(), code) == ("", 0),
+        "{page} {err}"
+    );
+    let (out, err, code) = sh(&env, "wget 10.0.0.1:81 && cat index.html; wget 10.0.0.1:81");
+    assert_eq!((out.as_str(), code), ("<html><body><h1>It works!</h1></body></html>\n", 1));
+    assert!(err.starts_with("Connecting to 10.0.0.1:81 (10.0.0.1:81)\nsaving to 'index.html'\n"), "{err}");
+    assert!(err.ends_with("wget: can't open 'index.html': File exists\n"), "{err}");
+    for (script, expected) in [
+        ("wget -qO- 10.0.0.1/no", "wget: server returned error: HTTP/1.1 404 Not Found\n"),
+        ("wget -qO- 10.0.0.1:1", "wget: can't connect to remote host (10.0.0.1): Connection refused\n"),
+        ("wget -qO- 10.0.0.2", "wget: download timed out\n"),
+        ("wget -qO- http://web/", "wget: bad address 'web'\n"),
+        ("wget -qO- 10.0.0.1:91", "wget: error getting response: Connection reset by peer\n"),
+        ("wget -q https://10.0.0.1", "wget: TLS is not simulated\n"),
+    ] {
+        let (_, err, code) = sh(&env, script);
+        assert_eq!((err.as_str(), code), (expected, 1), "{script}");
+    }
+    let circle = format!("wget -qO- 10.0.0.1:8080{}", "/redirect?location=".repeat(12));
+    assert_eq!(sh(&env, &circle).1, "wget: too many redirections\n");
+    let posted = sh(&env, "wget -qO- --post-data 'msg=a b%21' --header 'X-Y: z' 10.0.0.1:8080/echo");
+    assert_eq!(posted, ("a b!".to_owned(), String::new(), 0));
+    let named = Environment {
+        files: BTreeMap::from([("/etc/hosts".to_owned(), Arc::from(&b"10.0.0.1\tweb other\n"[..]))]),
+        ..environment("c")
+    };
+    assert_eq!(sh(&named, "wget -qO- other:9376").0, "host");
+}
+
+#[test]
+fn curl_answers_with_the_exit_codes_and_texts_of_the_real_one() {
+    let env = environment("c");
+    for (script, out, err, code) in [
+        ("curl -s 10.0.0.1:9376", "host", "", 0),
+        ("curl -s 10.0.0.1:1", "", "", 7),
+        (
+            "curl 10.0.0.1:1",
+            "",
+            "curl: (7) Failed to connect to 10.0.0.1 port 1 after 0 ms: Could not connect to server\n",
+            7,
+        ),
+        ("curl -sS -m 1.5 10.0.0.2", "", "curl: (28) Connection timed out after 1500 milliseconds\n", 28),
+        ("curl -sS http://nope/", "", "curl: (6) Could not resolve host: nope\n", 6),
+        (
+            "curl -sSf 10.0.0.1:8080/echo?code=500",
+            "",
+            "curl: (22) The requested URL returned error: 500\n",
+            22,
+        ),
+        ("curl -sS 10.0.0.1:91", "", "curl: (56) Recv failure: Connection reset by peer\n", 56),
+        ("curl -s -o /dev/null -w '%{http_code}\\n' 10.0.0.1/x", "404\n", "", 0),
+        ("curl -s -X POST -d msg=a -d x=b 10.0.0.1:8080/echo", "a", "", 0),
+        ("curl -sL 10.0.0.1:8080/redirect?location=/echo?msg=there", "there", "", 0),
+        ("curl -s -G -d msg=q 10.0.0.1:8080/echo", "q", "", 0),
+        ("curl -s -H 'X-A: b' 10.0.0.1:8080/header?key=x-a", "b", "", 0),
+        ("curl -su a:b 10.0.0.1:8080/header?key=Authorization", "Basic YTpi", "", 0),
+        ("curl -s 10.0.0.1:5678", "hi there\n", "", 0),
+        ("curl -s 10.0.0.1:8080/clientip 10.0.0.1:8080/x", "10.0.0.9:40000", "", 0),
+        (
+            "curl -sI 10.0.0.1:90 | tr -d '\\r' | head -n 2",
+            "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\n",
+            "",
+            0,
+        ),
+    ] {
+        assert_eq!(sh(&env, script), (out.to_owned(), err.to_owned(), code), "{script}");
+    }
+    let tries = "curl -s --retry 2 --retry-connrefused --retry-delay 1 10.0.0.1:1; echo $SECONDS";
+    assert_eq!(sh(&env, tries).0, "3\n", "a second, and then two");
+}
+
+#[test]
+fn nc_and_connect_say_what_they_reach() {
+    let mut env = environment("c");
+    let bad = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request";
+    assert_eq!(sh(&env, "echo hostName | nc -w 2 10.0.0.1 8080"), (bad.to_owned(), String::new(), 0));
+    assert_eq!(sh(&env, "nc 10.0.0.1 9377 </dev/null").0, "host");
+    assert_eq!(sh(&env, "nc -z 10.0.0.1 80; echo $?; nc -z 10.0.0.1 1; echo $?").0, "0\n1\n");
+    let (_, err, _) = sh(&env, "nc -v -w 1 10.0.0.1 1; nc db 1");
+    assert_eq!(
+        err,
+        "nc: can't connect to remote host (10.0.0.1): Connection refused\nnc: bad address 'db'\n"
+    );
+    env.programs = [("/agnhost".to_owned(), "agnhost".to_owned())].into();
+    let (_, err, _) = sh(&env, "echo hostName | nc -v -t -w 2 10.0.0.1 8080; nc -vz 10.0.0.1 1");
+    assert_eq!(
+        err,
+        "Connection to 10.0.0.1 8080 port [tcp/*] succeeded!\nnc: connect to 10.0.0.1 port 1 (tcp) failed: Connection refused\n"
+    );
+    for (target, text, code) in
+        [("10.0.0.1:80", "", 0), ("10.0.0.1:1", "REFUSED\n", 1), ("10.0.0.2:1", "TIMEOUT\n", 1)]
+    {
+        let got = sh(&env, &format!("/agnhost connect --timeout=3s {target}"));
+        assert_eq!(got, (String::new(), text.to_owned(), code));
+    }
+}
+
+#[test]
+fn netexec_dials_others_and_liveness_ails_after_ten_seconds() {
+    let env = environment("c");
+    let dial = "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=8080&request=hostname&tries=2&protocol=http'";
+    assert_eq!(sh(&env, dial).0, "{\"responses\":[\"net\",\"net\"]}");
+    let refused = sh(&env, "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=7&request=hostname'").0;
+    assert_eq!(refused, "{\"errors\":[\"connect: connection refused\"]}");
+    let many = sh(&env, "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=8080&request=x&tries=100000'").0;
+    assert_eq!(many, "tries parameter is invalid\n");
+
+    let liveness = server(&["/agnhost", "liveness"], &[]);
+    let ask = |path: &str, seconds: f64| {
+        let request = crate::http::HttpRequest {
+            method: "GET".to_owned(),
+            target: path.to_owned(),
+            ..Default::default()
+        };
+        let peer = ServerPeer { uptime: Duration::from_secs_f64(seconds), ..peer(8080) };
+        match liveness.respond(&Arc::new(environment("l")), &request, &peer).0 {
+            ServerAction::Answer(response) => {
+                (response.code, String::from_utf8_lossy(&response.body).into_owned())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask("/healthz", 9.0), (200, "ok".to_owned()));
+    assert_eq!(ask("/healthz", 12.5), (500, "error: 12.5".to_owned()));
+    assert_eq!(ask("/started", 1.5), (200, "1.5s".to_owned()));
+}
+
+#[test]
+fn file_servers_serve_what_the_container_has() {
+    let env = environment("f");
+    let script = "mkdir -p /data/in /usr/share/nginx/html/d; echo '<p>two' > /usr/share/nginx/html/index.html; \
+                  echo x > /data/a.json; echo y > /data/in/index.html; echo z > '/data/b&'";
+    assert_eq!(sh(&env, script).2, 0);
+    let env = Arc::new(env);
+    let get = |server: &Server, path: &str| {
+        let request = crate::http::HttpRequest {
+            method: "GET".to_owned(),
+            target: path.to_owned(),
+            ..Default::default()
+        };
+        match server.respond(&env, &request, &peer(80)).0 {
+            ServerAction::Answer(response) => {
+                let header = |name: &str| {
+                    response.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+                };
+                let shown = header("Location").or(header("Content-Type")).unwrap_or_default();
+                (response.code, shown, String::from_utf8_lossy(&response.body).into_owned())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let files = server(&["/agnhost", "test-webserver"], &[]);
+    let nginx = server(&["nginx"], &[]);
+    let cases = [
+        (&files, "/data/a.json", 200, "application/json", "x\n"),
+        (&files, "/data", 301, "data/", ""),
+        (&files, "/data/in/", 200, "text/html; charset=utf-8", "y\n"),
+        (&files, "/data/in/index.html", 301, "./", ""),
+        (&files, "/no", 404, "text/plain; charset=utf-8", "404 page not found\n"),
+        (&files, "/data/../../data/a.json", 200, "application/json", "x\n"),
+        (&nginx, "/", 200, "text/html", "<p>two\n"),
+        (&nginx, "/../../../../data/a.json", 404, "text/html", ""),
+        (&nginx, "/d/", 403, "text/html", ""),
+    ];
+    for (server, path, code, shown, body) in cases {
+        let got = get(server, path);
+        assert_eq!((got.0, got.1.as_str()), (code, shown), "{path}");
+        assert!(got.2.starts_with(body), "{path}: {}", got.2);
+    }
+    let (_, _, listing) = get(&files, "/data/");
+    assert!(
+        listing
+            .contains("<a href=\"a.json\">a.json</a>\n<a href=\"b&\">b&amp;</a>\n<a href=\"in/\">in/</a>\n"),
+        "{listing}"
+    );
+}

@@ -1,0 +1,234 @@
+//! The servers of `agnhost`, the image of Kubernetes' own tests.
+
+use super::files::{error, serve};
+use super::{Kind, Server, ServerAction, ServerPeer, logged};
+use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
+use crate::limits::{DIAL_BYTES, DIAL_TRIES};
+use crate::shell::env::Env;
+use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, host};
+use crate::shell::tools::flag_value as value;
+use std::time::Duration;
+
+/// How long `netexec` waits for an answer, and how long `liveness` is well.
+const DIAL_TIME: Duration = Duration::from_secs(5);
+const LIVENESS_TIME: Duration = Duration::from_secs(10);
+
+/// The server that a subcommand is.
+pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Option<Server> {
+    let at = arguments.iter().position(|word| !word.starts_with('-'))?;
+    let rest = &arguments[at + 1..];
+    let port = |names: &[&str], usual: u16| match value(rest, names) {
+        Some(text) => text.parse().ok(),
+        None => Some(usual),
+    };
+    let is_set = |name: &str, usual: bool| match value(rest, &[name]) {
+        Some("" | "true") => true,
+        Some("false") => false,
+        Some(next) if next.starts_with('-') => true,
+        Some(_) | None => usual,
+    };
+    let (ports, kind) = match arguments[at].as_str() {
+        "netexec" => (vec![port(&["http-port"], 8080)?], Kind::Netexec),
+        "serve-hostname" if is_set("tcp", false) => {
+            (vec![port(&["port"], 9376)?], Kind::TcpHostname(is_set("close", false)))
+        }
+        "serve-hostname" if is_set("http", true) => (vec![port(&["port"], 9376)?], Kind::ServeHostname),
+        "test-webserver" => (vec![port(&["port"], 80)?], Kind::TestWebserver),
+        "liveness" => (vec![8080], Kind::Liveness),
+        "tcp-reset" => (vec![port(&["port"], 8080)?], Kind::Reset),
+        "no-snat-test" => (vec![port(&["port"], 8080)?], Kind::Whoami),
+        "fakegitserver" => (vec![8000], Kind::Fixed("I am a fake git server".to_owned())),
+        "porter" => {
+            let served = variables.iter().filter_map(|(name, body)| {
+                Some((name.strip_prefix("SERVE_PORT_")?.parse::<u16>().ok()?, body.clone()))
+            });
+            let bodies: Vec<(u16, String)> = served.collect();
+            let ports = bodies.iter().map(|(port, _)| *port).collect();
+            (ports, Kind::Porter(bodies, is_set("json-response", false)))
+        }
+        _ => return None,
+    };
+    Some(Server { ports, kind })
+}
+
+/// The answer to a request.
+pub(super) fn respond(
+    kind: &Kind,
+    env: &Env,
+    request: &HttpRequest,
+    peer: &ServerPeer,
+) -> (ServerAction, Option<String>) {
+    let plain = |text: String| ServerAction::Answer(HttpResponse::sniffed(200, &text));
+    let (path, _) = request.path();
+    match kind {
+        Kind::Netexec => (netexec(env, request, peer), Some(logged(env, &format!("GET {}", request.target)))),
+        Kind::ServeHostname => {
+            (plain(env.hostname.clone()), Some(logged(env, &format!("HTTP request from {}", peer.remote))))
+        }
+        Kind::TestWebserver => (ServerAction::Answer(serve(env, &path)), None),
+        Kind::Liveness => (liveness(request, peer), None),
+        Kind::Porter(bodies, is_json) => {
+            let body =
+                bodies.iter().find(|(port, _)| *port == peer.local.port()).map(|(_, body)| body.as_str());
+            let body = body.unwrap_or_default();
+            let response = match is_json {
+                true => {
+                    let text = format!("{{\"Method\":{},\"Body\":{}}}", json(&request.method), json(body));
+                    HttpResponse::new(200, "application/json", text.into_bytes())
+                }
+                false => HttpResponse::sniffed(200, body),
+            };
+            (ServerAction::Answer(response), None)
+        }
+        Kind::Whoami if path != "/whoami" => (ServerAction::Answer(error(404, "404 page not found")), None),
+        Kind::Whoami => (plain(peer.remote.ip().to_string()), None),
+        Kind::Fixed(text) => (plain(text.clone()), None),
+        _ => (ServerAction::Answer(error(404, "404 page not found")), None),
+    }
+}
+
+fn liveness(request: &HttpRequest, peer: &ServerPeer) -> ServerAction {
+    let (path, _) = request.path();
+    let nanoseconds = i64::try_from(peer.uptime.as_nanos()).unwrap_or(i64::MAX);
+    let response = match path.as_str() {
+        "/started" => HttpResponse::sniffed(200, &kstore_go_duration::format(nanoseconds)),
+        "/healthz" if peer.uptime > LIVENESS_TIME => {
+            HttpResponse::sniffed(500, &format!("error: {}", peer.uptime.as_secs_f64()))
+        }
+        "/healthz" => HttpResponse::sniffed(200, "ok"),
+        "/redirect" => redirect(302, &request.value("loc").unwrap_or_default()),
+        _ => error(404, "404 page not found"),
+    };
+    ServerAction::Answer(response)
+}
+
+/// A redirect as Go's server makes it.
+fn redirect(code: u16, to: &str) -> HttpResponse {
+    let to = to.replace(['\r', '\n'], "");
+    let text = if code == 302 { "Found" } else { "Redirect" };
+    let link = to.replace('&', "&amp;").replace('"', "&#34;").replace('<', "&lt;");
+    HttpResponse::new(
+        code,
+        "text/html; charset=utf-8",
+        format!("<a href=\"{link}\">{text}</a>.\n\n").into_bytes(),
+    )
+    .with("Location", &to)
+}
+
+/// A code of a query: three digits that a status may have.
+fn code(text: Option<String>, usual: u16) -> u16 {
+    text.and_then(|text| text.parse().ok()).filter(|code| (200..600).contains(code)).unwrap_or(usual)
+}
+
+fn netexec(env: &Env, request: &HttpRequest, peer: &ServerPeer) -> ServerAction {
+    let (path, _) = request.path();
+    let text = |text: String| HttpResponse::sniffed(200, &text);
+    let response = match path.as_str() {
+        "/echo" => {
+            let (code, message) =
+                (code(request.value("code"), 200), request.value("msg").unwrap_or_default());
+            HttpResponse::sniffed(code, &message)
+        }
+        "/clientip" => text(peer.remote.to_string()),
+        "/serverport" => text(peer.local.port().to_string()),
+        "/hostname" | "/hostName" => text(env.hostname.clone()),
+        "/header" => match request.value("key").filter(|key| !key.is_empty()) {
+            Some(key) => text(request.header(&key).unwrap_or_default().to_owned()),
+            None => {
+                let all =
+                    request.headers.iter().map(|(name, value)| format!("{}:[{}]", json(name), json(value)));
+                text(format!("{{{}}}", all.collect::<Vec<_>>().join(",")))
+            }
+        },
+        "/healthz" => text(String::new()),
+        "/readyz" if peer.is_stopping => HttpResponse::empty(503),
+        "/readyz" => text(String::new()),
+        "/redirect" => {
+            redirect(code(request.value("code"), 302), &request.value("location").unwrap_or_default())
+        }
+        "/dial" => return dial(env, request),
+        "/exit" | "/shutdown" => {
+            let code = request.value("code").and_then(|text| text.parse().ok()).unwrap_or(0);
+            return ServerAction::Exit(text(String::new()), code);
+        }
+        "/shell" | "/shellCommand" | "/upload" => error(501, "kstore does not simulate this path"),
+        _ => {
+            let now = jiff::Timestamp::from_second(env.now).unwrap_or_default();
+            text(format!("NOW: {}", now.strftime("%Y-%m-%d %H:%M:%S.000000000 +0000 UTC")))
+        }
+    };
+    ServerAction::Answer(response)
+}
+
+/// `/dial`: asks another `netexec`, each time over a new connection.
+fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
+    let refused = |text: String| ServerAction::Answer(error(400, &text));
+    let name = request.value("host").unwrap_or_default();
+    let Some(port) = request.value("port").and_then(|text| text.parse::<u16>().ok()) else {
+        return refused("port parameter is invalid".to_owned());
+    };
+    let wanted = request.value("request").unwrap_or_default();
+    let protocol =
+        request.value("protocol").filter(|text| !text.is_empty()).unwrap_or_else(|| "http".to_owned());
+    let tries = request.value("tries").map_or(Some(1), |text| text.parse::<usize>().ok());
+    let Some(tries) = tries.filter(|tries| (1..=DIAL_TRIES).contains(tries)) else {
+        return refused("tries parameter is invalid".to_owned());
+    };
+    if name.is_empty() || wanted.is_empty() || wanted.contains(['\r', '\n', ' ']) {
+        return refused("host and request parameters must be set".to_owned());
+    }
+    if protocol != "http" {
+        return refused(format!("unsupported protocol: {protocol}"));
+    }
+    let text = format!(
+        "GET /{wanted} HTTP/1.1\r\nHost: {name}:{port}\r\nUser-Agent: Go-http-client/1.1\r\nConnection: close\r\n\r\n"
+    );
+    let call = NetworkCall {
+        end: NetworkEnd::Connect(host(env, &name), port),
+        send: text.into_bytes(),
+        connect_within: Some(DIAL_TIME),
+        idle: None,
+        within: Some(DIAL_TIME),
+        most: DIAL_BYTES,
+    };
+    ServerAction::Dial(vec![call; tries])
+}
+
+/// The answer of `/dial`.
+pub(super) fn dialed(replies: &[NetworkReply]) -> HttpResponse {
+    let (mut responses, mut errors) = (Vec::new(), Vec::new());
+    for reply in replies {
+        match &reply.result {
+            Ok(received) => match ReceivedResponse::parse(&received.bytes, "GET") {
+                Some(response) => responses.push(json(&String::from_utf8_lossy(&response.body))),
+                None => errors.push(json("no response")),
+            },
+            Err(NetworkFailure::UnknownName) => errors.push(json("no such host")),
+            Err(NetworkFailure::TimedOut(_)) => errors.push(json("i/o timeout")),
+            Err(why) => errors.push(json(&format!("connect: {}", why.text().to_lowercase()))),
+        }
+    }
+    let part =
+        |name: &str, all: &[String]| (!all.is_empty()).then(|| format!("\"{name}\":[{}]", all.join(",")));
+    let parts: Vec<String> =
+        [part("errors", &errors), part("responses", &responses)].into_iter().flatten().collect();
+    HttpResponse::sniffed(200, &format!("{{{}}}", parts.join(",")))
+}
+
+/// A text as JSON.
+fn json(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

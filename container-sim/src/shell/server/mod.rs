@@ -1,0 +1,156 @@
+//! Servers of known images: which ports a command listens at, and what it answers to a request. Each is a function of the words of the
+//! command and of the files of its container, so a server without a connection costs nothing.
+
+mod agnhost;
+mod files;
+mod image;
+
+use super::env::Env;
+use super::network::{NetworkCall, NetworkReply};
+use super::{Environment, ImagePrograms};
+use crate::http::{HttpRequest, HttpResponse};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The server that a command is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    ports: Vec<u16>,
+    kind: Kind,
+}
+
+/// What a server does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Netexec,
+    ServeHostname,
+    /// `serve-hostname --tcp`: sends the name, and then closes or not.
+    TcpHostname(bool),
+    /// Go's file server of `/`.
+    TestWebserver,
+    Liveness,
+    /// The bodies by port.
+    Porter(Vec<(u16, String)>, bool),
+    /// One body for all requests.
+    Fixed(String),
+    Whoami,
+    /// `tcp-reset`: resets each connection.
+    Reset,
+    /// With its version.
+    Nginx(String),
+    Httpd(String),
+    HttpEcho(String),
+}
+
+/// What a server sees of a connection, and of its own state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerPeer {
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// The address that the client has connected to.
+    pub local: SocketAddr,
+    /// How long the server runs.
+    pub uptime: Duration,
+    /// Whether the server has got SIGTERM.
+    pub is_stopping: bool,
+}
+
+/// What a server does for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAction {
+    /// It answers.
+    Answer(HttpResponse),
+    /// It makes these calls, one after the other, and answers with what [`Server::dialed`] makes of their replies.
+    Dial(Vec<NetworkCall>),
+    /// It answers, and ends with this exit code.
+    Exit(HttpResponse, u8),
+}
+
+/// What a server does with a connection before a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerGreeting {
+    /// It speaks HTTP.
+    Http,
+    /// It sends these bytes, and closes if the flag says so.
+    Bytes(Vec<u8>, bool),
+    /// It resets the connection.
+    Reset,
+}
+
+impl Server {
+    /// The server that a command of a container is; `None` if it is none. `programs` are those of the image, `version` is that of its tag.
+    pub fn of(
+        programs: &ImagePrograms,
+        argv: &[String],
+        variables: &[(String, String)],
+        version: Option<&str>,
+    ) -> Option<Self> {
+        let (first, arguments) = argv.split_first()?;
+        match programs.get(first)?.as_str() {
+            "agnhost" => agnhost::server(arguments, variables),
+            program => image::server(program, arguments, version),
+        }
+    }
+
+    /// A server that answers one text to all requests at a port.
+    pub fn fixed(port: u16, text: String) -> Self {
+        Self { ports: vec![port], kind: Kind::Fixed(text) }
+    }
+
+    /// Whether it listens at a port.
+    pub fn listens(&self, port: u16) -> bool {
+        self.ports.contains(&port)
+    }
+
+    /// What it does with a new connection.
+    pub fn greeting(&self, hostname: &str) -> ServerGreeting {
+        match &self.kind {
+            Kind::TcpHostname(closes) => ServerGreeting::Bytes(hostname.as_bytes().to_vec(), *closes),
+            Kind::Reset => ServerGreeting::Reset,
+            _ => ServerGreeting::Http,
+        }
+    }
+
+    /// The answer to a request, and the line of the server's log about it.
+    pub fn respond(
+        &self,
+        environment: &Arc<Environment>,
+        request: &HttpRequest,
+        peer: &ServerPeer,
+    ) -> (ServerAction, Option<String>) {
+        let env = Env::new(environment);
+        match &self.kind {
+            Kind::Nginx(version) => image::nginx(&env, version, request, peer),
+            Kind::Httpd(version) => image::httpd(&env, version, request, peer),
+            Kind::HttpEcho(text) => image::http_echo(text, request, peer),
+            kind => agnhost::respond(kind, &env, request, peer),
+        }
+    }
+
+    /// Whether lines of its log go to standard error.
+    pub fn logs_to_stderr(&self) -> bool {
+        !matches!(self.kind, Kind::Nginx(_) | Kind::Httpd(_) | Kind::HttpEcho(_))
+    }
+
+    /// The answer after the calls of [`ServerAction::Dial`].
+    pub fn dialed(&self, replies: &[NetworkReply]) -> HttpResponse {
+        agnhost::dialed(replies)
+    }
+
+    /// The status code of its answer to a GET of this path, if this depends neither on the container's files and variables nor on the
+    /// time: then a probe need not be made.
+    pub fn constant_answer(&self, path: &str) -> Option<u16> {
+        match self.kind {
+            Kind::Nginx(_) | Kind::Httpd(_) => Some(if image::is_welcome(path) { 200 } else { 404 }),
+            Kind::HttpEcho(_) => Some(200),
+            _ => None,
+        }
+    }
+}
+
+/// A text as Go's `log` prints it.
+fn logged(env: &Env, text: &str) -> String {
+    let time = jiff::Timestamp::from_second(env.now).unwrap_or_default();
+    format!("{} {text}\n", time.strftime("%Y/%m/%d %H:%M:%S"))
+}

@@ -1,0 +1,318 @@
+//! The network of simulated pods: connections of their commands and of the API server, over a fabric in memory. Servers of known images
+//! have no task: whether one listens is asked when somebody connects, and the task of the client serves the connection, too.
+
+use super::runner::{ContainerBudget, ProgramRun};
+use super::{Feed, ManagerMessage, Snapshot, Streams};
+use crate::limits::{CONNECT_TIME, CONNECTION_WORK, NETWORK_BUFFER};
+use kstore_container_sim::{
+    BufferAllowance, Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, ProgramNotFound,
+    Received, ReceivedEnd, Reservation,
+};
+use kstore_fabric::{Attachment, Host, NetError, Stream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+/// What has an address.
+pub(crate) enum AddressOwner {
+    /// A pod on a simulated node.
+    Pod(Feed),
+    /// Nothing, in the networks of pods: packets to it vanish.
+    Nobody,
+    /// A simulated node.
+    Node,
+    /// There is no way to it.
+    Outside,
+}
+
+/// A boxed future, which ends the circle of types between clients and servers.
+pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A connection: the client's end, and what serves the other end, if a dormant server does.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    pub(super) serving: Option<Boxed<()>>,
+}
+
+/// The place of a pod's commands in the network.
+#[derive(Clone)]
+pub(super) struct PodNetwork {
+    streams: Streams,
+    address: Option<IpAddr>,
+    owner: Arc<str>,
+    tenant: Arc<str>,
+    node: Arc<str>,
+    memory: BufferAllowance,
+    asker: Asker,
+}
+
+/// Who connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A command of a container.
+    Command,
+    /// A server of a known image. The servers that it asks make no calls of their own, so that requests do not multiply.
+    Server,
+    /// A kubelet, for a probe or for the API server: it reaches programs, and not the ports that scripted containers only declare.
+    Kubelet,
+}
+
+impl Streams {
+    /// Starts a command of a pod, with its network.
+    pub(super) async fn start_program(
+        &self,
+        snapshot: &Snapshot,
+        budget: Arc<ContainerBudget>,
+        environment: Environment,
+        argv: Vec<String>,
+    ) -> Result<ProgramRun, ProgramNotFound> {
+        let network = PodNetwork::new(self, snapshot, environment.memory.clone(), Asker::Command);
+        let run = self.runner.start(budget, environment, argv).await?;
+        Ok(run.connected(network))
+    }
+
+    /// What has an address.
+    async fn owner_of(&self, address: IpAddr) -> AddressOwner {
+        let (answer, owner) = oneshot::channel();
+        match self.messages.send(ManagerMessage::Address(address, answer)).await {
+            Ok(()) => owner.await.unwrap_or(AddressOwner::Outside),
+            Err(_) => AddressOwner::Outside,
+        }
+    }
+}
+
+impl PodNetwork {
+    /// The place of the pod of `snapshot`. What its commands receive counts against `memory`.
+    pub(super) fn new(streams: &Streams, snapshot: &Snapshot, memory: BufferAllowance, asker: Asker) -> Self {
+        let meta = &snapshot.record.pod.metadata;
+        Self {
+            streams: streams.clone(),
+            address: snapshot.machine.ip,
+            owner: Arc::from(meta.uid.as_str()),
+            tenant: Arc::from(meta.namespace.as_str()),
+            node: Arc::from(snapshot.record.pod.spec.node_name.as_str()),
+            memory,
+            asker,
+        }
+    }
+
+    /// The pod's host in the fabric, while it is used.
+    pub(super) fn attach(&self) -> Result<Host, NetworkFailure> {
+        let Some(address) = self.address else { return Err(NetworkFailure::Exhausted) };
+        let (owner, tenant) = (Arc::clone(&self.owner), Arc::clone(&self.tenant));
+        Ok(self.streams.fabric.attach(Attachment { address, owner, tenant }))
+    }
+
+    /// Carries out a call. Not an `async fn`: servers make calls, too, and the type of its future would contain itself.
+    pub(super) fn perform(self, call: NetworkCall) -> Boxed<NetworkReply> {
+        Box::pin(async move {
+            let mut progress = Progress { peer: None, bytes: Vec::new(), room: self.memory.hold(0) };
+            let within = call.within;
+            let end = tokio::select! {
+                biased;
+                end = self.exchange(call, &mut progress) => end,
+                () = sleep(within.unwrap_or_default()), if within.is_some() => Ok(ReceivedEnd::TimedOut),
+            };
+            progress.reply(end)
+        })
+    }
+
+    async fn exchange(
+        &self,
+        call: NetworkCall,
+        progress: &mut Progress,
+    ) -> Result<ReceivedEnd, NetworkFailure> {
+        let host = self.attach()?;
+        let limit = call.connect_within.unwrap_or(Duration::MAX);
+        let connection = match &call.end {
+            NetworkEnd::Accept(port) => {
+                let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port);
+                let mut listener = host.listen(at).map_err(|error| match error {
+                    NetError::AddressInUse => NetworkFailure::InUse,
+                    _ => NetworkFailure::Exhausted,
+                })?;
+                let accepted = timeout(limit, listener.accept()).await;
+                let stream = accepted.ok().flatten().ok_or(NetworkFailure::TimedOut(at.ip()))?;
+                Connection { stream, serving: None }
+            }
+            NetworkEnd::Connect(name, port) => {
+                let ip = match resolved(name) {
+                    Some(ip) => Some(ip),
+                    None => Box::pin(self.streams.resolve(name, &self.tenant)).await,
+                };
+                let ip = ip.ok_or(NetworkFailure::UnknownName)?;
+                progress.peer = Some(SocketAddr::new(ip, *port));
+                match timeout(limit, self.connect(&host, SocketAddr::new(ip, *port))).await {
+                    Ok(connection) => connection?,
+                    Err(_) => return Err(NetworkFailure::TimedOut(ip)),
+                }
+            }
+        };
+        // The client sees the address that it has asked, also of a Service.
+        progress.peer = progress.peer.or(Some(connection.stream.peer()));
+        if call.most == 0 {
+            return Ok(ReceivedEnd::Done);
+        }
+        Ok(transfer(connection, call, progress).await)
+    }
+
+    /// Connects to a listener of a command, to a server of a known image, or to a pod behind a Service.
+    pub(super) async fn connect(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+        match self.connect_to_pod(host, to).await {
+            Err(NetworkFailure::NoRoute(ip)) => match Box::pin(self.streams.backend(to, &self.node)).await {
+                Some(backend) => self.connect_to_pod(host, backend?).await,
+                None => Err(NetworkFailure::NoRoute(ip)),
+            },
+            done => done,
+        }
+    }
+
+    async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+        match host.connect(to) {
+            Ok(stream) => return Ok(Connection { stream, serving: None }),
+            Err(NetError::Exhausted) => return Err(NetworkFailure::Exhausted),
+            // A server without a listener may be there.
+            Err(_) => {}
+        }
+        let ip = to.ip();
+        let is_own = ip.is_loopback() || ip.is_unspecified();
+        let feed = match self.streams.owner_of(if is_own { host.address() } else { ip }).await {
+            AddressOwner::Pod(feed) if feed.get().1.reachable => feed,
+            AddressOwner::Pod(_) | AddressOwner::Nobody => {
+                sleep(CONNECT_TIME).await;
+                return Err(NetworkFailure::TimedOut(ip));
+            }
+            AddressOwner::Node => return Err(NetworkFailure::Refused(ip)),
+            AddressOwner::Outside => return Err(NetworkFailure::NoRoute(ip)),
+        };
+        let served = Box::pin(self.streams.listener(feed, to.port(), self.asker)).await;
+        let Some(served) = served else { return Err(NetworkFailure::Refused(ip)) };
+        let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
+        Ok(Connection { stream, serving: Some(served.serve(end)) })
+    }
+}
+
+/// The address that a host is without a look at the API. The command has read its pod's `/etc/hosts` already.
+fn resolved(name: &str) -> Option<IpAddr> {
+    match name {
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        _ => name.parse().ok(),
+    }
+}
+
+/// What a call has received so far.
+struct Progress {
+    peer: Option<SocketAddr>,
+    bytes: Vec<u8>,
+    room: Option<Reservation>,
+}
+
+impl Progress {
+    /// Keeps bytes, as far as they are wanted; says how the call ends if it does.
+    fn take(&mut self, bytes: &[u8], most: usize) -> Option<ReceivedEnd> {
+        let wanted = &bytes[..bytes.len().min(most - self.bytes.len())];
+        if !self.room.as_mut().is_some_and(|room| room.grow(wanted.len())) {
+            return Some(ReceivedEnd::NoMemory);
+        }
+        self.bytes.extend_from_slice(wanted);
+        (self.bytes.len() >= most).then_some(ReceivedEnd::Done)
+    }
+
+    fn reply(self, end: Result<ReceivedEnd, NetworkFailure>) -> NetworkReply {
+        let Self { peer, bytes, room } = self;
+        let received = |end| Some(Received { peer: peer?, bytes, end });
+        let result = match end {
+            Ok(end) => received(end).ok_or(NetworkFailure::UnknownName),
+            Err(why) => Err(why),
+        };
+        NetworkReply { result, room: room.map(Arc::new) }
+    }
+}
+
+/// Sends and receives over a connection.
+async fn transfer(connection: Connection, call: NetworkCall, progress: &mut Progress) -> ReceivedEnd {
+    let Connection { stream, serving } = connection;
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let sending = async {
+        // The other end may be gone; what it has sent is read all the same.
+        if writer.write_all(&call.send).await.is_ok() {
+            let _ = writer.shutdown().await;
+        }
+    };
+    let idle = call.idle;
+    let receiving = receive(&mut reader, &call, progress);
+    let (mut sending, mut receiving, mut serving) = (pin!(sending), pin!(receiving), pin!(served(serving)));
+    let mut is_sent = false;
+    let end = loop {
+        tokio::select! {
+            biased;
+            end = &mut receiving => break end,
+            () = &mut sending, if !is_sent => is_sent = true,
+            () = &mut serving => {}
+        }
+    };
+    if end == ReceivedEnd::Done && !is_sent {
+        // The other end sends no more, and may still read.
+        tokio::select! {
+            biased;
+            () = &mut sending => {}
+            () = &mut serving => {}
+            () = sleep(idle.unwrap_or(CONNECT_TIME)) => {}
+        }
+    }
+    end
+}
+
+async fn receive(
+    reader: &mut tokio::io::ReadHalf<Stream>,
+    call: &NetworkCall,
+    progress: &mut Progress,
+) -> ReceivedEnd {
+    let mut buffer = vec![0; NETWORK_BUFFER];
+    loop {
+        let read = match call.idle {
+            Some(idle) => timeout(idle, reader.read(&mut buffer)).await,
+            None => Ok(reader.read(&mut buffer).await),
+        };
+        match read {
+            // A client that only waits for silence has all that it wanted.
+            Err(_) => return ReceivedEnd::TimedOut,
+            Ok(Err(_)) => return ReceivedEnd::Reset,
+            Ok(Ok(0)) => return ReceivedEnd::Done,
+            Ok(Ok(count)) => {
+                if let Some(end) = progress.take(&buffer[..count], call.most) {
+                    return end;
+                }
+            }
+        }
+    }
+}
+
+/// Serves the other end of a connection; does not return, because the client may still read.
+pub(super) async fn served(serving: Option<Boxed<()>>) {
+    if let Some(serving) = serving {
+        serving.await;
+    }
+    std::future::pending::<()>().await;
+}
+
+/// The work that a connection is for the container that serves it.
+pub(super) async fn pay_connection(budget: &ContainerBudget) {
+    budget.pay(CONNECTION_WORK).await;
+}
+
+/// When a command's call on the network has ended.
+pub(super) struct Arrived {
+    pub(super) number: u64,
+    pub(super) reply: NetworkReply,
+    pub(super) unslept: Duration,
+}
+
+/// What is left of a sleep.
+pub(super) fn unslept(time: Duration, begun: Instant) -> Duration {
+    time.saturating_sub(begun.elapsed())
+}

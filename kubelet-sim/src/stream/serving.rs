@@ -1,0 +1,257 @@
+//! Servers of known images: finds the one that listens at a port of a pod, and serves its connections.
+
+use super::environment::expand_all;
+use super::network::{Asker, Boxed, PodNetwork, pay_connection, served};
+use super::program::ended;
+use super::runner::ContainerBudget;
+use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
+use crate::behavior;
+use crate::known_image;
+use crate::limits::{NETWORK_BUFFER, REQUEST_WORK};
+use crate::pod::container::Phase;
+use crate::pod_object::{ContainerSpec, PodObject};
+use crate::program::{self, Program};
+use jiff::Timestamp;
+use kstore_client::{StreamReader, StreamWriter};
+use kstore_container_sim::http::{HttpRead, HttpRequest, HttpResponse, RequestReader};
+use kstore_container_sim::time::between;
+use kstore_container_sim::{Environment, Server, ServerAction, ServerGreeting, ServerPeer};
+use kstore_fabric::Stream;
+use kstore_informer::Key;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// A server of a running container.
+pub(super) struct Served {
+    streams: Streams,
+    feed: Feed,
+    index: usize,
+    container: String,
+    run: String,
+    started_at: Timestamp,
+    server: Server,
+    environment: Arc<Environment>,
+    budget: Arc<ContainerBudget>,
+    network: PodNetwork,
+    /// Who asks it.
+    asker: Asker,
+}
+
+impl Streams {
+    /// The server that listens at a port of a pod.
+    pub(super) async fn listener(&self, feed: Feed, port: u16, asker: Asker) -> Option<Served> {
+        let (_, snapshot) = feed.get();
+        let object = &snapshot.record.pod;
+        for (index, spec) in object.containers().enumerate() {
+            let container = snapshot.machine.containers.get(index);
+            let Some(run) = container.and_then(|container| container.run()) else { continue };
+            let fixed = (asker != Asker::Kubelet).then(|| declared(object, index, spec, port)).flatten();
+            let argv = match (&fixed, program::server_command(object, index)) {
+                (Some(_), _) => Vec::new(),
+                (None, Some(argv)) => argv,
+                (None, None) => continue,
+            };
+            let is_stopping = matches!(snapshot.machine.containers[index].phase, Phase::Stopping(_));
+            if is_stopping && known_image::is_dormant(&spec.image) {
+                continue;
+            }
+            // The semaphore is closed only at the end of the simulation.
+            let _permit = self.program_starts.acquire().await.ok()?;
+            let environment = self.environment(&snapshot, &spec.name, &run.id, &argv).await;
+            let Ok((environment, budget)) = environment else { continue };
+            let server = match fixed {
+                Some(page) => Some(Server::fixed(port, page)),
+                None => server_of(&spec.image, &argv, &environment),
+            };
+            let Some(server) = server.filter(|server| server.listens(port)) else { continue };
+            let memory = environment.memory.clone();
+            return Some(Served {
+                streams: self.clone(),
+                index,
+                container: spec.name.clone(),
+                run: run.id.clone(),
+                started_at: run.started_at,
+                server,
+                environment: Arc::new(environment),
+                budget,
+                network: PodNetwork::new(self, &snapshot, memory, Asker::Server),
+                asker,
+                feed: Arc::clone(&feed),
+            });
+        }
+        None
+    }
+
+    /// Connects a stream of the tunnel with a connection to a server, until either ends.
+    pub(super) async fn join(
+        mut reader: StreamReader,
+        writer: &StreamWriter,
+        (stream, serving): (Stream, Option<Boxed<()>>),
+    ) {
+        let (mut from_server, mut to_server) = tokio::io::split(stream);
+        let incoming = async {
+            while let Some(piece) = reader.next().await {
+                if to_server.write_all(&piece.data).await.is_err() || piece.end {
+                    break;
+                }
+            }
+            let _ = to_server.shutdown().await;
+            std::future::pending::<()>().await;
+        };
+        let outgoing = async {
+            let mut buffer = vec![0; NETWORK_BUFFER];
+            while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
+                if !writer.send(1, bytes::Bytes::copy_from_slice(&buffer[..length])).await {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = writer.ended() => {}
+            () = outgoing => {}
+            () = incoming => {}
+            () = served(serving) => {}
+        }
+    }
+}
+
+/// The server of a known image that a command is.
+fn server_of(image: &str, argv: &[String], environment: &Environment) -> Option<Server> {
+    let argv = expand_all(argv, &environment.variables).ok()?;
+    Server::of(&environment.programs, &argv, &environment.variables, known_image::version(image))
+}
+
+/// What a declared port answers of a container whose program is not simulated, or which has the annotation `http`: so that clients which
+/// only wait until something listens go on.
+fn declared(object: &PodObject, index: usize, spec: &ContainerSpec, port: u16) -> Option<String> {
+    let ports = spec.options.as_deref().map(|options| options.ports.as_slice()).unwrap_or_default();
+    let is_tcp = |protocol: &str| matches!(protocol, "" | "TCP");
+    if !ports.iter().any(|one| one.container_port == i32::from(port) && is_tcp(&one.protocol)) {
+        return None;
+    }
+    if let Some(page) = behavior::script(&object.metadata.annotations, &spec.name).http {
+        return Some(page);
+    }
+    let is_simulated = matches!(program::of(object, index), Program::Shell(_))
+        || program::server_command(object, index).is_some();
+    let meta = &object.metadata;
+    let page =
+        || format!("simulated pod {}/{}, container {}, port {port}\n", meta.namespace, meta.name, spec.name);
+    (!is_simulated).then(page)
+}
+
+impl Served {
+    /// Serves a connection until it ends, or the container's run does.
+    pub(super) fn serve(self, mut stream: Stream) -> Boxed<()> {
+        Box::pin(async move {
+            pay_connection(&self.budget).await;
+            let is_over = tokio::select! {
+                biased;
+                () = ended(&self.feed, self.index, &self.run) => false,
+                is_over = self.converse(&mut stream) => is_over,
+            };
+            if !is_over {
+                stream.reset();
+            }
+        })
+    }
+
+    /// Answers on a connection. Returns false if the connection is to be reset.
+    async fn converse(&self, stream: &mut Stream) -> bool {
+        match self.server.greeting(&self.environment.hostname) {
+            ServerGreeting::Http => {}
+            ServerGreeting::Reset => return false,
+            ServerGreeting::Bytes(bytes, closes) => {
+                let sent = stream.write_all(&bytes).await.is_ok();
+                // It reads on until the client leaves.
+                let mut buffer = vec![0; NETWORK_BUFFER];
+                while !closes && sent && matches!(stream.read(&mut buffer).await, Ok(1..)) {}
+                return true;
+            }
+        }
+        let mut reader = RequestReader::default();
+        let mut buffer = vec![0; NETWORK_BUFFER];
+        // Bytes of requests count against the memory of the server's container.
+        let Some(mut room) = self.environment.memory.hold(NETWORK_BUFFER) else { return false };
+        loop {
+            match reader.read() {
+                HttpRead::More => match stream.read(&mut buffer).await {
+                    Ok(0) | Err(_) => return true,
+                    Ok(count) if room.grow(count) => reader.push(&buffer[..count]),
+                    Ok(_) => return false,
+                },
+                HttpRead::Continue => {
+                    if stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.is_err() {
+                        return true;
+                    }
+                }
+                HttpRead::Bad(code, text) => {
+                    let _ = stream.write_all(&HttpResponse::refusal(code, text)).await;
+                    return true;
+                }
+                HttpRead::Request(request) => {
+                    if !Box::pin(self.answer(&request, stream)).await {
+                        return true;
+                    }
+                    drop(request);
+                    match self.environment.memory.hold(NETWORK_BUFFER + reader.held()) {
+                        Some(less) => room = less,
+                        None => return false,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a request. Returns whether the connection goes on.
+    async fn answer(&self, request: &HttpRequest, stream: &mut Stream) -> bool {
+        self.budget.pay(REQUEST_WORK).await;
+        let (_, snapshot) = self.feed.get();
+        let now = self.streams.clock.now();
+        let peer = ServerPeer {
+            remote: stream.peer(),
+            local: stream.local(),
+            uptime: between(self.started_at, now),
+            is_stopping: matches!(snapshot.machine.containers[self.index].phase, Phase::Stopping(_)),
+        };
+        let (action, line) = self.server.respond(&self.environment, request, &peer);
+        if let (Some(line), Some(outputs)) = (line, &snapshot.outputs) {
+            outputs.print(&self.container, &self.run, self.server.logs_to_stderr(), line.as_bytes(), now);
+        }
+        let (response, exit) = match action {
+            ServerAction::Answer(response) => (response, None),
+            ServerAction::Exit(response, code) => (response, Some(code)),
+            ServerAction::Dial(_) if self.asker == Asker::Server => {
+                let text = "kstore: a request of a server makes no further requests\n";
+                (HttpResponse::sniffed(503, text), None)
+            }
+            ServerAction::Dial(calls) => {
+                let mut replies = Vec::with_capacity(calls.len());
+                for call in calls {
+                    replies.push(self.network.clone().perform(call).await);
+                }
+                (self.server.dialed(&replies), None)
+            }
+        };
+        let is_last = request.is_last() || exit.is_some();
+        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let head = response.head(request, &date, is_last);
+        let sent = stream.write_all(&head).await.is_ok()
+            && stream.write_all(response.sent_body(request)).await.is_ok();
+        if let Some(code) = exit {
+            self.exit(&snapshot, code).await;
+        }
+        sent && !is_last
+    }
+
+    /// Ends the server's container.
+    async fn exit(&self, snapshot: &Snapshot, code: u8) {
+        let meta = &snapshot.record.pod.metadata;
+        let pod = Key::new(&meta.namespace, &meta.name);
+        let (container, run, uid) = (self.container.clone(), self.run.clone(), meta.uid.clone());
+        // The manager may have ended.
+        let exit = Exit { pod, uid, container, run, code, oom: false };
+        let _ = self.streams.messages.send(ManagerMessage::Exit(exit)).await;
+    }
+}
