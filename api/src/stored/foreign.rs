@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 use std::fmt;
 
-/// Whether objects are looked at for members that the row's version lacks: in versions older than the default one. The default version reads
-/// its objects without a second decoding, so members that 1.37 wrote before a downgrade to it stay until the object is written.
+/// Whether objects are looked at for members that the row's version lacks: in versions older than the default one. The default version
+/// reads its objects without a second decoding, so members that 1.37 wrote before a downgrade to it stay until the object is written.
 pub(super) fn may_lack(row: &Resource) -> bool {
     row.object_type().is_some() && row.minor < Minor::DEFAULT
 }
