@@ -170,9 +170,9 @@ async fn an_end_that_is_closed_with_unread_bytes_or_reset_fails_the_other() {
         near.write_all(b"unread").await.unwrap();
         far.write_all(b"last").await.unwrap();
         if resets {
-            far.reset()
+            far.reset();
         } else {
-            drop(far)
+            drop(far);
         }
         assert_eq!(rest(&mut near).await, (b"last".to_vec(), Some(std::io::ErrorKind::ConnectionReset)));
         let error = near.write_all(b"more").await.unwrap_err();
