@@ -92,6 +92,18 @@ pub const FLOW_PRECEDENCE_MAX: i64 = 10_000;
 pub const LEVEL_QUEUES_MAX: i64 = 10_000_000;
 /// Hash bits of a flow; a hand of queues must be dealt from them.
 pub const LEVEL_HASH_BITS_MAX: u32 = 60;
+/// Seconds of the shortest lifetime of a pod's certificate: an hour.
+pub const POD_CERTIFICATE_SECONDS_MIN: i64 = 3600;
+/// Seconds of the longest lifetime of a pod's certificate: 91 days.
+pub const POD_CERTIFICATE_SECONDS_MAX: i64 = 91 * 86_400;
+/// Seconds of the longest lifetime of a pod's certificate of a signer of Kubernetes: a day.
+pub const POD_CERTIFICATE_SECONDS_MAX_OF_KUBERNETES: i64 = 86_400;
+/// Bytes of the request for a pod's certificate.
+pub const CERTIFICATE_REQUEST_MAX: usize = 10 * 1024;
+/// Bytes of the certificates that a pod gets.
+pub const CERTIFICATE_CHAIN_MAX: usize = 100 * 1024;
+/// Bytes of a uid that an object refers to.
+pub const UID_MAX: usize = 128;
 /// Shortest lifetime of a requested certificate in seconds; shorter ones would expire before they are
 /// distributed.
 pub const CERTIFICATE_SECONDS_MIN: i64 = 600;

@@ -58,6 +58,7 @@ mod node_lifecycle;
 mod node_ttl;
 mod object;
 mod optional_api;
+mod pod_certificate_cleaner;
 mod pod_gc;
 mod policy_type_checking;
 mod portion;

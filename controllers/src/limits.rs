@@ -146,6 +146,9 @@ pub(crate) const QUOTA_SETTLE: Duration = Duration::from_secs(1);
 /// How long a count waits for objects as new as its quota.
 pub(crate) const QUOTA_WAIT: Duration = Duration::from_secs(10);
 
+/// Age at which a pod certificate request is deleted, as in Kubernetes.
+pub(crate) const POD_REQUEST: SignedDuration = SignedDuration::from_mins(15);
+
 /// How long an answered CertificateSigningRequest is kept after its certificate, denial or failure, as
 /// upstream.
 pub(crate) const ANSWERED_REQUEST: SignedDuration = SignedDuration::from_hours(1);

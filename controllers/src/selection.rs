@@ -12,7 +12,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("node-route-controller", "route"),
     ("persistentvolume-attach-detach-controller", "attachdetach"),
     ("persistentvolume-expander-controller", "persistentvolume-expander"),
-    ("podcertificaterequest-cleaner-controller", ""),
     ("selinux-warning-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
 ];

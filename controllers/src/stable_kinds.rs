@@ -6,7 +6,7 @@ use k8s_openapi::api::storagemigration::v1beta1::{
     self as storagemigration, StorageVersionMigrationSpec, StorageVersionMigrationStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::{ClusterResourceScope, Metadata, Resource};
+use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource};
 use kstore_client::Kind;
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -24,6 +24,12 @@ pub(crate) struct StorageVersionMigration {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Option<StorageVersionMigrationSpec>,
     pub(crate) status: Option<StorageVersionMigrationStatus>,
+}
+
+/// The metadata of a PodCertificateRequest of `certificates.k8s.io/v1`. Controllers read no more of it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct PodCertificateRequest {
+    pub(crate) metadata: ObjectMeta,
 }
 
 /// A kind with the members of a ClusterTrustBundle.
@@ -51,14 +57,14 @@ pub(crate) trait Migration: Kind + Clone {
 }
 
 macro_rules! stable {
-    ($kind:ident, $group:literal, $plural:literal, [$($member:ident),+]) => {
+    ($kind:ident, $group:literal, $plural:literal, $scope:ty, [$($member:ident),+]) => {
         impl Resource for $kind {
             const API_VERSION: &'static str = concat!($group, "/v1");
             const GROUP: &'static str = $group;
             const KIND: &'static str = stringify!($kind);
             const VERSION: &'static str = "v1";
             const URL_PATH_SEGMENT: &'static str = $plural;
-            type Scope = ClusterResourceScope;
+            type Scope = $scope;
         }
 
         impl Metadata for $kind {
@@ -86,11 +92,25 @@ macro_rules! stable {
     };
 }
 
-stable!(ClusterTrustBundle, "certificates.k8s.io", "clustertrustbundles", [metadata, spec]);
+stable!(
+    ClusterTrustBundle,
+    "certificates.k8s.io",
+    "clustertrustbundles",
+    ClusterResourceScope,
+    [metadata, spec]
+);
+stable!(
+    PodCertificateRequest,
+    "certificates.k8s.io",
+    "podcertificaterequests",
+    NamespaceResourceScope,
+    [metadata]
+);
 stable!(
     StorageVersionMigration,
     "storagemigration.k8s.io",
     "storageversionmigrations",
+    ClusterResourceScope,
     [metadata, spec, status]
 );
 

@@ -458,6 +458,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "namespace",
                 "resource_quota",
                 "service_address",
+                "pod_certificate_cleaner",
                 "storage_version_migrator",
                 "taint_eviction",
                 "trust_bundle_publisher",

@@ -5,6 +5,7 @@
 pub(crate) mod admission;
 pub(crate) mod autoscaling;
 pub(crate) mod batch;
+pub(crate) mod certificates;
 pub(crate) mod core;
 pub(crate) mod devices;
 pub(crate) mod flowcontrol;

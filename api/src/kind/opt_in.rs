@@ -233,7 +233,8 @@ mod tests {
             assert_eq!(OptIn::version(minor).rows().len(), 0, "{minor}");
         }
         let own = OptIn::version(Minor::V37);
-        assert_eq!(ids(&own), ["clustertrustbundles/v1", "storageversionmigrations/v1"]);
+        let stable = ["clustertrustbundles/v1", "podcertificaterequests/v1", "storageversionmigrations/v1"];
+        assert_eq!(ids(&own), stable);
         assert!(
             own.features().trust_bundle_projection && !OptIn::default().features().trust_bundle_projection
         );
@@ -242,13 +243,12 @@ mod tests {
                 |name: &str| name != off && gate::find(Minor::V37, name).is_some_and(|gate| gate.is_on);
             ids(&OptIn::of(Minor::V37, &switches.iter().copied().collect(), has_gate))
         };
-        assert_eq!(of(&[], "ClusterTrustBundle"), ["storageversionmigrations/v1"]);
-        assert_eq!(of(&[("storagemigration.k8s.io/v1", false)], ""), ["clustertrustbundles/v1"]);
-        let both = ["clustertrustbundles/v1", "clustertrustbundles/v1beta1", "storageversionmigrations/v1"];
+        assert_eq!(of(&[], "ClusterTrustBundle"), stable[1..]);
+        assert_eq!(of(&[("storagemigration.k8s.io/v1", false)], ""), stable[..2]);
+        let both = [stable[0], stable[1], "clustertrustbundles/v1beta1", stable[2]];
         assert_eq!(of(&[("certificates.k8s.io/v1beta1", true)], ""), both);
-        for row in own.rows() {
-            assert_eq!(row.storage_row().version, "v1beta1", "{}", row.plural);
-        }
+        let stored: Vec<_> = own.rows().iter().map(|row| row.storage_row().version).collect();
+        assert_eq!(stored, ["v1beta1", "v1", "v1beta1"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Kinds of the group `certificates.k8s.io`.
 
 use crate::resource::{FieldRule, KindRules, Reset, SelectableFields, SubresourceRules, copy, status_only};
+use crate::validate::groups::certificates::pod_certificate;
 use crate::validate::groups::{certificates, trust_bundle};
-use crate::{strategy, table};
+use crate::{check, defaults, strategy, table};
 
 pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
     prepare_update: |new, old| copy(new, old, "spec"),
@@ -50,5 +51,23 @@ const TRUST_BUNDLE: KindRules = KindRules {
     change: trust_bundle::change,
     printer: table::cluster::TRUST_BUNDLE,
     fields: SelectableFields::of(&[("spec.signerName", FieldRule::At(&["spec", "signerName"]))]),
+    ..KindRules::NONE
+};
+
+pub(crate) static POD_CERTIFICATE_REQUEST: KindRules = KindRules {
+    defaults: defaults::certificates::pod_certificate_request,
+    content: |object, old, errors| {
+        if old.is_none() {
+            pod_certificate::spec(object, errors);
+        }
+    },
+    change: |new, old, errors| check::immutable(errors, "spec", new, old),
+    subresources: &[SubresourceRules::STATUS_WITHOUT_METADATA.checked(pod_certificate::status)],
+    printer: table::cluster::POD_CERTIFICATE_REQUEST,
+    fields: SelectableFields::of(&[
+        ("spec.signerName", FieldRule::At(&["spec", "signerName"])),
+        ("spec.podName", FieldRule::At(&["spec", "podName"])),
+        ("spec.nodeName", FieldRule::At(&["spec", "nodeName"])),
+    ]),
     ..KindRules::NONE
 };

@@ -1,7 +1,7 @@
 //! Table columns of small kinds: namespaces, config maps, secrets, service accounts, quotas, leases, priority
 //! and runtime classes, certificate signing requests, trust bundles.
 
-use super::text::{NONE, count, int, join_or, length, list, of, or};
+use super::text::{NONE, count, int, join_or, labels, length, list, of, or};
 use super::{AGE, NAME, Printer, age, flag, human_duration, name, number, printer, text};
 use serde_json::Value;
 
@@ -124,6 +124,13 @@ pub(crate) const CERTIFICATE_REQUEST: Printer = printer(
     },
 );
 
+/// The condition that ended a pod certificate request.
+fn answer_of_signer(request: &Value) -> Option<&str> {
+    let conditions = list(&request["status"]["conditions"]).iter();
+    let mut answers = conditions.filter(|one| one["status"] == "True").map(|one| of(&one["type"]));
+    answers.find(|kind| ["Issued", "Denied", "Failed"].contains(kind))
+}
+
 fn certificate_condition(request: &Value) -> String {
     let has = |kind: &str| list(&request["status"]["conditions"]).iter().any(|c| c["type"] == kind);
     let mut word = match (has("Denied"), has("Approved")) {
@@ -139,6 +146,31 @@ fn certificate_condition(request: &Value) -> String {
     }
     word
 }
+
+pub(crate) const POD_CERTIFICATE_REQUEST: Printer = printer(
+    &[
+        NAME,
+        text("PodName", "Pod that the certificate is for."),
+        text("ServiceAccountName", "Service account of the pod."),
+        text("NodeName", "Node of the pod."),
+        text("SignerName", "Name of the signer."),
+        text("State", "Answer of the signer."),
+        text("UnverifiedUserAnnotations", "Annotations of the volume, for the signer.").wide(),
+    ],
+    |request, _| {
+        let spec = &request["spec"];
+        let annotations = &spec["unverifiedUserAnnotations"];
+        vec![
+            name(request),
+            of(&spec["podName"]).into(),
+            of(&spec["serviceAccountName"]).into(),
+            of(&spec["nodeName"]).into(),
+            of(&spec["signerName"]).into(),
+            answer_of_signer(request).unwrap_or("Pending").into(),
+            labels(annotations).into(),
+        ]
+    },
+);
 
 pub(crate) const TRUST_BUNDLE: Printer =
     printer(&[NAME, text("SignerName", "Signer whose trust anchors these are.")], |bundle, _| {

@@ -186,6 +186,7 @@ impl Pipeline {
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::validate_request(resource, object);
         errors.extend(signing::validate_trust_bundle(resource, object, None));
+        errors.extend(signing::pod_certificate::validate_request(resource, object));
         errors.extend(target.validate_new(object));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());

@@ -257,6 +257,7 @@ impl Pipeline {
         let mut errors = target.validate_change(&next, &before, object_warnings);
         errors.extend(signing::validate_certificate(resource, &next, &before));
         errors.extend(signing::validate_trust_bundle(resource, &next, Some(&before)));
+        errors.extend(signing::pod_certificate::validate_issued(resource, &next, &before, now));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }

@@ -67,6 +67,8 @@ mod own_writes;
 mod parts;
 /// JSON, merge and strategic merge patches.
 mod patch;
+/// Pod certificate requests.
+mod pod_certificates;
 /// Admission policies.
 mod policies;
 /// Requests proxied to pods, services and nodes.

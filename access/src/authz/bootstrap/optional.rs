@@ -31,6 +31,14 @@ const OPTIONAL: &[OptionalGrants] = &[
         ),
     },
     OptionalGrants {
+        kind: ("certificates.k8s.io", "podcertificaterequests"),
+        additions: &[],
+        controller: (
+            "podcertificaterequestcleaner",
+            &[On("delete get list watch", "certificates.k8s.io", "podcertificaterequests"), RECORD_EVENTS],
+        ),
+    },
+    OptionalGrants {
         kind: ("storagemigration.k8s.io", "storageversionmigrations"),
         additions: &[],
         controller: (
@@ -61,6 +69,7 @@ pub(super) fn add(objects: &mut Vec<Value>, opt_in: &OptIn) {
 mod tests {
     use super::*;
     use crate::authz::bootstrap;
+    use kstore_api::version::Minor;
     use std::collections::BTreeSet;
 
     #[test]
@@ -73,7 +82,10 @@ mod tests {
         };
         let (without, with) = (names(&OptIn::default()), names(&OptIn::all()));
         let added: Vec<&String> = with.difference(&without).collect();
-        assert_eq!(added.len(), 2 * OPTIONAL.len(), "{added:?}");
+        let served = OPTIONAL.iter().filter(|grants| OptIn::all().has(grants.kind.0, grants.kind.1));
+        assert_eq!(added.len(), 2 * served.count(), "{added:?}");
+        let in_1_37 = names(&OptIn::version(Minor::V37)).difference(&without).count();
+        assert_eq!(in_1_37, 2 * OPTIONAL.len(), "1.37 serves all of them");
         let reads = |opt_in: &OptIn, role: &str| {
             let objects = bootstrap::objects_with(opt_in);
             let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();

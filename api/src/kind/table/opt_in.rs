@@ -31,6 +31,18 @@ pub static OPT_IN: &[OptionalKind] = &[
         .since(Minor::V37),
     },
     OptionalKind {
+        gate: "PodCertificateRequest",
+        row: certificates_stable!(
+            "podcertificaterequests",
+            "podcertificaterequest",
+            "PodCertificateRequest",
+            POD_CERTIFICATE_REQUEST
+        )
+        .subs(&[status("certificates.k8s.io", "v1", "PodCertificateRequest")])
+        .conditional()
+        .since(Minor::V37),
+    },
+    OptionalKind {
         gate: "ClusterTrustBundle",
         row: certificates_beta!(
             "clustertrustbundles",

@@ -3,6 +3,8 @@
 //! certificate of an authority. All other validation is in `kstore_api`,
 //! which has no cryptography.
 
+pub(super) mod pod_certificate;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::field::{ErrorList, Path};

@@ -5,6 +5,7 @@
 //! Follows `ValidateCertificateSigningRequestCreate` and `ValidateCertificateSigningRequestStatusUpdate`.
 
 pub(in crate::validate) mod pem;
+pub(crate) mod pod_certificate;
 
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
