@@ -14,6 +14,7 @@ use crate::{
     audit, clients, data_version, encryption, external, load_report, no_space, pki, salvage, scheduler_config,
 };
 use anyhow::{Context, anyhow};
+use kstore_api::version::Minor;
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Client, Kubeconfig};
@@ -83,22 +84,19 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         audit::flush_at_end(&phases.core, audit.clone());
     }
     let token_signer = config.access.tokens.clone().map(kstore_cluster::token_signer);
+    let etcd = flags.storage.external();
+    let (storage, has_newer_data) = match etcd {
+        Some(etcd) => external_storage(etcd, &phases.core, &nondet, flags)?,
+        None => own_storage(flags, parts.data_path.as_deref(), &nondet).await?,
+    };
     let server = ServerConfig {
         network: NetworkConfig { outbound, ..config.network },
         storage: StorageConfig { encryption, ..config.storage },
+        opt_in: match has_newer_data {
+            true => config.opt_in.with_newer_data(),
+            false => config.opt_in,
+        },
         ..config
-    };
-    let etcd = flags.storage.external();
-    let storage = match etcd {
-        Some(etcd) => external_storage(etcd, &phases.core, &nondet)?,
-        None => {
-            let store_config = store_config(&flags.storage, flags.quota, parts.data_path.as_deref());
-            let store = open_store(store_config, flags.storage.salvages(), &nondet).await?;
-            if let Some(dir) = &parts.data_path {
-                take_over(dir, &store, flags).await?;
-            }
-            kstore_cluster::Storage::Opened(store)
-        }
     };
     let controllers = kstore_controllers::Config {
         unused_claims: flags.access.apis.unused_claims,
@@ -180,13 +178,22 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
     Ok(store)
 }
 
-/// Checks that the data may be served with this version of Kubernetes. The store closes if not.
-async fn take_over(dir: &Path, store: &Store, flags: &ApiHere) -> anyhow::Result<()> {
-    let taken = data_version::take_over(dir, store, &flags.access.apis, flags.allow_downgrade);
+/// Opens the store, and checks that its data may be served with this version of Kubernetes. Returns whether they may have members that the
+/// version lacks.
+async fn own_storage(
+    flags: &ApiHere,
+    dir: Option<&Path>,
+    nondet: &Nondet,
+) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
+    let config = store_config(&flags.storage, flags.quota, dir);
+    let store = open_store(config, flags.storage.salvages(), nondet).await?;
+    let taken = dir.map_or(Ok(false), |dir| {
+        data_version::take_over(dir, &store, &flags.access.apis, flags.allow_downgrade)
+    });
     if taken.is_err() {
         store.close().await;
     }
-    taken
+    Ok((kstore_cluster::Storage::Opened(store), taken?))
 }
 
 /// Starts storage and API server, and logs how far a long start is.
@@ -199,14 +206,17 @@ async fn start_api(server: ServerConfig, cluster: ClusterConfig) -> Result<Contr
     Ok(plane)
 }
 
-/// Opens an external etcd; the connection closes when `core` ends.
+/// Opens an external etcd; the connection closes when `core` ends. Nothing says which versions of Kubernetes wrote its data: those that are
+/// older than the default expect newer ones.
 fn external_storage(
     etcd: &ExternalEtcd,
     core: &Phase,
     nondet: &Nondet,
-) -> anyhow::Result<kstore_cluster::Storage> {
+    flags: &ApiHere,
+) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
     let (config, network) = external::open(etcd)?;
-    Ok(kstore_cluster::Storage::etcd(&config, Arc::new(network), &nondet.rng, core)?)
+    let storage = kstore_cluster::Storage::etcd(&config, Arc::new(network), &nondet.rng, core)?;
+    Ok((storage, flags.access.apis.opt_in.minor() < Minor::DEFAULT))
 }
 
 /// Waits for a start on an external etcd, and says so if it takes long.

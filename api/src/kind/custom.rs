@@ -129,6 +129,7 @@ impl CustomRow {
             rules: Box::leak(Box::new(rules)),
             custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
             minor: Minor::DEFAULT,
+            drops_unknown: false,
             former_name_rule: None,
             later_generation: None,
             versions: Versions::ALL,

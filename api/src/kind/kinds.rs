@@ -45,7 +45,7 @@ impl Kinds {
     /// Rows of a built-in group and plural are left out: the built-in kind wins.
     #[must_use]
     pub fn new(opt_in: OptIn, served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
-        let built_in = version_rows::of(opt_in.minor());
+        let built_in = version_rows::of_data(opt_in.minor(), opt_in.has_newer_data());
         let is_built_in = |row: &&Resource| {
             let is_same = |own: &&Resource| own.group == row.group && own.plural == row.plural;
             built_in.all.iter().any(is_same) || opt_in.has(row.group, row.plural)

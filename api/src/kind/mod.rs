@@ -26,7 +26,8 @@ impl Resource {
             return row;
         }
         let Some(id) = self.storage_version else { return self };
-        version_rows::of(self.minor).stored_as(id).expect("a storage version names a row of the table")
+        let rows = version_rows::of_data(self.minor, self.drops_unknown);
+        rows.stored_as(id).expect("a storage version names a row of the table")
     }
 }
 

@@ -31,6 +31,7 @@ pub struct OptionalKind {
 #[derive(Clone, Debug)]
 pub struct OptIn {
     minor: Minor,
+    has_newer_data: bool,
     rows: Vec<&'static Resource>,
     features: Features,
 }
@@ -50,7 +51,8 @@ pub type ApiSwitches<'a> = BTreeMap<&'a str, bool>;
 impl PartialEq for OptIn {
     fn eq(&self, other: &Self) -> bool {
         let ids = |opt_in: &Self| opt_in.rows.iter().map(|row| row.id()).collect::<Vec<_>>();
-        self.minor == other.minor && ids(self) == ids(other) && self.features == other.features
+        let data = |opt_in: &Self| (opt_in.minor, opt_in.has_newer_data);
+        data(self) == data(other) && ids(self) == ids(other) && self.features == other.features
     }
 }
 
@@ -77,7 +79,7 @@ impl OptIn {
             |row: &Resource, gate: &str| is_on(row, switches) && (gate.is_empty() || has_gate(gate));
         let served = optional.filter(|(row, gate)| is_served(row, gate)).map(|(row, _)| *row);
         let features = Features { trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION) };
-        Self { minor, rows: served.collect(), features }
+        Self { minor, has_newer_data: false, rows: served.collect(), features }
     }
 
     /// The optional kinds of these APIs (`group/version` or `group/version/resource`) of a version, with all optional features.
@@ -96,6 +98,22 @@ impl OptIn {
     #[must_use]
     pub fn all() -> Self {
         Self::of(Minor::DEFAULT, &ApiSwitches::from([(ALL, true)]), |_| true)
+    }
+
+    /// The same for a server whose storage has data of newer versions: reads drop the members that this version lacks, which costs a second
+    /// parsing of each object.
+    #[must_use]
+    pub fn with_newer_data(self) -> Self {
+        let optional = &version_rows::of_data(self.minor, true).optional;
+        let rows = optional.iter().map(|(row, _)| *row);
+        let rows = rows.filter(|row| self.rows.iter().any(|own| own.id() == row.id())).collect();
+        Self { has_newer_data: true, rows, ..self }
+    }
+
+    /// Whether the storage has data of newer versions.
+    #[must_use]
+    pub fn has_newer_data(&self) -> bool {
+        self.has_newer_data
     }
 
     /// The version of the server.

@@ -27,14 +27,23 @@ pub(super) struct VersionRows {
 
 /// The rows of a version.
 pub(super) fn of(minor: Minor) -> &'static VersionRows {
-    static ALL: [OnceLock<VersionRows>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
-    ALL[minor as usize].get_or_init(|| VersionRows::make(minor))
+    of_data(minor, false)
+}
+
+/// The rows of a version whose server's data are its own, or those of newer versions, too.
+pub(super) fn of_data(minor: Minor, has_newer: bool) -> &'static VersionRows {
+    static ALL: [[OnceLock<VersionRows>; 2]; Minor::ALL.len()] =
+        [const { [const { OnceLock::new() }; 2] }; Minor::ALL.len()];
+    ALL[minor as usize][usize::from(has_newer)].get_or_init(|| VersionRows::make(minor, has_newer))
 }
 
 impl VersionRows {
-    fn make(minor: Minor) -> Self {
+    fn make(minor: Minor, has_newer: bool) -> Self {
         let row = |row: &'static Resource| -> &'static Resource {
-            if minor == row.minor { row } else { Box::leak(Box::new(row.of_minor(minor))) }
+            match minor == row.minor && !has_newer {
+                true => row,
+                false => Box::leak(Box::new(row.of_minor(minor, has_newer))),
+            }
         };
         let optional = OPT_IN.iter().map(|kind| (row(&kind.row), kind.gate));
         let (all, absent): (Vec<&Resource>, Vec<&Resource>) =

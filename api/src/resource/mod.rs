@@ -152,6 +152,8 @@ pub struct Resource {
     pub custom: Option<&'static CustomFacts>,
     /// The version of Kubernetes whose API the row is part of: that of its server.
     pub minor: Minor,
+    /// Whether a newer version of Kubernetes may have stored members of the objects that the row's version lacks: reads drop them.
+    pub(crate) drops_unknown: bool,
     /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
     pub(crate) former_name_rule: Option<(Minor, NameRule)>,
     /// What increments `metadata.generation` from a version of Kubernetes on, where that is newer than the default version.
@@ -179,8 +181,8 @@ impl Resource {
         self.versions.has(self.minor)
     }
 
-    /// The row in another version of Kubernetes.
-    pub(crate) fn of_minor(&self, minor: Minor) -> Self {
+    /// The row in another version of Kubernetes, for data of newer versions if `drops_unknown`.
+    pub(crate) fn of_minor(&self, minor: Minor, drops_unknown: bool) -> Self {
         let name_rule = match self.former_name_rule {
             Some((until, former)) if minor <= until => former,
             _ => self.name_rule,
@@ -196,7 +198,7 @@ impl Resource {
         };
         let subresources = Box::leak(self.subresources.iter().map(below).collect());
         let object_type = type_of(self.group, self.version, self.kind);
-        Self { minor, name_rule, generation, object_type, subresources, ..*self }
+        Self { minor, drops_unknown, name_rule, generation, object_type, subresources, ..*self }
     }
 
     /// The type of the objects in the field table; `None` for custom resources.

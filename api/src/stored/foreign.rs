@@ -1,18 +1,11 @@
-//! Members of stored objects that a version of Kubernetes does not have: a server of a newer version wrote them. A server drops them when
-//! it reads the object, as kube-apiserver does, and the next write of the object removes them from the storage.
+//! Members of stored objects that a version of Kubernetes does not have: a server of a newer version wrote them. A server whose rows say
+//! that there may be such data drops them when it reads the object, as kube-apiserver does, and the next write of the object removes them
+//! from the storage.
 
-use crate::resource::Resource;
 use crate::schema::{Elem, Field, Shape, Type};
-use crate::version::Minor;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
-
-/// Whether objects are looked at for members that the row's version lacks: in versions older than the default one. The default version
-/// reads its objects without a second decoding, so members that 1.37 wrote before a downgrade to it stay until the object is written.
-pub(super) fn may_lack(row: &Resource) -> bool {
-    row.object_type().is_some() && row.minor < Minor::DEFAULT
-}
 
 /// The members of a stored object that the type lacks, each as its path without indexes and keys, such as `spec.containers.x`. A text that
 /// is not JSON has none.
@@ -177,8 +170,10 @@ impl Visitor<'_> for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::{Kinds, OptIn};
     use crate::schema;
     use crate::stored;
+    use crate::version::Minor;
     use serde_json::json;
 
     fn pod(minor: Minor) -> &'static Type {
@@ -213,23 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn reading_drops_them_in_an_older_version_and_keeps_the_rest() {
-        let rows = |minor| {
-            let kinds = crate::kind::Kinds::new(crate::kind::OptIn::version(minor), &[], &[]);
-            kinds.lookup("", "v1", "pods").unwrap()
-        };
+    fn reads_of_newer_data_drop_them_and_keep_the_rest() {
+        let pods = |opt_in| Kinds::new(opt_in, &[], &[]).lookup("", "v1", "pods").unwrap();
         let bytes = crate::object::encode_stored(&newer());
-        assert!(stored::read(rows(Minor::V36), &bytes).unwrap().is_none(), "it is read as it is");
-        let read = stored::read(rows(Minor::V33), &bytes).unwrap().unwrap();
+        let own = pods(OptIn::version(Minor::V33));
+        assert!(stored::read(own, &bytes).unwrap().is_none(), "its own data have no such members");
+        let newest = pods(OptIn::version(Minor::V36).with_newer_data());
+        assert!(stored::read(newest, &bytes).unwrap().is_none(), "it has all members");
+        let older = pods(OptIn::version(Minor::V33).with_newer_data());
+        let read = stored::read(older, &bytes).unwrap().unwrap();
         let object: Value = serde_json::from_slice(&read).unwrap();
         let spec = json!({"priority": 1, "nodeName": null, "containers": [{"name": "c", "ports": []},
             {"name": "d", "env": [{"name": "e", "valueFrom": {}}]}],
             "volumes": [{"name": "v", "projected": {"sources": [{}]}}]});
         assert_eq!(object["spec"], spec);
         assert_eq!(object["metadata"], newer()["metadata"], "names in other members stay");
-        assert!(stored::read(rows(Minor::V33), &read).unwrap().is_none(), "nothing is left to drop");
-        let custom =
-            crate::kind::CustomRow { group: "ex.io".into(), version: "v1".into(), ..Default::default() };
-        assert!(!may_lack(crate::kind::CustomRow::rows(&[custom], 0).unwrap()[0]));
+        assert!(stored::read(older, &read).unwrap().is_none(), "nothing is left to drop");
+        let written = crate::wire::protobuf::encode(&newer()).unwrap();
+        let read = stored::read(older, &written).unwrap().unwrap();
+        assert_eq!(unknown_members(pod(Minor::V33), &read), [""; 0], "protobuf of kube-apiserver");
     }
 }

@@ -54,15 +54,15 @@ pub enum StoredError {
 
 /// The stored form of an object that is stored under a key of `resource`: JSON that begins with `apiVersion`, `kind` and `metadata`, in
 /// the storage version of the kind. `None` if `bytes` have this form already, which costs no parsing. An object of a custom kind keeps its
-/// version: the kind's definition says how to convert it. Members that the row's version of Kubernetes lacks are dropped, which parses each
-/// object in versions older than the default one.
+/// version: the kind's definition says how to convert it. Members that the row's version of Kubernetes lacks are dropped if the row is
+/// one for data of newer versions, which parses each object.
 ///
 /// # Errors
 /// The bytes are not an object of the kind, or of a version that is unknown. The object must not be served, since a write would lose
 /// what was not understood.
 pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, StoredError> {
     let row = resource.storage_row();
-    let own_type = row.object_type().filter(|_| foreign::may_lack(row));
+    let own_type = row.object_type().filter(|_| row.drops_unknown);
     if is_stored_form(row, bytes) {
         return match own_type.filter(|ty| !unknown_members(ty, bytes).is_empty()) {
             None => Ok(None),

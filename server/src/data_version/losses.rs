@@ -63,6 +63,18 @@ impl Losses {
     }
 }
 
+impl Losses {
+    /// Whether nothing is lost, as far as it was examined.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether objects that the version shows have, or may have, members that it lacks.
+    pub(super) fn has_members(&self) -> bool {
+        !self.members.is_empty() || self.unread > 0
+    }
+}
+
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds = self.kinds.iter().map(|(kind, objects)| format!("{objects} {kind}"));

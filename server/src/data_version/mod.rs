@@ -18,6 +18,8 @@ use tracing::{info, warn};
 
 /// Name of the line with the version, such as `kubernetes 1.34`.
 const VERSION: &str = "kubernetes";
+/// Name of the line with the newest version that wrote the data, if it is another one, such as `newest 1.36`.
+const NEWEST: &str = "newest";
 /// Name of the line with the gates, such as `feature-gates A=true,B=false`.
 const GATES: &str = "feature-gates";
 
@@ -26,6 +28,8 @@ const GATES: &str = "feature-gates";
 pub(crate) struct DataVersion {
     /// Number of the minor version, which need not be one that this program serves.
     minor: u64,
+    /// Number of the newest minor version that wrote the data.
+    newest: u64,
     /// Settings of `--feature-gates`, as in the flag.
     gates: Vec<String>,
 }
@@ -39,7 +43,8 @@ impl fmt::Display for DataVersion {
 impl DataVersion {
     /// The version and the gates that flags choose.
     fn of(apis: &OptionalApis) -> Self {
-        Self { minor: apis.opt_in.minor().number(), gates: apis.gates.clone() }
+        let minor = apis.opt_in.minor().number();
+        Self { minor, newest: minor, gates: apis.gates.clone() }
     }
 
     /// The settings of feature gates.
@@ -83,12 +88,14 @@ impl DataVersion {
                 .find_map(|line| line.split_once(' ').filter(|(own, _)| *own == name))
                 .map(|(_, value)| value)
         };
-        let (major, minor) = value(VERSION)?.split_once('.')?;
-        if major.parse() != Ok(MAJOR) {
-            return None;
-        }
+        let number = |text: &str| {
+            let (major, minor) = text.split_once('.')?;
+            minor.parse::<u64>().ok().filter(|_| major.parse() == Ok(MAJOR))
+        };
+        let minor = number(value(VERSION)?)?;
+        let newest = value(NEWEST).map_or(Some(minor), number)?;
         let gates = value(GATES).unwrap_or_default().split(',').filter(|gate| !gate.is_empty());
-        Some(Self { minor: minor.parse().ok()?, gates: gates.map(str::to_owned).collect() })
+        Some(Self { minor, newest, gates: gates.map(str::to_owned).collect() })
     }
 
     fn text(&self) -> String {
@@ -96,7 +103,11 @@ impl DataVersion {
             true => String::new(),
             false => format!("{GATES} {}\n", self.gates.join(",")),
         };
-        format!("{VERSION} {self}\n{gates}")
+        let newest = match self.newest == self.minor {
+            true => String::new(),
+            false => format!("{NEWEST} {MAJOR}.{}\n", self.newest),
+        };
+        format!("{VERSION} {self}\n{newest}{gates}")
     }
 
     fn write(&self, dir: &Path) -> anyhow::Result<()> {
@@ -107,7 +118,8 @@ impl DataVersion {
 }
 
 /// Checks that the data of a directory may be served with the version that flags choose, and records it. Logs the objects of kinds that
-/// this version does not serve: they stay in the store, where only the etcd API shows them.
+/// this version does not serve: they stay in the store, where only the etcd API shows them. Returns whether objects may have members that
+/// the version lacks.
 ///
 /// # Errors
 /// The data were served with a newer version, and `allows_downgrade` is not set. Or the directory or the store cannot be read.
@@ -116,8 +128,9 @@ pub(crate) fn take_over(
     store: &Store,
     apis: &OptionalApis,
     allows_downgrade: bool,
-) -> anyhow::Result<()> {
-    let (recorded, served) = (DataVersion::read(dir)?, DataVersion::of(apis));
+) -> anyhow::Result<bool> {
+    let (recorded, mut served) = (DataVersion::read(dir)?, DataVersion::of(apis));
+    let newest = Minor::SERVED.map(Minor::number).into_iter().max().unwrap_or_default();
     match &recorded {
         Some(recorded) if recorded.minor > served.minor => {
             let losses = Losses::count(store, &apis.opt_in)?;
@@ -131,11 +144,17 @@ pub(crate) fn take_over(
                 "data of Kubernetes {recorded} is served as {served}: Kubernetes supports upgrades by one minor version only"
             );
         }
-        None if store.revision() > Revision::FIRST && apis.opt_in.minor() != Minor::DEFAULT => {
+        None if store.revision() > Revision::FIRST && served.minor < newest => {
             let losses = Losses::count(store, &apis.opt_in)?;
-            warn!(lost = %losses, "the data directory does not say with which version of Kubernetes it was served: it is {served} from now on");
+            if !losses.is_empty() {
+                warn!(lost = %losses, "the data directory does not say with which version of Kubernetes it was served: it is {served} from now on");
+            }
+            served.newest = if losses.has_members() { newest } else { served.minor };
         }
         Some(_) | None => {}
+    }
+    if let Some(recorded) = &recorded {
+        served.newest = served.newest.max(recorded.newest);
     }
     for (kind, objects) in losses::unserved(store, &apis.opt_in)? {
         warn!(kind, objects, "objects of a kind that is not served stay in the store");
@@ -147,7 +166,7 @@ pub(crate) fn take_over(
         }
         served.write(dir)?;
     }
-    Ok(())
+    Ok(served.newest > served.minor)
 }
 
 /// The refusal of data of a newer version.
@@ -172,12 +191,22 @@ mod tests {
 
     #[test]
     fn the_file_has_version_and_gates_and_nothing_else_is_taken_for_it() {
-        let version = DataVersion { minor: 34, gates: vec!["EnvFiles=true".into(), "kube:B=false".into()] };
-        assert_eq!(version.text(), "kubernetes 1.34\nfeature-gates EnvFiles=true,kube:B=false\n");
+        let gates = vec!["EnvFiles=true".into(), "kube:B=false".into()];
+        let version = DataVersion { minor: 34, newest: 36, gates };
+        let text = "kubernetes 1.34\nnewest 1.36\nfeature-gates EnvFiles=true,kube:B=false\n";
+        assert_eq!(version.text(), text);
         assert_eq!(DataVersion::parse(&version.text()), Some(version));
-        let newer = DataVersion { minor: 99, gates: Vec::new() };
+        let newer = DataVersion { minor: 99, newest: 99, gates: Vec::new() };
+        assert_eq!(newer.text(), "kubernetes 1.99\n");
         assert_eq!(DataVersion::parse("later x\nkubernetes 1.99\n"), Some(newer));
-        for text in ["", "kubernetes\n", "kubernetes 1.x\n", "kubernetes 2.34\n", "kubernetes 134\n"] {
+        for text in [
+            "",
+            "kubernetes\n",
+            "kubernetes 1.x\n",
+            "kubernetes 2.34\n",
+            "kubernetes 134\n",
+            "kubernetes 1.34\nnewest x\n",
+        ] {
             assert_eq!(DataVersion::parse(text), None, "{text:?}");
         }
         let dir = tempfile::tempdir().unwrap();
@@ -193,9 +222,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let serve = |minor, allows| take_over(dir.path(), &store, &apis(minor, &[]), allows);
         let recorded = || DataVersion::read(dir.path()).unwrap().unwrap().to_string();
-        serve(Minor::V33, false).unwrap();
+        assert!(!serve(Minor::V33, false).unwrap());
         assert_eq!(recorded(), "1.33");
-        serve(Minor::V36, false).unwrap();
+        assert!(!serve(Minor::V36, false).unwrap(), "it has all members of older versions");
         assert_eq!(recorded(), "1.36", "an upgrade by more than one version only warns");
         let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"schedulingGroup":{}}}"#;
         store.put("/registry/pods/default/a", pod).await.unwrap();
@@ -206,9 +235,11 @@ mod tests {
              (spec.schedulingGroup of 1 pods)"
         );
         assert_eq!(recorded(), "1.36");
-        serve(Minor::V35, true).unwrap();
+        assert!(serve(Minor::V35, true).unwrap(), "the pod has a member that the version lacks");
         assert_eq!(recorded(), "1.35");
-        serve(Minor::V35, false).unwrap();
+        assert!(serve(Minor::V35, false).unwrap(), "it still has it");
+        assert!(!serve(Minor::V36, false).unwrap());
+        assert!(serve(Minor::V35, true).unwrap());
         fs::write(dir.path().join(VERSION_FILE), "kubernetes 1.99\n").unwrap();
         assert!(serve(Minor::DEFAULT, false).unwrap_err().to_string().contains("1.99 is not served as"));
     }
@@ -218,10 +249,14 @@ mod tests {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         store.put("/registry/pods/default/a", "{}").await.unwrap();
         let dir = tempfile::tempdir().unwrap();
-        take_over(dir.path(), &store, &apis(Minor::V34, &["EnvFiles=false"]), false).unwrap();
+        let has_newer = take_over(dir.path(), &store, &apis(Minor::V34, &["EnvFiles=false"]), false);
+        assert!(!has_newer.unwrap(), "no object has a member that the version lacks");
         let version = DataVersion::read(dir.path()).unwrap().unwrap();
         assert_eq!((version.minor, version.gates()), (34, &["EnvFiles=false".to_owned()][..]));
         take_over(dir.path(), &store, &apis(Minor::V34, &[]), false).unwrap();
         assert!(DataVersion::read(dir.path()).unwrap().unwrap().gates().is_empty());
+        fs::remove_file(dir.path().join(VERSION_FILE)).unwrap();
+        store.put("/registry/pods/default/a", r#"{"spec":{"schedulingGroup":{}}}"#).await.unwrap();
+        assert!(take_over(dir.path(), &store, &apis(Minor::V34, &[]), false).unwrap());
     }
 }

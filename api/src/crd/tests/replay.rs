@@ -23,6 +23,7 @@ const ROW: Resource = Resource {
     rules: &crate::rules::extensions::CUSTOM_RESOURCE_DEFINITION,
     custom: None,
     minor: crate::version::Minor::DEFAULT,
+    drops_unknown: false,
     former_name_rule: None,
     later_generation: None,
     versions: crate::version::Versions::ALL,

@@ -39,6 +39,7 @@ macro_rules! row {
             rules: $rules,
             custom: None,
             minor: Minor::DEFAULT,
+            drops_unknown: false,
             former_name_rule: None,
             later_generation: None,
             versions: Versions::ALL,
