@@ -130,6 +130,7 @@ impl CustomRow {
             custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
             minor: Minor::DEFAULT,
             drops_unknown: false,
+            deprecated: None,
             former_name_rule: None,
             later_generation: None,
             versions: Versions::ALL,

@@ -144,6 +144,27 @@ mod tests {
     }
 
     #[test]
+    fn requests_for_a_kind_are_warned_from_the_version_on_that_deprecates_it() {
+        let warnings = |minor| {
+            let rows = of(minor);
+            let every = rows.all.iter().chain(rows.optional.iter().map(|(row, _)| row));
+            every.filter_map(|row| row.deprecation()).collect::<Vec<_>>()
+        };
+        let endpoints = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+        for minor in [Minor::V33, Minor::V34, Minor::V35, Minor::V36] {
+            assert_eq!(warnings(minor), [endpoints], "{minor}");
+        }
+        let expected = [
+            endpoints,
+            "certificates.k8s.io/v1beta1 ClusterTrustBundle is deprecated in v1.37+, unavailable in v1.40+; use \
+             certificates.k8s.io/v1 ClusterTrustBundle",
+            "storagemigration.k8s.io/v1beta1 StorageVersionMigration is deprecated in v1.37+, unavailable in v1.40+; use \
+             storagemigration.k8s.io/v1 StorageVersionMigration",
+        ];
+        assert_eq!(warnings(Minor::V37), expected);
+    }
+
+    #[test]
     fn rows_of_a_version_state_it_and_lead_to_rows_of_the_same_version() {
         for minor in Minor::ALL {
             let kinds = Kinds::new(OptIn::version(minor), &[], &[]);

@@ -11,7 +11,7 @@ mod warnings;
 
 use crate::name::NameRule;
 use crate::schema::{self, Type};
-use crate::version::{Minor, Versions};
+use crate::version::{MAJOR, Minor, Versions};
 pub(crate) use fields::{FieldRule, Labels, SelectableFields};
 pub use printer::Column;
 pub(crate) use printer::Printer;
@@ -97,6 +97,17 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
 }
 
+/// Since when a kind is deprecated in its version, until when it is served, and what to use instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deprecation {
+    /// The version of Kubernetes from which on requests get the warning.
+    pub since: Minor,
+    /// Number of the minor version that no longer has the kind, if that is known.
+    pub unavailable: Option<u64>,
+    /// Group, version and kind to use, as in the warning; empty if there is none.
+    pub replacement: &'static str,
+}
+
 /// One row of the table: a resource in one version, and the rules for its objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
@@ -154,6 +165,8 @@ pub struct Resource {
     pub minor: Minor,
     /// Whether a newer version of Kubernetes may have stored members of the objects that the row's version lacks: reads drop them.
     pub(crate) drops_unknown: bool,
+    /// The deprecation of the kind, if it is deprecated in any version.
+    pub(crate) deprecated: Option<Deprecation>,
     /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
     pub(crate) former_name_rule: Option<(Minor, NameRule)>,
     /// What increments `metadata.generation` from a version of Kubernetes on, where that is newer than the default version.
@@ -179,6 +192,21 @@ impl Resource {
     /// find it without objects.
     pub const fn is_served(&self) -> bool {
         self.versions.has(self.minor)
+    }
+
+    /// The warning that each request for the kind gets; `None` if the kind is not deprecated in the row's version.
+    pub fn deprecation(&self) -> Option<String> {
+        let Deprecation { since, unavailable, replacement } =
+            self.deprecated.filter(|deprecated| deprecated.since <= self.minor)?;
+        let mut text = format!("{} {} is deprecated in v{since}+", self.api_version(), self.kind);
+        if let Some(minor) = unavailable {
+            text.push_str(&format!(", unavailable in v{MAJOR}.{minor}+"));
+        }
+        if !replacement.is_empty() {
+            text.push_str("; use ");
+            text.push_str(replacement);
+        }
+        Some(text)
     }
 
     /// The row in another version of Kubernetes, for data of newer versions if `drops_unknown`.

@@ -51,6 +51,8 @@ mod version_types;
 #[cfg(test)]
 mod decode_tests;
 #[cfg(test)]
+mod published_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod version_tests;

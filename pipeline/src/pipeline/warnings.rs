@@ -36,9 +36,7 @@ pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
 
 /// The warning that each authorized request for a deprecated kind gets, also one that reads or is refused.
 pub(super) fn of_deprecated_kind(resource: &Resource) -> Vec<String> {
-    let is_endpoints = resource.is("", "endpoints");
-    let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-    is_endpoints.then(|| warning.to_owned()).into_iter().collect()
+    resource.deprecation().into_iter().collect()
 }
 
 /// Drops duplicate owner references. Returns the warning about them; `when` says in it when they were found,

@@ -24,6 +24,7 @@ const ROW: Resource = Resource {
     custom: None,
     minor: crate::version::Minor::DEFAULT,
     drops_unknown: false,
+    deprecated: None,
     former_name_rule: None,
     later_generation: None,
     versions: crate::version::Versions::ALL,

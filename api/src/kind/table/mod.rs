@@ -2,8 +2,8 @@
 
 use crate::name::NameRule;
 use crate::resource::{
-    ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
-    Resource, ResourceId, Subresource,
+    ALL_VERBS, CREATE_ONLY, DefaultPropagation, Deprecation, GET_PATCH_UPDATE, GenerationRule,
+    NO_COLLECTION_VERBS, Resource, ResourceId, Subresource,
 };
 use crate::schema;
 use crate::version::{Minor, Versions};
@@ -40,6 +40,7 @@ macro_rules! row {
             custom: None,
             minor: Minor::DEFAULT,
             drops_unknown: false,
+            deprecated: None,
             former_name_rule: None,
             later_generation: None,
             versions: Versions::ALL,
@@ -149,6 +150,10 @@ impl Resource {
         self.name_rule = rule;
         self
     }
+    const fn deprecated(mut self, since: Minor, unavailable: Option<u64>, replacement: &'static str) -> Self {
+        self.deprecated = Some(Deprecation { since, unavailable, replacement });
+        self
+    }
     const fn since(mut self, first: Minor) -> Self {
         self.versions = Versions::since(first);
         self
@@ -215,6 +220,7 @@ pub static RESOURCES: &[Resource] = &[
     core!("endpoints", "endpoints", "Endpoints", ENDPOINTS)
         .short(&["ep"])
         .at("/registry/services/endpoints")
+        .deprecated(Minor::V33, None, "discovery.k8s.io/v1 EndpointSlice")
         .upsert(),
     core!("events", "event", "Event", EVENT)
         .short(&["ev"])

@@ -52,7 +52,8 @@ pub static OPT_IN: &[OptionalKind] = &[
         )
         .cluster()
         .named(NameRule::PathSegment)
-        .conditional(),
+        .conditional()
+        .deprecated(Minor::V37, Some(40), "certificates.k8s.io/v1 ClusterTrustBundle"),
     },
     OptionalKind {
         gate: "StorageVersionMigrator",
@@ -79,6 +80,7 @@ pub static OPT_IN: &[OptionalKind] = &[
         .cluster()
         .subs(&[status("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration")])
         .conditional()
-        .since(Minor::V35),
+        .since(Minor::V35)
+        .deprecated(Minor::V37, Some(40), "storagemigration.k8s.io/v1 StorageVersionMigration"),
     },
 ];
