@@ -1,9 +1,9 @@
 //! [`AttemptMetrics`]: results and durations of attempts to schedule pods, and the lengths of the queues, under kube-scheduler's names.
 
 use crate::action::{Action, Binding, SchedulingFailure};
-use crate::plugin::{ExtensionPoint, PointObserver};
+use crate::plugin::{EXTENDERS, ExtensionPoint, PluginId, PointObserver};
 use crate::profile::Profiles;
-use crate::queue::QueueDepths;
+use crate::queue::{QueueDepths, RefusedPods};
 use jiff::Timestamp;
 use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
 use parking_lot::Mutex;
@@ -17,6 +17,11 @@ const PENDING: Metric = Metric::gauge(
     "scheduler_pending_pods",
     "Pods without a node, by queue: active are ready for an attempt, backoff wait for the time of the next one, unschedulable were tried \
      in vain, gated were never tried.",
+);
+
+const REFUSED: Metric = Metric::gauge(
+    "scheduler_unschedulable_pods",
+    "Waiting pods by the plugins that refused them at their last attempt; a pod counts for each of them.",
 );
 
 const ATTEMPTS: Metric = Metric::counter(
@@ -86,6 +91,7 @@ pub(crate) struct AttemptMetrics {
     profiles: Profiles,
     /// Lengths of the queues, in the order of [`QUEUES`].
     pending: [AtomicUsize; 4],
+    refused: Mutex<RefusedPods>,
     durations: Mutex<Durations>,
 }
 
@@ -156,6 +162,7 @@ impl AttemptMetrics {
         let metrics = Arc::new(Self {
             profiles: profiles.clone(),
             pending: Default::default(),
+            refused: Mutex::default(),
             durations: Mutex::new(durations),
         });
         let collector: Arc<dyn Collect> = Arc::clone(&metrics) as _;
@@ -163,8 +170,9 @@ impl AttemptMetrics {
         metrics
     }
 
-    /// Sets the lengths of the queues.
-    pub(crate) fn queued(&self, depths: QueueDepths) {
+    /// Sets the lengths of the queues, and who refused the waiting pods.
+    pub(crate) fn queued(&self, depths: QueueDepths, refused: &RefusedPods) {
+        self.refused.lock().clone_from(refused);
         let QueueDepths { active, backoff, unschedulable, gated } = depths;
         for (pending, depth) in self.pending.iter().zip([active, backoff, unschedulable, gated]) {
             pending.store(depth, Ordering::Relaxed);
@@ -252,6 +260,14 @@ impl Collect for AttemptMetrics {
     fn collect(&self, into: &mut Page) {
         for (queue, pending) in QUEUES.iter().zip(&self.pending) {
             into.add(&PENDING, &[("queue", queue)], pending.load(Ordering::Relaxed) as f64);
+        }
+        let refused = self.refused.lock().clone();
+        for (place, profile) in self.profiles.iter().enumerate() {
+            for (plugin, count) in refused.of_profile(place) {
+                let row = if plugin == PluginId::EXTENDERS { EXTENDERS } else { profile.plugins.row(plugin) };
+                let labels = [("plugin", row.name), ("profile", &*profile.scheduler_name)];
+                into.add(&REFUSED, &labels, count as f64);
+            }
         }
         let durations = self.durations.lock();
         into.distribution(&ALGORITHM_DURATION, &[], &durations.algorithm);

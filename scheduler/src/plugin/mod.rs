@@ -17,6 +17,7 @@ use crate::pod_constraints::Namespaces;
 use crate::score::Candidates;
 use crate::snapshot::Snapshot;
 use kstore_nondet::Rng;
+pub(crate) use refused::EXTENDERS;
 pub use refused::{Refused, Rejection};
 pub use reservation::{PostFilter, Refusals, Reservation, ReservationKind};
 use serde_json::Value;

@@ -76,7 +76,7 @@ pub struct Rejection {
 }
 
 /// The facts about extenders as if they were a plugin.
-const EXTENDERS: &Row =
+pub(crate) const EXTENDERS: &Row =
     &Row { name: "Extender", points: &[], weight: 0, reasons: &[], events: EventSet::of(&[]) };
 
 impl PartialEq for Rejection {

@@ -62,6 +62,12 @@ impl PluginSet {
         Self(self.0 | other.0)
     }
 
+    /// The plugins of the set in the registry's order, then the extenders.
+    pub(crate) fn members(self) -> impl Iterator<Item = PluginId> {
+        let extenders = self.contains(PluginId::EXTENDERS).then_some(PluginId::EXTENDERS);
+        self.iter().chain(extenders)
+    }
+
     /// The plugins of the set in the registry's order, without the extenders.
     pub fn iter(self) -> impl Iterator<Item = PluginId> {
         let mut left = self.0;

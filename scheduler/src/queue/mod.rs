@@ -13,6 +13,7 @@
 //! it. One pod is in flight at a time. Gated pods are not in the queue: the removal of the last gate adds them.
 
 mod backoff;
+mod refused;
 
 use crate::event::ClusterEvent;
 use crate::plugin::PluginSet;
@@ -22,6 +23,7 @@ pub use backoff::PodBackoff;
 use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::HashMap;
+pub use refused::RefusedPods;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,6 +105,7 @@ pub struct Queue {
     unschedulable: BTreeMap<(Timestamp, u64), Uid>,
     /// The held pods, with the revision of the last event that would have woken each.
     suspended: BTreeMap<Uid, Option<Revision>>,
+    refused: RefusedPods,
     /// Number of the unschedulable pods that were never tried.
     untried: usize,
     entries: u64,
@@ -353,6 +356,11 @@ impl Queue {
         }
     }
 
+    /// How many of the waiting pods each plugin refused.
+    pub fn refused(&self) -> &RefusedPods {
+        &self.refused
+    }
+
     /// Makes pods ready whose back-off is over, and wakes pods that were unschedulable for too long.
     fn release(&mut self, now: Timestamp) {
         while let Some((key, _)) = self.unschedulable.first_key_value()
@@ -419,12 +427,14 @@ impl Queue {
 
     fn put(&mut self, position: QueuePosition, queued: QueuedPod) {
         self.land(&queued.pod.uid);
+        self.refused.add(self.profiles.place_of(&queued.pod), queued.refused_by);
         let before = self.pods.insert(Arc::clone(&queued.pod.uid), (position, queued));
         assert!(before.is_none(), "a pod is in one queue");
     }
 
     fn take(&mut self, uid: &Uid) -> Option<(QueuePosition, QueuedPod)> {
         let (position, queued) = self.pods.remove(uid)?;
+        self.refused.remove(self.profiles.place_of(&queued.pod), queued.refused_by);
         let found = match position {
             QueuePosition::Active(rank) => self.active.remove(&rank),
             QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),

@@ -199,3 +199,22 @@ fn a_back_off_ends_early_only_if_the_gate_is_on() {
         }
     }
 }
+
+#[test]
+fn waiting_pods_count_for_the_plugins_that_refused_them() {
+    let mut queue = queue(&[("a", 0), ("b", 0)]);
+    let counts = |queue: &Queue| queue.refused().of_profile(0).map(|(_, count)| count).collect::<Vec<_>>();
+    assert!(counts(&queue).is_empty());
+    refuse(&mut queue, "NodeResourcesFit", 0);
+    let queued = queue.pop(at(0)).unwrap();
+    queue.give_back_refused(queued, by("NodeResourcesFit").union(PluginSet::EXTENDERS), at(0));
+    assert_eq!(counts(&queue), [2, 1], "the plugin, and the extenders");
+    freed(&mut queue, 0);
+    assert_eq!(counts(&queue), [2, 1], "pods in back-off count, too");
+    queue.remove(&"b".into());
+    assert_eq!(counts(&queue), [1, 0]);
+    let queued = queue.pop(at(5)).unwrap();
+    assert_eq!(counts(&queue), [0, 0], "and pods on which is being decided do not");
+    queue.give_back_failed(queued, at(5));
+    assert_eq!(counts(&queue), [0, 0]);
+}

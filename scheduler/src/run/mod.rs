@@ -231,7 +231,7 @@ impl SchedulerLoop {
                 // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
             } else {
-                self.metrics.attempts.queued(self.scheduler.depths());
+                self.metrics.attempts.queued(self.scheduler.depths(), self.scheduler.refused());
                 self.wait(stop).await;
             }
         }
@@ -292,7 +292,7 @@ impl SchedulerLoop {
             decided = true;
             self.execute(verdict, points, now);
         }
-        self.metrics.attempts.queued(self.scheduler.depths());
+        self.metrics.attempts.queued(self.scheduler.depths(), self.scheduler.refused());
         decided
     }
 

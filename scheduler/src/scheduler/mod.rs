@@ -19,7 +19,7 @@ use crate::plugins::Registry;
 use crate::pod::{PodInfo, PodOwnership, Uid};
 use crate::preemption::evictions::Evictions;
 use crate::profile::{Profile, Profiles};
-use crate::queue::{PodBackoff, Queue, QueueDepths, QueuedPod};
+use crate::queue::{PodBackoff, Queue, QueueDepths, QueuedPod, RefusedPods};
 use crate::snapshot::Snapshot;
 use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
@@ -344,6 +344,11 @@ impl Scheduler {
     pub fn depths(&self) -> QueueDepths {
         let depths = self.queue.depths();
         QueueDepths { gated: depths.gated + self.gated.len(), ..depths }
+    }
+
+    /// How many of the waiting pods each plugin refused.
+    pub fn refused(&self) -> &RefusedPods {
+        self.queue.refused()
     }
 
     /// The cache of nodes and pods.

@@ -211,6 +211,7 @@ async fn attempts_waits_and_queues_have_kube_schedulers_metrics() {
         r#"scheduler_pending_pods{queue="backoff"} 0"#,
         r#"scheduler_pending_pods{queue="unschedulable"} 1"#,
         r#"scheduler_pending_pods{queue="gated"} 1"#,
+        r#"scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 1"#,
         r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 2"#,
         r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1"#,
         r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="error"} 0"#,
