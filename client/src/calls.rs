@@ -3,6 +3,7 @@
 use crate::client::bounded;
 use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
 
@@ -47,149 +48,175 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) async fn get(&self, ns: &str, name: &str) -> Result<Json, ApiError> {
-        let message = pb::GetRequest { r#ref: Some(self.gvr.reference(ns, name, "")), revision: 0 };
-        let mut grpc = self.client.grpc();
-        Ok(bounded(grpc.get(self.client.request(message))).await?.into())
+    pub(crate) fn get<'a>(&'a self, ns: &'a str, name: &'a str) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move {
+            let message = pb::GetRequest { r#ref: Some(self.gvr.reference(ns, name, "")), revision: 0 };
+            let mut grpc = self.client.grpc();
+            Ok(bounded(grpc.get(self.client.request(message))).await?.into())
+        })
     }
 
-    pub(crate) async fn list(
-        &self,
-        ns: &str,
-        params: &ListParams,
-    ) -> Result<(Vec<Bytes>, Revision), ApiError> {
-        let page = self.page(ns, params, 0, "").await?;
-        Ok((page.items, page.revision))
+    pub(crate) fn list<'a>(
+        &'a self,
+        ns: &'a str,
+        params: &'a ListParams,
+    ) -> BoxFuture<'a, Result<(Vec<Bytes>, Revision), ApiError>> {
+        Box::pin(async move {
+            let page = self.page(ns, params, 0, "").await?;
+            Ok((page.items, page.revision))
+        })
     }
 
     /// One page of a list: at most `limit` objects (0: all), from the continue token `next`.
-    pub(crate) async fn page(
-        &self,
-        ns: &str,
-        params: &ListParams,
+    pub(crate) fn page<'a>(
+        &'a self,
+        ns: &'a str,
+        params: &'a ListParams,
         limit: u32,
-        next: &str,
-    ) -> Result<JsonPage, ApiError> {
-        let message = pb::ListRequest {
-            r#ref: Some(self.gvr.reference(ns, "", "")),
-            label_selector: params.labels.clone(),
-            field_selector: params.fields.clone(),
-            limit: limit.into(),
-            r#continue: next.to_owned(),
-            revision: wire(params.at.unwrap_or_default()),
-            include_uninitialized: params.uninitialized,
-        };
-        let mut grpc = self.client.grpc();
-        let mut chunks = bounded(grpc.list(self.client.request(message))).await?;
-        let mut page = JsonPage::default();
-        while let Some(chunk) = chunks.message().await? {
-            page.items.extend(chunk.items);
-            page.revision = revision(chunk.revision);
-            page.next = chunk.r#continue;
-        }
-        Ok(page)
+        next: &'a str,
+    ) -> BoxFuture<'a, Result<JsonPage, ApiError>> {
+        Box::pin(async move {
+            let message = pb::ListRequest {
+                r#ref: Some(self.gvr.reference(ns, "", "")),
+                label_selector: params.labels.clone(),
+                field_selector: params.fields.clone(),
+                limit: limit.into(),
+                r#continue: next.to_owned(),
+                revision: wire(params.at.unwrap_or_default()),
+                include_uninitialized: params.uninitialized,
+            };
+            let mut grpc = self.client.grpc();
+            let mut chunks = bounded(grpc.list(self.client.request(message))).await?;
+            let mut page = JsonPage::default();
+            while let Some(chunk) = chunks.message().await? {
+                page.items.extend(chunk.items);
+                page.revision = revision(chunk.revision);
+                page.next = chunk.r#continue;
+            }
+            Ok(page)
+        })
     }
 
-    pub(crate) async fn create(&self, ns: &str, name: &str, json: Vec<u8>) -> Result<Json, ApiError> {
-        self.create_below(ns, name, "", json).await
+    pub(crate) fn create<'a>(
+        &'a self,
+        ns: &'a str,
+        name: &'a str,
+        json: Vec<u8>,
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move { self.create_below(ns, name, "", json).await })
     }
 
     /// Posts to a subresource; an empty subresource creates the object.
-    pub(crate) async fn create_below(
-        &self,
-        ns: &str,
-        name: &str,
-        subresource: &str,
+    pub(crate) fn create_below<'a>(
+        &'a self,
+        ns: &'a str,
+        name: &'a str,
+        subresource: &'a str,
         json: Vec<u8>,
-    ) -> Result<Json, ApiError> {
-        let reference = self.gvr.reference(ns, name, subresource);
-        let field_validation = self.client.fields.into();
-        let message = pb::CreateRequest {
-            r#ref: Some(reference),
-            json: json.into(),
-            field_validation,
-            ..Default::default()
-        };
-        let mut grpc = self.client.grpc();
-        Ok(bounded(grpc.create(self.client.request(message))).await?.into())
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move {
+            let reference = self.gvr.reference(ns, name, subresource);
+            let field_validation = self.client.fields.into();
+            let message = pb::CreateRequest {
+                r#ref: Some(reference),
+                json: json.into(),
+                field_validation,
+                ..Default::default()
+            };
+            let mut grpc = self.client.grpc();
+            Ok(bounded(grpc.create(self.client.request(message))).await?.into())
+        })
     }
 
-    pub(crate) async fn update(
-        &self,
-        ns: &str,
-        name: &str,
-        subresource: &str,
+    pub(crate) fn update<'a>(
+        &'a self,
+        ns: &'a str,
+        name: &'a str,
+        subresource: &'a str,
         json: Vec<u8>,
-    ) -> Result<Json, ApiError> {
-        let reference = self.gvr.reference(ns, name, subresource);
-        let field_validation = self.client.fields.into();
-        let message = pb::UpdateRequest {
-            r#ref: Some(reference),
-            json: json.into(),
-            field_validation,
-            ..Default::default()
-        };
-        let (mut grpc, request) = (self.client.grpc(), self.client.request(message));
-        let object = match subresource {
-            "status" => bounded(grpc.update_status(request)).await?,
-            _ => bounded(grpc.update(request)).await?,
-        };
-        Ok(object.into())
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move {
+            let reference = self.gvr.reference(ns, name, subresource);
+            let field_validation = self.client.fields.into();
+            let message = pb::UpdateRequest {
+                r#ref: Some(reference),
+                json: json.into(),
+                field_validation,
+                ..Default::default()
+            };
+            let (mut grpc, request) = (self.client.grpc(), self.client.request(message));
+            let object = match subresource {
+                "status" => bounded(grpc.update_status(request)).await?,
+                _ => bounded(grpc.update(request)).await?,
+            };
+            Ok(object.into())
+        })
     }
 
-    pub(crate) async fn patch(
-        &self,
-        ns: &str,
-        name: &str,
-        subresource: &str,
-        patch: &Patch,
-    ) -> Result<Json, ApiError> {
-        let (kind, document, force) = patch.parts();
-        let message = pb::PatchRequest {
-            r#ref: Some(self.gvr.reference(ns, name, subresource)),
-            r#type: kind.into(),
-            patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
-            force,
-            field_validation: self.client.fields.into(),
-            ..Default::default()
-        };
-        let mut grpc = self.client.grpc();
-        Ok(bounded(grpc.patch(self.client.request(message))).await?.into())
+    pub(crate) fn patch<'a>(
+        &'a self,
+        ns: &'a str,
+        name: &'a str,
+        subresource: &'a str,
+        patch: &'a Patch,
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move {
+            let (kind, document, force) = patch.parts();
+            let message = pb::PatchRequest {
+                r#ref: Some(self.gvr.reference(ns, name, subresource)),
+                r#type: kind.into(),
+                patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
+                force,
+                field_validation: self.client.fields.into(),
+                ..Default::default()
+            };
+            let mut grpc = self.client.grpc();
+            Ok(bounded(grpc.patch(self.client.request(message))).await?.into())
+        })
     }
 
-    pub(crate) async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Json, ApiError> {
-        let message = pb::DeleteRequest {
-            r#ref: Some(self.gvr.reference(ns, name, "")),
-            options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
-        };
-        let mut grpc = self.client.grpc();
-        Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
+    pub(crate) fn delete<'a>(
+        &'a self,
+        ns: &'a str,
+        name: &'a str,
+        params: &'a DeleteParams,
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        Box::pin(async move {
+            let message = pb::DeleteRequest {
+                r#ref: Some(self.gvr.reference(ns, name, "")),
+                options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
+            };
+            let mut grpc = self.client.grpc();
+            Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
+        })
     }
 
     /// Deletes at most `limit` of the matching objects, from the continue token `next`. Returns the token behind
     /// them; empty if no more matched.
-    pub(crate) async fn delete_page(
-        &self,
-        ns: &str,
-        which: &ListParams,
-        params: &DeleteParams,
+    pub(crate) fn delete_page<'a>(
+        &'a self,
+        ns: &'a str,
+        which: &'a ListParams,
+        params: &'a DeleteParams,
         limit: u32,
-        next: &str,
-    ) -> Result<String, ApiError> {
-        let message = pb::DeleteCollectionRequest {
-            r#ref: Some(self.gvr.reference(ns, "", "")),
-            label_selector: which.labels.clone(),
-            field_selector: which.fields.clone(),
-            options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
-            limit: limit.into(),
-            r#continue: next.to_owned(),
-        };
-        let mut grpc = self.client.grpc();
-        let mut chunks = bounded(grpc.delete_collection(self.client.request(message))).await?;
-        let mut behind = String::new();
-        while let Some(chunk) = chunks.message().await? {
-            behind = chunk.r#continue;
-        }
-        Ok(behind)
+        next: &'a str,
+    ) -> BoxFuture<'a, Result<String, ApiError>> {
+        Box::pin(async move {
+            let message = pb::DeleteCollectionRequest {
+                r#ref: Some(self.gvr.reference(ns, "", "")),
+                label_selector: which.labels.clone(),
+                field_selector: which.fields.clone(),
+                options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
+                limit: limit.into(),
+                r#continue: next.to_owned(),
+            };
+            let mut grpc = self.client.grpc();
+            let mut chunks = bounded(grpc.delete_collection(self.client.request(message))).await?;
+            let mut behind = String::new();
+            while let Some(chunk) = chunks.message().await? {
+                behind = chunk.r#continue;
+            }
+            Ok(behind)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use crate::kubeconfig::Identity;
 use crate::limits::{CONNECT_TIMEOUT, KEEP_ALIVE};
 use crate::{Client, Kubeconfig};
+use futures::future::BoxFuture;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use kstore_tls_trust::{AnyServer, ListedServers};
@@ -10,7 +11,6 @@ use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -60,19 +60,22 @@ impl Client {
     /// # Errors
     ///
     /// The kubeconfig is invalid, the server cannot be reached now, or it speaks no gRPC.
-    pub async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
-        let (endpoint, connector) = prepare(kubeconfig)?;
-        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
-        // Boxed, so that the compiler generates the future's code in this crate and not in every program that
-        // connects.
-        let channel: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(endpoint.connect_with_connector(connect));
-        let client = Self::over_channel(channel.await?, kubeconfig, agent);
-        let check: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(client.refuses_grpc());
-        match check.await {
-            Some(status) => Err(ConnectError::Protocol { server: kubeconfig.server.clone(), status }),
-            None => Ok(client),
-        }
+    ///
+    /// Boxed here, so that no program that connects generates the code of a connection again.
+    pub fn connect<'a>(
+        kubeconfig: &'a Kubeconfig,
+        agent: &'a str,
+    ) -> BoxFuture<'a, Result<Self, ConnectError>> {
+        Box::pin(async move {
+            let (endpoint, connector) = prepare(kubeconfig)?;
+            let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
+            let channel = endpoint.connect_with_connector(connect).await?;
+            let client = Self::over_channel(channel, kubeconfig, agent);
+            match client.refuses_grpc().await {
+                Some(status) => Err(ConnectError::Protocol { server: kubeconfig.server.clone(), status }),
+                None => Ok(client),
+            }
+        })
     }
 
     /// Like [`Client::connect`], but the first call connects.

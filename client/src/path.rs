@@ -4,6 +4,7 @@
 use crate::limits::{CALL_TIMEOUT, MAX_MESSAGE};
 use crate::{ApiError, Client};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::request::Builder;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -21,32 +22,40 @@ impl Client {
     /// # Errors
     ///
     /// The server refuses the request, the response takes too long, or it exceeds the maximum message size.
-    pub async fn get_path(&self, path: &str) -> Result<Bytes, ApiError> {
-        self.send_path(http::Request::get(path), Bytes::new()).await
+    pub fn get_path<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        Box::pin(async move { self.send_path(http::Request::get(path), Bytes::new()).await })
     }
 
     /// The body of the response to a request, which accepts JSON if it says nothing else.
-    pub(crate) async fn send_path(&self, request: Builder, body: Bytes) -> Result<Bytes, ApiError> {
-        let request = self.http_request(request, body)?;
-        match tokio::time::timeout(CALL_TIMEOUT, read_response(self.transport.clone(), request)).await {
-            Ok(read_response) => read_response,
-            Err(_) => Err(ApiError::timeout()),
-        }
+    pub(crate) fn send_path<'a>(
+        &'a self,
+        request: Builder,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        Box::pin(async move {
+            let request = self.http_request(request, body)?;
+            match tokio::time::timeout(CALL_TIMEOUT, read_response(self.transport.clone(), request)).await {
+                Ok(read_response) => read_response,
+                Err(_) => Err(ApiError::timeout()),
+            }
+        })
     }
 
     /// The HTTP status by which the server shows that it speaks no gRPC, as a kube-apiserver does. `None` if it
     /// speaks gRPC, or cannot answer now.
-    pub(crate) async fn refuses_grpc(&self) -> Option<StatusCode> {
-        let request = http::Request::post(HEALTH_CHECK)
-            .header(header::CONTENT_TYPE, GRPC)
-            .header(header::TE, "trailers");
-        let request = self.http_request(request, Bytes::from_static(&EMPTY_MESSAGE)).ok()?;
-        let answer = tokio::time::timeout(CALL_TIMEOUT, self.transport.clone().oneshot(request));
-        let answer = answer.await.ok()?.ok()?;
-        let (status, content_type) = (answer.status(), answer.headers().get(header::CONTENT_TYPE));
-        let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
-        let may_change = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        (!is_grpc && !may_change).then_some(status)
+    pub(crate) fn refuses_grpc<'a>(&'a self) -> BoxFuture<'a, Option<StatusCode>> {
+        Box::pin(async move {
+            let request = http::Request::post(HEALTH_CHECK)
+                .header(header::CONTENT_TYPE, GRPC)
+                .header(header::TE, "trailers");
+            let request = self.http_request(request, Bytes::from_static(&EMPTY_MESSAGE)).ok()?;
+            let answer = tokio::time::timeout(CALL_TIMEOUT, self.transport.clone().oneshot(request));
+            let answer = answer.await.ok()?.ok()?;
+            let (status, content_type) = (answer.status(), answer.headers().get(header::CONTENT_TYPE));
+            let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
+            let may_change = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+            (!is_grpc && !may_change).then_some(status)
+        })
     }
 
     /// A request with the client's agent.

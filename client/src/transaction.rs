@@ -5,6 +5,7 @@ use crate::calls::{revision, wire};
 use crate::client::bounded;
 use crate::typed::Kind;
 use crate::{ApiError, Client, DeleteParams, Gvr, Patch};
+use futures::future::BoxFuture;
 use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -184,18 +185,20 @@ impl Transaction {
     /// # Errors
     ///
     /// The first error and the index of its operation.
-    pub async fn commit(self) -> Result<Committed, TransactionError> {
-        if let Some(error) = self.encode_error {
-            return Err(error);
-        }
-        let operations = self.operations.into_iter().map(|kind| pb::Operation { kind: Some(kind) });
-        let message = pb::TransactRequest { operations: operations.collect(), dry_run: self.dry_run };
-        let mut grpc = self.client.grpc();
-        let done = bounded(grpc.transact(self.client.request(message))).await.map_err(of_refusal)?;
-        Ok(Committed {
-            revision: revision(done.revision),
-            objects: done.objects.into_iter().map(|object| object.json).collect(),
-            warnings: done.warnings,
+    pub fn commit(self) -> BoxFuture<'static, Result<Committed, TransactionError>> {
+        Box::pin(async move {
+            if let Some(error) = self.encode_error {
+                return Err(error);
+            }
+            let operations = self.operations.into_iter().map(|kind| pb::Operation { kind: Some(kind) });
+            let message = pb::TransactRequest { operations: operations.collect(), dry_run: self.dry_run };
+            let mut grpc = self.client.grpc();
+            let done = bounded(grpc.transact(self.client.request(message))).await.map_err(of_refusal)?;
+            Ok(Committed {
+                revision: revision(done.revision),
+                objects: done.objects.into_iter().map(|object| object.json).collect(),
+                warnings: done.warnings,
+            })
         })
     }
 

@@ -106,6 +106,11 @@ impl<K: ApiType> Api<K> {
         Self::decode(&self.calls.get(ns, name).await?)
     }
 
+    /// Gets the newest state of an object like [`Api::get`], and decodes of it only what `T` has.
+    pub async fn get_as<T: DeserializeOwned>(&self, ns: &str, name: &str) -> Result<T, ApiError> {
+        lenient::from_slice(&self.calls.get(ns, name).await?.json).map_err(ApiError::json)
+    }
+
     /// Lists all matching objects in key order, with the revision of the read. An empty `ns` means all
     /// namespaces.
     pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<K::Object>, Revision), ApiError> {
@@ -163,6 +168,17 @@ impl<K: ApiType> Api<K> {
     /// Patches only the status.
     pub async fn patch_status(&self, ns: &str, name: &str, patch: &Patch) -> Result<K::Object, ApiError> {
         self.patch_subresource(ns, name, "status", patch).await
+    }
+
+    /// Patches only the status, and does not decode the stored object: a caller without a use for it need not have the code that decodes
+    /// all members of its type. Returns the revision of the write.
+    pub async fn write_status_patch(
+        &self,
+        ns: &str,
+        name: &str,
+        patch: &Patch,
+    ) -> Result<Revision, ApiError> {
+        Ok(self.calls.patch(ns, name, "status", patch).await?.revision)
     }
 
     /// Patches a subresource (`status`, `finalize`; empty: the object itself).

@@ -10,6 +10,7 @@ use crate::idempotency::IdempotencyKeys;
 use crate::limits;
 use crate::snapshot::{self, LoadError};
 use crate::template::{DefaultTemplate, Template};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_nondet::{Clock, Nondet};
@@ -272,44 +273,46 @@ impl Lab {
     ///
     /// # Errors
     /// 429: too many clusters. 409: the name is taken. 500: it does not start.
-    pub async fn start_from(
-        self: &Arc<Self>,
-        image: &Arc<LabImage>,
+    pub fn start_from<'a>(
+        self: &'a Arc<Self>,
+        image: &'a Arc<LabImage>,
         from: String,
         options: StartOptions,
-    ) -> Result<Arc<LabCluster>, Status> {
-        let id = self.reserve(options.name.as_deref())?;
-        let mut guard = Reservation { lab: self, id: Some(&id) };
-        let host = HostConfig {
-            name: id.clone(),
-            origin: Origin::Image(image.state.clone()),
-            components: options.components.unwrap_or(image.components),
-            seed: options.seed.or(image.seed),
-            mode: options.mode.unwrap_or(image.mode),
-            start: image.state.time(),
-            keys: image.keys.clone(),
-            placement: Placement::Thread,
-            template: self.config.template.clone(),
-            address: self.config.listen,
-            is_main: false,
-        };
-        let config = ClusterConfig {
-            name: options.name.unwrap_or_else(|| id.clone()),
-            id: id.clone(),
-            from,
-            image: Some(image.clone()),
-            host,
-            log_bytes: self.config.log_bytes,
-            faults: options.faults,
-            keys: image.keys.clone(),
-        };
-        let listen = SocketAddr::new(self.config.listen.ip(), 0);
-        let started = LabCluster::start(config, listen, (self.front)(self)).await;
-        let started = started.map_err(Status::internal)?;
-        guard.id = None;
-        drop(guard);
-        self.state.lock().clusters.insert(id, ClusterSlot::Running(started.clone()));
-        Ok(started)
+    ) -> BoxFuture<'a, Result<Arc<LabCluster>, Status>> {
+        Box::pin(async move {
+            let id = self.reserve(options.name.as_deref())?;
+            let mut guard = Reservation { lab: self, id: Some(&id) };
+            let host = HostConfig {
+                name: id.clone(),
+                origin: Origin::Image(image.state.clone()),
+                components: options.components.unwrap_or(image.components),
+                seed: options.seed.or(image.seed),
+                mode: options.mode.unwrap_or(image.mode),
+                start: image.state.time(),
+                keys: image.keys.clone(),
+                placement: Placement::Thread,
+                template: self.config.template.clone(),
+                address: self.config.listen,
+                is_main: false,
+            };
+            let config = ClusterConfig {
+                name: options.name.unwrap_or_else(|| id.clone()),
+                id: id.clone(),
+                from,
+                image: Some(image.clone()),
+                host,
+                log_bytes: self.config.log_bytes,
+                faults: options.faults,
+                keys: image.keys.clone(),
+            };
+            let listen = SocketAddr::new(self.config.listen.ip(), 0);
+            let started = LabCluster::start(config, listen, (self.front)(self)).await;
+            let started = started.map_err(Status::internal)?;
+            guard.id = None;
+            drop(guard);
+            self.state.lock().clusters.insert(id, ClusterSlot::Running(started.clone()));
+            Ok(started)
+        })
     }
 
     /// Takes a place for a new cluster and returns its identifier.
@@ -333,14 +336,16 @@ impl Lab {
     ///
     /// # Errors
     /// 422: it is the first one.
-    pub async fn end_cluster(&self, id: &str) -> Result<(), Status> {
-        let Ok(cluster) = self.cluster(id) else { return Ok(()) };
-        if cluster.config.id == MAIN {
-            return Err(error::impossible("the first cluster ends with the process"));
-        }
-        self.state.lock().clusters.remove(&cluster.config.id);
-        cluster.end().await;
-        Ok(())
+    pub fn end_cluster<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let Ok(cluster) = self.cluster(id) else { return Ok(()) };
+            if cluster.config.id == MAIN {
+                return Err(error::impossible("the first cluster ends with the process"));
+            }
+            self.state.lock().clusters.remove(&cluster.config.id);
+            cluster.end().await;
+            Ok(())
+        })
     }
 
     /// Keeps an image under its name. An image of the same snapshot file stays.
@@ -390,12 +395,14 @@ impl Lab {
     }
 
     /// Ends all clusters.
-    pub async fn end(&self) {
-        let clusters = self.clusters();
-        self.state.lock().clusters.clear();
-        for cluster in clusters {
-            cluster.end().await;
-        }
+    pub fn end<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let clusters = self.clusters();
+            self.state.lock().clusters.clear();
+            for cluster in clusters {
+                cluster.end().await;
+            }
+        })
     }
 }
 

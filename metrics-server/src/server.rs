@@ -10,6 +10,7 @@ use crate::summary::Summary;
 use crate::table::table;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
@@ -49,19 +50,22 @@ impl MetricsServer {
     }
 
     /// Answers a request. Failures are responses too, with a `Status`.
-    pub async fn answer(&self, request: &Parts) -> Response<Bytes> {
-        let (code, media, body) = match self.document(request).await {
-            Ok((media, document)) => (StatusCode::OK, media, document),
-            Err(status) => {
-                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                (code, JSON, status.to_json())
-            }
-        };
-        let body = if request.method == Method::HEAD { Bytes::new() } else { body.into() };
-        let mut response = Response::new(body);
-        *response.status_mut() = code;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
-        response
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn answer<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Response<Bytes>> {
+        Box::pin(async move {
+            let (code, media, body) = match self.document(request).await {
+                Ok((media, document)) => (StatusCode::OK, media, document),
+                Err(status) => {
+                    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                    (code, JSON, status.to_json())
+                }
+            };
+            let body = if request.method == Method::HEAD { Bytes::new() } else { body.into() };
+            let mut response = Response::new(body);
+            *response.status_mut() = code;
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            response
+        })
     }
 
     /// The media type and the body of an answer.

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::record::{ObjectKey, RunEnd, RunRecord};
 use crate::scenario::{ObjectRef, Scenario};
 use crate::sources::Sources;
+use futures::future::BoxFuture;
 use kstore_api::status::Status;
 use kstore_lab::Lab;
 use kstore_lab::cluster::{Current, LabCluster, LabImage};
@@ -248,20 +249,24 @@ impl PreparedLab {
     ///
     /// # Errors
     /// See [`RunError`].
-    pub async fn run(&self, request: &RunRequest<'_>) -> Result<RunOutcome, RunError> {
-        let options = kstore_lab::StartOptions { seed: request.seed, ..kstore_lab::StartOptions::default() };
-        let started = self.lab.start_from(&self.image, "image prepared".to_owned(), options).await;
-        let cluster = started.map_err(RunError::lab("cannot start a fork"))?;
-        let folder = tempfile::tempdir_in(self.scratch.path())?;
-        let outcome = self.run_on(&cluster, folder.path().to_owned(), request).await;
-        if request.is_held && outcome.is_ok() {
-            // The folder of all runs has it.
-            let _ = folder.keep();
-            return outcome;
-        }
-        let ended = self.lab.end_cluster(&cluster.config.id).await;
-        ended.map_err(RunError::lab("cannot end a fork"))?;
-        outcome
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn run<'a>(&'a self, request: &'a RunRequest<'a>) -> BoxFuture<'a, Result<RunOutcome, RunError>> {
+        Box::pin(async move {
+            let options =
+                kstore_lab::StartOptions { seed: request.seed, ..kstore_lab::StartOptions::default() };
+            let started = self.lab.start_from(&self.image, "image prepared".to_owned(), options).await;
+            let cluster = started.map_err(RunError::lab("cannot start a fork"))?;
+            let folder = tempfile::tempdir_in(self.scratch.path())?;
+            let outcome = self.run_on(&cluster, folder.path().to_owned(), request).await;
+            if request.is_held && outcome.is_ok() {
+                // The folder of all runs has it.
+                let _ = folder.keep();
+                return outcome;
+            }
+            let ended = self.lab.end_cluster(&cluster.config.id).await;
+            ended.map_err(RunError::lab("cannot end a fork"))?;
+            outcome
+        })
     }
 
     async fn run_on(
@@ -338,13 +343,17 @@ impl PreparedLab {
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub async fn snapshot(&self) -> Result<File, SaveError> {
-        snapshot::save(&self.image, SaveOptions { keys: false, history: false }).await
+    pub fn snapshot<'a>(&'a self) -> BoxFuture<'a, Result<File, SaveError>> {
+        Box::pin(
+            async move { snapshot::save(&self.image, SaveOptions { keys: false, history: false }).await },
+        )
     }
 
     /// Ends all clusters.
-    pub async fn end(self) {
-        self.lab.end().await;
+    pub fn end(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.lab.end().await;
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::PreparedLab;
 use crate::scenario::Scenario;
 use crate::sources::Sources;
+use futures::future::BoxFuture;
 use kstore_client::manifest::Applier;
 use kstore_lab::clock::Mode;
 use kstore_lab::host::ComponentChoice;
@@ -45,41 +46,45 @@ impl PreparedLab {
     ///
     /// # Errors
     /// See [`PrepareError`].
-    pub async fn prepare(setup: Setup) -> Result<Self, PrepareError> {
-        let Setup { scenario, sources, folder, command, seed } = setup;
-        let parts = &scenario.cluster;
-        let components = ComponentChoice {
-            controllers: parts.controllers,
-            scheduler: parts.scheduler,
-            nodes: parts.nodes,
-        };
-        let config = LabConfig { components, mode: Mode::Manual, seed: Some(seed), ..LabConfig::default() };
-        let lab = Lab::start(config).await?;
-        let refused = |problem: String| PrepareError::Refused(problem);
-        let main = lab.cluster(MAIN).map_err(|status| refused(status.message))?;
-        let current = main.current().map_err(|status| refused(status.message))?;
-        let (running, prepared) = (current.running().clone(), sources.prepared.clone());
-        let asked = running.clone();
-        let applying = running.call(async move {
-            let applier = Applier::new(&objects::client(&asked));
-            for object in prepared {
-                applier.create_or_apply(object).await.map_err(|error| error.to_string())?;
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn prepare(setup: Setup) -> BoxFuture<'static, Result<Self, PrepareError>> {
+        Box::pin(async move {
+            let Setup { scenario, sources, folder, command, seed } = setup;
+            let parts = &scenario.cluster;
+            let components = ComponentChoice {
+                controllers: parts.controllers,
+                scheduler: parts.scheduler,
+                nodes: parts.nodes,
+            };
+            let config =
+                LabConfig { components, mode: Mode::Manual, seed: Some(seed), ..LabConfig::default() };
+            let lab = Lab::start(config).await?;
+            let refused = |problem: String| PrepareError::Refused(problem);
+            let main = lab.cluster(MAIN).map_err(|status| refused(status.message))?;
+            let current = main.current().map_err(|status| refused(status.message))?;
+            let (running, prepared) = (current.running().clone(), sources.prepared.clone());
+            let asked = running.clone();
+            let applying = running.call(async move {
+                let applier = Applier::new(&objects::client(&asked));
+                for object in prepared {
+                    applier.create_or_apply(object).await.map_err(|error| error.to_string())?;
+                }
+                Ok::<(), String>(())
+            });
+            applying.await.map_err(|ended| refused(ended.to_string()))?.map_err(refused)?;
+            let how = Settle { limit: lab_limits::SETTLE, patience: lab_limits::PATIENCE, is_virtual: true };
+            let settled = settle(current.bridge.settling(), how).await;
+            let settled = settled.map_err(|status| refused(status.message))?;
+            if !settled.settled {
+                let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();
+                return Err(refused(format!("it does not come to rest: {}", busy.join("; "))));
             }
-            Ok::<(), String>(())
-        });
-        applying.await.map_err(|ended| refused(ended.to_string()))?.map_err(refused)?;
-        let how = Settle { limit: lab_limits::SETTLE, patience: lab_limits::PATIENCE, is_virtual: true };
-        let settled = settle(current.bridge.settling(), how).await;
-        let settled = settled.map_err(|status| refused(status.message))?;
-        if !settled.settled {
-            let busy: Vec<String> = settled.busy.iter().map(|busy| busy.line()).collect();
-            return Err(refused(format!("it does not come to rest: {}", busy.join("; "))));
-        }
-        let image = main.image("prepared").await.map_err(|status| refused(status.message))?;
-        let image = lab.keep_image(image).map_err(|status| refused(status.message))?;
-        // It goes with the process, also if that is killed.
-        let runs = private_folder("explore")?;
-        let scratch = tempfile::Builder::new().prefix("runs-").tempdir_in(runs)?;
-        Ok(Self { lab, image, scenario, sources, folder, command, scratch })
+            let image = main.image("prepared").await.map_err(|status| refused(status.message))?;
+            let image = lab.keep_image(image).map_err(|status| refused(status.message))?;
+            // It goes with the process, also if that is killed.
+            let runs = private_folder("explore")?;
+            let scratch = tempfile::Builder::new().prefix("runs-").tempdir_in(runs)?;
+            Ok(Self { lab, image, scenario, sources, folder, command, scratch })
+        })
     }
 }

@@ -24,6 +24,7 @@ use crate::secrets::SecretValues;
 use budget::SearchBudget;
 pub use files::ReplayFiles;
 use found::FoundFailures;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use kstore_nondet::Clock;
 pub use legality::IllegalRun;
@@ -192,7 +193,18 @@ impl<'s> Search<'s> {
     ///
     /// # Errors
     /// See [`SearchError`].
-    pub async fn run(
+    ///
+    /// Boxed here, so that no crate above generates the code of a search again.
+    pub fn run(
+        inputs: (&'s PreparedLab, &'s ReplayFiles),
+        options: &'s SearchOptions,
+        stop: CancellationToken,
+        progress: SharedProgress,
+    ) -> BoxFuture<'s, Result<Report, SearchError>> {
+        Box::pin(Self::run_with(inputs, options, stop, progress))
+    }
+
+    async fn run_with(
         (prepared, files): (&'s PreparedLab, &'s ReplayFiles),
         options: &'s SearchOptions,
         stop: CancellationToken,

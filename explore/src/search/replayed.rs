@@ -6,6 +6,7 @@ use crate::oracle::Verdict;
 use crate::pattern::TracedProgram;
 use crate::replay::{Replay, ReplayReference};
 use crate::run::{HeldRun, PreparedLab, RunLimits, RunRequest};
+use futures::future::BoxFuture;
 use kstore_nondet::Clock;
 use std::path::PathBuf;
 
@@ -50,60 +51,62 @@ pub struct ReplayOutcome {
 ///
 /// # Errors
 /// A run does not take place, or is a defect of kstore.
-pub async fn replay(
-    prepared: &PreparedLab,
-    replay: &Replay,
-    options: &ReplayOptions,
-) -> Result<ReplayOutcome, SearchError> {
-    let given = prepared.sources().given(prepared.scenario());
-    let now = Clock::real().now().as_second();
-    let normaliser = Normaliser::new(prepared.scenario(), &given)
-        .with_window(now - MONTH, now + 12 * MONTH)
-        .with_learned(replay.learned.clone());
-    let references = ReplayReference::into_references(replay.references.clone());
-    let records: Vec<_> = references.iter().map(|reference| reference.record.clone()).collect();
-    let programs = prepared.programs().into_iter();
-    let programs = programs.map(|name| TracedProgram { name, lists_from_cache: false }).collect();
-    let baseline = Baseline { normaliser, limits: RunLimits::after(&records), references, programs };
-    let mut outcome = ReplayOutcome {
-        failed: 0,
-        runs: 0,
-        not_reached: 0,
-        verdicts: Vec::new(),
-        explanation: Vec::new(),
-        outputs: Vec::new(),
-        summary: String::new(),
-        held: None,
-    };
-    let repeat = options.repeat.max(1);
-    for nth in 1..=repeat {
-        let request = RunRequest {
-            plan: (!replay.plan.actions.is_empty()).then_some(&replay.plan),
-            seed: None,
-            steps: replay.steps,
-            is_restarted: false,
-            is_held: options.is_held && nth == repeat,
-            comparison: Some((&baseline.normaliser, &baseline.references)),
-            limits: baseline.limits,
+/// Boxed here, so that no crate above generates the code again.
+pub fn replay<'a>(
+    prepared: &'a PreparedLab,
+    replay: &'a Replay,
+    options: &'a ReplayOptions,
+) -> BoxFuture<'a, Result<ReplayOutcome, SearchError>> {
+    Box::pin(async move {
+        let given = prepared.sources().given(prepared.scenario());
+        let now = Clock::real().now().as_second();
+        let normaliser = Normaliser::new(prepared.scenario(), &given)
+            .with_window(now - MONTH, now + 12 * MONTH)
+            .with_learned(replay.learned.clone());
+        let references = ReplayReference::into_references(replay.references.clone());
+        let records: Vec<_> = references.iter().map(|reference| reference.record.clone()).collect();
+        let programs = prepared.programs().into_iter();
+        let programs = programs.map(|name| TracedProgram { name, lists_from_cache: false }).collect();
+        let baseline = Baseline { normaliser, limits: RunLimits::after(&records), references, programs };
+        let mut outcome = ReplayOutcome {
+            failed: 0,
+            runs: 0,
+            not_reached: 0,
+            verdicts: Vec::new(),
+            explanation: Vec::new(),
+            outputs: Vec::new(),
+            summary: String::new(),
+            held: None,
         };
-        let run = prepared.run(&request).await?;
-        let judgement = baseline.judge(prepared, &run.record);
-        let expected = &replay.expected;
-        let fails = judgement
-            .verdicts
-            .iter()
-            .any(|verdict| verdict.oracle == expected.oracle && verdict.fingerprint == expected.fingerprint);
-        let secrets = secrets_of(&run, options.shows_secrets);
-        if fails && run.missed.is_none() {
-            outcome.failed += 1;
-            legality::judge(&run, &options.findings, |run| log::text(run, &secrets))?;
+        let repeat = options.repeat.max(1);
+        for nth in 1..=repeat {
+            let request = RunRequest {
+                plan: (!replay.plan.actions.is_empty()).then_some(&replay.plan),
+                seed: None,
+                steps: replay.steps,
+                is_restarted: false,
+                is_held: options.is_held && nth == repeat,
+                comparison: Some((&baseline.normaliser, &baseline.references)),
+                limits: baseline.limits,
+            };
+            let run = prepared.run(&request).await?;
+            let judgement = baseline.judge(prepared, &run.record);
+            let expected = &replay.expected;
+            let fails = judgement.verdicts.iter().any(|verdict| {
+                verdict.oracle == expected.oracle && verdict.fingerprint == expected.fingerprint
+            });
+            let secrets = secrets_of(&run, options.shows_secrets);
+            if fails && run.missed.is_none() {
+                outcome.failed += 1;
+                legality::judge(&run, &options.findings, |run| log::text(run, &secrets))?;
+            }
+            outcome.runs += 1;
+            outcome.not_reached += usize::from(run.missed.is_some());
+            let explanation = &judgement.explanations[usize::from(replay.plan.ends_programs())];
+            outcome.explanation = explanation.iter().map(|line| secrets.hide(line)).collect();
+            outcome.summary = secrets.hide(&expected.summary);
+            (outcome.verdicts, outcome.outputs, outcome.held) = (judgement.verdicts, run.outputs, run.held);
         }
-        outcome.runs += 1;
-        outcome.not_reached += usize::from(run.missed.is_some());
-        let explanation = &judgement.explanations[usize::from(replay.plan.ends_programs())];
-        outcome.explanation = explanation.iter().map(|line| secrets.hide(line)).collect();
-        outcome.summary = secrets.hide(&expected.summary);
-        (outcome.verdicts, outcome.outputs, outcome.held) = (judgement.verdicts, run.outputs, run.held);
-    }
-    Ok(outcome)
+        Ok(outcome)
+    })
 }

@@ -22,6 +22,7 @@ use crate::registry::{Lab, LabConfig, LabError};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
@@ -42,8 +43,9 @@ impl Lab {
     ///
     /// # Errors
     /// See [`LabError`].
-    pub async fn start(config: LabConfig) -> Result<Arc<Self>, LabError> {
-        Self::start_behind(config, of).await
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn start(config: LabConfig) -> BoxFuture<'static, Result<Arc<Self>, LabError>> {
+        Box::pin(async move { Self::start_behind(config, of).await })
     }
 }
 

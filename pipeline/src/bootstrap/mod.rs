@@ -81,13 +81,16 @@ async fn repeat_until_served(pipeline: &Arc<Pipeline>, identity: &ServerIdentity
 ///
 /// # Errors
 /// The storage refuses it.
-pub async fn publish_authorities(
-    pipeline: &Pipeline,
-    identity: &ServerIdentity,
+/// Boxed here, so that no crate above generates the code again.
+pub fn publish_authorities<'a>(
+    pipeline: &'a Pipeline,
+    identity: &'a ServerIdentity,
     client_ca: Option<String>,
     front_proxy_ca: Option<String>,
-) -> Result<(), Status> {
-    identity.clone().with_authorities(client_ca, front_proxy_ca).reconcile_authentication(pipeline).await
+) -> BoxFuture<'a, Result<(), Status>> {
+    Box::pin(async move {
+        identity.clone().with_authorities(client_ca, front_proxy_ca).reconcile_authentication(pipeline).await
+    })
 }
 
 async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {

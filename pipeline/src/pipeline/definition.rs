@@ -3,6 +3,7 @@
 //! rules are in `kstore_api::crd`; what follows a DELETE is in `kstore_apiserver::definitions`.
 
 use super::Pipeline;
+use futures::future::BoxFuture;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{crd, kind, meta};
@@ -38,6 +39,9 @@ pub(super) fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) ->
     crd::strategy::warnings(new, old)
 }
 
+/// Changes a definition, or says that it stays.
+type DefinitionChange<'a> = Box<dyn FnMut(&Value) -> Option<Decision> + Send + 'a>;
+
 impl Pipeline {
     /// Grants a definition that is about to be stored the names that no other definition of its group has.
     pub(super) fn grant_names(&self, object: &mut Value) {
@@ -72,46 +76,61 @@ impl Pipeline {
 
     /// Grants names that another write has freed to definitions of the group that wait for them. Failures are
     /// logged: the next write in the group tries again.
-    pub async fn grant_waiting_names(&self, group: &str) {
-        if let Err(error) = self.cache().fresh().await {
-            return tracing::warn!(%error, "the CustomResourceDefinitions cannot be read");
-        }
-        let now = meta::format_time(self.nondet.clock.now_seconds());
-        let stored = self.definitions_of(group);
-        let waiting = stored
-            .iter()
-            .filter(|definition| self.planned_status(&without_versions(definition), &now).is_some());
-        for definition in waiting {
-            let name = definition.name();
-            let granted = self.change_definition(name, |definition| {
-                let mut next = definition.clone();
-                next["status"] = self.planned_status(definition, &now)?;
-                Some(Decision::Put(next))
-            });
-            if let Err(status) = granted.await {
-                tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn grant_waiting_names<'a>(&'a self, group: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Err(error) = self.cache().fresh().await {
+                return tracing::warn!(%error, "the CustomResourceDefinitions cannot be read");
             }
-        }
+            let now = meta::format_time(self.nondet.clock.now_seconds());
+            let stored = self.definitions_of(group);
+            let waiting = stored
+                .iter()
+                .filter(|definition| self.planned_status(&without_versions(definition), &now).is_some());
+            for definition in waiting {
+                let name = definition.name();
+                let granted = self.change_definition(name, |definition| {
+                    let mut next = definition.clone();
+                    next["status"] = self.planned_status(definition, &now)?;
+                    Some(Decision::Put(next))
+                });
+                if let Err(status) = granted.await {
+                    tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");
+                }
+            }
+        })
     }
 
     /// Changes a stored definition as the server itself. `change` returns `None` to keep the definition. Does
     /// nothing if it is absent.
-    pub async fn change_definition(
-        &self,
-        name: &str,
-        mut change: impl FnMut(&Value) -> Option<Decision> + Send,
-    ) -> Result<(), Status> {
-        let _guard = self.definition_writes.lock().await;
-        let request = status_request(name);
-        let decide = |current: Option<&Value>| {
-            let current = current.ok_or_else(|| Status::not_found(definitions(), name))?;
-            Ok(change(current).unwrap_or(Decision::Keep))
-        };
-        let target = &request.target;
-        match self.registry.guaranteed_update(target, self.write_context(&request), false, decide).await {
-            Err(status) if status.reason != Reason::NotFound => Err(status),
-            _ => Ok(()),
-        }
+    ///
+    /// Boxed here, so that no crate above generates the code of a write again.
+    pub fn change_definition<'a>(
+        &'a self,
+        name: &'a str,
+        change: impl FnMut(&Value) -> Option<Decision> + Send + 'a,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        self.change_definition_by(name, Box::new(change))
+    }
+
+    fn change_definition_by<'a>(
+        &'a self,
+        name: &'a str,
+        mut change: DefinitionChange<'a>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let _guard = self.definition_writes.lock().await;
+            let request = status_request(name);
+            let decide = |current: Option<&Value>| {
+                let current = current.ok_or_else(|| Status::not_found(definitions(), name))?;
+                Ok(change(current).unwrap_or(Decision::Keep))
+            };
+            let target = &request.target;
+            match self.registry.guaranteed_update(target, self.write_context(&request), false, decide).await {
+                Err(status) if status.reason != Reason::NotFound => Err(status),
+                _ => Ok(()),
+            }
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::custom::TargetRules as _;
 use super::{Answer, ObjectAnswer, Pipeline};
+use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use kstore_access::audit;
@@ -184,20 +185,31 @@ impl Pipeline {
 
     /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes
     /// does. An absent object counts as deleted.
-    pub async fn delete_instance(&self, custom: &CustomKind, entry: &Entry) -> Result<(), Status> {
-        let request = super::definition::status_request(&custom.definition.name);
-        let target = Target {
-            resource: custom.storage_row(),
-            custom: None,
-            subresource: "",
-            namespace: entry.namespace().to_owned(),
-            name: entry.name().to_owned(),
-        };
-        let delete = DeleteOptions::default();
-        match self.registry.delete(&target, &delete, self.write_context(&request), false, |_| Ok(())).await {
-            Err(status) if status.code != 404 => Err(status),
-            _ => Ok(()),
-        }
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn delete_instance<'a>(
+        &'a self,
+        custom: &'a CustomKind,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let request = super::definition::status_request(&custom.definition.name);
+            let target = Target {
+                resource: custom.storage_row(),
+                custom: None,
+                subresource: "",
+                namespace: entry.namespace().to_owned(),
+                name: entry.name().to_owned(),
+            };
+            let delete = DeleteOptions::default();
+            match self
+                .registry
+                .delete(&target, &delete, self.write_context(&request), false, |_| Ok(()))
+                .await
+            {
+                Err(status) if status.code != 404 => Err(status),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Deletes one object.

@@ -4,6 +4,7 @@
 
 use super::{Pipeline, row_of};
 use crate::fairness::Fairness;
+use futures::future::BoxFuture;
 use kstore_api::flowcontrol::{self, Upkeep};
 use kstore_api::resource::Resource;
 use kstore_api::{kind, meta};
@@ -34,36 +35,39 @@ pub(crate) fn configure(fairness: &Fairness, cache: &Cache) {
 }
 
 /// Keeps the configuration up to date until the storage closes.
-pub async fn run(fairness: Arc<Fairness>, pipeline: Arc<Pipeline>) {
-    let cache = pipeline.cache();
-    let mut watch = watch(cache).await;
-    let mut period = Instant::now() + SEAT_PERIOD;
-    // What an older version of this server has stored is brought up to date once.
-    let (mut may_differ, mut next_restore) = (true, Instant::now());
-    configure(&fairness, cache);
-    loop {
-        if may_differ && Instant::now() >= next_restore {
-            // Another writer that reverts each restoration must not keep this server busy.
-            (may_differ, next_restore) = (false, Instant::now() + RESTORE_PAUSE);
-            restore(&pipeline).await;
-        }
-        tokio::select! {
-            biased;
-            () = sleep_until(period) => {
-                fairness.adjust();
-                period = Instant::now() + SEAT_PERIOD;
+/// Boxed here, so that no crate above generates the code again.
+pub fn run(fairness: Arc<Fairness>, pipeline: Arc<Pipeline>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let cache = pipeline.cache();
+        let mut watch = watch(cache).await;
+        let mut period = Instant::now() + SEAT_PERIOD;
+        // What an older version of this server has stored is brought up to date once.
+        let (mut may_differ, mut next_restore) = (true, Instant::now());
+        configure(&fairness, cache);
+        loop {
+            if may_differ && Instant::now() >= next_restore {
+                // Another writer that reverts each restoration must not keep this server busy.
+                (may_differ, next_restore) = (false, Instant::now() + RESTORE_PAUSE);
+                restore(&pipeline).await;
             }
-            batch = watch.next() => {
-                may_differ = true;
-                match batch {
-                    Ok(_) => {}
-                    Err(WatchEnd::Closed) => return,
-                    Err(_) => watch = self::watch(cache).await,
+            tokio::select! {
+                biased;
+                () = sleep_until(period) => {
+                    fairness.adjust();
+                    period = Instant::now() + SEAT_PERIOD;
                 }
-                configure(&fairness, cache);
+                batch = watch.next() => {
+                    may_differ = true;
+                    match batch {
+                        Ok(_) => {}
+                        Err(WatchEnd::Closed) => return,
+                        Err(_) => watch = self::watch(cache).await,
+                    }
+                    configure(&fairness, cache);
+                }
             }
         }
-    }
+    })
 }
 
 async fn watch(cache: &Arc<Cache>) -> Watch {

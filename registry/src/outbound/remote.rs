@@ -8,6 +8,7 @@ use super::trust::Trust;
 use super::{Answer, NoAnswer, exchange};
 use axum::body::Body;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Uri};
 use hyper_util::client::legacy::Client;
@@ -150,14 +151,17 @@ impl Remote {
         }
     }
 
-    async fn send(
+    /// Boxed here, so that no crate above generates the code of an HTTP client again.
+    fn send(
         &self,
         request: http::request::Builder,
         body: Body,
         timeout: Duration,
-    ) -> Result<Answer, NoAnswer> {
-        let request = request.body(body).map_err(|error| NoAnswer(error.to_string()))?;
-        exchange::answer(self.pool.request(request), timeout).await
+    ) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
+        match request.body(body) {
+            Ok(request) => Box::pin(exchange::answer(self.pool.request(request), timeout)),
+            Err(error) => Box::pin(std::future::ready(Err(NoAnswer(error.to_string())))),
+        }
     }
 }
 

@@ -107,7 +107,7 @@ pub(super) async fn deallocate(client: Client, deallocation: Deallocation) -> Fi
         "status": { "allocation": null, "reservedFor": null },
     }));
     let api = client.api::<ResourceClaim>();
-    if let Err(error) = api.patch_status(claim.namespace(), claim.name(), &patch).await {
+    if let Err(error) = api.write_status_patch(claim.namespace(), claim.name(), &patch).await {
         tracing::debug!(%claim, %error, "failed to deallocate the claim");
     }
     FinishedWrite::Deallocation

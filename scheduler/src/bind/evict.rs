@@ -21,7 +21,7 @@ pub(super) async fn evict(
     let client = client.causes(&evict.notice.causes());
     let (api, key) = (client.api::<Pod>(), &evict.notice.pod.key);
     if let Some(patch) = patch
-        && let Err(error) = api.patch_status(key.namespace(), key.name(), &patch).await
+        && let Err(error) = api.write_status_patch(key.namespace(), key.name(), &patch).await
     {
         tracing::debug!(%error, "failed to nominate the pod for the node");
         let failed = evict.victims.iter().map(|victim| Uid::clone(&victim.uid)).collect();
@@ -30,7 +30,7 @@ pub(super) async fn evict(
     for pod in &evict.displaced {
         let patch = json!({ "metadata": { "uid": &*pod.uid }, "status": { "nominatedNodeName": null } });
         let (namespace, name) = (pod.key.namespace(), pod.key.name());
-        if let Err(error) = api.patch_status(namespace, name, &Patch::Strategic(patch)).await {
+        if let Err(error) = api.write_status_patch(namespace, name, &Patch::Strategic(patch)).await {
             tracing::debug!(pod = %pod.key, %error, "failed to end the nomination of a pod of lower priority");
         }
     }

@@ -13,8 +13,9 @@ use devices::bind_devices;
 use evict::evict;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kstore_client::{ApiError, Client, Patch, Transaction, TransactionError};
+use kstore_client::{ApiError, Client, Patch, ProjectedMeta, Transaction, TransactionError};
 use kstore_informer::{Causes, Revision};
+use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -303,7 +304,7 @@ async fn nominate(client: &Client, binding: &Binding) {
     let (pod, node) = (&binding.pod, &*binding.choice.node);
     let patch = json!({ "metadata": { "uid": &*pod.uid }, "status": { "nominatedNodeName": node } });
     let (namespace, name) = (pod.key.namespace(), pod.key.name());
-    let written = client.api::<Pod>().patch_status(namespace, name, &Patch::Strategic(patch)).await;
+    let written = client.api::<Pod>().write_status_patch(namespace, name, &Patch::Strategic(patch)).await;
     if let Err(error) = written {
         tracing::debug!(pod = %pod.key, node, %error, "failed to nominate the pod for the node");
     }
@@ -312,18 +313,27 @@ async fn nominate(client: &Client, binding: &Binding) {
 /// Whether a bind without a response succeeded: a revision that shows it.
 async fn bound_revision(client: &Client, binding: &Binding) -> Option<Revision> {
     let key = &binding.pod.key;
-    let pod = client.api::<Pod>().get(key.namespace(), key.name()).await.ok()?;
-    let revision = pod.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
-    revision.filter(|_| is_on(&pod, binding)).map(Revision)
+    let pod: BoundPod = client.api::<Pod>().get_as(key.namespace(), key.name()).await.ok()?;
+    let is_on_node = pod.spec.node_name.as_deref() == Some(&*binding.choice.node);
+    (is_on_node && *pod.metadata.uid == *binding.pod.uid).then(|| pod.metadata.revision())
 }
 
-fn is_on(pod: &Pod, binding: &Binding) -> bool {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    pod.metadata.uid.as_deref() == Some(&*binding.pod.uid) && node == Some(&*binding.choice.node)
+/// The members of a pod that tell whether it was bound.
+#[derive(Deserialize)]
+struct BoundPod {
+    metadata: ProjectedMeta,
+    #[serde(default)]
+    spec: BoundPodSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct BoundPodSpec {
+    node_name: Option<String>,
 }
 
 async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> FinishedWrite {
-    let outcome = client.api::<Pod>().patch_status(pod.key.namespace(), pod.key.name(), &patch).await;
+    let outcome = client.api::<Pod>().write_status_patch(pod.key.namespace(), pod.key.name(), &patch).await;
     if let Err(error) = outcome
         && !error.is_not_found()
     {

@@ -6,6 +6,7 @@ use super::storage::EncryptedStorage;
 use super::transformer::Transformers;
 use crate::limits::ENCRYPTION_RELOAD;
 use crate::storage::SharedStorage;
+use futures::future::BoxFuture;
 use kstore_nondet::Rng;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest as _, Sha256};
@@ -108,26 +109,32 @@ impl Encryption {
 
     /// Reads the configuration file again at intervals of [`ENCRYPTION_RELOAD`], and uses it once it has
     /// changed and is valid. Never returns.
-    pub async fn reload_changes(self: Arc<Self>, file: PathBuf) {
-        let shown = file.display();
-        loop {
-            tokio::time::sleep(ENCRYPTION_RELOAD).await;
-            match self.reload(&file).await {
-                Ok(false) => {}
-                Ok(true) => tracing::info!(%shown, "the encryption configuration was read again"),
-                Err(error) => {
-                    tracing::error!("the encryption configuration stays as it was: {error}");
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn reload_changes(self: Arc<Self>, file: PathBuf) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let shown = file.display();
+            loop {
+                tokio::time::sleep(ENCRYPTION_RELOAD).await;
+                match self.reload(&file).await {
+                    Ok(false) => {}
+                    Ok(true) => tracing::info!(%shown, "the encryption configuration was read again"),
+                    Err(error) => {
+                        tracing::error!("the encryption configuration stays as it was: {error}");
+                    }
                 }
             }
-        }
+        })
     }
 
     /// Checks all key management services, and goes on checking them. A service that does not answer is no
     /// error: until it does, its values are not written, and not read unless their seed is known.
-    pub async fn begin(self: &Arc<Self>) {
-        let transformers = self.transformers();
-        check_all(&transformers).await;
-        self.activate(transformers);
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn begin<'a>(self: &'a Arc<Self>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let transformers = self.transformers();
+            check_all(&transformers).await;
+            self.activate(transformers);
+        })
     }
 
     fn activate(self: &Arc<Self>, transformers: Arc<Transformers>) {

@@ -5,6 +5,7 @@ use super::backend::{Mode, QueuedEvent};
 use super::batch::{self, Batching, TokenBucket, Truncation};
 use crate::rate_limited::RateLimited;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use kstore_nondet::Rng;
 use kstore_registry::outbound::{NoAnswer, Remote, WebhookBackoff};
 use kstore_storage::limits;
@@ -80,26 +81,29 @@ impl AuditSender {
     }
 
     /// Sends until the [`super::Audit`] is dropped.
-    pub async fn run(mut self) {
-        let throttle = self.options.batching.throttle.filter(|_| self.options.mode == Mode::Batch);
-        let mut bucket = throttle.map(|throttle| TokenBucket::new(throttle, Instant::now()));
-        while let Some(batch) = self.collect().await {
-            // Events without a line ask for an acknowledgement of all events before them.
-            let (waiting, batch): (Vec<_>, Vec<_>) =
-                batch.into_iter().partition(|queued| queued.line.is_empty());
-            for list in self.lists(batch) {
-                if let Some(bucket) = &mut bucket {
-                    self.delivery.pause(bucket.take(Instant::now())).await;
+    /// Boxed here, so that no crate above generates the code again.
+    pub fn run(mut self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let throttle = self.options.batching.throttle.filter(|_| self.options.mode == Mode::Batch);
+            let mut bucket = throttle.map(|throttle| TokenBucket::new(throttle, Instant::now()));
+            while let Some(batch) = self.collect().await {
+                // Events without a line ask for an acknowledgement of all events before them.
+                let (waiting, batch): (Vec<_>, Vec<_>) =
+                    batch.into_iter().partition(|queued| queued.line.is_empty());
+                for list in self.lists(batch) {
+                    if let Some(bucket) = &mut bucket {
+                        self.delivery.pause(bucket.take(Instant::now())).await;
+                    }
+                    let slot = self.slots.clone().acquire_owned().await.expect("the slots are never closed");
+                    tokio::spawn(self.delivery.clone().deliver(list, slot));
                 }
-                let slot = self.slots.clone().acquire_owned().await.expect("the slots are never closed");
-                tokio::spawn(self.delivery.clone().deliver(list, slot));
+                if !waiting.is_empty() {
+                    let all = u32::try_from(limits::AUDIT_LISTS).expect("the bound is small");
+                    let _all_sent = self.slots.acquire_many(all).await;
+                    acknowledge(waiting, true);
+                }
             }
-            if !waiting.is_empty() {
-                let all = u32::try_from(limits::AUDIT_LISTS).expect("the bound is small");
-                let _all_sent = self.slots.acquire_many(all).await;
-                acknowledge(waiting, true);
-            }
-        }
+        })
     }
 
     /// Takes the events of the next batch from the queue; `None` if the queue is closed.
