@@ -3,7 +3,7 @@
 //!
 //! A [`scenario::Scenario`] says what is prepared and done. `pattern` makes plans of a reference's [`record::RunRecord`], `prune` and
 //! `order` choose among them, `oracle` judges the record of each run with `normalise`, `shrink` makes a failing plan smaller, `replay`
-//! writes it down, and `report` tells. All of that is pure: no async, no clock, no I/O.
+//! writes it down, and `report` presents it. All of that is pure: no async, no clock, no I/O.
 //!
 //! `sources` reads the files of a scenario, `run` takes runs on forks of a [`run::PreparedLab`], and [`search::Search`] is the search: its
 //! references, runs in parallel, confirmations, and files of findings. `run` alone talks to the lab.

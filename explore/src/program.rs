@@ -62,12 +62,13 @@ pub fn filled(text: &str, values: &Placeholders) -> Result<String, PlaceholderEr
 /// # Errors
 /// No port is free.
 pub fn free_ports(names: &[String]) -> std::io::Result<BTreeMap<String, u16>> {
-    let mut held = Vec::new();
+    // All listen until the last port is known: else one port could be chosen twice.
+    let mut listeners = Vec::new();
     let mut ports = BTreeMap::new();
     for name in names {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         ports.insert(name.clone(), listener.local_addr()?.port());
-        held.push(listener);
+        listeners.push(listener);
     }
     Ok(ports)
 }

@@ -95,10 +95,11 @@ impl<'p> Guide<'p> {
     }
 
     fn pick<'a>(&self, plans: &'a [Plan]) -> &'a Plan {
-        &plans[self.place(plans.len())]
+        &plans[self.index_below(plans.len())]
     }
 
-    fn place(&self, len: usize) -> usize {
+    /// A random index of a list of this length.
+    fn index_below(&self, len: usize) -> usize {
         usize::try_from(self.rng.below(len as u64)).unwrap_or(0)
     }
 
@@ -118,13 +119,13 @@ impl<'p> Guide<'p> {
     /// A plan whose run showed something new, with one change.
     fn changed(&self) -> Plan {
         let mut plan = self.pick(&self.kept).clone();
-        let place = self.place(plan.actions.len());
+        let index = self.index_below(plan.actions.len());
         match self.rng.below(5) {
             0 => plan.actions.extend(self.pick(self.enumerated).actions.iter().cloned()),
-            1 if plan.actions.len() > 1 => drop(plan.actions.remove(place)),
-            2 => move_by_one(&mut plan.actions[place], self.rng.below(2) == 0),
-            3 if plan.actions[place].operation.is_fault() => {
-                plan.actions[place].times = 1 + plan.actions[place].times % TIMES;
+            1 if plan.actions.len() > 1 => drop(plan.actions.remove(index)),
+            2 => move_by_one(&mut plan.actions[index], self.rng.below(2) == 0),
+            3 if plan.actions[index].operation.is_fault() => {
+                plan.actions[index].times = 1 + plan.actions[index].times % TIMES;
             }
             _ => self.swap(&mut plan),
         }

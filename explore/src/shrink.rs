@@ -1,5 +1,5 @@
-//! Shrinking: a smaller plan and fewer steps that fail likewise. A state machine without async and I/O: it proposes a candidate, is told
-//! whether that fails likewise, and ends with a plan that passes without any one of its actions. Pure.
+//! Shrinking: a smaller plan and fewer steps that fail likewise. A state machine without async and I/O: it proposes a candidate, takes the
+//! outcome of its run, and ends with a plan that passes without any one of its actions. Pure.
 
 use crate::limits;
 use crate::plan::{Operation, Plan, PlannedAction, Trigger};

@@ -47,7 +47,7 @@ pub(crate) fn requirements(labels: &label::Selector, fields: &field::Selector) -
     values.sum::<usize>() + fields.terms().len()
 }
 
-/// The number of requirements in the texts of selectors, at least approximately: it is asked before they are parsed.
+/// The number of requirements in the texts of selectors, at least approximately, without parsing them.
 pub fn estimate<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
     let texts = texts.into_iter().filter(|text| !text.is_empty());
     texts.map(|text| 1 + text.matches(',').count() as u64).sum()

@@ -10,7 +10,7 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// User of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
-/// Group that may do everything; the authorizer is not asked.
+/// Group that may do everything: its requests skip the authorizer.
 pub const MASTERS: &str = "system:masters";
 
 /// The user as which the apiserver writes on its own behalf.

@@ -17,16 +17,7 @@ func b13(k *kube) reconciler {
 		}
 		storage := number(thing, "spec", "storage")
 		if found == nil {
-			if err := k.firstClaim(name, storage); err != nil {
-				return err
-			}
-			if isFixed {
-				if err := k.grow(name, storage, false); err != nil {
-					return err
-				}
-			}
-			_, err := k.create(sets, statefulSet(name, storage))
-			return err
+			return k.makeSet(name, storage)
 		}
 		if found.GetDeletionTimestamp() != nil || storage <= storageOf(found) {
 			return nil

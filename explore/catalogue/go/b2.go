@@ -34,6 +34,20 @@ func (k *kube) firstClaim(name string, storage int64) error {
 	return k.ensure(claims, claim(fmt.Sprintf("data-%s-0", name), name, fields{storageNote: strconv.FormatInt(storage, 10)}))
 }
 
+// makeSet makes the StatefulSet of a Thing, and its claim. Fixed: the claims get the storage first.
+func (k *kube) makeSet(name string, storage int64) error {
+	if err := k.firstClaim(name, storage); err != nil {
+		return err
+	}
+	if isFixed {
+		if err := k.grow(name, storage, false); err != nil {
+			return err
+		}
+	}
+	_, err := k.create(sets, statefulSet(name, storage))
+	return err
+}
+
 // rabbitmq/cluster-operator#653: another storage than the StatefulSet's means to delete it, without its pods, note the storage at the
 // claims, and make it again.
 //
@@ -48,16 +62,7 @@ func b2(k *kube) reconciler {
 		}
 		storage := number(thing, "spec", "storage")
 		if found == nil {
-			if err := k.firstClaim(name, storage); err != nil {
-				return err
-			}
-			if isFixed {
-				if err := k.grow(name, storage, false); err != nil {
-					return err
-				}
-			}
-			_, err := k.create(sets, statefulSet(name, storage))
-			return err
+			return k.makeSet(name, storage)
 		}
 		if found.GetDeletionTimestamp() != nil || storage == storageOf(found) || (isFixed && storage < storageOf(found)) {
 			return nil

@@ -22,7 +22,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// Clients with what they asked too often. Requests of several clients may alternate, those of one may not.
+/// Clients with the requests that they repeated too often. Requests of several clients may alternate, those of one may not.
 fn storms(run: &RunRecord) -> Vec<(String, String)> {
     let window = u64::try_from(limits::STORM_WINDOW.as_millis()).unwrap_or(u64::MAX);
     let mut rows: BTreeMap<&str, Vec<&RecordedRequest>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use crate::record::RunEnd;
 
 pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     match &evidence.run.ended {
-        // `hot-loop` tells of a loop.
+        // `hot-loop` reports a loop.
         RunEnd::Converged | RunEnd::Quiet | RunEnd::Looping => Vec::new(),
         RunEnd::StepTimedOut { step, problem } => {
             vec![Verdict::new(

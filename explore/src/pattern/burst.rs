@@ -1,4 +1,4 @@
-//! `burst`: as `freeze`, but what was held comes in portions of 2 and 5 changes.
+//! `burst`: as `freeze`, but the delayed changes come in portions of 2 and 5.
 
 use super::{PatternId, Traced, freeze, plan};
 use crate::plan::{Operation, Plan, PlannedAction, Trigger};

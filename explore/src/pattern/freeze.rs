@@ -20,7 +20,7 @@ pub(super) fn plans(traced: &Traced<'_>, writes: &[&RecordedWrite]) -> Vec<Plan>
     plans
 }
 
-/// Each write with each kind that its writer reads, if a change of the kind follows: nothing else would be held back.
+/// Each write with each kind that its writer reads, if a change of the kind follows: freezing a cache holds nothing else back.
 pub(super) fn lagging<'t>(
     traced: &Traced<'t>,
     writes: &[&'t RecordedWrite],

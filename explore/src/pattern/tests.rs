@@ -132,8 +132,8 @@ fn a_state_is_skipped_between_two_changes_by_others() {
     // What the program writes because it saw the change does not come while it does not see it.
     let mut record = reference();
     let noted = write(22, "op", THING, json!({"deleted": true}), json!({"deleted": true, "noted": true}));
-    let place = record.writes.partition_point(|write| write.revision < noted.revision);
-    record.writes.insert(place, noted);
+    let index = record.writes.partition_point(|write| write.revision < noted.revision);
+    record.writes.insert(index, noted);
     let plans = plans_of(record, false, &[PatternId::Skip, PatternId::Down]);
     for expected in [skip, down] {
         assert!(plans.contains(&expected.to_owned()), "{plans:#?}");

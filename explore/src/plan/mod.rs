@@ -78,7 +78,7 @@ pub enum Operation {
         /// Kinds, as `plural.group`.
         resources: Vec<String>,
     },
-    /// A cache delivers what it held.
+    /// A cache delivers the changes that it delayed.
     Thaw {
         /// Name of the cache.
         cache: String,
@@ -244,7 +244,7 @@ pub enum Trigger {
     Any(Vec<Self>),
 }
 
-/// A request, which is held while the action happens.
+/// A request. It waits while the action happens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestTrigger {
     /// Client.

@@ -16,7 +16,8 @@ fn ordinal(nth: u64) -> String {
     }
 }
 
-fn place(resource: Option<&String>, namespace: Option<&String>, name: Option<&String>) -> String {
+/// The objects that a trigger matches.
+fn objects(resource: Option<&String>, namespace: Option<&String>, name: Option<&String>) -> String {
     let parts = [resource, namespace, name];
     let parts: Vec<&str> =
         parts.into_iter().flatten().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -40,22 +41,22 @@ impl fmt::Display for Trigger {
                 let verb = verb.as_deref().unwrap_or("request");
                 let sub = subresource.as_deref().filter(|sub| !sub.is_empty());
                 let sub = sub.map(|sub| format!("/{sub}")).unwrap_or_default();
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let objects = objects(resource.as_ref(), namespace.as_ref(), name.as_ref());
                 let moment = match phase {
                     RequestPhase::Arrived => "before",
                     RequestPhase::Done => "after",
                 };
-                write!(f, "{client} does {verb} {place}{sub}{}, {moment} it is done", ordinal(*nth))
+                write!(f, "{client} does {verb} {objects}{sub}{}, {moment} it is done", ordinal(*nth))
             }
             Self::Event(EventTrigger { client, resource, namespace, name, nth }) => {
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let objects = objects(resource.as_ref(), namespace.as_ref(), name.as_ref());
                 let client = client.as_deref().unwrap_or("a client");
-                write!(f, "an event of {place} is due to {client}{}", ordinal(*nth))
+                write!(f, "an event of {objects} is due to {client}{}", ordinal(*nth))
             }
             Self::Write(WriteTrigger { by, resource, namespace, name, nth }) => {
-                let place = place(resource.as_ref(), namespace.as_ref(), name.as_ref());
+                let objects = objects(resource.as_ref(), namespace.as_ref(), name.as_ref());
                 let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-                write!(f, "{place} is written{by}{}", ordinal(*nth))
+                write!(f, "{objects} is written{by}{}", ordinal(*nth))
             }
             Self::Quiet(QuietTrigger { client, nth }) => match client {
                 Some(client) => write!(f, "{client} is quiet{}", ordinal(*nth)),

@@ -21,11 +21,11 @@ pub(super) fn state(current: &Current) -> Vec<StoredObject> {
     all.into_iter().map(|(resource, object)| StoredObject { resource, object }).collect()
 }
 
-/// What clients asked and were shown since the begin of the run.
+/// The requests of clients and the states that they were shown, since the begin of the run.
 pub(super) async fn observed(current: &Current) -> Result<Observed, RunError> {
     let (running, shown, log) = (current.running(), current.bridge.shown.clone(), current.bridge.log.clone());
-    let asked = running.clone();
-    let observed = running.call(async move { shown.observed(&asked, &log).await }).await;
+    let cluster = running.clone();
+    let observed = running.call(async move { shown.observed(&cluster, &log).await }).await;
     let observed =
         observed.map_err(|ended| RunError::lab("the fork has ended")(Status::internal(ended.to_string())))?;
     observed.map_err(RunError::lab("the history of a run cannot be read"))

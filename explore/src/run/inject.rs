@@ -98,7 +98,7 @@ impl ActiveRun<'_> {
         has_begun && is_due
     }
 
-    /// Ends the plan and the order: what was frozen or held goes on.
+    /// Ends the plan and the order: frozen caches and waiting requests go on.
     pub(super) fn end_plan(&mut self) {
         self.order().end(ORDER);
         self.current.bridge.perturbations.changed.notify_waiters();

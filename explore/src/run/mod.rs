@@ -110,7 +110,7 @@ pub struct RunOutcome {
     pub lists_from_cache: Vec<String>,
     /// The ends of the programs' outputs.
     pub outputs: Vec<(String, String)>,
-    /// What clients asked and were shown.
+    /// The requests of clients and the states that they were shown.
     pub observed: Observed,
     /// The run, if it stays.
     pub held: Option<HeldRun>,

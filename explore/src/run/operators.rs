@@ -183,12 +183,12 @@ impl ActiveRun<'_> {
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"expirationSeconds": TOKEN_SECONDS}});
         let running = self.current.running().clone();
-        let asked = running.clone();
-        let asking = running.call(async move {
-            let api = objects::client(&asked).dynamic(Gvr::new("", "v1", "serviceaccounts"));
+        let cluster = running.clone();
+        let call = running.call(async move {
+            let api = objects::client(&cluster).dynamic(Gvr::new("", "v1", "serviceaccounts"));
             api.create_subresource(&namespace, &name, "token", &request).await
         });
-        let answer = asking.await.map_err(|ended| Status::internal(ended.to_string()))?;
+        let answer = call.await.map_err(|ended| Status::internal(ended.to_string()))?;
         let answer =
             answer.map_err(|error| Status::internal(format!("service account {account}: {error}")))?;
         let token = answer["status"]["token"].as_str().unwrap_or_default();

@@ -63,9 +63,9 @@ impl PreparedLab {
             let main = lab.cluster(MAIN).map_err(|status| refused(status.message))?;
             let current = main.current().map_err(|status| refused(status.message))?;
             let (running, prepared) = (current.running().clone(), sources.prepared.clone());
-            let asked = running.clone();
+            let cluster = running.clone();
             let applying = running.call(async move {
-                let applier = Applier::new(&objects::client(&asked));
+                let applier = Applier::new(&objects::client(&cluster));
                 for object in prepared {
                     applier.create_or_apply(object).await.map_err(|error| error.to_string())?;
                 }

@@ -77,7 +77,7 @@ impl FoundFailures {
     }
 }
 
-/// The confirmation of a failure: how often the plan failed again. A state machine: it asks for runs, and is told what came of them.
+/// The confirmation of a failure: how often the plan failed again. A state machine: it proposes runs and takes their outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Confirmation {
     fails: usize,

@@ -177,7 +177,7 @@ struct SearchState {
     shown: BTreeMap<String, Shown>,
 }
 
-/// The values of Secrets that are hidden in what is told of a run.
+/// The values of Secrets that reports of a run hide.
 fn secrets_of(outcome: &RunOutcome, shows_secrets: bool) -> SecretValues {
     if shows_secrets { SecretValues::shown() } else { SecretValues::of_record(&outcome.record) }
 }

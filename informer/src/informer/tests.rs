@@ -81,7 +81,7 @@ impl Reader {
                     assert_eq!(old.uid(), new.uid());
                     assert!(old.revision() < new.revision());
                     let believed = self.believes.insert(key, new).expect("updated before added");
-                    assert!(Arc::ptr_eq(&believed, &old), "the old state is the one told last");
+                    assert!(Arc::ptr_eq(&believed, &old), "the old state is the one delivered last");
                 }
                 Delta::Deleted(last) => {
                     let believed = self.believes.remove(&key).expect("deleted before added");

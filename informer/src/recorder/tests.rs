@@ -377,17 +377,17 @@ proptest! {
         runtime.enable_time().start_paused(true).build().unwrap().block_on(async {
             let (recorder, sink, _stop) = recorder();
             *sink.faults.lock() = Some((Rng::seeded(seed), 3_000, 20));
-            let mut told: BTreeMap<String, u32> = BTreeMap::new();
+            let mut recorded: BTreeMap<String, u32> = BTreeMap::new();
             for (who, pause) in &happenings {
                 let name = format!("p{who}");
                 recorder.normal(&pod(&name), "Pulled", "image is there");
-                *told.entry(name).or_default() += 1;
+                *recorded.entry(name).or_default() += 1;
                 sleep(Duration::from_millis(*pause)).await;
             }
             *sink.faults.lock() = None;
             sleep(RECORDER_REFRESH_CAP + Duration::from_secs(10)).await;
             let events = sink.events.lock();
-            for (name, n) in &told {
+            for (name, n) in &recorded {
                 let counts: Vec<_> =
                     events.iter().filter(|e| e.about.name == *name).map(|e| e.count).collect();
                 assert_eq!(counts.last(), Some(n));

@@ -414,7 +414,7 @@ impl Reader {
                     assert!(old.uid() == new.uid() && old.revision() < new.revision());
                     assert_eq!(true_states.get(&new.revision()), Some(&key));
                     let believed = self.believes.insert(key, new).expect("updated before added");
-                    assert!(Arc::ptr_eq(&believed, &old), "the old state is the one told last");
+                    assert!(Arc::ptr_eq(&believed, &old), "the old state is the one delivered last");
                 }
                 Delta::Deleted(last) => {
                     assert_eq!(self.believes.remove(&key).expect("unknown").uid(), last.uid());

@@ -38,7 +38,7 @@ pub(super) fn kinds(
     for share in shares(served, items, threads.min(items.len() / SHARE), progress) {
         unreadable.extend(share.unreadable);
         for entry in share.entries {
-            by_root.get_mut(root(entry.resource)).expect("every stored kind has its place").push(entry);
+            by_root.get_mut(root(entry.resource)).expect("every stored kind has a map").push(entry);
         }
     }
     let kinds = by_root.into_iter().map(|(root, entries)| (root, Kind::of(&entries, revision))).collect();

@@ -250,7 +250,7 @@ impl Cache {
             let Some(resource) = served.of_key(&event.key) else { continue };
             let Ok(key) = std::str::from_utf8(&event.key) else { continue };
             let new = unreadable.read(resource, key, event.current.as_ref());
-            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
+            let kind = kinds.get_mut(root(resource)).expect("every stored kind has a map");
             if let Some(value) = unreadable.get(key).filter(|_| unreadable.are_reported) {
                 let refusal = Arc::new(unreadable::read_error(resource, &[value]));
                 let (namespace, name) = resource.parse_key(key).unwrap_or_default();
@@ -440,12 +440,12 @@ async fn follow(
                 wake_ups.take();
             }
             Err(error @ ReadError::Compacted { .. }) => {
-                tracing::warn!(%error, "the watch cache lost its place in the storage's history, and is filled again");
+                tracing::warn!(%error, "the storage compacted changes that the watch cache has not read; the cache is filled again");
                 let Some(next) = cache.refilled().await else { break };
                 watch = next;
             }
             Err(error) => {
-                tracing::error!(%error, "the watch cache lost its place in the storage's history; the server must restart");
+                tracing::error!(%error, "the storage ended the watch of the watch cache; the server must restart");
                 break;
             }
         }

@@ -79,7 +79,7 @@ async fn states(
     Some((read(revision - 1).await?, read(revision).await?))
 }
 
-/// What differs between two states of an object. With `hides_values` only names are told.
+/// What differs between two states of an object. With `hides_values` it has names only.
 fn between(old: &Value, new: &Value, hides_values: bool) -> Vec<String> {
     let mut list = ChangeList { hides_values, found: Vec::new(), more: 0 };
     let (before, after) = (&old["metadata"], &new["metadata"]);

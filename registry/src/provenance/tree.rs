@@ -23,7 +23,7 @@ pub struct TraceNode {
     pub key: String,
     /// The effect on the object.
     pub effect: Effect,
-    /// What an update changed, in words, if that was asked for and its two states are in the history.
+    /// What an update changed, in words, if the request wants that and its two states are in the history.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The API verb of the write.

@@ -26,7 +26,7 @@ fn secret(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "ns", "uid": "u"}, "data": {"p": "cGxhaW4="}})
 }
 
-/// Writes a configuration whose providers are secretbox with these keys, then identity if asked.
+/// Writes a configuration whose providers are secretbox with these keys, then identity on request.
 fn write_config(path: &Path, keys: &[&str], identity: bool) {
     let key = |name: &&str| json!({"name": name, "secret": base64_key(name)});
     let mut providers = vec![json!({"secretbox": {"keys": keys.iter().map(key).collect::<Vec<_>>()}})];

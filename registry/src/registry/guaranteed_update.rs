@@ -178,7 +178,7 @@ impl Registry {
                 step => step,
             };
             if is_put && !dry_run && matches!(step, Ok(PendingWrite::Unchanged)) {
-                // Not held while the storage is asked: it would make the future of every write larger.
+                // Dropped before the storage is read: the future of every write would be larger with it.
                 drop(step);
                 is_stale = self.cache.storage().is_stale(&key).await.map_err(error::of_read)?;
                 if is_stale {

@@ -145,7 +145,7 @@ fn find_files(
 
 /// Reads a file and reports the parts that the disk cannot read; they are zeros in the result.
 pub(super) fn read_around(path: &Path, file: &dyn File, problems: &mut Problems) -> io::Result<Vec<u8>> {
-    /// Bytes that one unreadable place costs: a page.
+    /// Bytes that one unreadable record costs: a page.
     const PIECE: usize = 4096;
     if let Ok(bytes) = read_all(file) {
         return Ok(bytes);

@@ -284,7 +284,7 @@ fn intact_groups_after_damage_in_the_log_are_kept() {
             assert_eq!(report.snapshot.revision, state.revision, "{report:?}");
             salvage_and_judge(&disk, hit);
         }
-        // A torn last group is no loss: no client was told of it.
+        // A torn last group is no loss: no client got an answer.
         let disk = copy(&SAMPLE.disk);
         disk.damage(path, groups[groups.len() - 1].0);
         assert!(salvaged(&disk).lost.is_empty());

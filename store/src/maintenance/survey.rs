@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// The offset of the problem, if it is at one place.
+    /// The offset of the problem, if it has one.
     pub offset: Option<u64>,
     /// Description of the problem.
     pub detail: String,

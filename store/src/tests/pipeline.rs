@@ -67,16 +67,16 @@ fn an_answer_waits_until_all_commits_it_depends_on_are_durable() {
             store.lease_grant(60, LeaseId(7)).await.unwrap();
             let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
             let mut changed = one(&store, change);
-            let mut told = one(&store, tell);
+            let mut answered = one(&store, tell);
             let seen = (store.revision(), store.compacted(), watcher.progress());
             assert_eq!(seen, (Revision(1), Revision(-1), Some(Revision(1))), "{what}");
             assert!(store.range(&Range::key("k")).unwrap().kvs.is_empty(), "{what}");
-            assert!(come(&mut changed).is_none() && come(&mut told).is_none(), "{what}");
+            assert!(come(&mut changed).is_none() && come(&mut answered).is_none(), "{what}");
             assert!(store.driver().log_group().unwrap());
-            assert!(come(&mut changed).is_some() && come(&mut told).is_none(), "{what}");
+            assert!(come(&mut changed).is_some() && come(&mut answered).is_none(), "{what}");
             assert_eq!(watcher.next().now_or_never().is_some(), store.revision() > Revision(1), "{what}");
             assert!(store.driver().log_group().unwrap());
-            assert!(come(&mut told).is_some(), "{what}");
+            assert!(come(&mut answered).is_some(), "{what}");
             assert!(!store.driver().log_group().unwrap());
         }
     });
@@ -360,8 +360,8 @@ fn fail_under_load(round: u64) {
 async fn judge(disk: &SimDisk, config: &Config, learned: &Observations, what: &str) {
     let store = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(7));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let told = learned.revision.load(Ordering::Relaxed);
-    assert!(store.revision().0 >= told, "{what}: {} < {told}", store.revision());
+    let learned_revision = learned.revision.load(Ordering::Relaxed);
+    assert!(store.revision().0 >= learned_revision, "{what}: {} < {learned_revision}", store.revision());
     let mut history = Values::new();
     let mut watcher = store.watch(WatchRequest::new(KeyRange::all()).from(Revision(1))).unwrap();
     while let Some(batch) = watcher.try_next() {

@@ -104,8 +104,8 @@ fn a_progress_request_is_answered_after_all_events() {
         handle.request_progress();
         assert_eq!(watcher.progress(), None, "an event is outstanding");
         assert_eq!(now(&mut watcher).unwrap().unwrap().events.len(), 1);
-        let told = now(&mut watcher).unwrap().unwrap();
-        assert_eq!((told.revision, told.events.len()), (Revision(3), 0));
+        let progress = now(&mut watcher).unwrap().unwrap();
+        assert_eq!((progress.revision, progress.events.len()), (Revision(3), 0));
         assert!(now(&mut watcher).is_none());
     });
 }
@@ -128,9 +128,9 @@ fn a_watch_from_a_future_revision_reports_progress_when_its_start_is_reached() {
         }
         put(&store, "c").await;
         assert_eq!(now(&mut watcher).unwrap().unwrap().events.len(), 1);
-        let told = |batch: Batch| (batch.revision, batch.events.len());
-        assert_eq!(told(now(&mut watcher).unwrap().unwrap()), (Revision(4), 0), "behind the event");
-        assert_eq!(told(waiting.await.unwrap().unwrap().unwrap()), (Revision(4), 0), "it was woken for it");
+        let shown = |batch: Batch| (batch.revision, batch.events.len());
+        assert_eq!(shown(now(&mut watcher).unwrap().unwrap()), (Revision(4), 0), "behind the event");
+        assert_eq!(shown(waiting.await.unwrap().unwrap().unwrap()), (Revision(4), 0), "it was woken for it");
     });
 }
 
@@ -146,8 +146,8 @@ fn a_watcher_that_joined_before_the_delivery_reports_progress() {
         for revision in 2..=6 {
             assert_eq!(now(&mut watcher).unwrap().unwrap().revision, Revision(revision));
         }
-        let told = now(&mut watcher).unwrap().unwrap();
-        assert_eq!((told.revision, told.events.len()), (Revision(6), 0));
+        let progress = now(&mut watcher).unwrap().unwrap();
+        assert_eq!((progress.revision, progress.events.len()), (Revision(6), 0));
         assert_eq!(watcher.progress(), Some(Revision(6)));
     });
 }

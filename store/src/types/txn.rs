@@ -161,7 +161,7 @@ pub struct Delete {
 /// The result of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxnResult {
-    /// Whether the compares held.
+    /// Whether all compares succeeded.
     pub succeeded: bool,
     /// The revision of this transaction's changes, or the current revision if it changed nothing.
     pub revision: Revision,

@@ -130,23 +130,23 @@ async fn every_former_owner_runs_even_if_the_feed_is_late() {
         async { Ok::<_, Infallible>(Action::Done) }
     }));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let told = || std::mem::take(&mut *runs.lock()).into_iter().collect::<BTreeSet<_>>();
+    let reconciled = || std::mem::take(&mut *runs.lock()).into_iter().collect::<BTreeSet<_>>();
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    assert_eq!(told(), names(&["a"]));
+    assert_eq!(reconciled(), names(&["a"]));
     // All in one step: the feed reads the changes together.
     for owner in [&b, &c] {
         pods.put(Sample::new("", "moves").owned_by(&**owner));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(told(), names(&["a", "b", "c"]), "b had it in between");
+    assert_eq!(reconciled(), names(&["a", "b", "c"]), "b had it in between");
     pods.put(Sample::new("", "brief").owned_by(&*b));
     pods.delete(&Key::new("", "brief")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(told(), names(&["b"]), "it came and went");
+    assert_eq!(reconciled(), names(&["b"]), "it came and went");
     pods.put(Sample::new("", "moves").owned_by(&*a));
     pods.delete(&Key::new("", "moves")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(told(), names(&["a", "c"]));
+    assert_eq!(reconciled(), names(&["a", "c"]));
 }
 
 /// H7: a panic while mapping one change to keys is counted; later changes are mapped as before.

@@ -46,11 +46,11 @@ async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced
         .watch(&cache, |o| Some(o.key()))
         .sync_timeout(limit);
     let start = Instant::now();
-    let (told, ended) = (stop.clone(), controller.run(stop, |_| async { Err("no run may begin") }));
+    let (request, ended) = (stop.clone(), controller.run(stop, |_| async { Err("no run may begin") }));
     let ended = ended.map(|ended| (start.elapsed(), ended));
     let stopping = async {
         tokio::time::sleep(Duration::from_secs(1_000)).await;
-        told.cancel();
+        request.cancel();
     };
     futures::join!(ended, stopping).0
 }

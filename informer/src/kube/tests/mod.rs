@@ -308,11 +308,11 @@ async fn undecodable_objects_are_reported_by_name() {
     open.event("ADDED", &json!({"no": "metadata"}));
     open.event("NEWS", &map("x", "12", "1"));
     open.event("ADDED", &map("good", "13", "1"));
-    let mut told = String::new();
-    while !told.contains("13") {
-        told = [told, next(&mut frames).await].join(" ");
+    let mut shown = String::new();
+    while !shown.contains("13") {
+        shown = [shown, next(&mut frames).await].join(" ");
     }
-    assert_eq!(told, " !bad@10 -bad@11? +good@13");
+    assert_eq!(shown, " !bad@10 -bad@11? +good@13");
     open.chunk("no json\n");
     assert!(next(&mut frames).await.starts_with("Internal"));
 }

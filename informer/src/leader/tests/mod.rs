@@ -285,17 +285,17 @@ async fn one_hung_request_does_not_cost_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn each_new_leader_is_reported_once() {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let reported: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut all = Candidates::new();
     all.join(None, false, 1.0);
     seconds(1).await;
     let (connection, stop, log) =
-        (Connection::new(&all.lease, None, 1.0), CancellationToken::new(), told.clone());
+        (Connection::new(&all.lease, None, 1.0), CancellationToken::new(), reported.clone());
     let elector = Elector::new(connection, "watcher", Nondet::simulated(7))
         .on_new_leader(move |leader| log.lock().push(leader.to_owned()));
     tokio::spawn(elector.run(stop.clone(), |leadership| async move { leadership.lost().cancelled().await }));
     seconds(30).await;
     all.stops[0].cancel();
     seconds(30).await;
-    assert_eq!(*told.lock(), ["candidate-0", "watcher"]);
+    assert_eq!(*reported.lock(), ["candidate-0", "watcher"]);
 }

@@ -223,7 +223,7 @@ async fn an_add_runs_a_failing_key_at_once_without_changing_its_back_off() {
     assert_eq!(
         failed.elapsed(),
         Duration::from_secs(500),
-        "the server's wait still counts from the run that was told it"
+        "the server's wait still counts from the run whose request it answered"
     );
 }
 

@@ -172,7 +172,7 @@ pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
         Err(error) => error,
         Ok(frames) => {
             let item = DeliveredState::after(frames, first, history.at(first)).item().await;
-            item.expect("the stream says why it ends").err().expect("nothing is told of what is forgotten")
+            item.expect("the stream says why it ends").err().expect("a forgotten state is not delivered")
         }
     };
     assert_eq!(error, SourceError::Expired);
@@ -213,7 +213,7 @@ pub async fn an_idle_stream_delivers_progress<W: ContractWorld>(world: W) {
             timeout(every + slack, delivered.item()).await.expect("progress comes when it is promised");
         delivered.take(item.expect("the stream goes on").expect("the stream does not fail"), &history);
     }
-    assert!(delivered.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
+    assert!(delivered.revision >= Some(elsewhere), "everything up to {elsewhere} was delivered");
 }
 
 /// A call that is dropped before its response, and a stream that is dropped while open, do not affect the

@@ -157,7 +157,7 @@ impl<T: Object> DeliveredState<T> {
             assert_eq!(
                 self.state,
                 history.at(delivered),
-                "what was told up to {delivered} is what was true then"
+                "the changes delivered up to {delivered} make the state of then"
             );
         }
     }
