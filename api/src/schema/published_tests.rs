@@ -3,9 +3,11 @@
 
 use super::lookup_minor;
 use crate::version::Minor;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Packages that kstore does not serve: alpha and beta versions, and types that the table has as elements.
 const LEFT_OUT: &[&str] = &[
@@ -68,17 +70,26 @@ const LEFT_OUT_MEMBERS: &[&str] = &["io.k8s.api.batch.v1.JobSpec.scheduling"];
 /// The members of each type, by its OpenAPI name.
 type Published = BTreeMap<String, BTreeSet<String>>;
 
-/// The folder of the crate's sources.
+/// The folder of the crate's sources: where cargo unpacks crates, or where it says that the crate is.
 fn sources() -> PathBuf {
     let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
     let after = lock.split("name = \"k8s-openapi\"\nversion = \"").nth(1).expect("the crate is a dependency");
     let crate_name = format!("k8s-openapi-{}", after.split('"').next().unwrap());
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap();
-    let registries =
-        fs::read_dir(home.join("registry/src")).expect("cargo keeps the sources of a build's crates");
-    let mut found = registries.map(|registry| registry.unwrap().path().join(&crate_name).join("src"));
-    found.find(|path| path.is_dir()).unwrap_or_else(|| panic!("{crate_name} is not unpacked"))
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let registries = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()).into_iter().flatten();
+    let mut unpacked = registries.flatten().map(|registry| registry.path().join(&crate_name).join("src"));
+    unpacked.find(|path| path.is_dir()).unwrap_or_else(said_by_cargo)
+}
+
+/// The folder that cargo names, such as one of vendored crates.
+fn said_by_cargo() -> PathBuf {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--offline", "--format-version", "1"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let metadata: Value = serde_json::from_slice(&cargo.output().unwrap().stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|package| package["name"] == "k8s-openapi").unwrap();
+    Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().join("src")
 }
 
 /// Adds the types of the files below a folder; `package` is the folder's name in OpenAPI.
