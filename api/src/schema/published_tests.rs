@@ -39,10 +39,6 @@ const LEFT_OUT: &[&str] = &[
 const LEFT_OUT_TYPES: &[(&str, &[&str])] = &[
     ("io.k8s.api.batch.v1", &["JobSchedulingConfiguration"]),
     (
-        "io.k8s.api.certificates.v1",
-        &["PodCertificateRequest", "PodCertificateRequestSpec", "PodCertificateRequestStatus"],
-    ),
-    (
         "io.k8s.api.certificates.v1beta1",
         &["PodCertificateRequest", "PodCertificateRequestSpec", "PodCertificateRequestStatus"],
     ),
