@@ -1,7 +1,6 @@
 //! The lab over the network: reads with and without `--lab`, a day of CronJobs in one call, and the memory of a thousand forks.
 
 use crate::binary::Binary;
-use crate::connection::Connection;
 use crate::get;
 use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
