@@ -9,7 +9,7 @@
 use super::sources::{Sources, split_outside_brackets};
 use crate::kind::{OPT_IN, RESOURCES, every, every_of};
 use crate::resource::{FieldRule, Reset, Resource};
-use crate::schema::{self, Elem, Shape, Type};
+use crate::schema::{Elem, Shape, Type};
 use crate::version::Minor;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +157,7 @@ fn starts<'k>(kinds: impl IntoIterator<Item = &'k &'static Resource>) -> Vec<Val
 }
 
 fn root(kind: &Resource) -> &'static Type {
-    schema::of(kind.group, kind.version, kind.kind).expect("the table has every kind")
+    kind.object_type().expect("the table has every kind")
 }
 
 /// A literal that stands for members.
