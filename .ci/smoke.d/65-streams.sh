@@ -41,7 +41,7 @@ YAML
 step 'kubectl apply -f "$WORK/streams.yaml"' 'pod/web created'
 step 'kubectl wait pod/web --for=condition=Ready --timeout=$WAIT' 'met$'
 
-step 'kubectl logs web -c web' '^simulated container web started \(image nginx\)$'
+step 'kubectl logs web -c web' '^simulated container web started \(image app\)$'
 step 'kubectl logs web -c talk --tail=-1' '^one$' '^two$'
 eventually 'kubectl logs web -c talk --tail=1' '^tick '
 step 'kubectl logs web -c talk --timestamps | sed -n 1p' '^20[0-9-]+T[0-9:]+\.[0-9]{9}Z one$'

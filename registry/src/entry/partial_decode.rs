@@ -5,6 +5,7 @@
 use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
+use parking_lot::Mutex;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -118,13 +119,18 @@ enum FieldProjection {
 }
 
 impl FieldProjection {
-    /// The projection for a built-in kind; made once, not per object.
+    /// The projection for a built-in kind; made once, not per object. Kinds that the default version of Kubernetes lacks are added when a
+    /// server of another version reads the first of their objects.
     fn of_kind(resource: &Resource) -> &'static Self {
         type Row = (&'static str, &'static str, &'static str);
         static KINDS: OnceLock<BTreeMap<Row, FieldProjection>> = OnceLock::new();
+        static OTHERS: Mutex<BTreeMap<Row, &'static FieldProjection>> = Mutex::new(BTreeMap::new());
         let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
         let kinds = KINDS.get_or_init(|| kind::every().map(|kind| (row(kind), Self::of_row(kind))).collect());
-        kinds.get(&row(resource)).expect("every built-in kind is a row of the table")
+        kinds.get(&row(resource)).unwrap_or_else(|| {
+            let mut others = OTHERS.lock();
+            others.entry(row(resource)).or_insert_with(|| Box::leak(Box::new(Self::of_row(resource))))
+        })
     }
 
     fn of_row(resource: &Resource) -> Self {
@@ -233,6 +239,7 @@ impl<'de> Visitor<'de> for Members<'_> {
 mod tests {
     use super::*;
     use kstore_api::kind;
+    use kstore_api::version::Minor;
     use serde_json::json;
 
     #[test]
@@ -248,6 +255,16 @@ mod tests {
         assert_eq!(odd, json!({"metadata": null, "spec": null, "status": null}));
         for bad in ["", "{", "{}x", r#"{"spec": {"containers": [}}"#] {
             assert!(read(bad.as_bytes(), pods).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn objects_of_kinds_that_the_default_version_lacks_are_read() {
+        for minor in Minor::ALL {
+            for row in kind::every_of(minor).filter(|row| row.is_stored()) {
+                let seen = read(br#"{"metadata": {"name": "a", "annotations": {}}}"#, row).unwrap();
+                assert_eq!(seen, json!({"metadata": {"name": "a"}}), "{minor} {}", row.plural);
+            }
         }
     }
 

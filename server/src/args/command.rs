@@ -88,7 +88,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "history",
-        about: "Print the retained revisions of an object: who wrote each, because of what, and what it changed",
+        about: "Print who wrote each retained revision of an object, why, and what it changed",
         help: history::HISTORY_HELP,
         is_hidden: false,
         build: |command| parser::add(command, history::HISTORY),
