@@ -24,7 +24,7 @@ const FORKS: usize = 1_000;
 /// Forks of one call.
 const AT_ONCE: usize = 50;
 
-/// All of them.
+/// All measurements of the lab, in the order.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     Ok(vec![
         reads(&binary).await?,

@@ -1,5 +1,5 @@
 //! The network of simulated pods: connections of their commands and of the API server, over a fabric in memory. Servers of known images
-//! have no task: whether one listens is asked when somebody connects, and the task of the client serves the connection, too.
+//! have no task: a connection looks whether one listens at its port, and the task of the client serves the connection, too.
 
 use super::runner::{ContainerBudget, ProgramRun};
 use super::{Feed, ManagerMessage, Snapshot, Streams};

@@ -1,5 +1,5 @@
 //! Services in the network of simulated pods: names and cluster addresses, read from the API whenever a command connects. So nothing runs
-//! while nobody connects, and a connection never reaches a pod that the API no longer shows.
+//! while no command connects, and a connection never reaches a pod that the API no longer shows.
 
 use super::Streams;
 use crate::service::{self, Meaning};

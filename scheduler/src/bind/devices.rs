@@ -27,7 +27,7 @@ pub(super) async fn bind_devices(client: Client, binding: Binding, plan: Arc<Dev
     FinishedWrite::Devices(binding, outcome)
 }
 
-/// Allocates and reserves the claims of a pod that somebody else binds, all at one revision, or nothing.
+/// Allocates and reserves the claims of a pod that an extender binds, all at one revision, or nothing.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Tests of extenders' answers as they are read, and of which extender is asked.
+//! Tests of how answers of extenders are read, and of the choice of the extenders to call.
 
 use super::*;
 use crate::testing::{cpu_pod, pod};

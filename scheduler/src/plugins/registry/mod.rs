@@ -305,7 +305,7 @@ impl Registry {
         plugins.copied().find(|id| !self.get(*id).admits_to_queue(pod, inventory))
     }
 
-    /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`. Nobody knows what helps an extender.
+    /// Whether `event` may have changed the result of one of the plugins `refused_by` for `pod`. What helps an extender is unknown.
     pub(crate) fn may_help(&self, refused_by: PluginSet, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         let candidates = refused_by.intersection(self.helped[event.kind() as usize]);
         refused_by.contains(PluginId::EXTENDERS)

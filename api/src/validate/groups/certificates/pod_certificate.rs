@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const SPEC: Path<'static> = Path::new("spec");
 const STATUS: Path<'static> = Path::new("status");
 
-/// The types of conditions, each of which ends a request.
+/// Types of conditions that end a PodCertificateRequest.
 const ANSWERS: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 pub(crate) fn spec(object: &Value, errors: &mut ErrorList) {
