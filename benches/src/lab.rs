@@ -24,7 +24,7 @@ const FORKS: usize = 1_000;
 /// Forks of one call.
 const AT_ONCE: usize = 50;
 
-/// All measurements of the lab, in the order.
+/// All measurements of the lab.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     Ok(vec![
         reads(&binary).await?,
