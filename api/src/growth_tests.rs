@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Shorter length of a list; the longer one is [`FACTOR`] times as long.
-const SHORT: usize = 125;
+const SHORT: usize = 80;
 const FACTOR: usize = 8;
 /// Highest accepted ratio of times. Linear growth has a ratio of [`FACTOR`], quadratic growth of 64.
 const MOST: u32 = 24;
@@ -23,7 +23,7 @@ const MOST: u32 = 24;
 const FACTOR_AGAIN: usize = 4;
 const MOST_AGAIN: u32 = 10;
 /// Stages faster than this are ignored: caches and allocations dominate their times.
-const NOTEWORTHY: Duration = Duration::from_millis(10);
+const NOTEWORTHY: Duration = Duration::from_millis(6);
 /// Number of repetitions for a stage that seems to grow too fast. The shortest times count, because other
 /// work on the machine empties the processor's caches.
 const REPEATS: usize = 8;
