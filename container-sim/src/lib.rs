@@ -22,7 +22,8 @@ pub use script::{LogScript, ScriptedAnswer};
 pub use shell::{
     BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, Environment,
     ImagePrograms, Killed, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, NotRunnable, OutputBytes,
-    ProgramNotFound, Received, ReceivedEnd, Reservation, Server, ServerAction, ServerGreeting, ServerPeer,
-    Shell, ShellStep, User, WorkMeter, check_runnable, is_shell, may_read_files,
+    ProgramNotFound, Received, ReceivedEnd, Reservation, Server, ServerAction, ServerCertificate,
+    ServerEncryption, ServerGreeting, ServerPeer, Shell, ShellStep, TlsClient, TlsFailure, TlsTrust, User,
+    WorkMeter, check_runnable, is_shell, may_read_files,
 };
 pub use terminal::LineDiscipline;

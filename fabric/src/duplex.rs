@@ -60,6 +60,11 @@ pub(crate) struct Duplex {
 }
 
 impl Duplex {
+    /// The next byte that the other end of `side` has sent, which stays there.
+    pub(crate) fn first(&self, side: Side) -> Option<u8> {
+        self.directions[side.other().index()].bytes.front().copied()
+    }
+
     /// Takes bytes that the other end of `side` has sent.
     pub(crate) fn read(&mut self, side: Side, buffer: &mut [u8]) -> Moved {
         let incoming = &mut self.directions[side.other().index()];

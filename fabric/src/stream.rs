@@ -52,6 +52,29 @@ impl Stream {
         self.peer
     }
 
+    /// Waits for the next byte and returns it without taking it, as `MSG_PEEK` does; `None` at the end of what the other end sends.
+    ///
+    /// # Errors
+    /// The other end has reset the stream.
+    pub async fn peek(&mut self) -> Result<Option<u8>> {
+        std::future::poll_fn(|context| {
+            let mut state = self.state();
+            if let Some(first) = state.duplex.first(self.side) {
+                return Poll::Ready(Ok(Some(first)));
+            }
+            // There is no byte that this read could take.
+            match state.duplex.read(self.side, &mut [0]) {
+                Moved::Bytes(_) => Poll::Ready(Ok(None)),
+                Moved::Reset => Poll::Ready(Err(ErrorKind::ConnectionReset.into())),
+                Moved::Wait | Moved::Finished => {
+                    state.readers[self.side.index()] = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
     /// Ends the connection at once: the other end can read what was sent, and then fails.
     pub fn reset(self) {
         let wakers = {

@@ -161,6 +161,24 @@ async fn a_writer_waits_for_its_reader_and_gets_all_bytes_through() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_peeked_byte_is_read_once_and_an_end_or_reset_is_seen() {
+    let fabric = Fabric::default();
+    let own = host(&fabric, "10.0.0.1", "a", "t");
+    let (mut near, mut far) = own.open(at("127.0.0.1:1")).unwrap();
+    let peeks = tokio::spawn(async move { (far.peek().await.unwrap(), far.peek().await.unwrap(), far) });
+    tokio::task::yield_now().await;
+    near.write_all(b"ab").await.unwrap();
+    let (first, again, mut far) = peeks.await.unwrap();
+    assert_eq!((first, again), (Some(b'a'), Some(b'a')));
+    near.shutdown().await.unwrap();
+    assert_eq!(rest(&mut far).await, (b"ab".to_vec(), None));
+    assert_eq!(far.peek().await.unwrap(), None);
+    let (near, mut far) = own.open(at("127.0.0.1:1")).unwrap();
+    near.reset();
+    assert_eq!(far.peek().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_that_is_closed_with_unread_bytes_or_reset_fails_the_other() {
     let fabric = Fabric::default();
     let own = host(&fabric, "10.0.0.1", "a", "t");

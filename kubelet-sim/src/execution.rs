@@ -20,6 +20,8 @@ pub enum Act {
     Command(Vec<String>),
     /// Asks a port of the pod for a path.
     Http(u16, String),
+    /// The same over TLS, with any certificate.
+    Https(u16, String),
     /// Connects to a port of the pod.
     Connect(u16),
 }

@@ -140,6 +140,8 @@ pub(crate) const PROBE_REDIRECTS: usize = 10;
 pub(crate) const NETWORK_BUFFER: usize = 16 * 1024;
 /// Work that a connection to a server is for the server's container: reading its variables and files. About a thousand a second.
 pub(crate) const CONNECTION_WORK: u64 = 64 * 1024;
+/// Work that the beginning of a connection with TLS is for the server's container: a signature, some hundred a second.
+pub(crate) const HANDSHAKE_WORK: u64 = 512 * 1024;
 /// Work that a request is for the server's container: some thousand a second.
 pub(crate) const REQUEST_WORK: u64 = 16 * 1024;
 

@@ -234,8 +234,11 @@ mod tests {
             (&["sh", "/run.sh"], command("/run.sh")),
             (&["/agnhost", "guestbook"], NotRunnable::Arguments("/agnhost".to_owned(), guestbook.to_owned())),
             (
-                &["curl", "-s", "https://x/"],
-                NotRunnable::Arguments("curl".to_owned(), "TLS is not simulated".to_owned()),
+                &["curl", "-s", "https://kubernetes.default.svc/"],
+                NotRunnable::Arguments(
+                    "curl".to_owned(),
+                    "simulated pods do not reach the API server".to_owned(),
+                ),
             ),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
             (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),

@@ -44,9 +44,12 @@ pub use known::{NotRunnable, check_runnable};
 use machine::{Kernel, Machine, Offered, Options, Process, State};
 use memory::Buffer;
 pub use memory::{BufferAllowance, BufferCapacity, OutputBytes, Reservation};
-pub use network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd};
+pub use network::{
+    NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, TlsClient, TlsFailure,
+    TlsTrust,
+};
 pub use reading::may_read_files;
-pub use server::{Server, ServerAction, ServerGreeting, ServerPeer};
+pub use server::{Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

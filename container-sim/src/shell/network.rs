@@ -22,6 +22,41 @@ pub struct NetworkCall {
     pub within: Option<Duration>,
     /// Bytes that are received at most; zero only connects.
     pub most: usize,
+    /// How the connection is encrypted; `None`: it is not.
+    pub tls: Option<TlsClient>,
+}
+
+/// TLS of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsClient {
+    /// The name or address that the server's certificate must have.
+    pub name: String,
+    /// Which certificates are trusted.
+    pub trust: TlsTrust,
+}
+
+/// Which certificates of servers a client trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsTrust {
+    /// All.
+    Anything,
+    /// Those of the authorities in this PEM. Images have none of their own.
+    Authorities(Arc<[u8]>),
+}
+
+/// Why a client and a server do not agree on TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsFailure {
+    /// The server does not speak TLS.
+    NotTls,
+    /// No trusted authority signed the certificate.
+    UnknownAuthority,
+    /// The certificate is for other names.
+    WrongName,
+    /// The certificate is not valid now.
+    Expired,
+    /// Something else, as this text says.
+    Other(String),
 }
 
 /// The other end of a connection.
@@ -88,6 +123,8 @@ pub enum NetworkFailure {
     Exhausted,
     /// Another program listens at the port.
     InUse,
+    /// There is a connection, and no TLS over it.
+    Tls(TlsFailure),
 }
 
 impl NetworkFailure {
@@ -100,6 +137,7 @@ impl NetworkFailure {
             Self::NoRoute(_) => "Host is unreachable",
             Self::Exhausted => "Cannot assign requested address",
             Self::InUse => "Address in use",
+            Self::Tls(_) => "TLS handshake failure",
         }
     }
 
@@ -107,7 +145,7 @@ impl NetworkFailure {
     pub(super) fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Refused(ip) | Self::TimedOut(ip) | Self::NoRoute(ip) => Some(*ip),
-            Self::UnknownName | Self::Exhausted | Self::InUse => None,
+            Self::UnknownName | Self::Exhausted | Self::InUse | Self::Tls(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, Server,
-    ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep,
+    ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep, TlsFailure, TlsTrust,
 };
 use crate::http::{HttpRead, HttpResponse, RequestReader};
 use std::collections::BTreeMap;
@@ -80,7 +80,10 @@ fn served(
             HttpRead::Request(request) => {
                 let (action, _) = server.respond(environment, &request, &peer(port));
                 let response = match action {
-                    ServerAction::Answer(response) | ServerAction::Exit(response, _) => response,
+                    ServerAction::Answer(response)
+                    | ServerAction::Exit(response, _)
+                    | ServerAction::Later(_, response) => response,
+                    ServerAction::Silence => return (out, ReceivedEnd::TimedOut),
                     ServerAction::Dial(calls) => {
                         let replies: Vec<_> = calls.iter().map(|call| carried_out(servers, call)).collect();
                         server.dialed(&replies)
@@ -104,6 +107,16 @@ fn carried_out(servers: &Servers, call: &NetworkCall) -> NetworkReply {
     let Some((server, environment)) = servers.get(&(ip, *port)) else {
         return NetworkReply::failed(NetworkFailure::Refused(ip));
     };
+    // The server at port 9376 stands for one whose certificate has no known authority.
+    let encrypted = call.tls.as_ref().map(|tls| match (port, &tls.trust) {
+        (9376, TlsTrust::Anything) => None,
+        (9376, TlsTrust::Authorities(pem)) if pem.is_empty() => Some(TlsFailure::UnknownAuthority),
+        (9376, TlsTrust::Authorities(_)) => Some(TlsFailure::WrongName),
+        _ => Some(TlsFailure::NotTls),
+    });
+    if let Some(Some(why)) = encrypted {
+        return NetworkReply::failed(NetworkFailure::Tls(why));
+    }
     let (mut bytes, end) = served(servers, server, environment, *port, &call.send);
     bytes.truncate(call.most);
     NetworkReply { result: Ok(Received { peer: SocketAddr::new(ip, *port), bytes, end }), room: None }
@@ -148,7 +161,14 @@ fn wget_prints_and_stores_pages_and_fails_as_busybox_does() {
         ("wget -qO- 10.0.0.2", "wget: download timed out\n"),
         ("wget -qO- http://web/", "wget: bad address 'web'\n"),
         ("wget -qO- 10.0.0.1:91", "wget: error getting response: Connection reset by peer\n"),
-        ("wget -q https://10.0.0.1", "wget: TLS is not simulated\n"),
+        (
+            "wget -q https://10.0.0.1:8080",
+            "wget: note: TLS certificate validation not implemented\nwget: error getting response: Connection reset by peer\n",
+        ),
+        (
+            "wget -q --no-check-certificate https://10.0.0.1:1",
+            "wget: can't connect to remote host (10.0.0.1): Connection refused\n",
+        ),
     ] {
         let (_, err, code) = sh(&env, script);
         assert_eq!((err.as_str(), code), (expected, 1), "{script}");
@@ -192,6 +212,31 @@ fn curl_answers_with_the_exit_codes_and_texts_of_the_real_one() {
         ("curl -s -H 'X-A: b' 10.0.0.1:8080/header?key=x-a", "b", "", 0),
         ("curl -su a:b 10.0.0.1:8080/header?key=Authorization", "Basic YTpi", "", 0),
         ("curl -s 10.0.0.1:5678", "hi there\n", "", 0),
+        ("curl -sk https://10.0.0.1:9376 -w '%{url_effective}'", "hosthttps://10.0.0.1:9376/", "", 0),
+        (
+            "curl -sS https://10.0.0.1:9376",
+            "",
+            "curl: (60) SSL certificate problem: unable to get local issuer certificate\n",
+            60,
+        ),
+        (
+            "echo x > /tmp/ca; curl -sS --cacert /tmp/ca https://10.0.0.1:9376",
+            "",
+            "curl: (60) SSL: no alternative certificate subject name matches target host name '10.0.0.1'\n",
+            60,
+        ),
+        (
+            "curl -sS --cacert /no https://10.0.0.1",
+            "",
+            "curl: (77) error setting certificate file: /no\n",
+            77,
+        ),
+        (
+            "curl -sSk https://10.0.0.1:8080",
+            "",
+            "curl: (35) TLS connect error: error:0A00010B:SSL routines::wrong version number\n",
+            35,
+        ),
         ("curl -s 10.0.0.1:8080/clientip 10.0.0.1:8080/x", "10.0.0.9:40000", "", 0),
         (
             "curl -sI 10.0.0.1:90 | tr -d '\\r' | head -n 2",

@@ -60,7 +60,10 @@ impl Step<'_> {
                 Some(port) => {
                     let (run, purpose) = (run.id.clone(), Purpose::Hook(hook));
                     let path = target.path.trim_start_matches('/');
-                    let act = Act::Http(port, format!("/{path}"));
+                    let act = match target.is_encrypted() {
+                        true => Act::Https(port, format!("/{path}")),
+                        false => Act::Http(port, format!("/{path}")),
+                    };
                     self.execute(Execution { container: index, run, purpose, act, timeout: None })
                 }
                 None => Action::Over(is_served(&self.pod, self.object, index, target)),
@@ -85,11 +88,11 @@ impl Step<'_> {
         Action::Running
     }
 
-    /// The port of a hook's request in a pod with a server of a known image, which is asked then. TLS is not simulated.
+    /// The port of a hook's request in a pod with a server of a known image, which is asked then.
     fn served_port(&self, index: usize, target: &HttpTarget) -> Option<u16> {
-        let is_plain = target.host.is_empty() && !target.scheme.eq_ignore_ascii_case("https");
+        let is_own = target.host.is_empty();
         let mut all = 0..self.object.containers().count();
-        if !is_plain || !all.any(|other| program::server_command(self.object, other).is_some()) {
+        if !is_own || !all.any(|other| program::server_command(self.object, other).is_some()) {
             return None;
         }
         let ports = self.object.container(index)?.options.as_deref().map(|options| options.ports.as_slice());

@@ -61,6 +61,8 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         Some(Act::Command(argv)) => is_shell && program::runs(pod, index, &argv),
         // The answer of such a server is known without asking it.
         Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),
+        // The configuration of other servers is not simulated, and so not whether they speak TLS.
+        Some(Act::Https(..)) => is_shell && is_server,
         Some(Act::Connect(_)) => is_server,
         None => false,
     };
@@ -68,15 +70,16 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
 }
 
-/// What a probe does; `None` if that is not simulated: TLS, other hosts, ports without a number, and gRPC.
+/// What a probe does; `None` if that is not simulated: other hosts, ports without a number, and gRPC.
 fn act(spec: &ContainerSpec, probe: &ProbeSpec) -> Option<Act> {
     let ports = spec.options.as_deref().map(|options| options.ports.as_slice()).unwrap_or_default();
     match (&probe.exec, &probe.http_get, &probe.tcp_socket) {
         (Some(exec), ..) => Some(Act::Command(exec.command.clone())),
-        (None, Some(target), _) if target.host.is_empty() && !target.scheme.eq_ignore_ascii_case("https") => {
+        (None, Some(target), _) if target.host.is_empty() => {
             let path =
                 if target.path.starts_with('/') { target.path.clone() } else { format!("/{}", target.path) };
-            Some(Act::Http(target.port.number(ports)?, path))
+            let port = target.port.number(ports)?;
+            Some(if target.is_encrypted() { Act::Https(port, path) } else { Act::Http(port, path) })
         }
         (None, None, Some(target)) if target.host.is_empty() => {
             Some(Act::Connect(target.port.number(ports)?))

@@ -110,6 +110,13 @@ pub struct HttpTarget {
     pub scheme: String,
 }
 
+impl HttpTarget {
+    /// Whether the request goes over TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.scheme.eq_ignore_ascii_case("https")
+    }
+}
+
 /// The target of a connection that is closed at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

@@ -49,7 +49,8 @@ impl Streams {
         let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
         let argv = match &execution.act {
             Act::Command(argv) => argv,
-            Act::Http(port, path) => return self.request(&snapshot, *port, path, output).await,
+            Act::Http(port, path) => return self.request(&snapshot, (*port, false), path, output).await,
+            Act::Https(port, path) => return self.request(&snapshot, (*port, true), path, output).await,
             Act::Connect(port) => return self.probe_port(&snapshot, *port, output).await,
         };
         let environment = {

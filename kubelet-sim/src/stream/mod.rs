@@ -19,6 +19,7 @@ mod runner;
 mod services;
 mod serving;
 mod termination;
+mod tls;
 mod tokens;
 mod trust_bundles;
 mod volumes;

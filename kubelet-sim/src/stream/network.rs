@@ -2,6 +2,7 @@
 //! have no task: a connection looks whether one listens at its port, and the task of the client serves the connection, too.
 
 use super::runner::{ContainerBudget, ProgramRun};
+use super::tls;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::limits::{CONNECT_TIME, CONNECTION_WORK, NETWORK_BUFFER};
 use kstore_container_sim::{
@@ -13,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -157,7 +158,7 @@ impl PodNetwork {
         if call.most == 0 {
             return Ok(ReceivedEnd::Done);
         }
-        Ok(transfer(connection, call, progress).await)
+        transfer(connection, call, progress).await
     }
 
     /// Connects to a listener of a command, to a server of a known image, or to a pod behind a Service.
@@ -233,26 +234,50 @@ impl Progress {
     }
 }
 
-/// Sends and receives over a connection.
-async fn transfer(connection: Connection, call: NetworkCall, progress: &mut Progress) -> ReceivedEnd {
+/// Sends and receives over a connection, while its other end is served.
+async fn transfer(
+    connection: Connection,
+    call: NetworkCall,
+    progress: &mut Progress,
+) -> Result<ReceivedEnd, NetworkFailure> {
     let Connection { stream, serving } = connection;
+    let exchange = async {
+        match &call.tls {
+            None => Ok(exchange(stream, &call, progress).await),
+            Some(tls) => match tls::connect(stream, tls).await {
+                Ok(stream) => Ok(exchange(stream, &call, progress).await),
+                Err(why) => Err(NetworkFailure::Tls(why)),
+            },
+        }
+    };
+    tokio::select! {
+        biased;
+        end = exchange => end,
+        () = served(serving) => unreachable!("it does not return"),
+    }
+}
+
+/// Sends and receives over a stream.
+async fn exchange<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    call: &NetworkCall,
+    progress: &mut Progress,
+) -> ReceivedEnd {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let sending = async {
         // The other end may be gone; what it has sent is read all the same.
-        if writer.write_all(&call.send).await.is_ok() {
+        if writer.write_all(&call.send).await.is_ok() && writer.flush().await.is_ok() {
             let _ = writer.shutdown().await;
         }
     };
-    let idle = call.idle;
-    let receiving = receive(&mut reader, &call, progress);
-    let (mut sending, mut receiving, mut serving) = (pin!(sending), pin!(receiving), pin!(served(serving)));
+    let receiving = receive(&mut reader, call, progress);
+    let (mut sending, mut receiving) = (pin!(sending), pin!(receiving));
     let mut is_sent = false;
     let end = loop {
         tokio::select! {
             biased;
             end = &mut receiving => break end,
             () = &mut sending, if !is_sent => is_sent = true,
-            () = &mut serving => {}
         }
     };
     if end == ReceivedEnd::Done && !is_sent {
@@ -260,15 +285,14 @@ async fn transfer(connection: Connection, call: NetworkCall, progress: &mut Prog
         tokio::select! {
             biased;
             () = &mut sending => {}
-            () = &mut serving => {}
-            () = sleep(idle.unwrap_or(CONNECT_TIME)) => {}
+            () = sleep(call.idle.unwrap_or(CONNECT_TIME)) => {}
         }
     }
     end
 }
 
-async fn receive(
-    reader: &mut tokio::io::ReadHalf<Stream>,
+async fn receive<S: AsyncRead>(
+    reader: &mut tokio::io::ReadHalf<S>,
     call: &NetworkCall,
     progress: &mut Progress,
 ) -> ReceivedEnd {

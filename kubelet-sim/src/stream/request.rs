@@ -5,18 +5,21 @@ use super::{Snapshot, Streams};
 use crate::limits::{EXECUTION_OUTPUT, PROBE_REDIRECTS};
 use kstore_api::version::PROGRAMS;
 use kstore_container_sim::http::ReceivedResponse;
-use kstore_container_sim::{NetworkCall, NetworkEnd, NetworkFailure, ReceivedEnd};
+use kstore_container_sim::{
+    NetworkCall, NetworkEnd, NetworkFailure, ReceivedEnd, TlsClient, TlsFailure, TlsTrust,
+};
 use std::net::{IpAddr, SocketAddr};
 
 /// The answer to a request, or the text of its failure.
 type Answer = Result<ReceivedResponse, String>;
 
 impl Streams {
-    /// Asks a port of a pod for a path: 0 if the answer is a success or a redirect to elsewhere, else 1 with the reason in `output`.
+    /// Asks a port of a pod for a path, with TLS if the flag says so: 0 if the answer is a success or a redirect to elsewhere, else 1 with
+    /// the reason in `output`.
     pub(super) async fn request(
         &self,
         snapshot: &Snapshot,
-        port: u16,
+        port: (u16, bool),
         path: &str,
         output: &mut Vec<u8>,
     ) -> u8 {
@@ -44,7 +47,7 @@ impl Streams {
         1
     }
 
-    async fn get(&self, snapshot: &Snapshot, port: u16, path: &str) -> Answer {
+    async fn get(&self, snapshot: &Snapshot, (port, is_encrypted): (u16, bool), path: &str) -> Answer {
         let Some((address, network)) = self.of_pod(snapshot) else {
             return Err("the pod has no network of its own".to_owned());
         };
@@ -54,8 +57,15 @@ impl Streams {
         let text = format!(
             "GET {path} HTTP/1.1\r\nHost: {at}\r\nUser-Agent: kube-probe/{release}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
         );
-        let reply = Box::pin(network.perform(call(address, port, text.into_bytes(), EXECUTION_OUTPUT))).await;
-        let failed = |why: &str| format!("Get \"http://{at}{path}\": {why}");
+        // A kubelet does not look at the certificate.
+        let tls = TlsClient { name: address.to_string(), trust: TlsTrust::Anything };
+        let wish = NetworkCall {
+            tls: is_encrypted.then_some(tls),
+            ..call(address, port, text.into_bytes(), EXECUTION_OUTPUT)
+        };
+        let reply = Box::pin(network.perform(wish)).await;
+        let scheme = if is_encrypted { "https" } else { "http" };
+        let failed = |why: &str| format!("Get \"{scheme}://{at}{path}\": {why}");
         match reply.result {
             Ok(received) => match ReceivedResponse::parse(&received.bytes, "GET") {
                 Some(response) => Ok(response),
@@ -95,13 +105,17 @@ fn encoded(path: &str) -> String {
 
 fn call(address: IpAddr, port: u16, send: Vec<u8>, most: usize) -> NetworkCall {
     let end = NetworkEnd::Connect(address.to_string(), port);
-    NetworkCall { end, send, connect_within: None, idle: None, within: None, most }
+    NetworkCall { end, send, connect_within: None, idle: None, within: None, most, tls: None }
 }
 
 /// The text of a connection that failed, as Go's.
 fn dialed(at: SocketAddr, why: &NetworkFailure) -> String {
     match why {
         NetworkFailure::Refused(_) => format!("dial tcp {at}: connect: connection refused"),
+        NetworkFailure::Tls(TlsFailure::NotTls) => {
+            "http: server gave HTTP response to HTTPS client".to_owned()
+        }
+        NetworkFailure::Tls(TlsFailure::Other(why)) => format!("tls: {why}"),
         _ => format!("dial tcp {at}: connect: no route to host"),
     }
 }

@@ -4,10 +4,11 @@ use super::environment::expand_all;
 use super::network::{Asker, Boxed, PodNetwork, pay_connection, served};
 use super::program::ended;
 use super::runner::ContainerBudget;
+use super::tls::{self, HANDSHAKE, PLAIN_REQUEST};
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::behavior;
 use crate::known_image;
-use crate::limits::{NETWORK_BUFFER, REQUEST_WORK};
+use crate::limits::{HANDSHAKE_WORK, NETWORK_BUFFER, REQUEST_WORK};
 use crate::pod::container::Phase;
 use crate::pod_object::{ContainerSpec, PodObject};
 use crate::program::{self, Program};
@@ -15,11 +16,14 @@ use jiff::Timestamp;
 use kstore_client::{StreamReader, StreamWriter};
 use kstore_container_sim::http::{HttpRead, HttpRequest, HttpResponse, RequestReader};
 use kstore_container_sim::time::between;
-use kstore_container_sim::{Environment, Server, ServerAction, ServerGreeting, ServerPeer};
+use kstore_container_sim::{
+    Environment, Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer,
+};
 use kstore_fabric::Stream;
 use kstore_informer::Key;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 /// A server of a running container.
 pub(super) struct Served {
@@ -143,22 +147,78 @@ fn declared(object: &PodObject, index: usize, spec: &ContainerSpec, port: u16) -
 
 impl Served {
     /// Serves a connection until it ends, or the container's run does.
-    pub(super) fn serve(self, mut stream: Stream) -> Boxed<()> {
+    pub(super) fn serve(self, stream: Stream) -> Boxed<()> {
         Box::pin(async move {
             pay_connection(&self.budget).await;
-            let is_over = tokio::select! {
-                biased;
-                () = ended(&self.feed, self.index, &self.run) => false,
-                is_over = self.converse(&mut stream) => is_over,
-            };
-            if !is_over {
-                stream.reset();
+            match self.server.encryption(&self.environment) {
+                ServerEncryption::Plain => self.serve_plain(stream).await,
+                ServerEncryption::Tls(certificate) => self.serve_tls(stream, &certificate).await,
+                ServerEncryption::Broken(why) => {
+                    self.log(&format!("{why}\n"));
+                    stream.reset();
+                }
             }
         })
     }
 
-    /// Answers on a connection. Returns false if the connection is to be reset.
-    async fn converse(&self, stream: &mut Stream) -> bool {
+    async fn serve_plain(&self, mut stream: Stream) {
+        let ends = (stream.peer(), stream.local());
+        let is_over = tokio::select! {
+            biased;
+            () = ended(&self.feed, self.index, &self.run) => false,
+            is_over = self.converse(&mut stream, ends) => is_over,
+        };
+        if !is_over {
+            stream.reset();
+        }
+    }
+
+    async fn serve_tls(&self, mut stream: Stream, certificate: &ServerCertificate) {
+        let ends = (stream.peer(), stream.local());
+        let conversation = async {
+            match stream.peek().await {
+                Ok(Some(HANDSHAKE)) => {}
+                Ok(Some(_)) => {
+                    // The client may be gone.
+                    let _ = stream.write_all(PLAIN_REQUEST).await;
+                    return;
+                }
+                Ok(None) | Err(_) => return,
+            }
+            self.budget.pay(HANDSHAKE_WORK).await;
+            match tls::accept(stream, certificate).await {
+                Ok(mut stream) => {
+                    if self.converse(&mut stream, ends).await {
+                        let _ = stream.shutdown().await;
+                    }
+                }
+                Err(why) => {
+                    let time = self.streams.clock.now().strftime("%Y/%m/%d %H:%M:%S");
+                    self.log(&format!("{time} http: TLS handshake error from {}: {why}\n", ends.0));
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ended(&self.feed, self.index, &self.run) => {}
+            () = conversation => {}
+        }
+    }
+
+    /// Writes a line to the log of the server's container.
+    fn log(&self, line: &str) {
+        let (_, snapshot) = self.feed.get();
+        if let Some(outputs) = &snapshot.outputs {
+            let is_error = self.server.logs_to_stderr();
+            outputs.print(&self.container, &self.run, is_error, line.as_bytes(), self.streams.clock.now());
+        }
+    }
+
+    /// Answers on a connection between a client and this server. Returns false if the connection is to be reset.
+    async fn converse<S>(&self, stream: &mut S, ends: (SocketAddr, SocketAddr)) -> bool
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
         match self.server.greeting(&self.environment.hostname) {
             ServerGreeting::Http => {}
             ServerGreeting::Reset => return false,
@@ -191,7 +251,7 @@ impl Served {
                     return true;
                 }
                 HttpRead::Request(request) => {
-                    if !Box::pin(self.answer(&request, stream)).await {
+                    if !Box::pin(self.answer(&request, stream, ends)).await {
                         return true;
                     }
                     drop(request);
@@ -205,23 +265,36 @@ impl Served {
     }
 
     /// Answers a request. Returns whether the connection goes on.
-    async fn answer(&self, request: &HttpRequest, stream: &mut Stream) -> bool {
+    async fn answer<S>(
+        &self,
+        request: &HttpRequest,
+        stream: &mut S,
+        (remote, local): (SocketAddr, SocketAddr),
+    ) -> bool
+    where
+        S: AsyncWrite + Send + Unpin,
+    {
         self.budget.pay(REQUEST_WORK).await;
         let (_, snapshot) = self.feed.get();
         let now = self.streams.clock.now();
         let peer = ServerPeer {
-            remote: stream.peer(),
-            local: stream.local(),
+            remote,
+            local,
             uptime: between(self.started_at, now),
             is_stopping: matches!(snapshot.machine.containers[self.index].phase, Phase::Stopping(_)),
         };
         let (action, line) = self.server.respond(&self.environment, request, &peer);
-        if let (Some(line), Some(outputs)) = (line, &snapshot.outputs) {
-            outputs.print(&self.container, &self.run, self.server.logs_to_stderr(), line.as_bytes(), now);
+        if let Some(line) = line {
+            self.log(&line);
         }
         let (response, exit) = match action {
             ServerAction::Answer(response) => (response, None),
             ServerAction::Exit(response, code) => (response, Some(code)),
+            ServerAction::Later(time, response) => {
+                tokio::time::sleep(time).await;
+                (response, None)
+            }
+            ServerAction::Silence => std::future::pending().await,
             ServerAction::Dial(_) if self.asker == Asker::Server => {
                 let text = "kstore: a request of a server makes no further requests\n";
                 (HttpResponse::sniffed(503, text), None)
@@ -238,7 +311,8 @@ impl Served {
         let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let head = response.head(request, &date, is_last);
         let sent = stream.write_all(&head).await.is_ok()
-            && stream.write_all(response.sent_body(request)).await.is_ok();
+            && stream.write_all(response.sent_body(request)).await.is_ok()
+            && stream.flush().await.is_ok();
         if let Some(code) = exit {
             self.exit(&snapshot, code).await;
         }

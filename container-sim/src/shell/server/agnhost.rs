@@ -1,7 +1,7 @@
 //! The servers of `agnhost`, the image of Kubernetes' own tests.
 
 use super::files::{error, serve};
-use super::{Kind, Server, ServerAction, ServerPeer, logged};
+use super::{Kind, Server, ServerAction, ServerPeer, conversion, logged, review};
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
 use crate::limits::{DIAL_BYTES, DIAL_TRIES};
 use crate::shell::env::Env;
@@ -38,6 +38,11 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         "tcp-reset" => (vec![port(&["port"], 8080)?], Kind::Reset),
         "no-snat-test" => (vec![port(&["port"], 8080)?], Kind::Whoami),
         "fakegitserver" => (vec![8000], Kind::Fixed("I am a fake git server".to_owned())),
+        "webhook" => {
+            let sidecar = value(rest, &["sidecar-image"]).unwrap_or_default().to_owned();
+            (vec![port(&["port"], 443)?], Kind::Webhook(sidecar))
+        }
+        "crd-conversion-webhook" => (vec![port(&["port"], 443)?], Kind::Conversion),
         "porter" => {
             let served = variables.iter().filter_map(|(name, body)| {
                 Some((name.strip_prefix("SERVE_PORT_")?.parse::<u16>().ok()?, body.clone()))
@@ -48,7 +53,17 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         }
         _ => return None,
     };
-    Some(Server { ports, kind })
+    let tls = match kind {
+        Kind::Netexec | Kind::Webhook(_) | Kind::Conversion => certificate_files(rest),
+        _ => None,
+    };
+    Some(Server { ports, kind, tls })
+}
+
+/// The files of a certificate and its key that the flags name.
+pub(in crate::shell) fn certificate_files(arguments: &[String]) -> Option<(String, String)> {
+    let file = |name: &str| value(arguments, &[name]).filter(|path| !path.is_empty()).map(str::to_owned);
+    file("tls-cert-file").zip(file("tls-private-key-file"))
 }
 
 /// The answer to a request.
@@ -83,6 +98,8 @@ pub(super) fn respond(
         Kind::Whoami if path != "/whoami" => (ServerAction::Answer(error(404, "404 page not found")), None),
         Kind::Whoami => (plain(peer.remote.ip().to_string()), None),
         Kind::Fixed(text) => (plain(text.clone()), None),
+        Kind::Webhook(sidecar) => (review::respond(&path, request, sidecar), None),
+        Kind::Conversion => (conversion::respond(&path, request), None),
         _ => (ServerAction::Answer(error(404, "404 page not found")), None),
     }
 }
@@ -190,6 +207,7 @@ fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
         idle: None,
         within: Some(DIAL_TIME),
         most: DIAL_BYTES,
+        tls: None,
     };
     ServerAction::Dial(vec![call; tries])
 }

@@ -2,13 +2,16 @@
 //! command and of the files of its container, so a server without a connection costs nothing.
 
 mod agnhost;
+mod conversion;
 mod files;
 mod image;
+mod review;
 
 use super::env::Env;
 use super::network::{NetworkCall, NetworkReply};
 use super::{Environment, ImagePrograms};
 use crate::http::{HttpRequest, HttpResponse};
+pub(super) use agnhost::certificate_files;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +21,28 @@ use std::time::Duration;
 pub struct Server {
     ports: Vec<u16>,
     kind: Kind,
+    /// The paths of its certificate and key, if it speaks TLS.
+    tls: Option<(String, String)>,
+}
+
+/// The certificate and the key of a server, both as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// The certificate, and those that signed it.
+    pub chain: Arc<[u8]>,
+    /// The key.
+    pub key: Arc<[u8]>,
+}
+
+/// Whether a server speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerEncryption {
+    /// It does not.
+    Plain,
+    /// With this certificate.
+    Tls(ServerCertificate),
+    /// It would, and a file cannot be read: why.
+    Broken(String),
 }
 
 /// What a server does.
@@ -37,6 +62,10 @@ enum Kind {
     Whoami,
     /// `tcp-reset`: resets each connection.
     Reset,
+    /// `webhook`, with the image of the sidecar that it adds.
+    Webhook(String),
+    /// `crd-conversion-webhook`.
+    Conversion,
     /// With its version.
     Nginx(String),
     Httpd(String),
@@ -65,6 +94,10 @@ pub enum ServerAction {
     Dial(Vec<NetworkCall>),
     /// It answers, and ends with this exit code.
     Exit(HttpResponse, u8),
+    /// It answers after this time.
+    Later(Duration, HttpResponse),
+    /// It never answers, and keeps the connection.
+    Silence,
 }
 
 /// What a server does with a connection before a request.
@@ -95,7 +128,18 @@ impl Server {
 
     /// A server that answers one text to all requests at a port.
     pub fn fixed(port: u16, text: String) -> Self {
-        Self { ports: vec![port], kind: Kind::Fixed(text) }
+        Self { ports: vec![port], kind: Kind::Fixed(text), tls: None }
+    }
+
+    /// Whether it speaks TLS, and with which certificate: its files are read anew, because a volume may have got new ones.
+    pub fn encryption(&self, environment: &Arc<Environment>) -> ServerEncryption {
+        let Some((chain, key)) = &self.tls else { return ServerEncryption::Plain };
+        let env = Env::new(environment);
+        match (env.read(&env.path(chain)), env.read(&env.path(key))) {
+            (Ok(chain), Ok(key)) => ServerEncryption::Tls(ServerCertificate { chain, key }),
+            (Err(why), _) => ServerEncryption::Broken(format!("open {chain}: {why}")),
+            (_, Err(why)) => ServerEncryption::Broken(format!("open {key}: {why}")),
+        }
     }
 
     /// Whether it listens at a port.

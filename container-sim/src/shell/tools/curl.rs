@@ -1,12 +1,13 @@
-//! `curl`, for HTTP without encryption.
+//! `curl`, for HTTP with and without TLS.
 
-use super::fetch::{Patience, Url, call, replace_headers};
+use super::fetch::{Patience, Url, call, check_reachable, replace_headers};
 use super::{Effect, Networked, Outcome, Parsed, Runner, Tool, ToolCall};
 use crate::http::{HttpRequest, ReceivedResponse};
 use crate::limits::REDIRECTS;
 use crate::shell::env::Env;
 use crate::shell::escape::{Escapes, replaced};
-use crate::shell::network::{NetworkFailure, NetworkReply, Received, ReceivedEnd};
+use crate::shell::network::{NetworkFailure, NetworkReply, Received, ReceivedEnd, TlsFailure, TlsTrust};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const TOOLS: &[Tool] = &[Tool { name: "curl", reads, run: Runner::Whole(run), check }];
@@ -60,8 +61,7 @@ const LONG: [(&str, char); 42] = [
 
 fn check(arguments: &[String]) -> Result<(), String> {
     let parsed = super::parse(arguments, FLAGS, &LONG)?;
-    let is_encrypted = parsed.operands.iter().any(|address| address.starts_with("https:"));
-    if is_encrypted { Err("TLS is not simulated".to_owned()) } else { Ok(()) }
+    check_reachable(&parsed.operands)
 }
 
 fn reads(arguments: &[String]) -> bool {
@@ -86,6 +86,19 @@ struct Transfer {
     retries: u32,
     retries_refused: bool,
     pause: Duration,
+    trust: TlsTrust,
+}
+
+/// Which servers are trusted: all with `-k`, else those of the authorities in a file.
+fn trust(call: &ToolCall<'_>, parsed: &Parsed) -> Result<TlsTrust, String> {
+    if parsed.has('k') {
+        return Ok(TlsTrust::Anything);
+    }
+    let Some(file) = parsed.value('P') else { return Ok(TlsTrust::Authorities(Arc::default())) };
+    let bytes = call.env.read(&call.env.path(file));
+    bytes
+        .map(TlsTrust::Authorities)
+        .map_err(|_| format!("curl: (77) error setting certificate file: {file}\n"))
 }
 
 fn seconds(parsed: &Parsed, flag: char) -> Option<Duration> {
@@ -131,6 +144,10 @@ fn run(call: &ToolCall<'_>) -> Outcome {
     let body = match body(call, &parsed) {
         Ok(body) => body,
         Err(text) => return Outcome::fail(26, text),
+    };
+    let trust = match trust(call, &parsed) {
+        Ok(trust) => trust,
+        Err(text) => return Outcome::fail(77, text),
     };
     let body = match body {
         Some((bytes, _)) if parsed.has('G') => {
@@ -183,13 +200,14 @@ fn run(call: &ToolCall<'_>) -> Outcome {
         retries: parsed.value('R').and_then(|text| text.parse().ok()).unwrap_or(0),
         retries_refused: parsed.has('V'),
         pause: seconds(&parsed, 'E').unwrap_or(Duration::from_secs(1)),
+        trust,
         url,
     };
     Outcome { then: transfer.begin(call.env), ..Outcome::default() }
 }
 
 /// The text of bytes in base64.
-fn base64(bytes: &[u8]) -> String {
+pub(in crate::shell) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {
@@ -205,10 +223,7 @@ fn base64(bytes: &[u8]) -> String {
 
 impl Transfer {
     fn begin(self, env: &Env) -> Vec<Effect> {
-        if self.url.is_encrypted {
-            return self.fail(35, "TLS is not simulated");
-        }
-        let wish = call(env, &self.url, &self.request, self.patience);
+        let wish = call(env, &self.url, &self.request, self.patience, &self.trust);
         vec![Effect::Network(wish, Box::new(self))]
     }
 
@@ -242,10 +257,29 @@ impl Transfer {
                 let time = self.patience.connect_within.unwrap_or(Duration::from_secs(127)).as_millis();
                 self.fail(28, &format!("Connection timed out after {time} milliseconds"))
             }
+            NetworkFailure::Tls(why) => self.untrusted(why),
             _ => self.fail(
                 7,
                 &format!("Failed to connect to {host} port {port} after 0 ms: Could not connect to server"),
             ),
+        }
+    }
+
+    fn untrusted(&self, why: &TlsFailure) -> Vec<Effect> {
+        let problem = |why: &str| format!("SSL certificate problem: {why}");
+        match why {
+            TlsFailure::NotTls => {
+                self.fail(35, "TLS connect error: error:0A00010B:SSL routines::wrong version number")
+            }
+            TlsFailure::UnknownAuthority => self.fail(60, &problem("unable to get local issuer certificate")),
+            TlsFailure::Expired => self.fail(60, &problem("certificate has expired")),
+            TlsFailure::WrongName => {
+                let name = self.url.host.trim_matches(['[', ']']);
+                let text =
+                    format!("SSL: no alternative certificate subject name matches target host name '{name}'");
+                self.fail(60, &text)
+            }
+            TlsFailure::Other(text) => self.fail(35, &format!("TLS connect error: {text}")),
         }
     }
 
@@ -264,7 +298,10 @@ impl Transfer {
             ("%{remote_port}", peer.map_or_else(|| "0".to_owned(), |peer| peer.port().to_string())),
             ("%{content_type}", media.to_owned()),
             ("%{num_redirects}", self.redirects.to_string()),
-            ("%{url_effective}", format!("http://{}{}", self.url.authority(), self.url.path)),
+            (
+                "%{url_effective}",
+                format!("{}://{}{}", self.url.scheme(), self.url.authority(), self.url.path),
+            ),
             ("%{time_total}", "0.000000".to_owned()),
         ];
         let text = values.iter().fold(format.clone(), |text, (name, value)| text.replace(name, value));

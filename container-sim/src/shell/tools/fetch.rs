@@ -3,7 +3,7 @@
 use crate::http::HttpRequest;
 use crate::limits::RECEIVED_BYTES;
 use crate::shell::env::Env;
-use crate::shell::network::{NetworkCall, NetworkEnd, host};
+use crate::shell::network::{NetworkCall, NetworkEnd, TlsClient, TlsTrust, host};
 use std::time::Duration;
 
 /// The address of a page.
@@ -46,6 +46,11 @@ impl Url {
             return None;
         }
         Some(Self { is_encrypted, host: host.to_owned(), port, path, user })
+    }
+
+    /// The scheme.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.is_encrypted { "https" } else { "http" }
     }
 
     /// The host, with its port if it is not the usual one.
@@ -98,8 +103,15 @@ pub(super) fn encoded(request: &HttpRequest) -> Vec<u8> {
 }
 
 /// The call that sends a request.
-pub(super) fn call(env: &Env, url: &Url, request: &HttpRequest, patience: Patience) -> Box<NetworkCall> {
+pub(super) fn call(
+    env: &Env,
+    url: &Url,
+    request: &HttpRequest,
+    patience: Patience,
+    trust: &TlsTrust,
+) -> Box<NetworkCall> {
     let Patience { connect_within, idle, within } = patience;
+    let name = || url.host.trim_matches(['[', ']']).to_owned();
     Box::new(NetworkCall {
         end: NetworkEnd::Connect(host(env, &url.host), url.port),
         send: encoded(request),
@@ -107,7 +119,20 @@ pub(super) fn call(env: &Env, url: &Url, request: &HttpRequest, patience: Patien
         idle,
         within,
         most: RECEIVED_BYTES,
+        tls: url.is_encrypted.then(|| TlsClient { name: name(), trust: trust.clone() }),
     })
+}
+
+/// Checks that a command asks no server over TLS that no simulated pod reaches.
+pub(super) fn check_reachable(addresses: &[String]) -> Result<(), String> {
+    let is_api_server = |address: &String| {
+        let url = Url::parse(address).filter(|url| url.is_encrypted);
+        url.is_some_and(|url| url.host == "kubernetes" || url.host.starts_with("kubernetes.default"))
+    };
+    match addresses.iter().any(is_api_server) {
+        true => Err("simulated pods do not reach the API server".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// The headers `name: value` in place of those that are there; without a value a header is left out.

@@ -38,6 +38,7 @@ use super::network::{NetworkCall, NetworkReply};
 use super::{ImagePrograms, program_name};
 pub(super) use agnhost::value as flag_value;
 pub(super) use basic::echo;
+pub(super) use curl::base64;
 use std::fmt::Debug;
 use std::time::Duration;
 

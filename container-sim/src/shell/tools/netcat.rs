@@ -73,6 +73,7 @@ fn run(call: &ToolCall<'_>) -> Outcome {
         idle: wait,
         within: None,
         most: if scans { 0 } else { RECEIVED_BYTES },
+        tls: None,
     };
     Outcome { then: vec![Effect::Network(Box::new(wish), Box::new(connection))], ..Outcome::default() }
 }

@@ -1,11 +1,11 @@
 //! `wget` of busybox.
 
-use super::fetch::{Patience, Url, call, replace_headers};
+use super::fetch::{Patience, Url, call, check_reachable, replace_headers};
 use super::{Effect, Networked, Outcome, Tool, ToolCall, plain};
 use crate::http::{HttpRequest, ReceivedResponse};
 use crate::limits::REDIRECTS;
 use crate::shell::env::Env;
-use crate::shell::network::{NetworkFailure, NetworkReply, ReceivedEnd, host};
+use crate::shell::network::{NetworkFailure, NetworkReply, ReceivedEnd, TlsTrust, host};
 use std::time::Duration;
 
 pub(super) const TOOLS: &[Tool] = &[Tool { check, ..plain("wget", run) }];
@@ -29,10 +29,11 @@ const LONG: [(&str, char); 15] = [
     ("no-check-certificate", 'q'),
 ];
 
+const NOTE: &[u8] = b"wget: note: TLS certificate validation not implemented\n";
+
 fn check(arguments: &[String]) -> Result<(), String> {
     let parsed = super::parse(arguments, FLAGS, &LONG)?;
-    let is_encrypted = parsed.operands.iter().any(|address| address.starts_with("https:"));
-    if is_encrypted { Err("TLS is not simulated".to_owned()) } else { Ok(()) }
+    check_reachable(&parsed.operands)
 }
 
 /// One download.
@@ -47,6 +48,8 @@ struct Download {
     output: Option<String>,
     folder: Option<String>,
     redirects: usize,
+    /// Whether it says that it does not check certificates.
+    notes_trust: bool,
 }
 
 fn fail(text: &str) -> Vec<Effect> {
@@ -55,9 +58,8 @@ fn fail(text: &str) -> Vec<Effect> {
 
 fn run(call: &ToolCall<'_>) -> Outcome {
     // `--no-check-certificate` is the default here, and not quiet.
-    let (plain, rest): (Vec<String>, Vec<String>) =
+    let (unchecked, rest): (Vec<String>, Vec<String>) =
         call.arguments().iter().cloned().partition(|word| word == "--no-check-certificate");
-    drop(plain);
     let parsed = match super::parse(&rest, FLAGS, &LONG) {
         Ok(parsed) => parsed,
         Err(why) => return Outcome::fail(1, format!("wget: {why}\n")),
@@ -110,18 +112,18 @@ fn run(call: &ToolCall<'_>) -> Outcome {
         output: parsed.value('O').map(str::to_owned),
         folder: parsed.value('P').map(str::to_owned),
         redirects: 0,
+        notes_trust: unchecked.is_empty(),
         url,
     };
     Outcome { then: download.begin(call.env), ..Outcome::default() }
 }
 
 impl Download {
-    fn begin(self, env: &Env) -> Vec<Effect> {
-        if self.url.is_encrypted {
-            return fail("TLS is not simulated");
-        }
-        let wish = call(env, &self.url, &self.request, self.patience);
-        vec![Effect::Network(wish, Box::new(self))]
+    fn begin(mut self, env: &Env) -> Vec<Effect> {
+        let is_noted = self.url.is_encrypted && std::mem::take(&mut self.notes_trust);
+        let note = is_noted.then(|| Effect::Error(NOTE.into()));
+        let wish = call(env, &self.url, &self.request, self.patience, &TlsTrust::Anything);
+        note.into_iter().chain([Effect::Network(wish, Box::new(self))]).collect()
     }
 
     fn said(&self, text: String) -> Option<Effect> {
@@ -169,6 +171,7 @@ impl Networked for Download {
                 return fail(&format!("bad address '{}'", self.url.authority()));
             }
             Err(NetworkFailure::TimedOut(_)) => return fail("download timed out"),
+            Err(NetworkFailure::Tls(_)) => return fail("error getting response: Connection reset by peer"),
             Err(why) => {
                 let address = why.address().map_or(host, |ip| ip.to_string());
                 let said = self.said(format!("Connecting to {} ({address}:{port})\n", self.url.authority()));

@@ -25,9 +25,8 @@ const SUBCOMMANDS: [Subcommand; 8] = [
 ];
 
 /// The subcommands of the real program that are not simulated.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 20] = [
     "audit-proxy",
-    "crd-conversion-webhook",
     "external-metrics",
     "fake-registry-server",
     "grpc-health-checking",
@@ -44,7 +43,6 @@ const OTHERS: [&str; 22] = [
     "resource-consumer-controller",
     "stress",
     "test-service-account-issuer-discovery",
-    "webhook",
     "completion",
     "help",
     "version",

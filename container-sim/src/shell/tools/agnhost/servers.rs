@@ -4,11 +4,13 @@
 use super::value;
 use crate::shell::env::Env;
 use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, host};
+use crate::shell::server::certificate_files;
 use crate::shell::tools::{Effect, Networked, Outcome, ToolCall};
 use std::time::Duration;
 
 /// The subcommands that are servers.
-pub(super) const NAMES: [&str; 8] = [
+pub(super) const NAMES: [&str; 10] = [
+    "crd-conversion-webhook",
     "fakegitserver",
     "liveness",
     "netexec",
@@ -17,6 +19,7 @@ pub(super) const NAMES: [&str; 8] = [
     "serve-hostname",
     "tcp-reset",
     "test-webserver",
+    "webhook",
 ];
 
 /// How long `serve-hostname` waits after SIGTERM.
@@ -25,7 +28,7 @@ const LINGERS: Duration = Duration::from_secs(60);
 /// Why a server is not simulated with these arguments.
 pub(super) fn check(name: &str, arguments: &[String]) -> Result<(), String> {
     let refused: &[&str] = match name {
-        "netexec" => &["tls-cert-file", "tls-private-key-file", "http-override"],
+        "netexec" => &["http-override"],
         "serve-hostname" => &["udp"],
         _ => &[],
     };
@@ -40,9 +43,19 @@ pub(super) fn run(env: &Env, name: &str, arguments: &[String]) -> Outcome {
         let time = jiff::Timestamp::from_second(env.now).unwrap_or_default();
         format!("{} {text}\n", time.strftime("%Y/%m/%d %H:%M:%S"))
     };
+    let files = certificate_files(arguments);
+    // A program of Go's ends with this code when it logs a fatal error.
+    let missing = files.iter().flat_map(|(chain, key)| [chain, key]).find_map(|path| {
+        let why = env.read(&env.path(path)).err()?.to_string().to_lowercase();
+        Some(Outcome::fail(255, logged(&format!("open {path}: {why}"))))
+    });
+    if let Some(missing) = missing {
+        return missing;
+    }
     let port = |name: &str, usual: &'static str| value(arguments, &[name]).unwrap_or(usual).to_owned();
+    let scheme = if files.is_some() { "HTTPS" } else { "HTTP" };
     let err = match name {
-        "netexec" => logged(&format!("Started HTTP server on port {}", port("http-port", "8080"))),
+        "netexec" => logged(&format!("Started {scheme} server on port {}", port("http-port", "8080"))),
         "serve-hostname" => logged(&format!("Serving on port {}.", port("port", "9376"))),
         _ => String::new(),
     };
@@ -85,6 +98,7 @@ pub(super) fn connect(call: &ToolCall<'_>, arguments: &[String]) -> Outcome {
         idle: None,
         within: None,
         most: 0,
+        tls: None,
     };
     Outcome { then: vec![Effect::Network(Box::new(wish), Box::new(Connect))], ..Outcome::default() }
 }
