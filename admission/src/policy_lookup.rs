@@ -10,6 +10,7 @@ use kstore_registry::derived::Derive as _;
 use kstore_registry::entry::Entry;
 use kstore_registry::kinds::Kinds;
 use kstore_registry::lookup::Lookup;
+use kstore_registry::pod_dialer::PodDialer;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -58,6 +59,10 @@ impl Lookup for PolicyLookup {
 
     fn staged(&self, kinds: &[&'static Resource]) -> Vec<Arc<Change>> {
         self.cluster.staged(kinds)
+    }
+
+    fn pod_dialer(&self) -> Option<Arc<dyn PodDialer>> {
+        self.cluster.pod_dialer()
     }
 }
 

@@ -13,6 +13,7 @@ pub mod kinds;
 pub mod lookup;
 pub mod outbound;
 pub mod persistent_map;
+pub mod pod_dialer;
 pub mod provenance;
 pub mod registry;
 pub mod request;

@@ -4,6 +4,7 @@
 use crate::cache::{Cache, Change, Changes, Filter, Objects, Position};
 use crate::entry::Entry;
 use crate::kinds::Kinds;
+use crate::pod_dialer::PodDialer;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
@@ -57,6 +58,11 @@ pub trait Lookup: Send + Sync {
         let _ = kinds;
         Vec::new()
     }
+
+    /// What opens connections to programs in the cluster's pods; `None` if nothing does.
+    fn pod_dialer(&self) -> Option<Arc<dyn PodDialer>> {
+        None
+    }
 }
 
 /// The row of a core kind in the table of kinds.
@@ -107,5 +113,9 @@ impl Lookup for Cache {
 
     fn changes(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
         self.changes_since(kinds, since)
+    }
+
+    fn pod_dialer(&self) -> Option<Arc<dyn PodDialer>> {
+        Self::pod_dialer(self)
     }
 }

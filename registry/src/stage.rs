@@ -6,6 +6,7 @@ use crate::cache::{Cache, Change, Filter, Objects};
 use crate::entry::Entry;
 use crate::kinds::Kinds;
 use crate::lookup::Lookup;
+use crate::pod_dialer::PodDialer;
 use bytes::Bytes;
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
@@ -200,6 +201,10 @@ impl Lookup for View {
 
     fn version(&self, resource: &'static Resource) -> i64 {
         Lookup::version(&*self.cache, resource)
+    }
+
+    fn pod_dialer(&self) -> Option<Arc<dyn PodDialer>> {
+        self.cache.pod_dialer()
     }
 
     fn pods_of_node(&self, node: &str) -> Objects {

@@ -46,7 +46,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "registry",
         floors: &[
-            &["fence", "persistent_map", "selectors", "service_ranges", "undecided", "user"],
+            &["fence", "persistent_map", "pod_dialer", "selectors", "service_ranges", "undecided", "user"],
             &["entry"],
             &["kinds"],
             &["cache"],

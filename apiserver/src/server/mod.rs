@@ -19,7 +19,7 @@ use crate::grpc::Grpc;
 use crate::grpc::authenticate::{CallAuthenticator, is_call_of_unknown_service};
 use crate::memory_shares::MemoryBudget;
 use crate::rest::Rest;
-use crate::tunnel::Tunnels;
+use crate::tunnel::{TunnelDialer, Tunnels};
 use crate::{definitions, identity};
 use axum::Router;
 use axum::body::Body;
@@ -216,6 +216,7 @@ impl ApiServer {
         // The receiver is alive unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
+        pipeline.cache().reach_pods_by(Arc::new(TunnelDialer::new(&tunnels)));
         let bodies = BodyBudget::default();
         let (stop, address) = (config.stop.clone(), config.document_address);
         let known = image.map(ServerImage::documents);

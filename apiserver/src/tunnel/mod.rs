@@ -1,12 +1,14 @@
 //! [`Tunnels`]: the tunnels that programs with nodes have opened, and the tunnel that reaches each node.
-//! `rest::stream` uses the streams, and `grpc::tunnel` accepts tunnels.
+//! `rest::stream` uses the streams, `grpc::tunnel` accepts tunnels, and `dial` connects to pods for webhooks.
 
+mod dial;
 mod link;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub use dial::{DialError, Refused, TunnelDialer};
 use kstore_proto::kstore::v1 as pb;
 use kstore_registry::user::UserInfo;
 pub use link::{Link, Outbox, Violation};
@@ -125,6 +127,11 @@ impl Tunnels {
             claims.last().map(|claim| claim.link.clone())
         };
         link.ok_or(OpenError::NoTunnel)?.open(user, open)
+    }
+
+    /// Whether a tunnel claims to reach a node.
+    pub fn reaches(&self, node: &str) -> bool {
+        self.nodes.lock().get(node).is_some_and(|claims| !claims.is_empty())
     }
 
     /// Tasks that serve streams on upgraded connections.

@@ -7,8 +7,8 @@ use crate::kinds::Kinds;
 use kstore_storage::metrics::Metrics;
 use kstore_storage::storage::{RawBatch, SharedStorage};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// The contents of a watch cache at one revision. Immutable. Its memory is proportional to the number of
@@ -56,6 +56,7 @@ impl Cache {
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),
             applied: Notify::new(),
+            pod_dialer: OnceLock::new(),
         });
         let task = run(cache.clone(), watch, metrics, observe);
         Ok((cache, task))

@@ -21,6 +21,7 @@ mod watchers;
 
 use crate::entry::Entry;
 use crate::kinds::Kinds;
+use crate::pod_dialer::PodDialer;
 pub use bound::{ReadBound, Verdict};
 pub use change::{Change, EventType};
 pub use changes::{Changes, Position};
@@ -44,8 +45,8 @@ use parking_lot::RwLock;
 use recent::Retained;
 pub use selection::{Selected, Snapshot};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use unreadable::UnreadableValues;
@@ -67,6 +68,8 @@ pub struct Cache {
     /// Whether storage changes are applied. False after a panic, until everything has been read again.
     is_following: AtomicBool,
     applied: Notify,
+    /// The way to the pods of the cluster. It is beside their objects because every part that reads Services may have to reach one.
+    pod_dialer: OnceLock<Arc<dyn PodDialer>>,
 }
 
 struct CacheState {
@@ -119,6 +122,7 @@ impl Cache {
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),
             applied: Notify::new(),
+            pod_dialer: OnceLock::new(),
         });
         let task = run(cache.clone(), watch, metrics, observe);
         Ok((cache, task))
@@ -127,6 +131,17 @@ impl Cache {
     /// The revision up to which this cache is complete.
     pub fn revision(&self) -> i64 {
         self.revision.load(Ordering::Acquire)
+    }
+
+    /// Sets what opens connections to programs in the pods of this cluster. Only the first call has an effect.
+    pub fn reach_pods_by(&self, dialer: Arc<dyn PodDialer>) {
+        // A cache has one API server.
+        let _ = self.pod_dialer.set(dialer);
+    }
+
+    /// What opens connections to programs in the pods of this cluster.
+    pub fn pod_dialer(&self) -> Option<Arc<dyn PodDialer>> {
+        self.pod_dialer.get().cloned()
     }
 
     /// Whether the storage has closed, so that the cache does not change any more.

@@ -1,7 +1,8 @@
-//! [`Connector`]: opens a TCP connection with TLS. The address may differ from the name that the server's
+//! [`Connector`]: opens a connection with TLS, over TCP or to a pod. The address may differ from the name that the server's
 //! certificate must have. hyper's connection pool is built on it.
 
 use super::failure;
+use crate::pod_dialer::{ByteStream, PodConnection, PodDialer, PodPort};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -9,7 +10,7 @@ use rustls::pki_types::ServerName;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -24,7 +25,25 @@ pub(super) struct Connector {
     pub(super) server_name: ServerName<'static>,
     /// The TLS configuration, with the trusted authorities.
     pub(super) tls: Arc<ClientConfig>,
+    /// The pod that has the address, and the way to it; `None`: the address is dialled.
+    pub(super) pod: Option<DialledPod>,
 }
+
+/// A port of a pod, and what connects to it.
+#[derive(Clone, Debug)]
+pub(super) struct DialledPod {
+    pub(super) dialer: Arc<dyn PodDialer>,
+    pub(super) port: PodPort,
+}
+
+/// Equal if connections to both may be shared: forks of a cluster have the same pods, and each its own dialer.
+impl PartialEq for DialledPod {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.dialer, &other.dialer) && self.port == other.port
+    }
+}
+
+impl Eq for DialledPod {}
 
 /// A failure to connect, worded as in Go.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +52,26 @@ pub(super) struct ConnectFailure(pub(super) String);
 
 impl Connector {
     async fn connect(self) -> Result<Stream, ConnectFailure> {
+        let PodConnection { stream, refused } = self.dial().await?;
+        let name = self.server_name.to_str().into_owned();
+        let stream = TlsConnector::from(self.tls).connect(self.server_name, stream).await;
+        let failed = |error: io::Error| match refused.get() {
+            Some(why) => failure::refused(&self.address, why),
+            None => failure::handshake(&error, &name),
+        };
+        stream.map(|stream| Stream(TokioIo::new(stream))).map_err(|error| ConnectFailure(failed(error)))
+    }
+
+    /// Connects without TLS.
+    async fn dial(&self) -> Result<PodConnection, ConnectFailure> {
+        if let Some(DialledPod { dialer, port }) = &self.pod {
+            let dialled = dialer.dial(port.clone()).await;
+            return dialled.map_err(|why| ConnectFailure(format!("dial tcp {}: {why}", self.address)));
+        }
         let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.dial_failure(&error))?;
         // Requests are small and wait for an answer. If the option cannot be set, only latency suffers.
         let _ = stream.set_nodelay(true);
-        let name = self.server_name.to_str().into_owned();
-        let stream = TlsConnector::from(self.tls).connect(self.server_name, stream).await;
-        stream
-            .map(|stream| Stream(TokioIo::new(stream)))
-            .map_err(|error| ConnectFailure(failure::handshake(&error, &name)))
+        Ok(PodConnection { stream: Box::new(stream), refused: Arc::new(OnceLock::new()) })
     }
 
     fn dial_failure(&self, error: &io::Error) -> ConnectFailure {
@@ -69,7 +100,7 @@ impl tower::Service<http::Uri> for Connector {
 }
 
 /// An open TLS connection.
-pub(super) struct Stream(TokioIo<TlsStream<TcpStream>>);
+pub(super) struct Stream(TokioIo<TlsStream<Box<dyn ByteStream>>>);
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {

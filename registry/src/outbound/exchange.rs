@@ -12,10 +12,12 @@ use kstore_storage::limits;
 use std::error::Error;
 use std::time::Duration;
 
-/// Waits up to `timeout` for the answer to a request that was sent.
+/// Waits up to `timeout` for the answer to a request that was sent: in real time, or for a server `in_cluster` in that of the caller,
+/// which is also the server's.
 pub(super) async fn answer(
     sent: impl Future<Output = Result<Response<Incoming>, hyper_util::client::legacy::Error>> + Send + 'static,
     timeout: Duration,
+    in_cluster: bool,
 ) -> Result<Answer, NoAnswer> {
     let answer = async {
         let (parts, body) = sent.await.map_err(|error| cause(&error))?.into_parts();
@@ -32,12 +34,13 @@ pub(super) async fn answer(
         let content_type = content_type.unwrap_or_default().to_owned();
         Ok(Answer { status: parts.status.as_u16(), content_type, body: body.to_bytes() })
     };
-    let in_time = in_real_time(Box::pin(async move {
+    let in_time = Box::pin(async move {
         // Made where it is awaited, so that its deadline is one of that runtime's clock.
         let in_time = tokio::time::timeout(timeout, answer).await;
         in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
-    }));
-    in_time.await.map_err(NoAnswer)
+    });
+    let answered = if in_cluster { in_time.await } else { in_real_time(in_time).await };
+    answered.map_err(NoAnswer)
 }
 
 /// The innermost cause of a failed request: the outer texts, hyper's own, name the layer and not the reason.

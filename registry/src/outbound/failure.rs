@@ -21,6 +21,14 @@ pub(super) fn dial(address: &str, error: &io::Error) -> String {
     format!("dial tcp {address}: {why}")
 }
 
+/// Words a connection that a pod's node refused, for this reason, as Go does.
+pub(super) fn refused(address: &str, why: &str) -> String {
+    match why.ends_with("connection refused") {
+        true => dial(address, &io::ErrorKind::ConnectionRefused.into()),
+        false => format!("dial tcp {address}: {why}"),
+    }
+}
+
 /// Words a failed TLS handshake as Go does, where Go has such a text.
 pub(super) fn handshake(error: &io::Error, server_name: &str) -> String {
     use rustls::{CertificateError as Certificate, Error};
@@ -65,5 +73,8 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let text = dial("127.0.0.1:1", &refused);
         assert_eq!(text, "dial tcp 127.0.0.1:1: connect: connection refused");
+        let of_node = "failed to connect to localhost:1 inside namespace: dial tcp4 127.0.0.1:1: connect: connection refused";
+        assert_eq!(super::refused("10.0.0.1:1", of_node), "dial tcp 10.0.0.1:1: connect: connection refused");
+        assert_eq!(super::refused("10.0.0.1:1", "no program"), "dial tcp 10.0.0.1:1: no program");
     }
 }

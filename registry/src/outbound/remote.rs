@@ -110,7 +110,7 @@ impl Remote {
         let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .build(Connector { address: address.into(), server_name, tls });
+            .build(Connector { address: address.into(), server_name, tls, pod: None });
         Ok(Self { url: config.server.as_str().into(), uri, token, pool })
     }
 
@@ -159,7 +159,7 @@ impl Remote {
         timeout: Duration,
     ) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
         match request.body(body) {
-            Ok(request) => Box::pin(exchange::answer(self.pool.request(request), timeout)),
+            Ok(request) => Box::pin(exchange::answer(self.pool.request(request), timeout, false)),
             Err(error) => Box::pin(std::future::ready(Err(NoAnswer(error.to_string())))),
         }
     }

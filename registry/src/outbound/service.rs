@@ -3,6 +3,7 @@
 //! cluster.
 
 use crate::lookup::Lookup;
+use crate::pod_dialer::PodPort;
 use kstore_api::resource::Resource;
 use kstore_api::{kind, meta};
 use serde_json::Value;
@@ -73,7 +74,23 @@ impl ServiceBackends {
     }
 }
 
-/// Resolves a port of a Service to `host:port`.
+/// Where a Service is dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    /// The address, as `host:port`.
+    pub(super) address: String,
+    /// The pod that has the address; `None` for other endpoints.
+    pub(super) pod: Option<PodPort>,
+}
+
+impl Destination {
+    /// An address that is no pod's.
+    pub(super) fn of_address(address: impl Into<String>) -> Self {
+        Self { address: address.into(), pod: None }
+    }
+}
+
+/// Resolves a port of a Service to the address of its first ready endpoint, and the pod that has it.
 ///
 /// # Errors
 /// Kubernetes' text: the Service, its port or its endpoints do not exist.
@@ -83,21 +100,21 @@ pub(super) fn resolve(
     namespace: &str,
     name: &str,
     port: u16,
-) -> Result<String, String> {
+) -> Result<Destination, String> {
     if let Some(address) = backends.address(namespace, name, port) {
-        return Ok(address.to_owned());
+        return Ok(Destination::of_address(address));
     }
     let service = cluster.get(row("", "services"), namespace, name);
     let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
     if service["spec"]["type"] == "ExternalName" {
         let host = service["spec"]["externalName"].as_str().unwrap_or_default();
-        return Ok(format!("{host}:{port}"));
+        return Ok(Destination::of_address(format!("{host}:{port}")));
     }
     let port_name = named_port(&service, port);
     let port_name = port_name.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
     let slices = slices(cluster, namespace, name);
-    let address = slices.iter().find_map(|slice| ready_address(slice, port_name));
-    address.ok_or_else(|| format!("no endpoints available for service {name:?}"))
+    let ready = slices.iter().find_map(|slice| ready_endpoint(slice, port_name));
+    ready.ok_or_else(|| format!("no endpoints available for service {name:?}"))
 }
 
 /// The name of a Service's port; `None` if it has no such port.
@@ -148,7 +165,7 @@ impl ServiceBackends {
         }
         let port_name = named_port(&service, port).ok_or(Unreachable::NoPort)?;
         let slices = slices(cluster, namespace, name);
-        match slices.iter().any(|slice| ready_address(slice, port_name).is_some()) {
+        match slices.iter().any(|slice| ready_endpoint(slice, port_name).is_some()) {
             true => Ok(()),
             false if slices.is_empty() => Err(Unreachable::NoSlices),
             false => Err(Unreachable::NoAddresses(port_name.to_owned())),
@@ -156,15 +173,30 @@ impl ServiceBackends {
     }
 }
 
-/// The address of the first ready endpoint of a slice, at the port with this name.
-fn ready_address(slice: &Arc<Value>, port_name: &str) -> Option<String> {
+/// The first ready endpoint of a slice, at the port with this name.
+fn ready_endpoint(slice: &Arc<Value>, port_name: &str) -> Option<Destination> {
     let ports = slice["ports"].as_array()?;
     let port = ports.iter().find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
     let port = port["port"].as_u64()?;
     let endpoints = slice["endpoints"].as_array()?;
     let ready = endpoints.iter().find(|endpoint| endpoint["conditions"]["ready"] != false)?;
     let address = ready["addresses"].as_array()?.first()?.as_str()?;
-    Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+    let text =
+        if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
+    Some(Destination { address: text, pod: pod_of(meta::namespace(slice), ready, u16::try_from(port).ok()?) })
+}
+
+/// The pod that an endpoint stands for, if it is on a node.
+fn pod_of(namespace: &str, endpoint: &Value, port: u16) -> Option<PodPort> {
+    let target = &endpoint["targetRef"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    Some(PodPort {
+        node: text(&endpoint["nodeName"])?,
+        namespace: namespace.to_owned(),
+        name: text(&target["name"]).filter(|_| target["kind"] == "Pod")?,
+        uid: text(&target["uid"])?,
+        port,
+    })
 }
 
 fn row(group: &str, plural: &str) -> &'static Resource {
@@ -195,7 +227,8 @@ mod tests {
                 "up",
                 json!([
                     {"addresses": ["10.0.0.1"], "conditions": {"ready": false}},
-                    {"addresses": ["10.0.0.2"], "conditions": {"ready": true}},
+                    {"addresses": ["10.0.0.2"], "conditions": {"ready": true}, "nodeName": "n",
+                        "targetRef": {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u"}},
                 ]),
             ),
             slice("down-1", "down", json!([{"addresses": ["10.0.0.3"], "conditions": {"ready": false}}])),
@@ -220,8 +253,14 @@ mod tests {
         ];
         for ((name, port), expected) in cases {
             let resolved = resolve(&*cluster, &backends, "ns", name, port);
-            assert_eq!(resolved, expected.map(str::to_owned).map_err(str::to_owned), "{name}:{port}");
+            let pod = resolved.as_ref().ok().and_then(|destination| destination.pod.clone());
+            let address = resolved.map(|destination| destination.address);
+            assert_eq!(address, expected.map(str::to_owned).map_err(str::to_owned), "{name}:{port}");
+            assert_eq!(pod.is_some(), (name, port) == ("up", 443), "{name}:{port}: {pod:?}");
         }
+        let pod = resolve(&*cluster, &backends, "ns", "up", 443).unwrap().pod.unwrap();
+        let expected = ["n", "ns", "p", "u"].map(str::to_owned);
+        assert_eq!(([pod.node, pod.namespace, pod.name, pod.uid], pod.port), (expected, 8443));
     }
 
     #[test]

@@ -55,6 +55,8 @@ mod metrics;
 mod minors;
 /// The network between simulated pods.
 mod network;
+/// TLS between simulated pods, and webhooks and API servers that are pods.
+mod network_tls;
 /// Validation of every object's metadata.
 mod object_meta;
 /// OpenAPI documents.

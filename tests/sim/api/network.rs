@@ -9,7 +9,7 @@ use std::time::Duration;
 const V5: &str = "v5.channel.k8s.io,v4.channel.k8s.io";
 
 /// A pod of one container with an image and its arguments.
-fn of_image(name: &str, image: &str, arguments: &[&str]) -> Value {
+pub(super) fn of_image(name: &str, image: &str, arguments: &[&str]) -> Value {
     let mut pod = pod(name, &[], &["c"]);
     pod["spec"]["containers"][0]["image"] = json!(image);
     if !arguments.is_empty() {
@@ -19,7 +19,7 @@ fn of_image(name: &str, image: &str, arguments: &[&str]) -> Value {
 }
 
 /// Output, errors and exit code of a script in a pod.
-async fn sh(cluster: &Cluster, pod: &str, script: &str) -> (String, String, i64) {
+pub(super) async fn sh(cluster: &Cluster, pod: &str, script: &str) -> (String, String, i64) {
     let mut socket = cluster.websocket(&exec(pod, &["sh", "-c", script], ""), V5).await.unwrap();
     let [_, out, err, status] = socket.channels().await;
     let status: Value = serde_json::from_str(&status).unwrap();
@@ -32,7 +32,7 @@ async fn address(cluster: &Cluster, pod: &str) -> String {
     pod["status"]["podIP"].as_str().unwrap().to_owned()
 }
 
-async fn log(cluster: &Cluster, pod: &str) -> String {
+pub(super) async fn log(cluster: &Cluster, pod: &str) -> String {
     let reply = cluster.rest().call("GET", &format!("/api/v1/namespaces/default/pods/{pod}/log"), "").await;
     String::from_utf8(reply.body.to_vec()).unwrap()
 }

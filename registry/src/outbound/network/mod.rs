@@ -2,10 +2,10 @@
 //! server and set of trusted authorities.
 
 use super::call_runtime::in_real_time;
-use super::connect::Connector;
+use super::connect::{Connector, DialledPod};
 use super::exchange::{self, cause};
 use super::front_proxy::FrontProxy;
-use super::service::{self, ServiceBackends, Unreachable};
+use super::service::{self, Destination, ServiceBackends, Unreachable};
 use super::tls::{self, TlsError};
 use super::trust::Trust;
 use super::{Answer, ApiBackend, Call, NoAnswer, Outbound};
@@ -54,6 +54,31 @@ struct PoolKey {
     trust: Trust,
     /// Whether the server receives the client certificate of the front proxy.
     as_front_proxy: bool,
+    /// The pod that is connected to, and how; `None`: the address is dialled.
+    pod: Option<DialledPod>,
+}
+
+/// The answer to a request, once its head has come.
+type Sent = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
+
+/// Where a request goes.
+struct Way {
+    address: String,
+    pod: Option<DialledPod>,
+}
+
+impl Way {
+    /// The way to a port of a Service: through the node of its pod where one can be reached, else to its address.
+    fn to_service(
+        cluster: &dyn Lookup,
+        backends: &ServiceBackends,
+        (namespace, name, port): (&str, &str, u16),
+    ) -> Result<Self, String> {
+        let Destination { address, pod } = service::resolve(cluster, backends, namespace, name, port)?;
+        let dialled = |port| cluster.pod_dialer().map(|dialer| DialledPod { dialer, port });
+        let pod = pod.and_then(dialled).filter(|pod| pod.dialer.reaches(&pod.port.node));
+        Ok(Self { address, pod })
+    }
 }
 
 impl Network {
@@ -76,31 +101,27 @@ impl Network {
 
     async fn answer(self, cluster: Arc<dyn Lookup>, call: Call) -> Result<Answer, NoAnswer> {
         let timeout = call.timeout;
-        let sent = self.send(&*cluster, call).map_err(NoAnswer)?;
-        exchange::answer(sent, timeout).await
+        let (sent, in_cluster) = self.send(&*cluster, call).map_err(NoAnswer)?;
+        exchange::answer(sent, timeout, in_cluster).await
     }
 
-    /// Begins a call. The returned future yields the head of the answer.
-    fn send(
-        &self,
-        cluster: &dyn Lookup,
-        call: Call,
-    ) -> Result<BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>, String>
-    {
+    /// Begins a call. Returns what yields the head of the answer, and whether a pod of the cluster answers.
+    fn send(&self, cluster: &dyn Lookup, call: Call) -> Result<(Sent, bool), String> {
         let uri: http::Uri = call.url().parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
-        let (address, server_name) = match &call.client.endpoint {
+        let (Way { address, pod }, server_name) = match &call.client.endpoint {
             Endpoint::Url(_) => {
                 let host = uri.host().ok_or("http: no Host in request URL")?;
                 let address = format!("{host}:{}", uri.port_u16().unwrap_or(443));
-                (address, host.trim_matches(['[', ']']).to_owned())
+                (Way { address, pod: None }, host.trim_matches(['[', ']']).to_owned())
             }
             Endpoint::Service { namespace, name, port, .. } => {
-                let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
-                (address, format!("{name}.{namespace}.svc"))
+                let way = Way::to_service(cluster, &self.0.backends, (namespace, name, *port))?;
+                (way, format!("{name}.{namespace}.svc"))
             }
         };
         let trust = Trust::Authorities(call.client.ca_bundle);
-        let pool = self.pool(PoolKey { address, server_name, trust, as_front_proxy: false })?;
+        let in_cluster = pod.is_some();
+        let pool = self.pool(PoolKey { address, server_name, trust, as_front_proxy: false, pod })?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(uri)
@@ -110,25 +131,27 @@ impl Network {
             .header(CONTENT_LENGTH, call.body.len())
             .body(Body::from(call.body))
             .map_err(|error| error.to_string())?;
-        Ok(pool.request(request).boxed())
+        Ok((pool.request(request).boxed(), in_cluster))
     }
 
-    /// Sends a request to an API server. The returned future yields the head of the answer.
+    /// Sends a request to an API server. Returns what yields the head of the answer, and whether a pod of the cluster answers.
     fn forward_request(
         &self,
         cluster: &dyn Lookup,
         backend: ApiBackend,
         mut request: Request<Body>,
-    ) -> Result<hyper_util::client::legacy::ResponseFuture, String> {
+    ) -> Result<(Sent, bool), String> {
         let ApiBackend { namespace, name, port, .. } = &backend;
-        let address = service::resolve(cluster, &self.0.backends, namespace, name, *port)?;
+        let Way { address, pod } = Way::to_service(cluster, &self.0.backends, (namespace, name, *port))?;
+        let in_cluster = pod.is_some();
         let server_name = backend.host();
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let uri = http::Uri::builder().scheme("https").authority(format!("{server_name}:{}", backend.port));
         *request.uri_mut() = uri.path_and_query(path).build().map_err(|error| error.to_string())?;
         *request.version_mut() = http::Version::HTTP_11;
-        let pool = self.pool(PoolKey { address, server_name, trust: backend.trust, as_front_proxy: true })?;
-        Ok(pool.request(request))
+        let trust = backend.trust;
+        let pool = self.pool(PoolKey { address, server_name, trust, as_front_proxy: true, pod })?;
+        Ok((pool.request(request).boxed(), in_cluster))
     }
 
     fn pool(&self, key: PoolKey) -> Result<Pool, String> {
@@ -143,10 +166,13 @@ impl Network {
             address: key.address.as_str().into(),
             server_name: server_name.map_err(|error| format!("{:?}: {error}", key.server_name))?,
             tls: self.tls(&key.trust, key.as_front_proxy)?,
+            pod: key.pod.clone(),
         };
+        // A connection to a pod ends with its request: a container would be kept busy, and each fork of a cluster has its own.
+        let idle = if key.pod.is_some() { 0 } else { IDLE_CONNECTIONS };
         let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_max_idle_per_host(idle)
             .build(connector);
         if pools.len() >= limits::OUTBOUND_SERVERS {
             pools.pop_front();
@@ -194,7 +220,8 @@ impl Outbound for Network {
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
         let sent = self.forward_request(&*cluster, backend, request);
         async move {
-            let answered = in_real_time(Box::pin(sent.map_err(NoAnswer)?)).await;
+            let (sent, in_cluster) = sent.map_err(NoAnswer)?;
+            let answered = if in_cluster { sent.await } else { in_real_time(sent).await };
             let answered = answered.map_err(|error| NoAnswer(cause(&error)))?;
             Ok(answered.map(Body::new))
         }
