@@ -41,6 +41,7 @@ pub mod patch;
 pub mod quantity;
 pub mod quota;
 pub mod resource;
+pub mod revision_expression;
 mod rules;
 pub mod scale;
 pub mod schedule;

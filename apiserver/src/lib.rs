@@ -28,6 +28,7 @@ pub mod rest;
 mod server;
 pub mod tunnel;
 mod unread_body;
+mod view;
 
 pub use config::ServerConfig;
 pub use server::{

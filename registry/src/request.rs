@@ -31,7 +31,7 @@ pub struct Request {
     pub stage: Option<Arc<Stage>>,
     /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
-    /// How far a read sees; `None` outside the lab.
+    /// How far a read sees; `None` outside the lab and the views of the past.
     pub bound: Option<Arc<dyn ReadBound>>,
     /// The object, collection or subresource that the request is about.
     pub target: Target,

@@ -9,6 +9,7 @@ mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod kstore;
 mod list_query;
 mod listing;
 mod ordered;
@@ -21,6 +22,7 @@ mod stream;
 mod table;
 pub(crate) mod text;
 mod timeout;
+mod viewed;
 mod watch;
 
 pub mod discovery;
@@ -30,10 +32,11 @@ pub mod openapi;
 use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
-use crate::anonymous_slots::AnonymousSlots;
+use crate::anonymous_slots::{AnonymousSlot, AnonymousSlots};
 use crate::answer_kind::AnswerKind;
 use crate::body_budget::BodyBudget;
 use crate::tunnel::Tunnels;
+use crate::view::{View, ViewRange, Views};
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
 use futures::future::Either;
@@ -82,6 +85,7 @@ pub struct Rest {
     streams: stream::Streams,
     bodies: BodyBudget,
     audit: Option<Arc<Audit>>,
+    views: Views,
     /// Whether watches that begin with the state are compressed.
     gzips_watches: bool,
     stop: CancellationToken,
@@ -102,7 +106,8 @@ impl Rest {
         let advertised = (&*advertised, known);
         let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), advertised, stop.clone());
         let bodies = BodyBudget::default();
-        Self { paths, pipeline, aggregator, streams, bodies, audit: None, gzips_watches: false, stop }
+        let views = Views::default();
+        Self { paths, pipeline, aggregator, streams, bodies, audit: None, views, gzips_watches: false, stop }
     }
 
     /// The discovery and OpenAPI documents that were last built; they may be outdated.
@@ -168,7 +173,8 @@ impl Rest {
     }
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let range = ViewRange::take(&mut parts);
         let identified = self.authenticate(&parts).await;
         let identified = match self.trail() {
             None => identified,
@@ -186,10 +192,18 @@ impl Rest {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
-        // An APIService with a Service takes precedence over kinds of this server with the same group and
-        // version.
+        let view = match range {
+            Ok(None) => None,
+            // Boxed because it is rare.
+            range => match Box::pin(self.open_view(range, &mut parts)).await {
+                Ok(view) => Some(view),
+                Err(status) => return Box::pin(self.refuse_view(&parts, &user, status)).await,
+            },
+        };
+        // An APIService with a Service takes precedence over kinds of this server with the same group and version.
         let remote = self.aggregator.remote(parts.uri.path());
-        let route = router::route(&self.pipeline.cache().kinds(), parts.uri.path());
+        let kinds = view.as_ref().map_or_else(|| self.pipeline.cache().kinds(), |view| view.kinds.clone());
+        let route = router::route(&kinds, parts.uri.path());
         let seats = self.ask_for_seats(&parts, &user, &route, remote.is_some());
         let (classified, entered) = seats.map(|seats| (seats.classified, seats.entered)).unzip();
         let seat = match entered.flatten() {
@@ -201,6 +215,10 @@ impl Rest {
         // Not a function of its own: its future would hold the request a second time.
         let mut response = match route {
             route if classified.is_some() && seat.is_none() => self.refuse_without_seats(&parts, &route),
+            route if viewed::is_refused(view.as_deref(), &parts, &route, remote.is_some()) => {
+                let status = view.as_ref().expect("only views refuse").read_only();
+                Box::pin(self.refuse_view(&parts, &user, status)).await
+            }
             _ if remote.is_some() => {
                 let api = remote.expect("the guard has seen it");
                 let (body, _seat) = seats::given_back_if_slow(body, seat);
@@ -221,6 +239,19 @@ impl Rest {
         };
         if let Some(classified) = classified {
             classified.add_headers(response.headers_mut());
+        }
+        self.finished(response, view.as_deref(), slot)
+    }
+
+    /// The answer with what its view says of it, and with the slot of an anonymous caller until it has been sent.
+    fn finished(
+        &self,
+        mut response: Response<HttpBody>,
+        view: Option<&View>,
+        slot: Option<AnonymousSlot>,
+    ) -> Response<HttpBody> {
+        if let Some(view) = view {
+            self.mark_view(view, response.headers_mut());
         }
         match slot {
             None => response,
@@ -296,9 +327,9 @@ impl Rest {
             include,
             gzip: content::takes_gzip(&parts.headers),
             gzips_watches: self.gzips_watches && socket.is_none(),
-            watch: self.watch_lifetime(&request.action, credentials, watch_seat),
+            watch: self.watch_lifetime(&request, credentials, watch_seat),
             converter: self.pipeline.converter().clone(),
-            nondet: self.pipeline.nondet().clone(),
+            nondet: viewed::clock(&parts, self.pipeline.nondet()),
         };
         let kind = measured_as(&request);
         if let Some(bytes) = request.action.body_size() {
@@ -324,16 +355,26 @@ impl Rest {
     /// The conditions that end a watch; of no use for other actions.
     fn watch_lifetime(
         &self,
-        action: &Action,
+        request: &Request,
         credentials: Option<Duration>,
         seat: Option<Seat>,
     ) -> watch::WatchLifetime {
-        let (timeout_seconds, bookmarks, mark_initial_end) = match action {
+        let (timeout_seconds, bookmarks, mark_initial_end) = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
             _ => (0, false, None),
         };
         let (seat, stop) = (seat.map(Arc::new), self.stop.clone());
-        watch::WatchLifetime { timeout_seconds, credentials, bookmarks, mark_initial_end, seat, stop }
+        let is_past = request.bound.as_ref().is_some_and(|bound| bound.is_final());
+        let definition = request.target.custom.clone().filter(|_| is_past);
+        watch::WatchLifetime {
+            timeout_seconds,
+            credentials,
+            bookmarks,
+            mark_initial_end,
+            definition,
+            seat,
+            stop,
+        }
     }
 
     /// Reads and decodes a request for a resource, on its seat if the body arrives at once.
@@ -399,7 +440,10 @@ impl Rest {
             }
         };
         let causes = kstore_registry::request::causes(header(headers, CAUSE));
-        let bound = parts.extensions.get().cloned();
+        let (action, bound) = match parts.extensions.get::<Arc<View>>() {
+            None => (action, parts.extensions.get().cloned()),
+            Some(view) => view.bounded(action)?,
+        };
         Ok(DecodedRequest { agent, causes, fence, timeout, bound, subresource, action })
     }
 

@@ -1,4 +1,4 @@
-//! Paths outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
+//! Paths outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace. `kstore` has its other endpoints.
 
 use super::content::Encoding;
 use super::discovery::Discovery;
@@ -11,6 +11,8 @@ use super::respond::{encode, plain, refusal, response};
 use super::{accept, content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
+use crate::view::View;
+use crate::view::history::History;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
@@ -18,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_access::authz::{Attributes, More, Target};
 use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::version::Minor;
 use kstore_metrics_text::{OPEN_METRICS, Page, TEXT, open_metrics};
@@ -29,6 +32,7 @@ use kstore_registry::user::UserInfo;
 use kstore_storage::{limits, metrics, version};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -78,11 +82,30 @@ impl Documents {
         let discovery = known.cloned().unwrap_or_else(|| Arc::new(discovery));
         Self { discovery, openapi, kinds, apis }
     }
+
+    /// The documents of a view: without the groups of aggregated API servers, which the view does not have.
+    fn of_view(pipeline: &Pipeline, view: &View, apis: &AggregatedApis, advertised: &str) -> Self {
+        let apis = Arc::new(AggregatedApis { services: apis.services.clone(), apis: Vec::new() });
+        let cache = pipeline.cache();
+        let stored = |custom: &CustomVersion| {
+            view.definition(custom).or_else(|| openapi::stored_definition(cache, custom))
+        };
+        let openapi = Arc::new(OpenApi::new(&view.kinds, &apis, None, stored));
+        let discovery = Arc::new(Discovery::new(advertised, &view.kinds, &apis, None));
+        Self { discovery, openapi, kinds: view.kinds.clone(), apis }
+    }
 }
+
+/// Views whose documents are kept for the next request.
+const VIEWS: usize = 8;
 
 /// The handler of these paths.
 pub(super) struct Paths {
-    pipeline: Arc<Pipeline>,
+    pub(super) pipeline: Arc<Pipeline>,
+    /// The times of revisions, for questions about the history.
+    pub(super) revision_times: History,
+    /// Those of the newest views.
+    of_views: Mutex<VecDeque<Arc<Documents>>>,
     aggregator: Arc<Aggregator>,
     /// Those that were last built: `None` until a client asks for the first time.
     documents: Mutex<Option<Arc<Documents>>>,
@@ -111,6 +134,8 @@ impl Paths {
             })),
             health,
             pipeline,
+            revision_times: History::default(),
+            of_views: Mutex::default(),
             aggregator,
             stop,
             advertised: advertised.into(),
@@ -152,6 +177,19 @@ impl Paths {
         made
     }
 
+    /// The documents of a view.
+    fn documents_of(&self, view: &View) -> Arc<Documents> {
+        let mut kept = self.of_views.lock();
+        if let Some(known) = kept.iter().find(|known| Arc::ptr_eq(&known.kinds, &view.kinds)) {
+            return known.clone();
+        }
+        let made = Documents::of_view(&self.pipeline, view, &self.aggregator.apis(), &self.advertised);
+        let made = Arc::new(made);
+        kept.truncate(VIEWS - 1);
+        kept.push_front(made.clone());
+        made
+    }
+
     /// The version of Kubernetes that is served.
     fn minor(&self) -> Minor {
         self.pipeline.cache().kinds().rows().opt_in().minor()
@@ -177,13 +215,20 @@ impl Paths {
             if let Err(error) = self.pipeline.cache().fresh().await {
                 return refusal(&kstore_registry::error::of_read(error));
             }
-            let documents = self.documents();
+            let documents = match parts.extensions.get::<Arc<View>>() {
+                None => self.documents(),
+                Some(view) => self.documents_of(view),
+            };
             let query = parts.uri.query();
             let found = documents.discovery.answer(path, &parts.headers);
             let found = found.or_else(|| documents.openapi.answer(path, query, &parts.headers, now));
             if let Some(found) = found {
                 return finish(found);
             }
+        }
+        // Boxed because it is rare: otherwise the future of every request would be larger.
+        if let Some(found) = Box::pin(self.history(parts, user)).await {
+            return found.map_or_else(|status| refusal(&status), |found| json(parts, &found));
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document(self.minor())),
@@ -255,23 +300,24 @@ impl Paths {
         self.pipeline.authorizer().check(&attributes).await.is_ok()
     }
 
-    /// The causal tree of one object, which the query names by `resource` (plural, optionally `.group`),
-    /// `namespace` and `name`. With `changes=N` up to N updates have what they changed, for a caller who may read all objects.
-    async fn trace(&self, parts: &Parts, user: &UserInfo) -> Result<Value, Status> {
-        let query = Query::parse(parts.uri.query());
+    /// The stored resource that the parameter `resource` names: plural, optionally `.group`.
+    pub(super) fn stored_resource(&self, query: &Query) -> Result<&'static Resource, Status> {
         let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
         let kinds = self.pipeline.cache().kinds();
         let mut stored = kinds.rows().stored();
         let found = stored.find(|row| row.plural == plural && (group.is_empty() || row.group == group));
-        let resource = found
-            .ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
+        found.ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))
+    }
+
+    /// The causal tree of one object, which the query names by `resource` (plural, optionally `.group`),
+    /// `namespace` and `name`. With `changes=N` up to N updates have what they changed, for a caller who may read all objects.
+    async fn trace(&self, parts: &Parts, user: &UserInfo) -> Result<Value, Status> {
+        let query = Query::parse(parts.uri.query());
+        let resource = self.stored_resource(&query)?;
         if query.get("name").is_empty() {
             return Err(Status::bad_request("the object is missing: set resource=, namespace= and name="));
         }
-        let namespace = match query.get("namespace") {
-            "" if resource.namespaced => "default",
-            namespace => namespace,
-        };
+        let namespace = namespace_of(resource, &query);
         self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
         let mut trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
         if trace.writes.is_empty() {
@@ -296,6 +342,14 @@ impl Paths {
             answer.extend(fields);
         }
         Ok(answer)
+    }
+}
+
+/// The namespace that the parameter `namespace` names, or that objects of a kind with namespaces have without it.
+pub(super) fn namespace_of<'q>(resource: &Resource, query: &'q Query) -> &'q str {
+    match query.get("namespace") {
+        "" if resource.namespaced => "default",
+        namespace => namespace,
     }
 }
 
@@ -349,11 +403,18 @@ fn is_documented(path: &str) -> bool {
 }
 
 fn index(rows: &kind::Kinds, apis: &AggregatedApis, dumps: &[&str]) -> Value {
-    let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
+    let others = ["/api", "/api/v1", "/apis", "/metrics", "/metrics/slis"];
+    let own = ["/kstore/v1/resolve", "/kstore/v1/revisions", "/kstore/v1/trace", "/kstore/v1/writes"];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
-    let mut paths: Vec<String> =
-        others.iter().chain(&documents).chain(&tokens).chain(dumps).map(|path| (*path).to_owned()).collect();
+    let mut paths: Vec<String> = others
+        .iter()
+        .chain(&own)
+        .chain(&documents)
+        .chain(&tokens)
+        .chain(dumps)
+        .map(|path| (*path).to_owned())
+        .collect();
     paths.extend(Health::paths());
     for group in rows.groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));

@@ -63,6 +63,11 @@ impl Query {
         self.0.iter().any(|(k, _)| k == key)
     }
 
+    /// A parameter that is none of these.
+    pub(super) fn other_than(&self, known: &[&str]) -> Option<&str> {
+        self.0.iter().map(|(key, _)| key.as_str()).find(|key| !known.contains(key))
+    }
+
     /// A number; `None` if absent or empty.
     pub(super) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         match self.get(key) {

@@ -489,7 +489,7 @@ fn created(created: bool) -> StatusCode {
 }
 
 /// The value of a `Warning` header: `299 - "text"`, with quotes and backslashes escaped.
-fn warning_header(text: &str) -> String {
+pub(super) fn warning_header(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\r', '\n'], " ");
     format!("299 - \"{text}\"")
 }

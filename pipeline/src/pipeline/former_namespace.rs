@@ -9,18 +9,18 @@ use super::Pipeline;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
-use kstore_registry::cache::WatchStart;
+use kstore_registry::cache::{ReadBound, WatchStart};
 use kstore_registry::registry::ContinueToken;
 use kstore_registry::request::{Action, ListAt, ListOptions, Target};
 use kstore_registry::user::UserInfo;
 use std::sync::OnceLock;
 
 /// The revision whose state, or whose changes since, a request reads; 0 or less if it reads the newest state.
-pub(super) fn revision_of(action: &Action) -> i64 {
+pub(super) fn revision_of(action: &Action, bound: Option<&dyn ReadBound>) -> i64 {
     match action {
         Action::Get(options) => options.exact,
         Action::List(options) | Action::DeleteCollection(options, ..) => list_revision(options),
-        Action::Watch(options) => watch_revision(options.start),
+        Action::Watch(options) => watch_revision(options.start, bound),
         Action::Create(..) | Action::Update(..) | Action::Patch(..) | Action::Delete(..) => 0,
     }
 }
@@ -34,10 +34,10 @@ fn list_revision(options: &ListOptions) -> i64 {
     }
 }
 
-/// The revision after which a watch begins; 0 if it begins with the newest state.
-fn watch_revision(start: WatchStart) -> i64 {
+/// The revision after which a watch begins; 0 if it begins with the newest state. In a view of the past it begins with a state of the past.
+fn watch_revision(start: WatchStart, bound: Option<&dyn ReadBound>) -> i64 {
     match start {
-        WatchStart::State => 0,
+        WatchStart::State => bound.filter(|bound| bound.is_final()).and_then(ReadBound::state).unwrap_or(0),
         WatchStart::After(revision) | WatchStart::Resume(revision) => revision,
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         let filter = kstore_registry::cache::Filter::all(resource);
         let of = |at, token: &str| {
             let options = ListOptions { filter: filter.clone(), limit: 1, continue_token: token.into(), at };
-            revision_of(&Action::List(options))
+            revision_of(&Action::List(options), None)
         };
         let token = ContinueToken::after("a", 7).encode();
         assert_eq!(of(ListAt::Newest, &token), 7);

@@ -374,7 +374,7 @@ impl Pipeline {
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict?;
-        let revision = former_namespace::revision_of(&request.action);
+        let revision = former_namespace::revision_of(&request.action, request.bound.as_deref());
         self.check_past(&request.user, verb, target, name, revision).await
     }
 

@@ -100,7 +100,12 @@ impl Pipeline {
             }
             (start, _) => (start, None),
         };
-        let begun = Watch::start(self.cache().clone(), filters, start).await;
+        let begun = match start {
+            WatchStart::After(revision) if bound.is_final() && bound.limit() <= revision => {
+                Ok(Watch::silent(self.cache().clone(), filters, revision))
+            }
+            start => Watch::start(self.cache().clone(), filters, start).await,
+        };
         Ok(begun.map(|watch| watch.within(bound, state)))
     }
 }

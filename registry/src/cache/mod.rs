@@ -397,7 +397,8 @@ impl CacheState {
     fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {
         match self.kinds.get(root(filter.resource)) {
             Some(kind) => Snapshot { objects: kind.candidates(filter), revision, changed: kind.changed },
-            None => Snapshot { objects: Objects::default(), revision, changed: 0 },
+            // Nothing is known about a kind whose definition is gone: its objects of the past are in the storage.
+            None => Snapshot { objects: Objects::default(), revision, changed: i64::MAX },
         }
     }
 }

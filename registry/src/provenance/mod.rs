@@ -89,6 +89,40 @@ impl Provenance {
         };
         tree::trace(&chunks, key, has_dropped)
     }
+
+    /// The revision of the `back`-th newest outside write before a revision to an object whose storage key `selects` takes. A write is an
+    /// outside one if it names no cause, and its writer is not a component of the control plane. `None` if fewer are in memory.
+    pub fn outside_write_before(
+        &self,
+        before: i64,
+        back: u32,
+        selects: impl Fn(&str) -> bool,
+    ) -> Option<i64> {
+        let chunks = self.0.read().chunks();
+        let mut left = back;
+        for chunk in chunks.iter().rev() {
+            let writes: Vec<_> = chunk.writes().take_while(|write| write.revision < before).collect();
+            for write in writes.iter().rev() {
+                let is_outside = write.causes.is_empty() && !is_component(write.writer.user);
+                if !is_outside || !write.keys.iter().any(|(key, _)| selects(key)) {
+                    continue;
+                }
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return Some(write.revision);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Whether a user is a component of the control plane or a node: its writes are consequences, also where they name no cause.
+pub fn is_component(user: &str) -> bool {
+    const COMPONENTS: [&str; 3] =
+        ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler"];
+    const PREFIXES: [&str; 2] = ["system:node:", "system:serviceaccount:kube-system:"];
+    COMPONENTS.contains(&user) || PREFIXES.iter().any(|prefix| user.starts_with(prefix))
 }
 
 /// The writes of a range of the history.
@@ -192,6 +226,27 @@ mod tests {
         let recalled = Provenance::default();
         recalled.recall_ranges(&storage, newest, 7).await.unwrap();
         assert_eq!(shown(&recalled), shown(&observed), "newer revisions come from the cache");
+    }
+
+    #[test]
+    fn outside_writes_are_those_without_a_cause_by_others_than_the_control_plane() {
+        let log = Provenance::default();
+        let text = |text: &str| text.to_owned();
+        let write = |revision, key: &str, user: &str, causes: &[i64]| {
+            let (user, causes) = (text(user), causes.to_vec());
+            let note = Note { user, agent: text("a"), verb: text("update"), causes, time_us: 0 };
+            log.0.write().insert(&Record { revision, keys: vec![(text(key), Effect::Updated)], note });
+        };
+        write(2, "a", "admin", &[]);
+        write(3, "b", "admin", &[]);
+        write(4, "a", "admin", &[2]);
+        write(5, "a", "system:serviceaccount:kube-system:deployment-controller", &[]);
+        write(6, "a", "system:node:n", &[]);
+        write(7, "a", "system:serviceaccount:shop:operator", &[]);
+        let all = |before, back| log.outside_write_before(before, back, |_| true);
+        assert_eq!([all(9, 1), all(9, 2), all(9, 3), all(9, 4)], [Some(7), Some(3), Some(2), None]);
+        assert_eq!([all(7, 1), all(3, 1), all(2, 1)], [Some(3), Some(2), None]);
+        assert_eq!(log.outside_write_before(7, 1, |key| key == "a"), Some(2));
     }
 
     /// Regression test: a server on a new store waited three seconds for the first revision, which has no

@@ -67,6 +67,8 @@ mod options;
 mod own_writes;
 /// Subresources that write parts of an object.
 mod parts;
+/// Views of the cluster as of a revision.
+mod past;
 /// JSON, merge and strategic merge patches.
 mod patch;
 /// Pod certificate requests.

@@ -67,6 +67,10 @@ fn rights_in_the_second_life_of_a_namespace_do_not_show_its_first() {
             format!("{SECRETS}?resourceVersion={then}&resourceVersionMatch=Exact"),
             format!("{SECRETS}?limit=1&continue={token}"),
             format!("{SECRETS}?watch=true&resourceVersion={then}&timeoutSeconds=1"),
+            format!("/kstore/v1/at/{then}{SECRETS}"),
+            format!("/kstore/v1/at/{then}{SECRETS}/a"),
+            format!("/kstore/v1/at/{then}{SECRETS}?fieldSelector=metadata.name%3Da"),
+            format!("/kstore/v1/at/{then}{SECRETS}?watch=true&timeoutSeconds=1"),
         ];
         for path in &past {
             let reply = eve_rest.call("GET", path, "").await;

@@ -51,6 +51,8 @@ pub struct WatchLifetime {
     pub bookmarks: bool,
     /// If present, a bookmark marks the end of the initial state, which must have reached this revision.
     pub mark_initial_end: Option<i64>,
+    /// The version of a custom kind in which a watch of the past shows all objects; `None`: the one that is served at present.
+    pub definition: Option<CustomVersion>,
     /// The seats of the watch until it has sent its initial state.
     pub(crate) seat: Option<Arc<Seat>>,
     /// Ends all watches when the server stops.
@@ -74,11 +76,13 @@ pub(super) struct EventFormat {
 pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, nondet: Nondet) -> Body {
     let EventFormat { resource, converter, form, gzip } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
+    let custom = lifetime.definition.clone();
     let unevaluated = watch.filters().first().and_then(Filter::unevaluated).cloned();
     let begun = watch.revision();
     let encoder = Encoder {
         resource,
-        custom: None,
+        keeps_definition: custom.is_some(),
+        custom,
         cache,
         converter,
         unevaluated,
@@ -221,6 +225,8 @@ struct Encoder {
     resource: &'static Resource,
     /// The version of a custom kind in which objects are shown at present.
     custom: Option<CustomVersion>,
+    /// Whether that version stays, whatever is served at present.
+    keeps_definition: bool,
     /// The cache in which that version is looked up; `None` for built-in kinds.
     cache: Option<Arc<Cache>>,
     converter: Arc<Converter>,
@@ -240,7 +246,7 @@ impl Encoder {
     /// # Errors
     /// 410 if the version is no longer served.
     fn look_up(&mut self) -> Result<(), Status> {
-        let Some(cache) = &self.cache else { return Ok(()) };
+        let Some(cache) = self.cache.as_ref().filter(|_| !self.keeps_definition) else { return Ok(()) };
         let Resource { group, version, plural, .. } = *self.resource;
         let kinds = cache.kinds();
         if self.custom.is_some() && kinds.definition(group, plural).is_none() {

@@ -41,6 +41,7 @@ async fn parts() -> (Arc<Cache>, EventFormat, WatchLifetime, Nondet) {
         credentials: None,
         bookmarks: true,
         mark_initial_end: None,
+        definition: None,
         stop: CancellationToken::new(),
     };
     (cache, shown, lifetime, nondet)

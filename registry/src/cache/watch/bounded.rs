@@ -3,6 +3,7 @@
 use super::super::bound::{ReadBound, Verdict};
 use super::super::watchers::Delivery;
 use super::{Batch, Watch, WatchEnd};
+use crate::kinds::Kinds;
 use kstore_storage::limits;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -25,6 +26,16 @@ impl HeldDeliveries {
 
     pub(super) fn shown(&self) -> i64 {
         self.shown
+    }
+
+    /// The kinds by whose definitions the history is read, if the bound has its own.
+    pub(super) fn kinds(&self) -> Option<Arc<Kinds>> {
+        self.bound.kinds()
+    }
+
+    /// Whether everything was shown that the bound will ever show.
+    fn is_exhausted(&self) -> bool {
+        self.bound.is_final() && self.shown >= self.bound.limit()
     }
 
     /// The deliveries that pass now; `read` is the revision up to which everything was read from the cache.
@@ -62,6 +73,10 @@ impl Watch {
             if !passed.deliveries.is_empty() {
                 return Ok(passed);
             }
+            if self.held().is_exhausted() {
+                // Later changes are not read: the watch never shows them.
+                return std::future::pending().await;
+            }
             if self.held().deliveries.len() >= limits::HELD_DELIVERIES {
                 changed.await;
                 continue;
@@ -79,7 +94,7 @@ impl Watch {
 
     /// The progress within the bound, with deliveries that pass, without waiting.
     pub(super) fn progress_within_bound(&mut self) -> Result<Batch, WatchEnd> {
-        if self.held().deliveries.len() < limits::HELD_DELIVERIES {
+        if self.held().deliveries.len() < limits::HELD_DELIVERIES && !self.held().is_exhausted() {
             let batch = self.progress_unbound()?;
             self.held().deliveries.extend(batch.deliveries);
         }

@@ -103,7 +103,7 @@ pub struct Watch {
     is_behind: bool,
     /// Values that were compared with the history since other tasks ran.
     checks: usize,
-    /// The bound of the request, with the deliveries that it holds; `None` outside the lab.
+    /// The bound of the request, with the deliveries that it holds; `None` for most requests.
     held: Option<Box<HeldDeliveries>>,
 }
 
@@ -113,6 +113,8 @@ enum Source {
     History(Box<dyn RawWatch>),
     /// Registered with the cache under this id. `repeated` are deliveries of the revision from which the watch resumes.
     Live { id: u64, queue: Arc<Queue>, repeated: Vec<Delivery> },
+    /// Nothing follows: a bound shows the state only.
+    Silent,
     /// The watch could not begin.
     Ended(WatchEnd),
 }
@@ -136,12 +138,21 @@ impl Watch {
 
     /// A watch that ends at once, with the reason in its stream.
     pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
+        Self::of(cache, filters, Source::Ended(end), 0)
+    }
+
+    /// A watch at a revision that delivers no change.
+    pub fn silent(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Self {
+        Self::of(cache, filters, Source::Silent, revision)
+    }
+
+    fn of(cache: Arc<Cache>, filters: Vec<Filter>, source: Source, revision: i64) -> Self {
         Self {
             cache,
             filters,
-            source: Source::Ended(end),
+            source,
             initial: None,
-            revision: 0,
+            revision,
             repeats: false,
             is_behind: false,
             checks: 0,
@@ -188,33 +199,13 @@ impl Watch {
     ) -> Result<Self, WatchEnd> {
         let resumed = cache.state.write().resume(&filters, revision, repeats);
         if let Some(source) = resumed {
-            return Ok(Self {
-                cache,
-                filters,
-                source,
-                initial: None,
-                revision,
-                repeats: false,
-                is_behind: false,
-                checks: 0,
-                held: None,
-            });
+            return Ok(Self::of(cache, filters, source, revision));
         }
         let history = cache.storage.watch(ROOT, revision - i64::from(repeats)).await;
         let history = history.map_err(|error| WatchEnd::of(error, revision))?;
-        let source = Source::History(history);
-        let is_behind = false;
-        Ok(Self {
-            cache,
-            filters,
-            source,
-            initial: None,
-            revision,
-            repeats,
-            is_behind,
-            checks: 0,
-            held: None,
-        })
+        let mut begun = Self::of(cache, filters, Source::History(history), revision);
+        begun.repeats = repeats;
+        Ok(begun)
     }
 
     /// The watch within a bound. `state` replaces the initial objects, as of the watch's revision.
@@ -284,7 +275,9 @@ impl Watch {
 
     fn progress_unbound(&mut self) -> Result<Batch, WatchEnd> {
         match &self.source {
-            Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
+            Source::History(_) | Source::Silent => {
+                Ok(Batch { deliveries: Vec::new(), revision: self.revision })
+            }
             Source::Live { .. } => self.take(),
             Source::Ended(end) => Err(end.clone()),
         }
@@ -294,6 +287,7 @@ impl Watch {
     async fn poll_once(&mut self) -> Result<Option<Batch>, WatchEnd> {
         let batch = match &mut self.source {
             Source::Ended(end) => return Err(end.clone()),
+            Source::Silent => return std::future::pending().await,
             Source::Live { queue, .. } => {
                 let queue = queue.clone();
                 if std::mem::take(&mut self.is_behind) {
@@ -385,7 +379,8 @@ impl Watch {
 
     fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
-        let kinds = self.cache.kinds();
+        let of_bound = self.held.as_ref().and_then(|held| held.kinds());
+        let kinds = of_bound.unwrap_or_else(|| self.cache.kinds());
         for event in &raw.events {
             // Most of the history is about other kinds: it is not parsed.
             let Some(resource) = kinds.of_key(&event.key) else { continue };

@@ -1,0 +1,203 @@
+//! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. The trace is in
+//! `path`. Each needs the permission `get` on its path, and objects are named only to callers who may read them.
+
+use super::path::{Paths, namespace_of};
+use super::query::Query;
+use crate::view::history::{future, next, not_retained, oldest, time_of};
+use crate::view::resolve::Resolver;
+use http::request::Parts;
+use jiff::tz::Offset;
+use kstore_api::status::Status;
+use kstore_registry::error;
+use kstore_registry::kinds::Kinds;
+use kstore_registry::provenance::Note;
+use kstore_registry::request::Target;
+use kstore_registry::user::UserInfo;
+use kstore_storage::storage::{RawBatch, RawEvent, ReadError};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Revisions of one answer about writes.
+const WRITES: i64 = 1_000;
+
+/// Whether a caller may read a kind in a namespace, by (storage row, namespace), at one revision of an answer.
+type Verdicts = BTreeMap<(String, String, i64), bool>;
+
+impl Paths {
+    /// Answers a path of kstore about the history; `None` for other paths.
+    pub(super) async fn history(&self, parts: &Parts, user: &UserInfo) -> Option<Result<Value, Status>> {
+        let query = Query::parse(parts.uri.query());
+        let allowed = |known: &[&str]| match query.other_than(known) {
+            None => Ok(()),
+            Some(other) => Err(Status::bad_request(format!(
+                "unknown parameter {other:?}: known are {}",
+                known.join(", ")
+            ))),
+        };
+        Some(match parts.uri.path() {
+            "/kstore/v1/revisions" => match allowed(&[]) {
+                Ok(()) => self.revisions().await,
+                Err(status) => Err(status),
+            },
+            "/kstore/v1/resolve" => match allowed(&["text", "zone", "resource", "namespace", "name"]) {
+                Ok(()) => self.resolve(&query).await,
+                Err(status) => Err(status),
+            },
+            "/kstore/v1/writes" => match allowed(&["after", "until"]) {
+                Ok(()) => self.writes(&query, user).await,
+                Err(status) => Err(status),
+            },
+            _ => return None,
+        })
+    }
+
+    /// The oldest and the newest revision that can be read.
+    async fn revisions(&self) -> Result<Value, Status> {
+        let cache = self.pipeline.cache();
+        let newest = cache.fresh().await.map_err(error::of_read)?;
+        let oldest = oldest(cache.storage()).await?;
+        let mut known = Vec::new();
+        for revision in [oldest, newest] {
+            let time = time_of(cache.storage(), revision).await;
+            known.push(match time {
+                Some(time) => json!({"revision": revision, "time": format!("{time:.6}")}),
+                None => json!({"revision": revision}),
+            });
+        }
+        let clock = if self.pipeline.nondet().clock.is_simulated() { "virtual" } else { "real" };
+        let newest = known.pop();
+        Ok(json!({"kind": "Revisions", "apiVersion": "kstore/v1", "oldest": known.pop(), "newest": newest,
+            "compacted": oldest, "clock": clock, "tags": []}))
+    }
+
+    /// The revision that the parameter `text` names. `zone` is the distance of the caller's clock from UTC in seconds; `resource`,
+    /// `namespace` and `name` are the object whose outside writes `X~N` counts.
+    async fn resolve(&self, query: &Query) -> Result<Value, Status> {
+        let seconds = query.number("zone")?.unwrap_or(0);
+        let offset = i32::try_from(seconds).ok().and_then(|seconds| Offset::from_seconds(seconds).ok());
+        let offset = offset.ok_or_else(|| {
+            Status::bad_request(format!("zone {seconds} is no distance from UTC in seconds"))
+        })?;
+        let cache = self.pipeline.cache();
+        let selected = match query.get("name") {
+            "" => None,
+            name => {
+                let resource = self.stored_resource(query)?;
+                Some(resource.storage_key(namespace_of(resource, query), name))
+            }
+        };
+        let (history, provenance) = (&self.revision_times, self.pipeline.provenance());
+        let now = self.pipeline.nondet().clock.now();
+        let resolver = Resolver { cache, history, provenance, now, offset, selected };
+        let revision = resolver.resolve(query.get("text")).await?;
+        let time = time_of(cache.storage(), revision).await;
+        Ok(json!({"kind": "Resolved", "apiVersion": "kstore/v1", "revision": revision,
+            "time": time.map(|time| format!("{time:.6}"))}))
+    }
+
+    /// Writer, time and objects of the revisions after one and up to another; at most [`WRITES`].
+    async fn writes(&self, query: &Query, user: &UserInfo) -> Result<Value, Status> {
+        let bound = |name: &str| {
+            let number = query.number(name)?.filter(|number| *number >= 0);
+            number.ok_or_else(|| Status::bad_request(format!("the parameter {name} is missing: a revision")))
+        };
+        let (after, until) = (bound("after")?, bound("until")?);
+        let cache = self.pipeline.cache();
+        let newest = cache.fresh().await.map_err(error::of_read)?;
+        if until > newest {
+            return Err(future(until, newest));
+        }
+        let last = until.min(after.saturating_add(WRITES));
+        let (kinds, mut verdicts) = (cache.kinds(), Verdicts::new());
+        let mut found = Vec::new();
+        // No commit has the revision of an empty store.
+        let mut revision = after.max(1);
+        let now = self.pipeline.nondet().clock.now();
+        let what = format!("revision {after}");
+        let gone = || not_retained(cache.storage(), &what, now);
+        let mut history = match cache.storage().watch("", revision).await {
+            Ok(history) => history,
+            Err(ReadError::Compacted { .. }) => return Err(gone().await),
+            Err(error) => return Err(error::of_read(error)),
+        };
+        while revision < last {
+            let batch = match next(&mut *history).await {
+                Ok(batch) => batch,
+                Err(ReadError::Compacted { .. }) => return Err(gone().await),
+                Err(error) => return Err(error::of_read(error)),
+            };
+            revision = batch.revision;
+            if revision <= last && !batch.events.is_empty() {
+                found.push(self.write(&batch, user, &kinds, &mut verdicts).await);
+            }
+        }
+        Ok(json!({"kind": "Writes", "apiVersion": "kstore/v1", "writes": found,
+            "until": last, "remaining": until - last}))
+    }
+
+    async fn write(
+        &self,
+        batch: &RawBatch,
+        user: &UserInfo,
+        kinds: &Kinds,
+        verdicts: &mut Verdicts,
+    ) -> Value {
+        let mut objects = Vec::new();
+        for event in &batch.events {
+            objects.extend(self.written(batch.revision, event, user, kinds, verdicts).await);
+        }
+        let note = batch.note.as_deref().and_then(Note::decode);
+        let mut write = json!({"revision": batch.revision, "objects": objects});
+        if let Some(Note { user, agent, verb, causes, time_us }) = note {
+            let time = jiff::Timestamp::from_microsecond(time_us).ok();
+            write["time"] = json!(time.map(|time| format!("{time:.6}")));
+            write["user"] = json!(user);
+            write["agent"] = json!(agent);
+            write["verb"] = json!(verb);
+            write["causes"] = json!(causes);
+        }
+        write
+    }
+
+    /// A written object with what happened to it; `None` if it is not one of a served kind, or the caller may not read it.
+    async fn written(
+        &self,
+        revision: i64,
+        event: &RawEvent,
+        user: &UserInfo,
+        kinds: &Kinds,
+        verdicts: &mut Verdicts,
+    ) -> Option<Value> {
+        let key = std::str::from_utf8(&event.key).ok()?;
+        let resource = kinds.of_key(&event.key)?;
+        let (namespace, name) = resource.parse_key(key)?;
+        // A namespace of the past may be another one than that of the present.
+        let own = if resource.is("", "namespaces") { name } else { "" };
+        let place = if own.is_empty() { namespace } else { own };
+        let verdict = (resource.qualified(), place.to_owned(), revision);
+        let may_read = match verdicts.get(&verdict) {
+            Some(may_read) => *may_read,
+            None => {
+                let target = Target {
+                    resource,
+                    custom: None,
+                    subresource: "",
+                    namespace: namespace.to_owned(),
+                    name: own.to_owned(),
+                };
+                let may_read = self.pipeline.check(user, "list", &target, own).await.is_ok()
+                    && self.pipeline.check_past(user, "list", &target, own, revision).await.is_ok();
+                verdicts.insert(verdict, may_read);
+                may_read
+            }
+        };
+        let effect = match &event.current {
+            None => "deleted",
+            Some(raw) if raw.created == raw.revision => "created",
+            Some(_) => "updated",
+        };
+        may_read.then(|| {
+            json!({"resource": resource.qualified(), "version": resource.version, "namespace": namespace, "name": name, "effect": effect})
+        })
+    }
+}
