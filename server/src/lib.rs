@@ -4,6 +4,7 @@
 mod access;
 pub mod args;
 mod assembly;
+mod at;
 mod audit;
 mod authorities;
 mod basic_auth;
@@ -33,6 +34,7 @@ mod open_files;
 mod pages;
 mod pki;
 mod ready;
+mod revision;
 mod run;
 mod runtime;
 mod salvage;
@@ -88,6 +90,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::History(args)) => history::history(args),
         Some(Command::Diff(args)) => history::diff(args),
+        Some(Command::At(args)) => at::at(args),
+        Some(Command::Undo(args)) => history::undo(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),

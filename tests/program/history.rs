@@ -103,3 +103,128 @@ async fn values_of_secrets_are_shown_only_when_they_are_asked_for() {
     let shown = text(&command(&server, &["history", "secret/s", "--show-secrets"]));
     assert!(shown.contains("Zmlyc3Q= → c2Vjb25k"), "{shown}");
 }
+
+/// Writes to ConfigMaps by their path below the collection, and the revision of each.
+async fn write(https: &Https, method: &str, path: &str, body: Value) -> i64 {
+    let path = format!("/api/v1/namespaces/default/configmaps{path}");
+    let reply = https.call(method, &path, &body.to_string()).await;
+    assert!(reply.code < 300, "{} {:?}", reply.code, reply.json());
+    reply.json()["metadata"]["resourceVersion"].as_str().unwrap_or_default().parse().unwrap_or(0)
+}
+
+fn map(name: &str, data: Value) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}
+
+/// The value `k` of a ConfigMap; `None`: there is no such object.
+async fn value(https: &Https, name: &str) -> Option<String> {
+    let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+    https.call("GET", &path, "").await.json()["data"]["k"].as_str().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_is_compared_and_seen_as_of_a_revision() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let run = |arguments: &[&str]| command(&server, arguments);
+    let first = write(&https, "POST", "", map("a", json!({"k": "one"}))).await.to_string();
+    let second = write(&https, "PUT", "/a", map("a", json!({"k": "two", "l": "new"}))).await.to_string();
+    write(&https, "POST", "", map("b", json!({"k": "three"}))).await;
+
+    let differs = run(&["diff", &first]);
+    assert_eq!(differs.status.code(), Some(1), "{}", text(&differs));
+    let differs = text(&differs);
+    for part in
+        [&*format!("cluster #{first} (2"), "1 added, 1 changed", "default/a", "one → two", "default/b"]
+    {
+        assert!(differs.contains(part), "{part}: {differs}");
+    }
+    let numbers = run(&["diff", &format!("{first}.."), "--kind", "cm", "-n", "default", "-o", "json"]);
+    let numbers: Value = serde_json::from_slice(&numbers.stdout).unwrap();
+    let kind = &numbers["kinds"][0];
+    assert_eq!((&kind["added"], &kind["changed"]), (&json!(1), &json!(1)), "{numbers}");
+    let equal = run(&["diff", &second, &second]);
+    let is_equal = text(&equal).contains("nothing differs");
+    assert_eq!((equal.status.code(), is_equal), (Some(0), true), "{}", text(&equal));
+    let ago = text(&run(&["diff", "cm/a@oldest"]));
+    assert!(ago.contains("object"), "it was not there: {ago}");
+    assert!(text(&run(&["history", "cm/a", "--from", "now~x"])).contains("is no revision"));
+
+    let seen = text(&run(&["at", &first, "--print-kubeconfig"]));
+    assert!(seen.contains(&format!("/kstore/v1/at/{first}")), "{seen}");
+    let inside = |arguments: &[&str]| {
+        let mut command = Command::new(SERVER);
+        command.args(["at", &first, "--kubeconfig"]).arg(server.kubeconfig()).arg("--").args(arguments);
+        command.output().unwrap()
+    };
+    let seen = inside(&["sh", "-c", "test -d \"$KUBECACHEDIR\" && cat \"$KUBECONFIG\"; exit 7"]);
+    let has_view = text(&seen).contains("/kstore/v1/at/");
+    assert_eq!((seen.status.code(), has_view), (Some(7), true), "{}", text(&seen));
+    if let Some(kubectl) = server.kubectl(&[]) {
+        let kubectl = kubectl.get_program().to_str().unwrap().to_owned();
+        let seen = text(&inside(&[&kubectl, "get", "configmaps"]));
+        assert!(seen.contains("\na ") && !seen.contains("\nb "), "{seen}");
+        assert!(seen.contains("the cluster as of revision"), "{seen}");
+        let refused = text(&inside(&[&kubectl, "delete", "configmap", "a"]));
+        assert!(refused.contains("which cannot be changed"), "{refused}");
+    }
+    let future = text(&run(&["at", "99999999", "--print-kubeconfig"]));
+    assert!(future.contains("does not exist yet"), "{future}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_taken_back_unless_they_changed_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let run = |arguments: &[&str]| command(&server, arguments);
+    let first = write(&https, "POST", "", map("a", json!({"k": "one"}))).await.to_string();
+    let second = write(&https, "PUT", "/a", map("a", json!({"k": "two", "l": "new"}))).await.to_string();
+    write(&https, "POST", "", map("b", json!({"k": "three"}))).await;
+
+    let plan = text(&run(&["undo", &second]));
+    assert!(plan.contains("two → one") && plan.contains("would be written"), "{plan}");
+    assert_eq!(value(&https, "a").await.as_deref(), Some("two"), "a plan writes nothing");
+    let done = run(&["undo", &second, "--yes"]);
+    let is_one = value(&https, "a").await.as_deref() == Some("one");
+    assert_eq!((done.status.code(), is_one), (Some(0), true), "{}", text(&done));
+    let again = text(&run(&["undo", &second]));
+    assert!(again.contains("undone already"), "{again}");
+    let history = text(&run(&["history", "cm/a"]));
+    assert!(
+        history.contains("kstore-undo") && history.contains(&format!("because of #{second}")),
+        "{history}"
+    );
+
+    let plan: Value = serde_json::from_slice(&run(&["undo", "configmap/b", "-o", "json"]).stdout).unwrap();
+    assert_eq!(plan["plan"][0]["operation"], "delete", "{plan}");
+    let planned = plan["plannedAt"].to_string();
+    let third = write(&https, "PUT", "/b", map("b", json!({"k": "four"}))).await.to_string();
+    let stale = run(&["undo", "configmap/b", "--to", &first, "--as-planned-at", &planned, "--yes"]);
+    assert!(text(&stale).contains("changed since"), "{}", text(&stale));
+    assert_eq!(value(&https, "b").await.as_deref(), Some("four"));
+    write(&https, "PUT", "/b", map("b", json!({"k": "five"}))).await;
+    let conflict = run(&["undo", &third, "--yes"]);
+    let said = "conflict data.k: three before, the write left four, and now it is five";
+    assert_eq!(
+        (conflict.status.code(), text(&conflict).contains(said)),
+        (Some(1), true),
+        "{}",
+        text(&conflict)
+    );
+    let forced = text(&run(&["undo", &third, "--conflicts", "overwrite", "--yes"]));
+    assert_eq!(value(&https, "b").await.as_deref(), Some("three"), "{forced}");
+    write(&https, "DELETE", "/b", json!({})).await;
+    let again = text(&run(&["undo", "configmap/b", "--yes"]));
+    assert_eq!(value(&https, "b").await.as_deref(), Some("three"), "{again}");
+
+    let since = write(&https, "POST", "", map("c", json!({"k": "six"}))).await.to_string();
+    write(&https, "PUT", "/c", map("c", json!({"k": "seven"}))).await;
+    write(&https, "POST", "", map("d", json!({"k": "eight"}))).await;
+    write(&https, "PUT", "/c", map("c", json!({"k": "nine"}))).await;
+    let other = text(&run(&["undo", "--since", &since, "--by", "nobody", "--yes"]));
+    assert!(other.contains("0 writes") && other.contains("nothing to do"), "{other}");
+    let done = text(&run(&["undo", "--since", &since, "-n", "default", "--kind", "cm", "--yes"]));
+    let values = (value(&https, "c").await, value(&https, "d").await);
+    assert_eq!(values, (Some("six".to_owned()), None), "{done}");
+    assert!(done.contains("3 writes to 2 objects since"), "{done}");
+}

@@ -1,9 +1,10 @@
 //! The subcommands of `kstore-server`: one row each.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
+    AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs,
-    basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config, stop, store,
+    UndoArgs, at, basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config,
+    stop, store, undo,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -19,8 +20,12 @@ pub enum Command {
     Explain(ExplainArgs),
     /// `history`: the retained revisions of an object.
     History(HistoryArgs),
-    /// `diff`: what differs between two revisions of an object.
+    /// `diff`: what differs between two revisions of an object, or of the cluster.
     Diff(DiffArgs),
+    /// `at`: a command that sees the cluster as of a revision.
+    At(AtArgs),
+    /// `undo`: takes back a write.
+    Undo(UndoArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -96,11 +101,27 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "diff",
-        about: "Print what differs between two revisions of an object",
+        about: "Print what differs between two revisions of an object, or of the cluster",
         help: history::DIFF_HELP,
         is_hidden: false,
         build: |command| parser::add(command, history::DIFF),
         read: |matches| parser::read(history::DIFF, matches).map(Command::Diff),
+    },
+    CommandRow {
+        name: "at",
+        about: "Run a command that sees the cluster as of a revision",
+        help: at::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, at::FLAGS),
+        read: |matches| parser::read(at::FLAGS, matches).map(Command::At),
+    },
+    CommandRow {
+        name: "undo",
+        about: "Take back a write, or what happened to an object, by new writes",
+        help: undo::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, undo::FLAGS),
+        read: |matches| parser::read(undo::FLAGS, matches).map(Command::Undo),
     },
     CommandRow {
         name: "stop",

@@ -1,7 +1,7 @@
 //! Flags of `kstore-server history` and `kstore-server diff`, which the module `history` carries out.
 
 use super::explain::AnswerOutput;
-use super::flag::{Choice, Flag, chosen, parsed, put, required, words};
+use super::flag::{Choice, Flag, add, chosen, list, parsed, put, required, words};
 use super::number;
 use std::path::PathBuf;
 
@@ -20,13 +20,19 @@ Examples:
   kstore-server history pod/web-6d4cf56db6-x2x5v --from 300 -o json";
 
 pub(super) const DIFF_HELP: &str = "\
-Prints what differs between two revisions of an object, a line for each member. The second revision is the newest one if it is \
-not said. The exit code is 0 if nothing differs, 1 if something does, as of kubectl diff.
+Prints what differs between two revisions of an object, a line for each member, or between two states of the whole cluster, by kind. \
+The second revision is the newest one if it is not said. A revision is a number such as 244 or #244, `now`, `oldest`, the state of a \
+time ago (5m) or at a time (23:38:56), or N writes from outside of the control plane before another one (now~2). Of a cluster, pods \
+of controllers are counted, and so are Events and Leases. The exit code is 0 if nothing differs, 1 if something does, as of kubectl \
+diff.
 
 Examples:
   kstore-server diff deployment/web@244
   kstore-server diff deployment/web@244 262
-  kstore-server diff configmap/a configmap/b@now";
+  kstore-server diff configmap/a configmap/b@now
+  kstore-server diff 5m
+  kstore-server diff 244 313 -n shop --kind deployments,pods
+  kstore-server diff 244..313 --stat";
 
 pub(super) const HISTORY: &[Flag<HistoryArgs>] = &[
     Flag::value(
@@ -69,7 +75,7 @@ pub(super) const HISTORY: &[Flag<HistoryArgs>] = &[
         "from",
         "REVISION",
         |o: &mut HistoryArgs, text| put(&mut o.from, parsed(text).map(Some)),
-        "Oldest revision to show",
+        "Oldest revision to show: a number, 5m, 23:38:56, now~2",
     ),
     Flag::value(
         "to",
@@ -104,9 +110,9 @@ pub(super) const HISTORY: &[Flag<HistoryArgs>] = &[
 pub(super) const DIFF: &[Flag<DiffArgs>] = &[
     Flag::value(
         "from",
-        "KIND/NAME@REVISION",
+        "REVISION|KIND/NAME@REVISION",
         |o: &mut DiffArgs, text| put(&mut o.from, parsed(text)),
-        "Object, and its first revision",
+        "First revision of the cluster, or an object and its first revision",
     )
     .positional()
     .shaped(required),
@@ -114,16 +120,47 @@ pub(super) const DIFF: &[Flag<DiffArgs>] = &[
         "to",
         "REVISION|KIND/NAME[@REVISION]",
         |o: &mut DiffArgs, text| put(&mut o.to, parsed(text).map(Some)),
-        "Second revision of that object, or another object [default: now]",
+        "Second revision, or another object [default: now]",
     )
     .positional(),
     Flag::value(
         "namespace",
         "NAMESPACE",
         |o: &mut DiffArgs, text| put(&mut o.namespace, parsed(text).map(Some)),
-        "Namespace of the objects [default: the kubeconfig's]",
+        "Namespace of the objects [default: the kubeconfig's; of a cluster, all]",
     )
     .shaped(|arg| arg.short('n')),
+    Flag::value(
+        "selector",
+        "SELECTOR",
+        |o: &mut DiffArgs, text| put(&mut o.labels, parsed(text).map(Some)),
+        "Compare objects of a cluster with these labels",
+    )
+    .shaped(|arg| arg.short('l')),
+    Flag::value(
+        "kind",
+        "KIND",
+        |o: &mut DiffArgs, text| add(&mut o.kinds, parsed(text)),
+        "Compare objects of a cluster of these kinds",
+    )
+    .shaped(list),
+    Flag::switch(
+        "all-kinds",
+        |o: &mut DiffArgs| o.all_kinds = true,
+        "Compare Events and Leases of a cluster, too",
+    ),
+    Flag::switch("stat", |o: &mut DiffArgs| o.stat = true, "Show only the numbers of objects of each kind"),
+    Flag::switch(
+        "ignore-status",
+        |o: &mut DiffArgs| o.ignores_status = true,
+        "Leave out objects of a cluster whose status alone differs",
+    ),
+    Flag::switch(
+        "verbose",
+        |o: &mut DiffArgs| o.verbose = true,
+        "Show each object and all changes of a cluster",
+    )
+    .shaped(|arg| arg.short('v')),
     Flag::path(
         "kubeconfig",
         "FILE",
@@ -197,12 +234,24 @@ impl Default for HistoryArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Default)]
 pub struct DiffArgs {
-    /// The first state: KIND/NAME@REVISION.
+    /// The first state: REVISION, or KIND/NAME@REVISION.
     pub from: String,
     /// The second one.
     pub to: Option<String>,
-    /// Namespace of the objects; `None`: the kubeconfig's.
+    /// Namespace of the objects; `None`: the kubeconfig's, or of a cluster all.
     pub namespace: Option<String>,
+    /// Label selector of the objects of a cluster.
+    pub labels: Option<String>,
+    /// Kinds of the objects of a cluster; empty: all.
+    pub kinds: Vec<String>,
+    /// Whether Events and Leases of a cluster are compared.
+    pub all_kinds: bool,
+    /// Whether only numbers are shown.
+    pub stat: bool,
+    /// Whether objects are left out whose status alone differs.
+    pub ignores_status: bool,
+    /// Whether each object and change is shown.
+    pub verbose: bool,
     /// Kubeconfig of the server.
     pub kubeconfig: Option<PathBuf>,
     /// Output format.

@@ -2,6 +2,7 @@
 //! Every flag is a row of a table: `table` has the server's.
 
 mod access;
+mod at;
 mod audit;
 mod basic_auth;
 mod certs;
@@ -31,6 +32,7 @@ mod stop;
 mod store;
 mod summary;
 mod table;
+mod undo;
 mod usage_error;
 mod values;
 
@@ -43,6 +45,7 @@ pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
     OptionalApis, TokenWebhookFile,
 };
+pub use at::AtArgs;
 pub use audit::{AuditConfig, AuditDestination};
 pub use basic_auth::BasicAuthArgs;
 pub use certs::{CertsArgs, CertsCommand, IssueArgs, KubeconfigArgs, RenewArgs};
@@ -73,6 +76,7 @@ use std::ffi::OsString;
 pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 pub(crate) use summary::of_other_tools;
+pub use undo::{ConflictPolicy, UndoArgs};
 pub use usage_error::UsageError;
 pub(crate) use values::parse_bool;
 

@@ -87,10 +87,12 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, depth: usize, f
                 compare(&member(path, name), old.get(name), new.get(name), depth - 1, found);
             }
         }
-        (Some(Value::Array(one)), Some(Value::Array(other))) if depth > 0 => match keyed(one, other) {
-            Some((one, other)) => compare_items(path, &one, &other, depth, found),
-            None => leaf(path, old, new, found),
-        },
+        (Some(Value::Array(one)), Some(Value::Array(other))) if depth > 0 => {
+            match keyed(&[one, other]).as_deref() {
+                Some([one, other]) => compare_items(path, one, other, depth, found),
+                _ => leaf(path, old, new, found),
+            }
+        }
         _ => leaf(path, old, new, found),
     }
     if found.len() - before > MOST {
@@ -104,7 +106,7 @@ fn leaf(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Ch
 }
 
 /// The items of a list, each with what tells it apart.
-type Items<'v> = Vec<(String, &'v Value)>;
+pub(super) type Items<'v> = Vec<(String, &'v Value)>;
 
 fn compare_items(path: &str, old: &Items<'_>, new: &Items<'_>, depth: usize, found: &mut Vec<Change>) {
     let of = |items: &Items<'_>, key: &str| items.iter().position(|(own, _)| own == key);
@@ -125,9 +127,9 @@ fn compare_items(path: &str, old: &Items<'_>, new: &Items<'_>, depth: usize, fou
     }
 }
 
-/// The items of two lists by the same members; `None` if nothing tells them apart.
-fn keyed<'v>(old: &'v [Value], new: &'v [Value]) -> Option<(Items<'v>, Items<'v>)> {
-    KEYS.iter().find_map(|members| Some((items(old, members)?, items(new, members)?)))
+/// The items of several lists by the same members; `None` if nothing tells them apart.
+pub(super) fn keyed<'v>(lists: &[&'v Vec<Value>]) -> Option<Vec<Items<'v>>> {
+    KEYS.iter().find_map(|members| lists.iter().map(|list| items(list, members)).collect())
 }
 
 fn items<'v>(list: &'v [Value], members: &[&str]) -> Option<Items<'v>> {
@@ -151,7 +153,7 @@ fn names<'v>(old: &'v Map<String, Value>, new: &'v Map<String, Value>) -> BTreeS
 }
 
 /// The path of a member. A name with a dot, such as that of an annotation, is in brackets.
-fn member(path: &str, name: &str) -> String {
+pub(super) fn member(path: &str, name: &str) -> String {
     match (path.is_empty(), name.contains(['.', '[', ' '])) {
         (true, false) => name.to_owned(),
         (false, false) => format!("{path}.{name}"),

@@ -1,40 +1,50 @@
-//! `kstore-server history KIND/NAME`: the retained revisions of an object, each with its writer, its cause and what it changed; and
-//! `kstore-server diff`: an object at two revisions. They read a running server with the permissions of their kubeconfig: who may not list
-//! the objects sees writers and times, and no values.
+//! `kstore-server history KIND/NAME`: the retained revisions of an object, each with its writer, its cause and what it changed;
+//! `kstore-server diff`: an object, or the whole cluster, at two revisions; and `kstore-server undo`, which takes back a write. They read a
+//! running server with the permissions of their kubeconfig: who may not list the objects sees writers and times, and no values.
 
 mod change;
+mod cluster;
+mod compared;
+mod differences;
 mod entry;
 mod object;
 mod states;
+mod summary;
 mod text;
+mod undo;
 
-use crate::args::{AnswerOutput, DiffArgs, HistoryArgs, HistoryDetail};
+use crate::args::{AnswerOutput, HistoryArgs, HistoryDetail};
 use crate::client_command::{Connection, escape, print};
 use crate::explain::trace::Trace;
+use crate::revision::resolve;
 use crate::runtime;
 use crate::served_kinds::KindFinder;
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use change::{Change, changes, mask};
+pub(crate) use differences::diff;
 use entry::{HistoryEntry, folded, writes};
 use kstore_client::Client;
-use object::{HistoryObject, revision, with_revision};
+use object::{HistoryObject, revision};
 use serde_json::{Value, json};
 use states::{ObjectState, state};
 use std::process::ExitCode;
 use text::Detail;
+pub(crate) use undo::undo;
 
 /// Exit code of a difference, as of `kubectl diff`.
 const DIFFERS: u8 = 1;
 
 /// Prints the history of an object, the newest write first.
 pub(crate) fn history(args: HistoryArgs) -> anyhow::Result<ExitCode> {
-    let from = args.from.as_deref().map(revision).transpose().context("--from")?.flatten();
+    args.from.as_deref().map(revision).transpose().context("--from")?;
     let to = args.to.as_deref().map(revision).transpose().context("--to")?.flatten();
     runtime::block_on(async {
         let connection =
             Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-history").await?;
         let finder = KindFinder::new(&connection.client);
         let object = HistoryObject::find(&finder, &args.object, &connection.namespace).await?;
+        let from = resolved(&connection.client, &object, args.from.as_deref()).await.context("--from")?;
+        let to = resolved(&connection.client, &object, to).await.context("--to")?;
         let mut entries = recorded(&connection.client, &object).await?;
         entries.retain(|entry| {
             from.is_none_or(|from| entry.revision >= from) && to.is_none_or(|to| entry.revision <= to)
@@ -163,44 +173,13 @@ fn created(new: &Value) -> Vec<Change> {
     found
 }
 
-/// Prints what differs between two states of an object.
-pub(crate) fn diff(args: DiffArgs) -> anyhow::Result<ExitCode> {
-    let (first, from) = with_revision(&args.from)?;
-    let (second, to) = match args.to.as_deref() {
-        None => (first, None),
-        Some(to) if to.contains('/') => with_revision(to)?,
-        Some(to) => (first, revision(to)?),
-    };
-    if from.is_none() && to.is_none() && first == second {
-        bail!("say which revisions: for example {first}@244, or {first}@244 {first}@262");
-    }
-    runtime::block_on(async {
-        let connection =
-            Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-diff").await?;
-        let finder = KindFinder::new(&connection.client);
-        let old = HistoryObject::find(&finder, first, &connection.namespace).await?;
-        let new = HistoryObject::find(&finder, second, &connection.namespace).await?;
-        let before = retained(&connection.client, &old, from).await?;
-        let after = retained(&connection.client, &new, to).await?;
-        let hides = (old.is_secret() || new.is_secret()) && !args.secrets;
-        let found = compared(&before, &after, hides, args.fields);
-        print(&match args.output {
-            AnswerOutput::Json => serde_json::to_string_pretty(&found)? + "\n",
-            AnswerOutput::Yaml => serde_yaml_ng::to_string(&found)?,
-            AnswerOutput::Text => text::difference(&found),
-        })?;
-        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
-    })
-}
-
-/// The object at a revision; `null` if it was not there.
-async fn retained(client: &Client, object: &HistoryObject, at: Option<i64>) -> anyhow::Result<Value> {
-    match state(client, object, at).await? {
-        ObjectState::Present(value) => Ok(*value),
-        ObjectState::Absent => Ok(Value::Null),
-        ObjectState::NotRetained => {
-            let revision = at.unwrap_or_default();
-            bail!("revision {revision} is not retained: a longer --history of the server keeps more")
-        }
-    }
+/// The revision that a text names for an object, if there is a text.
+async fn resolved(
+    client: &Client,
+    object: &HistoryObject,
+    text: Option<&str>,
+) -> anyhow::Result<Option<i64>> {
+    let Some(text) = text else { return Ok(None) };
+    let resource = object.kind.qualified();
+    resolve(client, text, Some(object.selected(&resource))).await.map(Some)
 }

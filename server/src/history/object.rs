@@ -1,8 +1,9 @@
 //! [`HistoryObject`]: the object of a command, and a revision of it: `deployment/web@244`.
 
 use crate::client_command::escape;
+use crate::revision::{SelectedObject, expression};
 use crate::served_kinds::{FoundKind, KindFinder};
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 /// An object of a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +37,12 @@ impl HistoryObject {
 
     /// The path of its collection.
     pub(super) fn collection(&self) -> String {
-        let FoundKind { plural, group, version, .. } = &self.kind;
-        let version =
-            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        match self.namespace.is_empty() {
-            true => format!("{version}/{plural}"),
-            false => format!("{version}/namespaces/{}/{plural}", escape(&self.namespace)),
-        }
+        collection(&self.kind, &self.namespace)
+    }
+
+    /// The object as the server takes it to resolve revisions; `resource` is its qualified plural.
+    pub(super) fn selected<'o>(&'o self, resource: &'o str) -> SelectedObject<'o> {
+        SelectedObject { resource, namespace: &self.namespace, name: &self.name }
     }
 
     /// The object in a few words: `deployments.apps default/web`.
@@ -53,27 +53,35 @@ impl HistoryObject {
     }
 }
 
+/// The path of the collection of a kind in a namespace; empty: in all of them.
+pub(super) fn collection(kind: &FoundKind, namespace: &str) -> String {
+    let FoundKind { plural, group, version, .. } = kind;
+    let version =
+        if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    match namespace.is_empty() {
+        true => format!("{version}/{plural}"),
+        false => format!("{version}/namespaces/{}/{plural}", escape(namespace)),
+    }
+}
+
 /// Splits `deployment/web@244` into the object and the revision; `None`: none is said, or `now`.
 ///
 /// # Errors
 /// What follows the `@` is no revision.
-pub(super) fn with_revision(text: &str) -> anyhow::Result<(&str, Option<i64>)> {
+pub(super) fn with_revision(text: &str) -> anyhow::Result<(&str, Option<&str>)> {
     match text.rsplit_once('@') {
         None => Ok((text, None)),
         Some((object, revision)) => Ok((object, self::revision(revision)?)),
     }
 }
 
-/// Reads a revision: `244`, `#244`, or `now`, which is `None`.
+/// Checks the form of a revision; `None` for `now`, which needs no question to the server.
 ///
 /// # Errors
-/// It is none of them.
-pub(super) fn revision(text: &str) -> anyhow::Result<Option<i64>> {
-    if text == "now" {
-        return Ok(None);
-    }
-    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok().filter(|number| *number > 0);
-    number.map(Some).with_context(|| format!("{text:?} is no revision: write a number such as 244, or `now`"))
+/// It has none of the forms.
+pub(super) fn revision(text: &str) -> anyhow::Result<Option<&str>> {
+    expression(text)?;
+    Ok(Some(text).filter(|text| *text != "now"))
 }
 
 #[cfg(test)]
@@ -82,11 +90,12 @@ mod tests {
 
     #[test]
     fn a_revision_follows_the_last_at_sign() {
-        assert_eq!(with_revision("deployment/web@244").unwrap(), ("deployment/web", Some(244)));
-        assert_eq!(with_revision("clusterrole/a@b@#7").unwrap(), ("clusterrole/a@b", Some(7)));
+        assert_eq!(with_revision("deployment/web@244").unwrap(), ("deployment/web", Some("244")));
+        assert_eq!(with_revision("clusterrole/a@b@#7").unwrap(), ("clusterrole/a@b", Some("#7")));
+        assert_eq!(with_revision("deployment/web@5m~2").unwrap(), ("deployment/web", Some("5m~2")));
         assert_eq!(with_revision("deployment/web@now").unwrap(), ("deployment/web", None));
         assert_eq!(with_revision("deployment/web").unwrap(), ("deployment/web", None));
-        for text in ["a/b@", "a/b@-1", "a/b@0", "a/b@yesterday"] {
+        for text in ["a/b@", "a/b@-1", "a/b@0", "a/b@Yesterday"] {
             assert!(with_revision(text).unwrap_err().to_string().contains("is no revision"), "{text}");
         }
     }

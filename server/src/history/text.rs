@@ -96,7 +96,8 @@ pub(super) fn difference(changes: &[Change]) -> String {
     changes.iter().fold(String::new(), |out, change| out + &line(change, &[]) + "\n")
 }
 
-fn line(change: &Change, between: &[Option<Value>]) -> String {
+/// A change in a line: its path and its values.
+pub(super) fn line(change: &Change, between: &[Option<Value>]) -> String {
     let path = if change.path.is_empty() { "object" } else { &change.path };
     let mut values = vec![shown(change.from.as_ref())];
     match between.len() > BETWEEN {
@@ -114,7 +115,7 @@ fn line(change: &Change, between: &[Option<Value>]) -> String {
 }
 
 /// A value in a line: without control characters, which a terminal would obey.
-fn shown(value: Option<&Value>) -> String {
+pub(super) fn shown(value: Option<&Value>) -> String {
     let text = match value {
         None => "–".to_owned(),
         Some(Value::String(text)) if !text.is_empty() => text.clone(),

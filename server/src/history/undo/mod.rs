@@ -1,0 +1,411 @@
+//! `kstore-server undo`: takes back a write, or what happened to an object, by new writes. It reads the states before and after the write
+//! and the newest one, merges them, and writes the result in one transaction, with the permissions of its kubeconfig. Nothing leaves the
+//! history.
+
+mod merge;
+mod plan;
+mod text;
+mod writes;
+
+use super::object::HistoryObject;
+use super::{DIFFERS, recorded};
+use crate::args::{AnswerOutput, ConflictPolicy, UndoArgs};
+use crate::client_command::{Connection, escape, print};
+use crate::revision::{expression, resolve};
+use crate::runtime;
+use crate::served_kinds::{FoundKind, KindFinder};
+use anyhow::{Context as _, anyhow, bail};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, Propagation, Transaction, TransactionError};
+use kstore_informer::{Causes, Revision};
+use kstore_registry::provenance::is_component;
+use plan::{UndoPlan, UndoStep, plan_each};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use text::PlannedObject;
+use writes::RecordedWrite;
+
+/// Most objects of one undo: those of a transaction.
+const OBJECTS: usize = 128;
+
+/// What is undone.
+struct Undone {
+    objects: Vec<UndoneObject>,
+    /// The undone revisions, the oldest first.
+    causes: Vec<i64>,
+    /// What is undone, in words.
+    title: String,
+}
+
+/// The undone writes to an object: the revisions before and after each, the newest first.
+struct UndoneObject {
+    object: HistoryObject,
+    writes: Vec<(i64, i64)>,
+}
+
+/// Prints the plan of an undo, and carries it out if the arguments say so.
+pub(crate) fn undo(args: UndoArgs) -> anyhow::Result<ExitCode> {
+    check(&args)?;
+    runtime::block_on(async {
+        let connection =
+            Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-undo").await?;
+        let client = &connection.client;
+        let now = resolve(client, "now", None).await?;
+        let undone = what(&connection, &args, now).await?;
+        if undone.objects.len() > OBJECTS {
+            bail!(
+                "{} objects are more than one transaction takes ({OBJECTS}): undo them one by one",
+                undone.objects.len()
+            );
+        }
+        let mut planned = Vec::new();
+        for object in &undone.objects {
+            planned.push(planned_object(client, object, now, &args).await?);
+        }
+        if let Some(at) = args.planned_at {
+            check_unchanged(client, &undone.objects, at, now).await?;
+        }
+        let title = format!("undo of {}, as of #{now}", undone.title);
+        let conflicts: usize = planned.iter().map(|(_, object)| object.plan.conflicts.len()).sum();
+        let blocks = conflicts > 0 && args.conflicts == ConflictPolicy::Fail;
+        let steps = planned.iter().filter(|(plan, _)| !matches!(plan.step, UndoStep::Nothing(_))).count();
+        let mut refusal = None;
+        let mut done = None;
+        if steps > 0 && !blocks {
+            let causes: Causes = undone.causes.iter().map(|cause| Revision(cause.unsigned_abs())).collect();
+            let client = client.causes(&causes);
+            let writing = transaction(&client, &undone.objects, &planned);
+            if args.yes {
+                let written = writing.commit().await.map_err(refused)?;
+                done = Some(written.revision().0);
+            } else {
+                refusal = writing.dry_run().commit().await.err().map(|error| error.to_string());
+            }
+        }
+        let shown: Vec<PlannedObject> = planned.into_iter().map(|(_, object)| object).collect();
+        let outcome = Outcome { steps, conflicts, blocks, refusal, done, now };
+        print(&answer(&title, &shown, &outcome, &args)?)?;
+        let is_done = outcome.refusal.is_none() && !blocks;
+        Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+    })
+}
+
+/// Checks what can be checked without a server.
+fn check(args: &UndoArgs) -> anyhow::Result<()> {
+    if let Some(since) = &args.since {
+        if !args.what.is_empty() {
+            bail!(
+                "--since undoes all writes since a revision: {:?} cannot be undone together with it",
+                args.what
+            );
+        }
+        expression(since).context("--since")?;
+    } else if !args.what.contains('/') {
+        expression(&args.what)?;
+        if args.to.is_some() {
+            bail!("--to is for an object: kstore-server undo KIND/NAME --to REVISION");
+        }
+    }
+    if args.since.is_none() && (!args.kinds.is_empty() || !args.by.is_empty()) {
+        bail!("--kind and --by select writes of --since REVISION");
+    }
+    args.to.as_deref().map(expression).transpose().context("--to")?;
+    Ok(())
+}
+
+/// Why a transaction failed, and whether it may have been carried out.
+fn refused(error: TransactionError) -> anyhow::Error {
+    match error.error {
+        ApiError::Transport(_) => anyhow!("it is unknown whether it was written: {error}"),
+        _ => anyhow!("nothing was written: {error}"),
+    }
+}
+
+/// What came of an undo.
+struct Outcome {
+    /// Objects that are written.
+    steps: usize,
+    conflicts: usize,
+    /// Whether the conflicts keep everything from being written.
+    blocks: bool,
+    /// Why the server would refuse the writes.
+    refusal: Option<String>,
+    /// The revision of the writes.
+    done: Option<u64>,
+    /// The revision of the plan.
+    now: i64,
+}
+
+/// What the arguments undo.
+async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Result<Undone> {
+    let client = &connection.client;
+    let finder = KindFinder::new(client);
+    if let Some(since) = &args.since {
+        let since = resolve(client, since, None).await.context("--since")?;
+        return undone_since(client, &finder, since, now, args).await;
+    }
+    if !args.what.contains('/') {
+        let revision = resolve(client, &args.what, None).await?;
+        let write = writes::at(client, revision).await?;
+        let objects = written(&finder, &write).await?;
+        let of_write = |object| UndoneObject { object, writes: vec![(revision - 1, revision)] };
+        let objects = objects.into_iter().map(of_write).collect();
+        return Ok(Undone { objects, causes: vec![revision], title: write.title() });
+    }
+    let object = HistoryObject::find(&finder, &args.what, &connection.namespace).await?;
+    if let Some(to) = &args.to {
+        let resource = object.kind.qualified();
+        let before = resolve(client, to, Some(object.selected(&resource))).await.context("--to")?;
+        let title = format!("everything since #{before} to {}", object.title());
+        let objects = vec![UndoneObject { object, writes: vec![(before, now)] }];
+        return Ok(Undone { objects, causes: vec![now], title });
+    }
+    let entries = recorded(client, &object).await?;
+    let is_outside = |entry: &&super::entry::HistoryEntry| {
+        entry.causes.is_empty() && !is_component(&entry.user) && !entry.verb.ends_with("/status")
+    };
+    let newest = entries.iter().rev().find(is_outside).map(|entry| entry.revision);
+    let revision = newest.with_context(|| {
+        let title = object.title();
+        format!("no write to {title} from outside of the control plane is known: name a revision with --to")
+    })?;
+    let title = writes::at(client, revision).await?.title();
+    let objects = vec![UndoneObject { object, writes: vec![(revision - 1, revision)] }];
+    Ok(Undone { objects, causes: vec![revision], title })
+}
+
+/// All writes from outside of the control plane since a revision that the arguments select.
+async fn undone_since(
+    client: &Client,
+    finder: &KindFinder<'_>,
+    since: i64,
+    now: i64,
+    args: &UndoArgs,
+) -> anyhow::Result<Undone> {
+    let mut kinds = Vec::new();
+    for kind in &args.kinds {
+        kinds.push(finder.find(kind).await.context("--kind")?.qualified());
+    }
+    let is_by = |write: &RecordedWrite| args.by.is_empty() || args.by.iter().any(|part| write.is_by(part));
+    let mut undone = Undone { objects: Vec::new(), causes: Vec::new(), title: String::new() };
+    for mut write in writes::between(client, since, now).await? {
+        if !write.is_outside() || !is_by(&write) || write.verb.ends_with("/status") {
+            continue;
+        }
+        write.objects.retain(|object| {
+            let is_of_kind = kinds.is_empty() || kinds.contains(&object.resource);
+            let is_there = args.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace);
+            is_of_kind && is_there && !is_heartbeat(&object.resource)
+        });
+        if write.objects.is_empty() {
+            continue;
+        }
+        undone.causes.push(write.revision);
+        for object in written(finder, &write).await? {
+            let pair = (write.revision - 1, write.revision);
+            match undone.objects.iter_mut().find(|known| known.object == object) {
+                Some(known) => known.writes.insert(0, pair),
+                None => undone.objects.push(UndoneObject { object, writes: vec![pair] }),
+            }
+        }
+    }
+    undone.objects.sort_by_key(|undone| rank(&undone.object));
+    let (writes, objects) = (count(undone.causes.len(), "write"), count(undone.objects.len(), "object"));
+    undone.title = format!("{writes} to {objects} since #{since}");
+    Ok(undone)
+}
+
+/// Whether objects of a kind change all the time, and are not worth an undo.
+fn is_heartbeat(resource: &str) -> bool {
+    matches!(resource, "events" | "events.events.k8s.io" | "leases.coordination.k8s.io")
+}
+
+/// Namespaces are written before definitions, and these before all others.
+fn rank(object: &HistoryObject) -> u8 {
+    match &*object.kind.qualified() {
+        "namespaces" => 0,
+        "customresourcedefinitions.apiextensions.k8s.io" => 1,
+        _ => 2,
+    }
+}
+
+fn count(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The objects of a write that can be undone: definitions before others, namespaces before all.
+async fn written(finder: &KindFinder<'_>, write: &RecordedWrite) -> anyhow::Result<Vec<HistoryObject>> {
+    if write.objects.is_empty() {
+        bail!("revision {} has no object that you may read", write.revision);
+    }
+    let mut objects = Vec::new();
+    for written in write.objects.iter().filter(|written| !is_heartbeat(&written.resource)) {
+        let kind = finder.find(&written.resource).await?;
+        let (namespace, name) = (written.namespace.clone(), written.name.clone());
+        objects.push(HistoryObject { kind, namespace, name });
+    }
+    if objects.is_empty() {
+        bail!("revision {} wrote Events and Leases only, which are not undone", write.revision);
+    }
+    objects.sort_by_key(rank);
+    Ok(objects)
+}
+
+/// The plan for an object: as it is carried out, and as it is shown.
+async fn planned_object(
+    client: &Client,
+    UndoneObject { object, writes }: &UndoneObject,
+    now: i64,
+    args: &UndoArgs,
+) -> anyhow::Result<(UndoPlan, PlannedObject)> {
+    let mut states = Vec::new();
+    for (before, after) in writes {
+        states.push((read_at(client, object, *before).await?, read_at(client, object, *after).await?));
+    }
+    let plan = plan_each(&states, read_at(client, object, now).await?.as_ref(), args.conflicts);
+    let notes = match &plan.step {
+        UndoStep::Create(made) => lost_references(client, made, object, now).await?,
+        _ => Vec::new(),
+    };
+    let shown = if object.is_secret() && !args.secrets { plan.clone().masked() } else { plan.clone() };
+    Ok((plan, PlannedObject { title: object.title(), plan: shown, notes }))
+}
+
+/// The object as of a revision; `None`: it was not there.
+async fn read_at(client: &Client, object: &HistoryObject, revision: i64) -> anyhow::Result<Option<Value>> {
+    let path = format!("/kstore/v1/at/{revision}{}/{}", object.collection(), escape(&object.name));
+    match client.get_path(&path).await {
+        Ok(answer) => {
+            Ok(Some(serde_json::from_slice(&answer).context("the server's answer is not an object")?))
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
+
+/// Owners of an object that do not live any more: the garbage collector would delete it at once.
+async fn lost_references(
+    client: &Client,
+    made: &Value,
+    object: &HistoryObject,
+    now: i64,
+) -> anyhow::Result<Vec<String>> {
+    let finder = KindFinder::new(client);
+    let mut lost = Vec::new();
+    for owner in made["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+        let text = |member: &str| owner[member].as_str().unwrap_or_default();
+        let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
+        let kind =
+            if group.is_empty() { text("kind").to_owned() } else { format!("{}.{group}", text("kind")) };
+        let Ok(kind) = finder.find(&kind).await else { continue };
+        let namespace = if kind.namespaced { object.namespace.clone() } else { String::new() };
+        let owner = HistoryObject { kind, namespace, name: text("name").to_owned() };
+        let is_alive =
+            read_at(client, &owner, now).await?.is_some_and(|found| found["metadata"]["uid"] == text("uid"));
+        if !is_alive {
+            lost.push(format!(
+                "its owner {} is gone, so the garbage collector deletes it again; undo the owner's deletion, which makes it anew",
+                owner.title()
+            ));
+        }
+    }
+    Ok(lost)
+}
+
+/// Checks that the objects are as they were when the undo was planned.
+async fn check_unchanged(
+    client: &Client,
+    objects: &[UndoneObject],
+    planned_at: i64,
+    now: i64,
+) -> anyhow::Result<()> {
+    let mut changed = Vec::new();
+    for UndoneObject { object, .. } in objects {
+        let version =
+            |object: Option<Value>| object.map(|object| object["metadata"]["resourceVersion"].clone());
+        let then = version(read_at(client, object, planned_at).await?);
+        if then != version(read_at(client, object, now).await?) {
+            changed.push(object.title());
+        }
+    }
+    if !changed.is_empty() {
+        bail!("changed since #{planned_at}, so nothing was written: {}", changed.join(", "));
+    }
+    Ok(())
+}
+
+/// The writes of a plan. Each is conditional on its object being as it was read.
+fn transaction(
+    client: &Client,
+    objects: &[UndoneObject],
+    planned: &[(UndoPlan, PlannedObject)],
+) -> Transaction {
+    let mut writing = Transaction::new(client);
+    for (UndoneObject { object, .. }, (plan, _)) in objects.iter().zip(planned) {
+        let gvr = resource(&object.kind);
+        writing = match &plan.step {
+            UndoStep::Update(value) => writing.update_value(&gvr, value, ""),
+            UndoStep::Create(value) => writing.create_value(&gvr, &object.namespace, value),
+            UndoStep::Delete { uid, version } => {
+                let params =
+                    DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
+                let params = params.uid(uid).at(Revision(*version));
+                writing.delete_value(&gvr, &object.namespace, &object.name, &params)
+            }
+            UndoStep::Nothing(_) => writing,
+        };
+    }
+    writing
+}
+
+fn resource(kind: &FoundKind) -> Gvr {
+    Gvr::new(kind.group.clone(), kind.version.clone(), kind.plural.clone())
+}
+
+fn answer(
+    title: &str,
+    objects: &[PlannedObject],
+    outcome: &Outcome,
+    args: &UndoArgs,
+) -> anyhow::Result<String> {
+    let value = || {
+        let plan: Vec<Value> = objects
+            .iter()
+            .map(|object| {
+                let reason = match &object.plan.step {
+                    UndoStep::Nothing(reason) => Some(reason),
+                    _ => None,
+                };
+                json!({"object": object.title, "operation": object.plan.operation(), "changes": object.plan.changes,
+                    "conflicts": object.plan.conflicts, "notes": object.notes, "reason": reason})
+            })
+            .collect();
+        json!({"apiVersion": "kstore/v1", "kind": "Undo", "title": title, "plannedAt": outcome.now, "plan": plan,
+            "revision": outcome.done, "refusal": outcome.refusal})
+    };
+    Ok(match args.output {
+        AnswerOutput::Json => serde_json::to_string_pretty(&value())? + "\n",
+        AnswerOutput::Yaml => serde_yaml_ng::to_string(&value())?,
+        AnswerOutput::Text => format!("{}{}\n", text::planned(title, objects), last_line(outcome)),
+    })
+}
+
+fn last_line(outcome: &Outcome) -> String {
+    let Outcome { steps, conflicts, blocks, refusal, done, now } = outcome;
+    let objects = count(*steps, "object");
+    match (done, refusal) {
+        (Some(revision), _) => format!("{objects} written at #{revision}"),
+        (None, Some(refusal)) => format!("nothing was written: the server would refuse it: {refusal}"),
+        (None, None) if *blocks => {
+            let conflicts = count(*conflicts, "conflict");
+            format!(
+                "{conflicts}, so nothing was written: --conflicts skip leaves those members, overwrite restores them"
+            )
+        }
+        (None, None) if *steps == 0 => "nothing to do".to_owned(),
+        (None, None) => {
+            format!(
+                "{objects} would be written. Nothing was; to do it: the same command with --as-planned-at {now} --yes"
+            )
+        }
+    }
+}

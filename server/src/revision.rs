@@ -1,0 +1,110 @@
+//! Revisions as commands take them: `244`, `5m`, `now~2`, `244..313`. The server resolves all but numbers.
+
+use crate::client_command::escape;
+use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use kstore_api::revision_expression::{Moment, RevisionExpression, RevisionRange};
+use kstore_client::Client;
+use kstore_nondet::Nondet;
+use serde::Deserialize;
+
+/// The object whose outside writes `X~N` counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SelectedObject<'o> {
+    /// Plural, followed by the group if there is one.
+    pub(crate) resource: &'o str,
+    /// Empty for kinds without namespaces.
+    pub(crate) namespace: &'o str,
+    pub(crate) name: &'o str,
+}
+
+#[derive(Deserialize)]
+struct Resolved {
+    revision: i64,
+    time: Option<Timestamp>,
+}
+
+/// Checks the form of an expression.
+///
+/// # Errors
+/// It has none of the forms.
+pub(crate) fn expression(text: &str) -> anyhow::Result<RevisionExpression> {
+    Ok(RevisionExpression::parse(text)?)
+}
+
+/// The revision that a text names at the server; `selected` is what `X~N` is about. A number is not checked: the read of its state is.
+///
+/// # Errors
+/// The text has none of the forms, or the server knows no such state.
+pub(crate) async fn resolve(
+    client: &Client,
+    text: &str,
+    selected: Option<SelectedObject<'_>>,
+) -> anyhow::Result<i64> {
+    if let RevisionExpression { moment: Moment::Revision(revision), back: 0 } = expression(text)? {
+        return Ok(revision);
+    }
+    let answer = client.get_path(&query(text, zone(), selected)).await;
+    let answer = answer.map_err(|error| anyhow!("{error}")).with_context(|| format!("revision {text:?}"))?;
+    let resolved: Resolved =
+        serde_json::from_slice(&answer).context("the server's answer is not a revision")?;
+    Ok(resolved.revision)
+}
+
+/// The revisions of `A..B` at the server, of which one side may be missing; twice the same one for a text that is no range.
+///
+/// # Errors
+/// As of [`resolve`]; or the first revision is later than the second one.
+pub(crate) async fn resolve_range(client: &Client, text: &str) -> anyhow::Result<(i64, i64)> {
+    let Some(range) = RevisionRange::parse(text) else {
+        let revision = resolve(client, text, None).await?;
+        return Ok((revision, revision));
+    };
+    range?;
+    let (after, upto) = text.split_once("..").unwrap_or((text, ""));
+    let after = resolve(client, if after.is_empty() { "oldest" } else { after }, None).await?;
+    let upto = resolve(client, if upto.is_empty() { "now" } else { upto }, None).await?;
+    if after > upto {
+        return Err(anyhow!("{text:?} goes back: {after} is later than {upto}"));
+    }
+    Ok((after, upto))
+}
+
+/// The time of a revision; `None` if the server does not say it.
+pub(crate) async fn time_of(client: &Client, revision: i64) -> Option<Timestamp> {
+    let answer = client.get_path(&query(&revision.to_string(), 0, None)).await.ok()?;
+    serde_json::from_slice::<Resolved>(&answer).ok()?.time
+}
+
+/// Distance of this machine's zone from UTC, in seconds.
+fn zone() -> i32 {
+    TimeZone::system().to_offset(Nondet::real().clock.now()).seconds()
+}
+
+fn query(text: &str, zone: i32, selected: Option<SelectedObject<'_>>) -> String {
+    let mut path = format!("/kstore/v1/resolve?text={}&zone={zone}", escape(text));
+    if let Some(SelectedObject { resource, namespace, name }) = selected {
+        path.push_str(&format!("&resource={}&name={}", escape(resource), escape(name)));
+        if !namespace.is_empty() {
+            path.push_str(&format!("&namespace={}", escape(namespace)));
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_asked_with_the_zone_and_the_object() {
+        assert_eq!(query("#2~1", 3600, None), "/kstore/v1/resolve?text=%232%7E1&zone=3600");
+        let selected = SelectedObject { resource: "deployments.apps", namespace: "shop", name: "web" };
+        assert_eq!(
+            query("now~2", 0, Some(selected)),
+            "/kstore/v1/resolve?text=now%7E2&zone=0&resource=deployments.apps&name=web&namespace=shop"
+        );
+        assert!(expression("Yesterday").unwrap_err().to_string().contains("is no revision"));
+    }
+}
