@@ -12,6 +12,7 @@ pub(crate) mod fuzzing;
 mod list_query;
 mod listing;
 mod ordered;
+mod page_data;
 mod path;
 mod query;
 pub mod respond;
