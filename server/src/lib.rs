@@ -46,6 +46,7 @@ mod stop;
 mod store_cmd;
 mod telemetry;
 mod tls;
+mod ui;
 mod version;
 mod watched_object;
 mod wiring;
@@ -88,6 +89,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::History(args)) => history::history(args),
         Some(Command::Diff(args)) => history::diff(args),
+        Some(Command::Ui(args)) => ui::ui(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),

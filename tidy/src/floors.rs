@@ -293,7 +293,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             ],
             &["access", "client_command", "encryption", "external", "metrics_server"],
             &["audit", "authorities", "certs", "etcd_listener", "explain"],
-            &["history"],
+            &["history", "ui"],
             &["server_config"],
             &["assembly"],
             &["lab"],

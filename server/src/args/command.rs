@@ -3,7 +3,8 @@
 use super::{
     AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs,
-    basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config, stop, store,
+    UiArgs, basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config, stop,
+    store, ui,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -21,6 +22,8 @@ pub enum Command {
     History(HistoryArgs),
     /// `diff`: what differs between two revisions of an object.
     Diff(DiffArgs),
+    /// `ui`: the page of a server in a browser.
+    Ui(UiArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -101,6 +104,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, history::DIFF),
         read: |matches| parser::read(history::DIFF, matches).map(Command::Diff),
+    },
+    CommandRow {
+        name: "ui",
+        about: "Show a server in a browser: its objects, their history, and the cluster at any retained revision",
+        help: ui::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, ui::FLAGS),
+        read: |matches| parser::read(ui::FLAGS, matches).map(Command::Ui),
     },
     CommandRow {
         name: "stop",

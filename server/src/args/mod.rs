@@ -31,6 +31,7 @@ mod stop;
 mod store;
 mod summary;
 mod table;
+mod ui;
 mod usage_error;
 mod values;
 
@@ -67,12 +68,13 @@ pub use metrics::MetricsServer;
 pub(crate) use naming::CLUSTER;
 pub use options::ServerOptions;
 pub use pages::{CompletionArgs, ManArgs, Shell};
-pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
+pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, PageTime, RunArgs, Setup, WaitFor};
 pub use scheduler_config::{CheckArgs, SchedulerFile};
 use std::ffi::OsString;
 pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 pub(crate) use summary::of_other_tools;
+pub use ui::UiArgs;
 pub use usage_error::UsageError;
 pub(crate) use values::parse_bool;
 
