@@ -250,6 +250,20 @@ install_javascript_clients() {
     cp "$wanted" "$JAVASCRIPT_CLIENTS/.installed"
 }
 
+# The packages that build and test the page, and a browser: Debian's chromium, with the libraries that it needs.
+install_ui_tools() {
+    local wanted=$ROOT/ui/web/package-lock.json work=$TOOLS/ui
+    install_packaging_tools || return 1
+    if ! command -v chromium >/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends chromium fonts-dejavu-core || return 1
+    fi
+    cmp -s "$wanted" "$work/.installed" && return 0
+    rm -rf "$work"
+    mkdir -p "$work" && cp "$ROOT"/ui/web/package{,-lock}.json "$work" || return 1
+    (cd "$work" && PATH=$PACKAGING_TOOLS/bin:$PATH npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) || return 1
+    cp "$wanted" "$work/.installed"
+}
+
 # CustomResourceDefinitions of well-known projects, from two packages, each with a folder: dask-kubernetes has those of Dask's operator;
 # the tests of kopium have those of cert-manager, Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others.
 DEFINITIONS=$TOOLS/definitions

@@ -26,6 +26,25 @@ impl Client {
         Box::pin(async move { self.send_path(http::Request::get(path), Bytes::new()).await })
     }
 
+    /// The response to a GET of `path` (with its query), whatever its status. Its body arrives as the server sends it: for long answers
+    /// that are passed on.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached, or its response does not begin in time.
+    pub fn open_path<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<http::Response<tonic::body::Body>, ApiError>> {
+        Box::pin(async move {
+            let request = self.http_request(http::Request::get(path), Bytes::new())?;
+            match tokio::time::timeout(CALL_TIMEOUT, self.transport.clone().oneshot(request)).await {
+                Ok(response) => response.map_err(|e| ApiError::Transport(e.to_string())),
+                Err(_) => Err(ApiError::timeout()),
+            }
+        })
+    }
+
     /// The body of the response to a request, which accepts JSON if it says nothing else.
     pub(crate) fn send_path<'a>(
         &'a self,
@@ -135,6 +154,13 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::builder().status(status).body(body).unwrap())
         });
         Client::over(service, "test")
+    }
+
+    #[tokio::test]
+    async fn open_path_returns_the_response_of_any_status() {
+        let response = client(410, "gone").open_path("/a?b=c").await.unwrap();
+        assert_eq!(response.status(), StatusCode::GONE);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "gone");
     }
 
     #[tokio::test]

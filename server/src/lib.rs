@@ -48,6 +48,7 @@ mod stop;
 mod store_cmd;
 mod telemetry;
 mod tls;
+mod ui;
 mod version;
 mod watched_object;
 mod wiring;
@@ -92,6 +93,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Diff(args)) => history::diff(args),
         Some(Command::At(args)) => at::at(args),
         Some(Command::Undo(args)) => history::undo(args),
+        Some(Command::Ui(args)) => ui::ui(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),

@@ -14,6 +14,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    has_terminated: bool,
 }
 
 /// A received signal.
@@ -29,16 +30,27 @@ impl Signals {
     /// Installs the handlers: from now on the signals do not end the process by themselves.
     pub(crate) fn catch() -> anyhow::Result<Self> {
         let of = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self { interrupt: of(SignalKind::interrupt())?, terminate: of(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: of(SignalKind::interrupt())?,
+            terminate: of(SignalKind::terminate())?,
+            has_terminated: false,
+        })
     }
 
     /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> CaughtSignal {
-        tokio::select! {
+        let caught = tokio::select! {
             biased;
             _ = self.terminate.recv() => CaughtSignal::Terminate,
             _ = self.interrupt.recv() => CaughtSignal::Interrupt,
-        }
+        };
+        self.has_terminated |= caught == CaughtSignal::Terminate;
+        caught
+    }
+
+    /// Whether SIGTERM was received.
+    pub(crate) fn has_terminated(&self) -> bool {
+        self.has_terminated
     }
 }
 

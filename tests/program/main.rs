@@ -49,6 +49,8 @@ mod kubectl;
 mod lab;
 /// APIs that are off by default.
 mod optional_apis;
+/// The page and its login.
+mod page;
 /// Webhooks that are simulated pods.
 mod pod_webhooks;
 /// Every component in its own process.

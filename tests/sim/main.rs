@@ -53,6 +53,8 @@ mod node_identities;
 mod nodes;
 /// Unusual objects that the API accepts.
 mod odd_objects;
+/// What the page reads, and for whom.
+mod page_data;
 /// Scores for the sake of other pods.
 mod placement;
 /// Type checks of expressions in admission policies.

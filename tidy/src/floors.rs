@@ -295,7 +295,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             ],
             &["access", "client_command", "encryption", "external", "metrics_server"],
             &["audit", "authorities", "certs", "etcd_listener", "explain", "revision"],
-            &["at", "history"],
+            &["at", "history", "ui"],
             &["server_config"],
             &["assembly"],
             &["lab"],

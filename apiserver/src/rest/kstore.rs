@@ -1,6 +1,7 @@
 //! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. The trace is in
 //! `path`. Each needs the permission `get` on its path, and objects are named only to callers who may read them.
 
+use super::page_data::first_of_changes;
 use super::path::{Paths, namespace_of};
 use super::query::Query;
 use crate::view::history::{future, next, not_retained, oldest, time_of};
@@ -36,7 +37,7 @@ impl Paths {
         };
         Some(match parts.uri.path() {
             "/kstore/v1/revisions" => match allowed(&[]) {
-                Ok(()) => self.revisions().await,
+                Ok(()) => self.revisions(user).await,
                 Err(status) => Err(status),
             },
             "/kstore/v1/resolve" => match allowed(&["text", "zone", "resource", "namespace", "name"]) {
@@ -51,13 +52,13 @@ impl Paths {
         })
     }
 
-    /// The oldest and the newest revision that can be read.
-    async fn revisions(&self) -> Result<Value, Status> {
+    /// The oldest and the newest revision that can be read, the first one from which `changes` answers, and who asks.
+    async fn revisions(&self, user: &UserInfo) -> Result<Value, Status> {
         let cache = self.pipeline.cache();
-        let newest = cache.fresh().await.map_err(error::of_read)?;
+        let newest_revision = cache.fresh().await.map_err(error::of_read)?;
         let oldest = oldest(cache.storage()).await?;
         let mut known = Vec::new();
-        for revision in [oldest, newest] {
+        for revision in [oldest, newest_revision] {
             let time = time_of(cache.storage(), revision).await;
             known.push(match time {
                 Some(time) => json!({"revision": revision, "time": format!("{time:.6}")}),
@@ -67,7 +68,8 @@ impl Paths {
         let clock = if self.pipeline.nondet().clock.is_simulated() { "virtual" } else { "real" };
         let newest = known.pop();
         Ok(json!({"kind": "Revisions", "apiVersion": "kstore/v1", "oldest": known.pop(), "newest": newest,
-            "compacted": oldest, "clock": clock, "tags": []}))
+            "from": first_of_changes(oldest, newest_revision), "compacted": oldest, "clock": clock, "tags": [],
+            "user": user.username}))
     }
 
     /// The revision that the parameter `text` names. `zone` is the distance of the caller's clock from UTC in seconds; `resource`,

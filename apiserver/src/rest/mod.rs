@@ -13,6 +13,7 @@ mod kstore;
 mod list_query;
 mod listing;
 mod ordered;
+mod page_data;
 mod path;
 mod query;
 pub mod respond;

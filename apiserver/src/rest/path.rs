@@ -6,6 +6,7 @@ use super::document::compress;
 use super::health::Health;
 use super::openapi::{self, OpenApi};
 use super::ordered::Ordered;
+use super::page_data::{self, PageData};
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
 use super::{accept, content, path_verb};
@@ -110,6 +111,7 @@ pub(super) struct Paths {
     /// Those that were last built: `None` until a client asks for the first time.
     documents: Mutex<Option<Arc<Documents>>>,
     health: Health,
+    page_data: PageData,
     stop: CancellationToken,
     advertised: String,
 }
@@ -133,6 +135,7 @@ impl Paths {
                 Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, Some(known)))
             })),
             health,
+            page_data: PageData::new(pipeline.clone(), stop.clone()),
             pipeline,
             revision_times: History::default(),
             of_views: Mutex::default(),
@@ -254,7 +257,11 @@ impl Paths {
                 let dumps = if self.pipeline.fairness().is_some() { &DUMPS[..] } else { &[] };
                 json(parts, &index(self.pipeline.cache().kinds().rows(), &self.aggregator.apis(), dumps))
             }
-            _ => self.dump(parts).unwrap_or_else(not_found),
+            // Boxed because they are rare: otherwise the future of every request would be larger.
+            _ => match Box::pin(self.page_data.answer(path, parts.uri.query(), user)).await {
+                Some(answer) => answer.unwrap_or_else(|status| refusal(&status)),
+                None => self.dump(parts).unwrap_or_else(not_found),
+            },
         }
     }
 
@@ -404,7 +411,13 @@ fn is_documented(path: &str) -> bool {
 
 fn index(rows: &kind::Kinds, apis: &AggregatedApis, dumps: &[&str]) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/metrics", "/metrics/slis"];
-    let own = ["/kstore/v1/resolve", "/kstore/v1/revisions", "/kstore/v1/trace", "/kstore/v1/writes"];
+    let own = [
+        "/kstore/v1/resolve",
+        "/kstore/v1/revisions",
+        page_data::ROWS,
+        "/kstore/v1/trace",
+        "/kstore/v1/writes",
+    ];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
     let mut paths: Vec<String> = others

@@ -3,8 +3,8 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs,
-    UndoArgs, at, basic_auth, certs, dropin, explain, explore, history, pages, parser, run, scheduler_config,
-    stop, store, undo,
+    UiArgs, UndoArgs, at, basic_auth, certs, dropin, explain, explore, history, pages, parser, run,
+    scheduler_config, stop, store, ui, undo,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -26,6 +26,8 @@ pub enum Command {
     At(AtArgs),
     /// `undo`: takes back a write.
     Undo(UndoArgs),
+    /// `ui`: the page of a server in a browser.
+    Ui(UiArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -122,6 +124,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, undo::FLAGS),
         read: |matches| parser::read(undo::FLAGS, matches).map(Command::Undo),
+    },
+    CommandRow {
+        name: "ui",
+        about: "Show a server in a browser: its objects, their history, and the cluster at any retained revision",
+        help: ui::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, ui::FLAGS),
+        read: |matches| parser::read(ui::FLAGS, matches).map(Command::Ui),
     },
     CommandRow {
         name: "stop",

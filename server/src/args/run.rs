@@ -87,6 +87,14 @@ const FLAGS: &[Flag<RunArgs>] = &[
     .default("60s")
     .daily()
     .shaped(of_objects),
+    Flag::choice(
+        ("ui", "WHEN"),
+        words::<PageTime>,
+        |o: &mut RunArgs, word| put(&mut o.setup.page, chosen(word).map(Some)),
+        "Print the link of a page that shows the cluster in a browser, before CMD starts [without a value: run]",
+    )
+    .daily()
+    .shaped(|arg| arg.num_args(0..=1).require_equals(true).default_missing_value("run")),
     Flag::word(
         "command",
         "CMD",
@@ -226,6 +234,22 @@ impl Choice for WaitFor {
     ];
 }
 
+/// How long the page of `run` is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageTime {
+    /// While the command runs.
+    Run,
+    /// Until a signal, as the cluster.
+    Stay,
+}
+
+impl Choice for PageTime {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("run", Self::Run, "While CMD runs"),
+        ("stay", Self::Stay, "Until Ctrl-C: the cluster stays when CMD has ended"),
+    ];
+}
+
 /// Contents of a cluster before the command of `run` starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
@@ -239,6 +263,8 @@ pub struct Setup {
     pub timeout: Duration,
     /// Directory or snapshot of a cluster to begin with; `None` begins with an empty one.
     pub from: Option<PathBuf>,
+    /// How long the page is served; `None`: there is none.
+    pub page: Option<PageTime>,
 }
 
 impl RunArgs {
@@ -260,6 +286,10 @@ impl RunArgs {
         if api.lab.is_some() && self.setup.from.is_some() {
             let reason = "a lab begins with an empty cluster, or with the file of --lab-image";
             return Err(UsageError::LabRefuses("from", reason));
+        }
+        if api.lab.is_some() && self.setup.page.is_some() {
+            let reason = "the page shows one cluster in real time";
+            return Err(UsageError::LabRefuses("ui", reason));
         }
         // Not that of the folder of a copy.
         let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
@@ -287,7 +317,17 @@ mod tests {
         assert_eq!(config.loops.nodes, 1);
         assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
         let (wait, timeout) = (WaitFor::Applied, Duration::from_secs(60));
-        assert_eq!(setup, Setup { definitions: vec![], manifests: vec![], wait, timeout, from: None });
+        assert_eq!(
+            setup,
+            Setup { definitions: vec![], manifests: vec![], wait, timeout, from: None, page: None }
+        );
+        for (flags, page) in
+            [("--ui", PageTime::Run), ("--ui=run", PageTime::Run), ("--ui=stay", PageTime::Stay)]
+        {
+            let (_, setup, command) = parse(&format!("{flags} -- true")).unwrap();
+            assert_eq!((setup.page, command), (Some(page), vec!["true".into()]), "{flags}");
+        }
+        assert!(parse("--ui --lab -- true").unwrap_err().contains("one cluster in real time"));
         assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
         let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();
         assert_eq!(setup.from, Some("prepared".into()));

@@ -133,8 +133,14 @@ mod tests {
     fn names(definitions: &[PathBuf], manifests: &[PathBuf]) -> Result<Vec<String>, String> {
         let paths = |paths: &[PathBuf]| paths.iter().cloned().map(ManifestPath::Path).collect();
         let (definitions, manifests) = (paths(definitions), paths(manifests));
-        let setup =
-            Setup { definitions, manifests, wait: WaitFor::Applied, timeout: Duration::ZERO, from: None };
+        let setup = Setup {
+            definitions,
+            manifests,
+            wait: WaitFor::Applied,
+            timeout: Duration::ZERO,
+            from: None,
+            page: None,
+        };
         let read = read(&setup).map_err(|error| error.to_string())?;
         Ok(read.iter().map(|read| read.object.name().to_owned()).collect())
     }

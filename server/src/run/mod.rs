@@ -3,12 +3,13 @@
 
 pub(crate) mod guard;
 mod manifests;
+mod page;
 mod readiness;
 mod setup;
 mod source;
 pub(crate) mod watcher;
 
-use crate::args::{Api, Config, RunArgs, UsageError, WaitFor};
+use crate::args::{Api, Config, PageTime, RunArgs, Setup, UsageError, WaitFor};
 use crate::memory_file::MemoryFile;
 use crate::runtime;
 use crate::shutdown::{CaughtSignal, Signals};
@@ -17,6 +18,7 @@ use anyhow::Context;
 use kstore_api::version::Minor;
 use kstore_client::Client;
 use manifests::SourcedObject;
+use page::ClusterPage;
 use setup::StoredObject;
 use source::SourceCopy;
 use std::ffi::OsString;
@@ -46,7 +48,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
-        let contents = Contents { objects, wait: setup.wait, timeout: setup.timeout };
+        let Setup { wait, timeout, page, .. } = setup;
+        let contents = Contents { objects, wait, timeout, page };
         run_marked(&config, contents, &command, &mark, copy.as_ref().map(SourceCopy::folder)).await
     })
 }
@@ -56,13 +59,14 @@ struct Contents {
     objects: Vec<SourcedObject>,
     wait: WaitFor,
     timeout: Duration,
+    page: Option<PageTime>,
 }
 
 /// Runs the command, with a mark in its environment, on a cluster that ends with it. If this process is killed, a watcher ends what has the
 /// mark, and removes the folder.
 async fn run_marked(
     config: &Config,
-    Contents { objects, wait, timeout }: Contents,
+    Contents { objects, wait, timeout, page }: Contents,
     command: &[OsString],
     mark: &Mark,
     folder: Option<&Path>,
@@ -77,7 +81,17 @@ async fn run_marked(
     let watcher = watcher.await.ok().and_then(Result::ok);
     let version = config.kubernetes();
     let preparation = Preparation { cluster: &cluster, version, objects, wait, timeout, mark };
-    let outcome = preparation.run(command, &mut signals).await;
+    let page = ClusterPage::start(&cluster, page).await;
+    let outcome = match page {
+        Ok(page) => {
+            let outcome = preparation.run(command, &mut signals).await;
+            if let Some(page) = page {
+                page.stay(&mut signals).await;
+            }
+            outcome
+        }
+        Err(error) => Err(error),
+    };
     cluster.stop().await;
     if let Some(watcher) = watcher {
         watcher.dismiss().await;

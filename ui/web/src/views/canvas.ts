@@ -1,0 +1,43 @@
+// What the two canvases share: their size in pixels of the screen, and the colours of the scheme.
+
+import { useEffect, useState } from 'preact/hooks';
+import type { RefObject } from 'preact';
+
+/** The size of an element, which changes with the window. */
+export function useSize(place: RefObject<HTMLElement | null>): [number, number] {
+  const [size, setSize] = useState<[number, number]>([0, 0]);
+  useEffect(() => {
+    if (!place.current) return;
+    const element = place.current;
+    const observer = new ResizeObserver(() => setSize([element.clientWidth, element.clientHeight]));
+    observer.observe(element);
+    setSize([element.clientWidth, element.clientHeight]);
+    return () => observer.disconnect();
+  }, []);
+  return size;
+}
+
+/** A context of a canvas of a size, in units of the page. */
+export function fit(canvas: HTMLCanvasElement | null, width: number, height: number): CanvasRenderingContext2D | null {
+  const context = canvas?.getContext('2d') ?? null;
+  if (!canvas || !context || !width || !height) return null;
+  const ratio = devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+export type Palette = Record<string, string>;
+
+const NAMES = ['text', 'faint', 'line', 'track', 'bar', 'accent', 'head', 'surface', 'stripe', 'select', 'font', 's-ready', 's-progress', 's-unready', 's-pending', 's-done', 's-failed', 's-idle', 's-ending', 's-warning', 's-plain'];
+
+/** The colours of the style sheet. */
+export function palette(element: Element): Palette {
+  const style = getComputedStyle(element);
+  return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}

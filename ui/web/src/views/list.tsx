@@ -1,0 +1,74 @@
+// Objects of a kind, or those that a search finds, at the revision of the slider.
+
+import { rowKey, type Row } from '../model.ts';
+import { kindName } from '../lanes.ts';
+import { isEmpty, matches, parseQuery } from '../search.ts';
+import * as store from '../store.ts';
+import { byName } from '../tree.ts';
+import { ageOf } from './overview.tsx';
+import { Card, Empty, ObjectLink, StateText } from './parts.tsx';
+
+const MOST = 500;
+
+export function List() {
+  const { subject, search, namespace } = store.route.value;
+  const rows = store.tree.value.rows;
+  const query = parseQuery(search);
+  const found: Row[] = [];
+  for (const row of rows.values()) {
+    if (subject && row.k !== subject) continue;
+    if (!subject && row.k === 'events' && !query.members.some(([member]) => member === 'kind')) continue;
+    if (namespace && row.n !== namespace) continue;
+    if (isEmpty(query) || matches(row, query)) found.push(row);
+  }
+  found.sort(byName);
+  const shown = found.slice(0, MOST);
+  const title = subject ? `${kindName(subject)} · ${subject}` : search ? `Objects with “${search}”` : 'All objects';
+  const isNamespaced = shown.some((row) => row.n) && !namespace;
+  const hasNode = shown.some((row) => row.d);
+  const hasDetails = shown.some((row) => row.t || row.i || row.x);
+  const hasReady = shown.some((row) => row.r);
+  return (
+    <Card id="list" title={title} note={found.length > MOST ? `the first ${MOST} of ${found.length}` : String(found.length)}>
+      {!found.length && <Empty>{search ? 'Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state: and app=web narrow it.' : 'There are none at this revision.'}</Empty>}
+      {!!found.length && (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Name</th>
+                {isNamespaced && <th>Namespace</th>}
+                <th>State</th>
+                {hasReady && <th class="number">Ready</th>}
+                {hasNode && <th>Node</th>}
+                <th class="number">Age</th>
+                {hasDetails && <th>Details</th>}
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((row) => (
+                <tr key={rowKey(row)}>
+                  <td>
+                    <ObjectLink row={row} hasKind={!subject} />
+                  </td>
+                  {isNamespaced && <td class="ns">{row.n}</td>}
+                  <td>
+                    <StateText row={row} />
+                  </td>
+                  {hasReady && <td class="number">{row.r}</td>}
+                  {hasNode && <td>{row.d && <ObjectLink row={{ k: 'nodes', m: row.d }} />}</td>}
+                  <td class="number">{ageOf(row)}</td>
+                  {hasDetails && (
+                    <td class="why wide">
+                      <bdi>{[row.t, (row.i ?? []).join(', '), row.x && row.k === 'pods' ? `${row.x} restarts` : ''].filter(Boolean).join(' · ')}</bdi>
+                    </td>
+                  )}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
