@@ -31,6 +31,6 @@ mod unread_body;
 
 pub use config::ServerConfig;
 pub use server::{
-    ApiServer, CallerRecord, EdgeActivity, EdgeWork, InProcess, ResetAnswer, ServerImage, StartError,
-    WatchBatches,
+    ApiServer, CallerRecord, EdgeActivity, EdgeWork, EmbedderService, InProcess, ResetAnswer, ServerImage,
+    StartError, WatchBatches,
 };
