@@ -32,6 +32,6 @@ mod view;
 
 pub use config::ServerConfig;
 pub use server::{
-    ApiServer, CallerRecord, EdgeActivity, EdgeWork, InProcess, ResetAnswer, ServerImage, StartError,
-    WatchBatches,
+    ApiServer, CallerRecord, EdgeActivity, EdgeWork, EmbedderService, InProcess, ResetAnswer, ServerImage,
+    StartError, WatchBatches,
 };

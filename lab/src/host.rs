@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -180,27 +180,29 @@ impl Host {
 
     async fn on_thread(config: HostConfig) -> Result<Self, HostError> {
         let (driver, stop) = (Driver::new(), CancellationToken::new());
-        let (park, unpark) = (driver.clone(), driver.clone());
         let (report, started) = oneshot::channel();
         let (name, stopped) = (format!("lab-{}", config.name), stop.clone());
-        let calls = ProcessCalls { runtime: Handle::current(), driver: driver.clone() };
+        let calls = Arc::new(ProcessCalls { runtime: Handle::current(), driver: driver.clone() });
         let unfinished = stop.clone().drop_guard();
-        let thread = std::thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
-            make_calls_of_this_thread_on(Arc::new(calls));
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .start_paused(true)
-                .on_thread_park(move || park.parked())
-                .on_thread_unpark(move || unpark.unparked())
-                .build();
-            match runtime {
-                Ok(runtime) => runtime.block_on(run(config, driver, stopped, report)),
-                Err(error) => drop(report.send(Err(error.into()))),
+        let (hand_over, starts) = std::sync::mpsc::sync_channel::<StartedHost>(1);
+        let calls_of_start = calls.clone();
+        let thread = |name: String| std::thread::Builder::new().name(name).stack_size(STACK);
+        let living = thread(name.clone()).spawn(move || {
+            // Without a cluster the start has reported why.
+            let Ok(StartedHost { runtime, running, driver, stop, report }) = starts.recv() else { return };
+            make_calls_of_this_thread_on(calls);
+            runtime.block_on(live(running, driver, stop, report));
+        })?;
+        thread(name).spawn(move || {
+            make_calls_of_this_thread_on(calls_of_start);
+            if let Some(host) = StartedHost::start(config, driver, stopped, report) {
+                // The receiver lives until something comes.
+                let _ = hand_over.send(host);
             }
         })?;
         let running = started.await.map_err(|_| HostError::Ended)??;
         unfinished.disarm();
-        Ok(Self { running, stop, thread: Mutex::new(Some(thread)) })
+        Ok(Self { running, stop, thread: Mutex::new(Some(living)) })
     }
 
     async fn on_process(config: HostConfig) -> Result<Self, HostError> {
@@ -266,29 +268,74 @@ impl CallRuntime for ProcessCalls {
     }
 }
 
-/// The life of a cluster's thread.
-async fn run(
-    config: HostConfig,
+/// A cluster that has started on a thread that ends with the start, on its way to the thread on which it lives. A start needs a deep stack
+/// and leaves freed memory in the allocator's cache of its thread, several hundred KiB, which both end with the thread: most clusters of
+/// a process are forks that do little.
+struct StartedHost {
+    runtime: Runtime,
+    running: Arc<Running>,
     driver: Arc<Driver>,
     stop: CancellationToken,
-    report: oneshot::Sender<Result<Arc<Running>, HostError>>,
-) {
-    driver.hold();
-    let (plane, webhooks) = match stop.run_until_cancelled(start(&config, &driver)).await {
-        Some(Ok(started)) => started,
-        Some(Err(error)) => {
-            let _ = report.send(Err(error));
-            return driver.end();
+    report: StartReport,
+}
+
+/// Tells who waits for the start of a cluster that its API answers, or why it does not start.
+type StartReport = oneshot::Sender<Result<Arc<Running>, HostError>>;
+
+impl StartedHost {
+    /// Starts a cluster on a runtime of its own. `None`: it does not start, and the reason was reported.
+    fn start(
+        config: HostConfig,
+        driver: Arc<Driver>,
+        stop: CancellationToken,
+        report: StartReport,
+    ) -> Option<Self> {
+        let (park, unpark) = (driver.clone(), driver.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .on_thread_park(move || park.parked())
+            .on_thread_unpark(move || unpark.unparked())
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                drop(report.send(Err(error.into())));
+                return None;
+            }
+        };
+        match runtime.block_on(stop.run_until_cancelled(run(config, &driver))) {
+            Some(Ok(running)) => Some(Self { runtime, running, driver, stop, report }),
+            failed => {
+                driver.end();
+                if let Some(Err(error)) = failed {
+                    drop(report.send(Err(error)));
+                }
+                None
+            }
         }
-        None => return driver.end(),
-    };
+    }
+}
+
+/// Starts a cluster on the current runtime.
+async fn run(config: HostConfig, driver: &Arc<Driver>) -> Result<Arc<Running>, HostError> {
+    driver.hold();
+    let (plane, webhooks) = start(&config, driver).await?;
     if matches!(config.mode, Mode::Real) {
         driver.set_paused(false);
     }
+    if config.components == ComponentChoice::NONE {
+        // What the tasks of an API server do at first, they do on this thread, too. Components may have work for long.
+        driver.until_idle().await;
+    }
     let (runtime, placement) = (Handle::current(), Placement::Thread);
     let components = config.components;
-    let running = Running { runtime, plane, driver: driver.clone(), components, placement, webhooks };
-    let running = Arc::new(running);
+    let driver = driver.clone();
+    Ok(Arc::new(Running { runtime, plane, driver, components, placement, webhooks }))
+}
+
+/// The life of a cluster that has started, until its stop.
+async fn live(running: Arc<Running>, driver: Arc<Driver>, stop: CancellationToken, report: StartReport) {
     let _ = report.send(Ok(running.clone()));
     stop.cancelled().await;
     // The end may wait for timers, such as those of stopping nodes.

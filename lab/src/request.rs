@@ -246,16 +246,42 @@ pub struct RequestTarget {
 /// Path prefix of kstore's own gRPC API.
 const GRPC: &str = "/kstore.v1.Kstore/";
 
+/// Segments of the longest usual path, that of a subresource of an object in a group. Longer ones, as of a proxy, take memory.
+const SEGMENTS: usize = 8;
+
 impl RequestTarget {
     /// Reads a request's target; `None` for discovery, health and other paths.
     pub fn of(method: &Method, uri: &Uri) -> Option<Self> {
         if let Some(call) = uri.path().strip_prefix(GRPC) {
             return Some(Self::of_call(call));
         }
-        let segments: Vec<String> =
-            uri.path().split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let (group, rest) = match segments.as_slice() {
+        let path = uri.path();
+        if memchr::memchr(b'%', path.as_bytes()).is_some() {
+            let segments: Vec<String> =
+                path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+            return Self::of_segments(method, uri, &segments.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        // Each request passes here: most paths have few segments, which need no memory of their own.
+        let (mut segments, mut count, mut rest) = ([""; SEGMENTS], 0, path);
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'/', rest.as_bytes()).unwrap_or(rest.len());
+            let (segment, after) = rest.split_at(end);
+            rest = after.get(1..).unwrap_or_default();
+            if segment.is_empty() {
+                continue;
+            }
+            let Some(place) = segments.get_mut(count) else {
+                let all: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+                return Self::of_segments(method, uri, &all);
+            };
+            (*place, count) = (segment, count + 1);
+        }
+        Self::of_segments(method, uri, &segments[..count])
+    }
+
+    /// Reads the target from the decoded segments of the path.
+    fn of_segments(method: &Method, uri: &Uri, segments: &[&str]) -> Option<Self> {
+        let (group, rest) = match segments {
             ["api", _, rest @ ..] => ("", rest),
             ["apis", group, _, rest @ ..] => (*group, rest),
             _ => return None,
@@ -280,7 +306,7 @@ impl RequestTarget {
         let watches =
             is_old_watch || parameter(uri, "watch").is_some_and(|value| value == "true" || value == "1");
         let verb = verb(method, !name.is_empty(), watches && subresource.is_empty())?;
-        let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+        let resource = if group.is_empty() { plural.to_owned() } else { [plural, ".", group].concat() };
         Some(Self {
             verb,
             resource,
@@ -450,6 +476,12 @@ mod tests {
             (Method::GET, "/apis/batch/v1/namespaces/a/jobs/b/status", "get jobs.batch a/b/status unset"),
             (Method::GET, "/apis/batch/v1/jobs?watch=true&resourceVersion=7", "watch jobs.batch // min:7"),
             (Method::GET, "/api/v1/watch/pods", "watch pods // unset"),
+            (Method::GET, "//api/v1//pods/", "list pods // unset"),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/services/b/proxy/x/y/z",
+                "get services a/b/proxy/x/y/z unset",
+            ),
             (
                 Method::GET,
                 "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact",

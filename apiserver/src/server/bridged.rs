@@ -1,13 +1,13 @@
-//! Listeners on another runtime than the server's: they pass requests to a service of the embedder, which brings them here.
+//! Listeners on another runtime than the server's: they pass requests to the service of an embedder, which brings them here.
 
 use super::ApiServer;
 use super::connection::answer;
 use super::edge::EdgeActivity;
 use crate::access::RequestCaller;
 use crate::grpc::authenticate::is_call;
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{Extensions, Request, Response};
 use kstore_access::authn::RequestHead;
@@ -31,6 +31,9 @@ impl CallerRecord {
     }
 }
 
+/// The service of [`ApiServer::behind`]. A function and no router, since it passes each request on and has no paths of its own.
+pub type EmbedderService = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
 /// Marks an answer that a listener of [`ApiServer::behind`] does not send: it resets the stream of HTTP/2, or closes the connection of
 /// HTTP/1.1. An extension of the response.
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +47,10 @@ pub(super) struct RequestReset;
 impl ApiServer {
     /// A copy of this server for listeners that may run on another runtime. Its [`ApiServer::serve`] reads no request itself and passes
     /// all, gRPC calls included, to `service` with the extensions of the connection. The service brings them to
-    /// [`ApiServer::answer`] on the server's own runtime, whose clock the server uses.
+    /// [`ApiServer::answer`] of another copy on the server's own runtime, whose clock the server uses.
     #[must_use]
-    pub fn behind(self, service: Router) -> Self {
-        Self { router: service, is_bridged: true, ..self }
+    pub fn behind(self, service: EmbedderService) -> Self {
+        Self { embedder: Some(service), ..self }
     }
 
     /// A copy of this server whose listeners count what they do. Each request has an [`EdgeWork`](super::EdgeWork) as an extension.

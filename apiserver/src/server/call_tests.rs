@@ -31,6 +31,7 @@ async fn connect(server: &ApiServer, peer: Peer) -> Channel {
     let slot = Connections::new(1).slot([127, 0, 0, 1].into()).await;
     let shared = ListenerState {
         router: server.router.clone(),
+        embedder: None,
         grpc: Some(server.grpc_calls.clone()),
         unsent: server.unsent.clone(),
         stop: server.stop.clone(),

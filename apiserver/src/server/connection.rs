@@ -4,7 +4,7 @@
 
 use super::activity::{Activity, InFlight};
 use super::answer::AnswerBody;
-use super::bridged::{RequestReset, ResetAnswer};
+use super::bridged::{EmbedderService, RequestReset, ResetAnswer};
 use super::connections::ConnectionSlot;
 use super::edge::EdgeActivity;
 use super::stream_executor::{self, StreamExecutor};
@@ -45,6 +45,8 @@ use tower::ServiceExt as _;
 #[derive(Clone)]
 pub(super) struct ListenerState {
     pub(super) router: Router,
+    /// To which all requests go instead of the router.
+    pub(super) embedder: Option<EmbedderService>,
     /// Authenticates gRPC calls before their messages are read; without it gRPC calls are plain requests.
     pub(super) grpc: Option<CallAuthenticator>,
     /// Memory of answers that clients have not taken.
@@ -108,7 +110,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = slot.activity.clone();
-    let ListenerState { router, grpc, unsent, stop, edge, .. } = shared;
+    let ListenerState { router, embedder, grpc, unsent, stop, edge, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -129,7 +131,7 @@ where
             served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
         let request = Request::from_parts(parts, body);
         let (activity, unsent, router) = (served.clone(), unsent.clone(), router.clone());
-        let is_bridged = grpc.is_none();
+        let embedder = embedder.clone();
         let grpc = grpc.clone().filter(|_| is_call(&request));
         async move {
             let refused = match gate {
@@ -138,9 +140,9 @@ where
             };
             let response = match refused.or(bad_host) {
                 Some(refused) => refused,
-                None => answer(request, grpc, router).await,
+                None => pass(request, embedder, grpc, router).await,
             };
-            if is_bridged && response.extensions().get::<ResetAnswer>().is_some() {
+            if response.extensions().get::<ResetAnswer>().is_some() {
                 return Err(RequestReset);
             }
             Ok(observe_end(response, &caller, record, in_flight, &activity, &unsent))
@@ -181,6 +183,23 @@ where
         // remaining connections.
         () = drained(&activity), if !stop.is_cancelled() => Ok(()),
         () = activity.evicted.cancelled() => Ok(()),
+    }
+}
+
+/// Passes a request to an embedder if there is one, and answers it here otherwise.
+fn pass<B>(
+    request: Request<B>,
+    embedder: Option<EmbedderService>,
+    grpc: Option<CallAuthenticator>,
+    router: Router,
+) -> impl Future<Output = Response<Body>> + Send
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    match embedder {
+        Some(embedder) => embedder(request.map(Body::new)).left_future(),
+        None => answer(request, grpc, router).right_future(),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::tunnel::{TunnelDialer, Tunnels};
 use crate::{definitions, identity};
 use axum::Router;
 use axum::body::Body;
-pub use bridged::{CallerRecord, ResetAnswer};
+pub use bridged::{CallerRecord, EmbedderService, ResetAnswer};
 use connections::{ConnectionSlot, Connections};
 pub use edge::{EdgeActivity, EdgeWork};
 use futures::FutureExt as _;
@@ -97,8 +97,8 @@ pub struct ApiServer {
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
-    /// Whether listeners pass gRPC calls to the router like other requests, see [`ApiServer::behind`].
-    is_bridged: bool,
+    /// To which listeners pass all requests, see [`ApiServer::behind`].
+    embedder: Option<EmbedderService>,
     /// Counts what listeners do, see [`ApiServer::observed`].
     edge: Option<Arc<EdgeActivity>>,
     /// Memory of answers that clients have not taken.
@@ -233,7 +233,7 @@ impl ApiServer {
             pipeline,
             tunnels,
             grpc_calls,
-            is_bridged: false,
+            embedder: None,
             edge: None,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies: config.front_proxies,
@@ -341,10 +341,20 @@ impl ApiServer {
         // connection.
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
-                let Self { router, grpc_calls, unsent, front_proxies, pipeline, stop, edge, .. } = self;
-                let (grpc, clock) = ((!self.is_bridged).then_some(grpc_calls), pipeline.nondet().clock);
-                let shared =
-                    connection::ListenerState { router, grpc, unsent, stop, front_proxies, clock, edge };
+                let Self {
+                    router, embedder, grpc_calls, unsent, front_proxies, pipeline, stop, edge, ..
+                } = self;
+                let (grpc, clock) = (embedder.is_none().then_some(grpc_calls), pipeline.nondet().clock);
+                let shared = connection::ListenerState {
+                    router,
+                    embedder,
+                    grpc,
+                    unsent,
+                    stop,
+                    front_proxies,
+                    clock,
+                    edge,
+                };
                 connection::serve(shared, tls, address, slot).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),

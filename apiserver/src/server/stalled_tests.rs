@@ -51,6 +51,7 @@ async fn connect() -> Pipe {
     let slot = Connections::new(1).slot([127, 0, 0, 1].into()).await;
     let shared = ListenerState {
         router: router(),
+        embedder: None,
         grpc: None,
         unsent: unsent.clone(),
         stop: CancellationToken::new(),

@@ -67,6 +67,7 @@ async fn watches_survive_thousands_of_requests_refused_before_their_bodies_were_
     let serving = {
         let shared = ListenerState {
             router,
+            embedder: None,
             grpc: None,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             stop: stop.clone(),

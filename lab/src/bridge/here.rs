@@ -1,7 +1,7 @@
 //! Requests of a cluster on the process's runtime: nothing has to be brought to another thread, so that the lab costs them as little as it
 //! can.
 
-use super::{BodyReader, Bridge, GuardedBytes, Stage, address, perturbed};
+use super::{BodyReader, Bridge, GuardedBytes, Stage, certified, perturbed};
 use crate::request::CutForm;
 use crate::watch::WatchControl;
 use axum::body::Body;
@@ -14,20 +14,36 @@ use std::task::{Context, Poll, ready};
 
 impl Bridge {
     /// Answers a request on the current runtime.
-    pub(super) async fn serve_here(self, request: Request<Body>) -> Response<Body> {
-        let waiting = self.clients.unidentified();
-        let program = address(request.extensions())
-            .and_then(|address| self.programs.of_peer(address, self.clients.port()));
-        let (parts, body) = request.into_parts();
-        let mut stage = self.arrive(&parts, program.as_deref()).await;
-        drop(waiting);
-        let (response, reader, control) = stage.answer(Request::from_parts(parts, body)).await;
+    pub(super) async fn serve_here(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        // Who sent a request of a connection with a certificate is known at once, unless programs run: then the system is asked.
+        let known = certified(request.extensions()).filter(|_| !self.programs.has_any()).cloned();
+        let (request, mut stage) = match known {
+            Some(user) => {
+                let (parts, body) = request.into_parts();
+                let stage = self.arrive(&parts, Some(&user), None);
+                (Request::from_parts(parts, body), stage)
+            }
+            // Boxed: otherwise the future of every request would be as large as that of an authentication.
+            None => Box::pin(self.identified(request)).await,
+        };
+        let (response, reader, control) = stage.answer(request).await;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response;
         }
         response.map(|body| {
             Body::new(ObservedBody { body, reader: Some(reader), stage, control, is_broken: false })
         })
+    }
+
+    /// Finds out who sent a request, and notes it.
+    async fn identified(self: Arc<Self>, request: Request<Body>) -> (Request<Body>, Stage) {
+        let waiting = self.clients.unidentified();
+        let program = self.program(&request);
+        let (parts, body) = request.into_parts();
+        let user = self.user(&parts).await;
+        let stage = self.arrive(&parts, user.as_deref(), program.as_deref());
+        drop(waiting);
+        (Request::from_parts(parts, body), stage)
     }
 }
 

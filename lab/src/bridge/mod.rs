@@ -3,24 +3,25 @@
 
 mod here;
 mod perturbed;
+mod reader;
+mod times;
 mod turn;
 
-use crate::client::identity::short_agent;
-use crate::client::view::{EventReader, revision_of};
 use crate::client::{ActiveRequest, Arrival, Clients, FrameGuard};
 use crate::host::{Placement, Running};
 use crate::limits;
-use crate::log::{LoggedRequest, RequestLog};
+use crate::log::{LogRecord, LoggedWrite, RequestLog};
 use crate::perturb::Perturbations;
 use crate::programs::Programs;
 use crate::request::{CutForm, LabEvent, RequestTarget, Verb};
 use crate::settle::Settling;
 use crate::shown::ShownRecord;
 use crate::watch::WatchControl;
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderName, HeaderValue, USER_AGENT};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
@@ -28,21 +29,16 @@ use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use kstore_access::peer::Peer;
 use kstore_apiserver::rest::respond::refusal;
-use kstore_apiserver::{EdgeWork, ResetAnswer};
+use kstore_apiserver::{EdgeWork, EmbedderService, ResetAnswer};
 use kstore_nondet::Clock;
-use kstore_registry::user::ANONYMOUS;
+use kstore_registry::user::{ANONYMOUS, UserInfo};
+use reader::BodyReader;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-
-/// The header with the cluster's time, to the millisecond.
-const LAB_TIME: HeaderName = HeaderName::from_static("lab-time");
-
-/// Bytes at the beginning of a list in which its revision is.
-const LIST_HEAD: usize = 512;
 
 /// The way of requests from a listener into a cluster. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -123,42 +119,40 @@ impl Bridge {
     }
 
     /// The service of a listener: all requests but the lab's own, which `front` answers.
-    pub fn router<F, A>(self, prefixes: [&'static str; 2], front: F) -> Router
+    pub fn service<F>(self, prefixes: [&'static str; 2], front: F) -> EmbedderService
     where
-        F: Fn(Request<Body>) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Response<Body>> + Send,
+        F: Fn(Request<Body>) -> BoxFuture<'static, Response<Body>> + Send + Sync + 'static,
     {
-        Router::new().fallback(move |mut request: Request<Body>| {
-            let (bridge, front) = (self.clone(), front.clone());
-            async move {
-                let read = request.extensions_mut().remove::<EdgeWork>();
-                let path = request.uri().path();
-                match prefixes.iter().any(|prefix| is_below(path, prefix)) {
-                    true => {
-                        drop(read);
-                        Box::pin(front(request)).await
-                    }
-                    false => Box::pin(bridge.pass(request, read)).await,
+        let bridge = Arc::new(self);
+        Arc::new(move |mut request: Request<Body>| {
+            // None: nothing counts what the listener does.
+            let read = request.extensions_mut().remove::<EdgeWork>();
+            let path = request.uri().path();
+            match prefixes.iter().any(|prefix| is_below(path, prefix)) {
+                true => {
+                    drop(read);
+                    front(request)
                 }
+                false if bridge.running.placement == Placement::Process => {
+                    bridge.clone().serve_here(request).boxed()
+                }
+                false => bridge.clone().pass(request, read).boxed(),
             }
         })
     }
 
     /// Brings a request to the cluster and its answer back. If the client leaves, the request is dropped there, too.
-    async fn pass(self, request: Request<Body>, read: Option<EdgeWork>) -> Response<Body> {
-        if self.running.placement == Placement::Process {
-            return self.serve_here(request).await;
-        }
+    async fn pass(self: Arc<Self>, request: Request<Body>, read: Option<EdgeWork>) -> Response<Body> {
         let (send, answer) = oneshot::channel();
         let waiting = self.clients.unidentified();
         // From here on the request is counted here.
         drop(read);
         let running = self.running.clone();
-        let program = address(request.extensions())
-            .and_then(|address| self.programs.of_peer(address, self.clients.port()));
+        let program = self.program(&request);
         let served = running.spawn(async move {
             let (parts, body) = request.into_parts();
-            let stage = self.arrive(&parts, program.as_deref()).await;
+            let user = self.user(&parts).await;
+            let stage = self.arrive(&parts, user.as_deref(), program.as_deref());
             drop(waiting);
             stage.perform(Request::from_parts(parts, body), send).await;
         });
@@ -172,41 +166,44 @@ impl Bridge {
         }
     }
 
+    /// The program whose process sent a request.
+    fn program(&self, request: &Request<Body>) -> Option<String> {
+        self.programs.of_peer(address(request.extensions())?, self.clients.port())
+    }
+
+    /// The user of a request, authenticated by its token unless its connection has a certificate; `None`: no user is known.
+    async fn user(&self, parts: &Parts) -> Option<Arc<UserInfo>> {
+        match certified(&parts.extensions) {
+            Some(user) => Some(user.clone()),
+            None => self.running.api().identify(parts).await.ok(),
+        }
+    }
+
     /// Finds the client, and notes the request.
-    async fn arrive(self, parts: &Parts, program: Option<&str>) -> Stage {
-        let certificate = match parts.extensions.get() {
-            Some(Peer::Tls { certificate, .. }) => certificate.as_ref(),
-            _ => None,
-        };
-        let user = match certificate {
-            Some(certificate) => certificate.user.username.clone(),
-            None => {
-                self.running.api().identify(parts).await.map_or(String::new(), |user| user.username.clone())
-            }
-        };
-        let target = RequestTarget::of(&parts.method, &parts.uri);
+    fn arrive(self: Arc<Self>, parts: &Parts, user: Option<&UserInfo>, program: Option<&str>) -> Stage {
+        let user = user.map_or("", |user| &user.username);
+        let target = RequestTarget::of(&parts.method, &parts.uri).map(Arc::new);
         let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let path = parts.uri.path();
         let is_long = target.as_ref().is_some_and(|target| target.is_long(&parts.uri));
         let peer = address(&parts.extensions);
-        let arrival = Arrival { user: &user, agent, peer, target: target.as_ref(), path, is_long, program };
+        let arrival = Arrival { user, agent, peer, target: target.as_ref(), path, is_long, program };
         let active = Arc::new(self.clients.arrive(&arrival));
         if active.is_counted() {
             self.running.driver.note_traffic();
         }
-        let real = Clock::real().now();
-        let mut entry = entry(&arrival, active.client(), self.running.plane.nondet().clock.now(), real);
+        let mut record = record(&arrival, &active, self.time(active.arrived()));
         if target.as_ref().is_some_and(|target| target.verb.is_write()) {
-            entry.basis = Some(self.clients.delivered(active.client()).into());
-            entry.previous_write = self.log.last_write(active.client());
+            let basis = self.clients.delivered(active.client()).into();
+            let previous = self.log.last_write(active.client());
+            record.write = Some(Box::new(LoggedWrite { basis, previous }));
         }
-        entry.incarnation = active.incarnation();
         let (number, unlogged) = match self.is_ordered(&active) {
             // Its position in the log is that of its turn.
-            true => (0, Some(Box::new(entry))),
+            true => (0, Some(Box::new(record))),
             false => {
-                let number = self.log.append(entry);
-                self.shown.began(number, parts, target.as_ref(), self.running.store().revision().0);
+                let number = self.log.append(record);
+                self.shown.began(number, parts, target.as_deref(), self.running.store().revision().0);
                 (number, None)
             }
         };
@@ -214,21 +211,24 @@ impl Bridge {
         // What has no valid credentials is refused or public: nothing is read of it, or holds it, beyond what the API server allows.
         let is_known = !user.is_empty() && user != ANONYMOUS;
         // A request that nothing perturbs does not pay for a copy of its agent.
-        let is_perturbed = is_known && self.perturbations.concerns(target.as_ref());
+        let is_perturbed = is_known && self.perturbations.concerns(target.as_deref());
         let agent = if is_perturbed { agent.to_owned() } else { String::new() };
         let is_of_program = program.is_some_and(|program| program == active.client());
-        Stage {
-            bridge: self,
-            active,
-            target,
-            number,
-            unlogged,
-            real,
-            user,
-            agent,
-            is_perturbed,
-            is_of_program,
-        }
+        Stage { bridge: self, active, target, number, unlogged, agent, is_perturbed, is_of_program }
+    }
+
+    /// The time of the cluster at a real time that has just been read.
+    fn time(&self, real: Timestamp) -> Timestamp {
+        let clock = self.running.plane.nondet().clock;
+        if clock.is_simulated() { clock.now() } else { real }
+    }
+}
+
+/// The user of a connection with a client certificate.
+fn certified(extensions: &http::Extensions) -> Option<&Arc<UserInfo>> {
+    match extensions.get() {
+        Some(Peer::Tls { certificate: Some(certificate), .. }) => Some(&certificate.user),
+        _ => None,
     }
 }
 
@@ -250,15 +250,13 @@ type Answered = (Response<SizeHint>, Pump, Arc<ActiveRequest>);
 
 /// A request in the cluster, from its arrival to the end of its answer.
 struct Stage {
-    bridge: Bridge,
+    bridge: Arc<Bridge>,
     active: Arc<ActiveRequest>,
-    target: Option<RequestTarget>,
+    target: Option<Arc<RequestTarget>>,
     /// Position in the request log; 0 before its turn in the serial order.
     number: u64,
     /// The entry for the log of a request that waits for its turn.
-    unlogged: Option<Box<LoggedRequest>>,
-    real: Timestamp,
-    user: String,
+    unlogged: Option<Box<LogRecord>>,
     /// Whole user agent; empty if nothing perturbs the request.
     agent: String,
     /// Whether rules, caches or plans may change the request, as of its arrival.
@@ -286,13 +284,17 @@ impl Stage {
         &mut self,
         request: Request<Body>,
     ) -> (Response<Body>, BodyReader, Option<Arc<WatchControl>>) {
-        let request = match self.admitted(request).await {
+        // Boxed, as the stages below, because few requests need it: otherwise the future of every request would be larger.
+        let admitted = match self.unlogged.is_some() {
+            true => Box::pin(self.admitted(request)).await,
+            false => Ok(request),
+        };
+        let request = match admitted {
             Ok(request) => request,
             Err(status) => return (refusal(&status), BodyReader::None, None),
         };
         let running = &self.bridge.running;
-        let request = self.bridge.shown.copied(self.number, self.target.as_ref(), request);
-        // Boxed because few requests are perturbed: otherwise the future of every request would be larger.
+        let request = self.bridge.shown.copied(self.number, self.target.as_deref(), request);
         let (mut response, control) = match self.is_perturbed {
             true => Box::pin(self.perturbed(request)).await,
             false => (running.api().answer(request).await, None),
@@ -300,15 +302,15 @@ impl Stage {
         // A request whose connection a fault resets has no answer; its client may repeat it, as after 503.
         let is_reset = response.extensions().get::<ResetAnswer>().is_some();
         let code = if is_reset { 0 } else { response.status().as_u16() };
-        let (revision, now) = (running.store().revision().0, running.plane.nondet().clock.now());
-        let took = Clock::real().now().duration_since(self.real).as_millis();
+        let (revision, real) = (running.store().revision().0, Clock::real().now());
+        let took = real.duration_since(self.active.arrived()).as_millis();
         self.bridge.log.change(self.number, |entry| {
             (entry.code, entry.revision) = (code, revision);
             entry.took = u64::try_from(took).unwrap_or(0);
         });
         self.active.answered(if is_reset { 503 } else { code });
-        add_times(&mut response, now);
-        let reader = BodyReader::of(&response, self.target.as_ref());
+        times::add(&mut response, &running.plane.nondet().clock, self.bridge.time(real));
+        let reader = BodyReader::of(&response, self.target.as_deref());
         self.bridge.shown.answered(
             self.number,
             code,
@@ -324,7 +326,9 @@ impl Stage {
             self.bridge.log.change(self.number, |entry| entry.object_version = Some(version));
         }
         if self.active.is_long() {
-            self.bridge.log.change(self.number, |entry| entry.ended = entry.ended.map(|_| true));
+            self.bridge.log.change(self.number, |entry| {
+                entry.watch.iter_mut().for_each(|watch| watch.has_ended = true);
+            });
         }
         self.bridge.shown.ended(self.number, self.bridge.running.store().revision().0);
         self.note_traffic();
@@ -380,8 +384,9 @@ impl Stage {
     fn log_events(&self, events: &[LabEvent]) {
         let Some(last) = events.last() else { return };
         self.bridge.log.change(self.number, |entry| {
-            entry.delivered = entry.delivered.map(|count| count + events.len() as u64);
-            entry.last = Some(last.revision.max(entry.last.unwrap_or(0)));
+            let watch = entry.watch.get_or_insert_default();
+            watch.delivered += events.len() as u64;
+            watch.last = Some(last.revision.max(watch.last.unwrap_or(0)));
         });
     }
 
@@ -392,142 +397,35 @@ impl Stage {
     }
 }
 
-/// Reads what an answer shows its client.
-enum BodyReader {
-    /// Nothing: the request shows no revision.
-    None,
-    /// The events of a watch.
-    Watch(EventReader),
-    /// The beginning of a list.
-    List(bool),
-    /// A single object.
-    Object(Vec<u8>),
-    /// A form that the lab does not read.
-    Unreadable,
-}
-
-impl BodyReader {
-    fn of(response: &Response<Body>, target: Option<&RequestTarget>) -> Self {
-        let Some(target) = target.filter(|_| response.status().is_success()) else { return Self::None };
-        let header = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let is_json = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
-        match target.verb {
-            _ if !target.subresource.is_empty() && target.subresource != "status" => Self::None,
-            Verb::Call | Verb::DeleteCollection => Self::None,
-            _ if !is_json || header(CONTENT_ENCODING).is_some() => Self::Unreadable,
-            Verb::Watch => Self::Watch(EventReader::default()),
-            Verb::List => Self::List(false),
-            _ => Self::Object(Vec::new()),
-        }
-    }
-
-    /// Reads a part of the body. Returns the events of a watch that end in it.
-    fn read(&mut self, bytes: &[u8], active: &ActiveRequest) -> Vec<LabEvent> {
-        match self {
-            Self::None => {}
-            Self::Unreadable => {
-                active.showed(None);
-                *self = Self::None;
-            }
-            Self::Watch(events) => match events.read(bytes) {
-                Some(events) => return events,
-                None => *self = Self::Unreadable,
-            },
-            Self::List(is_read) => {
-                if !std::mem::replace(is_read, true) {
-                    active.showed(list_revision(&bytes[..bytes.len().min(LIST_HEAD)]));
-                }
-            }
-            Self::Object(read) => match read.len() + bytes.len() <= limits::EVENT_BYTES {
-                true => read.extend_from_slice(bytes),
-                false => *self = Self::Unreadable,
-            },
-        }
-        Vec::new()
-    }
-
-    /// Returns the revision of a single object.
-    fn finish(self, active: &ActiveRequest) -> Option<i64> {
-        let version = match self {
-            Self::Object(read) => revision_of(&read),
-            Self::Unreadable => None,
-            Self::None | Self::Watch(_) | Self::List(_) => return None,
-        };
-        active.showed(version);
-        version
-    }
-}
-
-/// The revision of a list, whose metadata come before its items.
-fn list_revision(head: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(head)
-        .unwrap_or_else(|error| std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default());
-    let (before, after) = text.split_once("\"resourceVersion\":\"")?;
-    let is_own = !before.contains("\"items\"");
-    after.split_once('"').filter(|_| is_own)?.0.parse().ok()
-}
-
 /// Whether a path is `prefix` or below it.
 fn is_below(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Adds the cluster's time to an answer: `Date` has seconds, as HTTP wants it.
-fn add_times(response: &mut Response<Body>, now: Timestamp) {
-    let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    let precise = format!("{now:.3}");
-    for (name, text) in [(DATE, date), (LAB_TIME, precise)] {
-        if let Ok(value) = HeaderValue::from_str(&text) {
-            response.headers_mut().insert(name, value);
-        }
-    }
-}
-
-fn entry(arrival: &Arrival<'_>, client: &str, time: Timestamp, real: Timestamp) -> LoggedRequest {
-    let target = arrival.target;
-    let text =
-        |of: fn(&RequestTarget) -> &String| target.map(|target| of(target).clone()).unwrap_or_default();
-    let is_watch = target.is_some_and(|target| target.verb == Verb::Watch);
-    LoggedRequest {
+fn record(arrival: &Arrival<'_>, active: &ActiveRequest, time: Timestamp) -> LogRecord {
+    let is_watch = arrival.target.is_some_and(|target| target.verb == Verb::Watch);
+    LogRecord {
         n: 0,
         time,
-        real,
-        client: client.to_owned(),
-        incarnation: 0,
-        user: arrival.user.to_owned(),
-        agent: short_agent(arrival.agent).to_owned(),
-        verb: target.map(|target| target.verb),
-        resource: text(|target| &target.resource),
-        subresource: text(|target| &target.subresource),
-        namespace: text(|target| &target.namespace),
-        name: target.map_or_else(|| arrival.path.to_owned(), |target| target.name.clone()),
-        version: target.map(|target| target.version).unwrap_or_default(),
+        real: active.arrived(),
+        sender: active.sender().clone(),
+        incarnation: active.incarnation(),
+        target: arrival.target.cloned(),
+        path: if arrival.target.is_none() { arrival.path.into() } else { Box::default() },
         code: 0,
         revision: 0,
         took: 0,
-        connection: arrival.peer.map(|peer| peer.to_string()).unwrap_or_default(),
-        delivered: is_watch.then_some(0),
-        last: None,
-        ended: is_watch.then_some(false),
+        peer: arrival.peer,
         object_version: None,
-        basis: None,
-        previous_write: 0,
-        cache: String::new(),
-        fault: String::new(),
-        plan: String::new(),
+        watch: is_watch.then(Box::default),
+        write: None,
+        perturbed: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_revision_of_a_list_is_read_from_its_beginning() {
-        let head = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"42"},"items":["#;
-        assert_eq!(list_revision(head), Some(42));
-        assert_eq!(list_revision(br#"{"items":[{"metadata":{"resourceVersion":"1"}}]}"#), None);
-    }
 
     #[test]
     fn paths_of_the_lab_are_told_apart() {

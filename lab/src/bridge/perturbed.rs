@@ -70,8 +70,12 @@ impl Stage {
         &self.bridge.perturbations
     }
 
+    fn user(&self) -> &str {
+        &self.active.sender().user
+    }
+
     fn identity(&self) -> ClientIdentity<'_> {
-        ClientIdentity { name: self.active.client(), user: &self.user, agent: &self.agent }
+        ClientIdentity { name: self.active.client(), user: self.user(), agent: &self.agent }
     }
 
     /// Passes a request through the stages of plans, faults and caches to the API server.
@@ -126,7 +130,7 @@ impl Stage {
         let response = self.bridge.running.api().answer(request).await;
         let verdicts = self.observe_done(&target, &seen);
         self.hold(&verdicts).await;
-        let lost = verdicts.faults.first().map(|fault| self::intervention(fault, &self.user, &target));
+        let lost = verdicts.faults.first().map(|fault| self::intervention(fault, self.user(), &target));
         if let Some(lost) = &lost {
             self.note(lost, &verdicts);
         }
@@ -272,7 +276,7 @@ impl Stage {
         let decision = self.hub().faults.decide(&identity);
         let planned = verdicts.faults.iter().find(|fault| fault.affects(target));
         let fault = planned.or(decision.fault.as_ref());
-        let decided = fault.map(|fault| intervention(fault, &self.user, target)).unwrap_or_default();
+        let decided = fault.map(|fault| intervention(fault, self.user(), target)).unwrap_or_default();
         let name = if decided.fault.is_empty() && !decision.delay.is_zero() { "slow" } else { decided.fault };
         Intervention { fault: name, ..decided.delayed(decision.delay) }
     }
@@ -282,8 +286,9 @@ impl Stage {
             return;
         }
         self.bridge.log.change(self.number, |entry| {
-            intervention.fault.clone_into(&mut entry.fault);
-            entry.plan.clone_from(&verdicts.plan);
+            let perturbed = entry.perturbed();
+            intervention.fault.clone_into(&mut perturbed.fault);
+            perturbed.plan.clone_from(&verdicts.plan);
         });
     }
 
@@ -337,7 +342,7 @@ impl Stage {
     ) -> Result<(Option<Routed>, Option<i64>), Status> {
         let Some(routed) = self.hub().caches.of(&self.identity(), target) else { return Ok((None, None)) };
         let (head, is_page) = (self.head(), Self::is_page(uri, target));
-        self.bridge.log.change(self.number, |entry| entry.cache.clone_from(&routed.cache));
+        self.bridge.log.change(self.number, |entry| entry.perturbed().cache.clone_from(&routed.cache));
         match answer(routed.stands_at, head, target, is_page) {
             CacheAnswer::Server => Ok((Some(routed), None)),
             CacheAnswer::At(revision) => {
@@ -398,7 +403,7 @@ impl Stage {
         let identity = WatchIdentity {
             number: self.number,
             client: self.active.client().to_owned(),
-            user: self.user.clone(),
+            user: self.user().to_owned(),
             agent: self.agent.clone(),
             target: target.clone(),
             is_counted: self.active.is_counted(),

@@ -40,7 +40,7 @@ impl Stage {
         self.number = self.bridge.log.append(*entry);
         let (parts, body) = read?.0.into_parts();
         let revision = self.bridge.running.store().revision().0;
-        self.bridge.shown.began(self.number, &parts, self.target.as_ref(), revision);
+        self.bridge.shown.began(self.number, &parts, self.target.as_deref(), revision);
         Ok(Request::from_parts(parts, body))
     }
 

@@ -1,7 +1,8 @@
 //! [`ActiveRequest`]: a request of a client until the client's connection has taken the whole answer.
 
-use super::Clients;
-use crate::request::LabEvent;
+use super::{Clients, RequestSender};
+use crate::request::{LabEvent, RequestTarget};
+use jiff::Timestamp;
 use std::sync::Arc;
 
 /// A request whose user is being authenticated.
@@ -18,29 +19,58 @@ impl Drop for Unidentified {
 #[derive(Debug)]
 pub struct ActiveRequest {
     clients: Arc<Clients>,
-    client: String,
+    sender: Arc<RequestSender>,
     id: u64,
-    resource: String,
-    is_long: bool,
-    is_counted: bool,
-    is_ignored: bool,
+    target: Option<Arc<RequestTarget>>,
+    flags: RequestFlags,
     incarnation: u32,
+    arrived: Timestamp,
+}
+
+/// What a request is to the clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestFlags {
+    /// Whether it lasts until its client ends it.
+    pub(super) is_long: bool,
+    /// Whether the clock waits for its client because of it.
+    pub(super) is_counted: bool,
+    /// Whether it is no traffic of its client.
+    pub(super) is_ignored: bool,
 }
 
 impl ActiveRequest {
     pub(super) fn new(
         clients: Arc<Clients>,
-        client: String,
+        sender: Arc<RequestSender>,
         id: u64,
-        resource: String,
-        (is_long, is_counted, is_ignored): (bool, bool, bool),
+        target: Option<Arc<RequestTarget>>,
+        flags: RequestFlags,
     ) -> Self {
-        Self { clients, client, id, resource, is_long, is_counted, is_ignored, incarnation: 0 }
+        Self { clients, sender, id, target, flags, incarnation: 0, arrived: Timestamp::UNIX_EPOCH }
     }
 
     pub(super) fn of_incarnation(mut self, incarnation: u32) -> Self {
         self.incarnation = incarnation;
         self
+    }
+
+    pub(super) fn at(mut self, arrived: Timestamp) -> Self {
+        self.arrived = arrived;
+        self
+    }
+
+    /// Real time of its arrival.
+    pub fn arrived(&self) -> Timestamp {
+        self.arrived
+    }
+
+    /// Who sent it.
+    pub fn sender(&self) -> &Arc<RequestSender> {
+        &self.sender
+    }
+
+    fn resource(&self) -> &str {
+        self.target.as_ref().map_or("", |target| &target.resource)
     }
 
     /// Number of times that the client's program was started again before the request.
@@ -50,28 +80,31 @@ impl ActiveRequest {
 
     /// Name of the client.
     pub fn client(&self) -> &str {
-        &self.client
+        &self.sender.client
     }
 
     /// Whether the clock waits for the client because of this request.
     pub fn is_counted(&self) -> bool {
-        self.is_counted
+        self.flags.is_counted
     }
 
     /// Whether the request lasts until its client ends it.
     pub fn is_long(&self) -> bool {
-        self.is_long
+        self.flags.is_long
     }
 
     /// The server answered with this code.
     pub fn answered(&self, code: u16) {
-        if self.is_ignored {
+        let is_retryable = super::quiet::is_retryable(code);
+        // Its arrival has noted that nothing is repeated; the traffic is noted when the connection has taken the answer.
+        let is_noted = !self.flags.is_long && !is_retryable;
+        if self.flags.is_ignored || is_noted {
             return;
         }
-        self.clients.with(&self.client, |client, now| {
-            client.retryable = super::quiet::is_retryable(code).then_some(code);
+        self.clients.with(self.client(), |client, now| {
+            client.retryable = is_retryable.then_some(code);
             client.last_traffic = now;
-            if self.is_long {
+            if self.flags.is_long {
                 client.in_flight.remove(&self.id);
             }
         });
@@ -85,7 +118,7 @@ impl ActiveRequest {
     }
 
     fn change_waits(&self, change: impl FnOnce(usize) -> usize) {
-        self.clients.with(&self.client, |client, _| {
+        self.clients.with(self.client(), |client, _| {
             if let Some(request) = client.in_flight.get_mut(&self.id) {
                 request.waits = change(request.waits);
             }
@@ -94,16 +127,16 @@ impl ActiveRequest {
 
     /// The answer shows this revision of the kind; `None`: in a form that the lab does not read.
     pub fn showed(&self, revision: Option<i64>) {
-        self.clients.with(&self.client, |client, _| match revision {
-            Some(revision) => client.view.answered(&self.resource, revision),
-            None => client.view.unreadable(&self.resource),
+        self.clients.with(self.client(), |client, _| match revision {
+            Some(revision) => client.view.answered(self.resource(), revision),
+            None => client.view.unreadable(self.resource()),
         });
     }
 
     /// A frame of the answer is on its way to the connection, with these events of a watch.
     pub fn frame(self: &Arc<Self>, events: Vec<LabEvent>) -> FrameGuard {
-        if self.is_long {
-            self.clients.with(&self.client, |client, _| {
+        if self.flags.is_long {
+            self.clients.with(self.client(), |client, _| {
                 if let Some(watch) = client.watches.get_mut(&self.id) {
                     watch.untaken += 1;
                 }
@@ -115,12 +148,12 @@ impl ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let (is_long, is_ignored) = (self.is_long, self.is_ignored);
-        self.clients.with(&self.client, |client, now| {
+        let RequestFlags { is_long, is_ignored, .. } = self.flags;
+        self.clients.with(self.client(), |client, now| {
             client.in_flight.remove(&self.id);
-            client.watches.remove(&self.id);
             if is_long {
-                client.view.watch_ended(&self.resource);
+                client.watches.remove(&self.id);
+                client.view.watch_ended(self.resource());
             }
             if !is_ignored {
                 client.last_traffic = now;
@@ -149,14 +182,18 @@ pub struct FrameGuard {
 impl Drop for FrameGuard {
     fn drop(&mut self) {
         let active = &self.active;
-        active.clients.with(&active.client, |client, now| {
+        // The traffic of a request that ends by itself is noted when it ends, which is not before its last frame is dropped.
+        if !active.flags.is_long {
+            return;
+        }
+        active.clients.with(active.client(), |client, now| {
             for event in &self.events {
-                client.view.delivered(&active.resource, event);
+                client.view.delivered(active.resource(), event);
             }
             if let Some(watch) = client.watches.get_mut(&active.id) {
                 watch.untaken = watch.untaken.saturating_sub(1);
             }
-            if !active.is_ignored {
+            if !active.flags.is_ignored {
                 client.last_traffic = now;
             }
         });

@@ -13,6 +13,7 @@ use crate::basis::ViewAt;
 use crate::limits;
 use crate::order::SerialOrder;
 use crate::request::RequestTarget;
+use active::RequestFlags;
 pub use active::{ActiveRequest, FrameGuard, Unidentified, WaitGuard};
 use identity::{ClientDefinition, short_agent};
 use jiff::{SignedDuration, Timestamp};
@@ -23,9 +24,11 @@ use parking_lot::Mutex;
 use process::{ProcessSample, SocketQueues};
 use quiet::{Busy, QuietFacts};
 pub use report::ClientReport;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use view::ClientView;
 
@@ -48,13 +51,24 @@ pub struct Arrival<'a> {
     /// Address of the client.
     pub peer: Option<SocketAddr>,
     /// What is asked for; `None` for paths outside the resource API.
-    pub target: Option<&'a RequestTarget>,
+    pub target: Option<&'a Arc<RequestTarget>>,
     /// Method and path, for requests without a target.
     pub path: &'a str,
     /// Whether the request lasts until its client ends it.
     pub is_long: bool,
     /// The program that the server started and whose process sends the request.
     pub program: Option<&'a str>,
+}
+
+/// Who sent a request. Requests of one client, user and agent share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestSender {
+    /// Name of the client.
+    pub client: String,
+    /// Authenticated user; empty if it is unknown.
+    pub user: String,
+    /// User agent up to the first slash.
+    pub agent: String,
 }
 
 /// A program as its client.
@@ -75,6 +89,8 @@ pub struct ProgramClient {
 pub struct Clients {
     state: Mutex<ClientsState>,
     clock: Clock,
+    /// Port of the cluster's listener, to find sockets; 0: none.
+    port: AtomicU16,
     /// In which their requests, and events to them, may wait for their turns.
     order: Arc<SerialOrder>,
     /// What the listener does at the moment.
@@ -87,8 +103,6 @@ struct ClientsState {
     /// Requests whose user is being authenticated.
     unidentified: usize,
     next_request: u64,
-    /// Port of the cluster's listener, to find sockets; 0: none.
-    port: u16,
 }
 
 #[derive(Debug)]
@@ -96,6 +110,8 @@ struct ClientState {
     definition: Option<ClientDefinition>,
     users: BTreeSet<String>,
     agents: BTreeSet<String>,
+    /// Up to [`NAMES`] senders of its requests, whose users and agents are in the sets.
+    senders: Vec<Arc<RequestSender>>,
     in_flight: BTreeMap<u64, RequestInFlight>,
     watches: BTreeMap<u64, OpenWatch>,
     /// Real time of the last request, delivery or answer.
@@ -112,13 +128,26 @@ struct ClientState {
 /// A request whose answer the client's connection has not taken; of one that lasts, its beginning.
 #[derive(Debug)]
 struct RequestInFlight {
-    what: String,
+    target: Option<Arc<RequestTarget>>,
+    /// Path of a request without a target.
+    path: Box<str>,
     since: Timestamp,
     /// Whether it lasts until its client ends it. It is then no request in flight but for the serial order, until it is answered.
     is_long: bool,
     /// Number of reasons for which it stands still until something else happens: its turn, or the release by a plan.
     waits: usize,
     incarnation: u32,
+}
+
+impl RequestInFlight {
+    /// The request in a few words: `update jobs.batch/x/status`.
+    fn what(&self) -> String {
+        let Some(target) = &self.target else { return self.path.to_string() };
+        let parts = [&target.resource, &target.namespace, &target.name, &target.subresource];
+        let parts: Vec<&str> =
+            parts.iter().map(|part| part.as_str()).filter(|part| !part.is_empty()).collect();
+        format!("{} {}", target.verb, parts.join("/"))
+    }
 }
 
 #[derive(Debug)]
@@ -136,6 +165,7 @@ impl ClientState {
             definition,
             users: BTreeSet::new(),
             agents: BTreeSet::new(),
+            senders: Vec::new(),
             in_flight: BTreeMap::new(),
             watches: BTreeMap::new(),
             last_traffic: Timestamp::UNIX_EPOCH,
@@ -147,6 +177,22 @@ impl ClientState {
         }
     }
 
+    /// The sender of a request of this client, whose name is `name`.
+    fn sender(&mut self, name: &str, user: &str, agent: &str) -> Arc<RequestSender> {
+        let is_it = |sender: &&Arc<RequestSender>| sender.user == user && sender.agent == agent;
+        if let Some(known) = self.senders.iter().find(is_it) {
+            return known.clone();
+        }
+        remember(&mut self.users, user);
+        remember(&mut self.agents, agent);
+        let (client, user, agent) = (name.to_owned(), user.to_owned(), agent.to_owned());
+        let sender = Arc::new(RequestSender { client, user, agent });
+        if self.senders.len() < NAMES {
+            self.senders.push(sender.clone());
+        }
+        sender
+    }
+
     fn is_counted(&self, now: Timestamp) -> bool {
         if let Some(definition) = &self.definition {
             return definition.counted.unwrap_or(true);
@@ -154,6 +200,22 @@ impl ClientState {
         let is_tool = self.agents.iter().all(|agent| UNCOUNTED.contains(&&**agent));
         let is_recent = elapsed(self.last_traffic, now) < limits::RECENT;
         !is_tool && (!self.watches.is_empty() || !self.in_flight.is_empty() || is_recent)
+    }
+
+    /// Notes a request in flight.
+    fn begin(&mut self, id: u64, arrival: &Arrival<'_>, now: Timestamp) {
+        self.last_traffic = now;
+        self.retryable = None;
+        let incarnation = self.incarnation;
+        if arrival.is_long {
+            let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
+            let watch = OpenWatch { resource, incarnation, peer: arrival.peer, untaken: 0 };
+            self.watches.insert(id, watch);
+        }
+        let path = if arrival.target.is_none() { arrival.path.into() } else { Box::default() };
+        let (target, is_long) = (arrival.target.cloned(), arrival.is_long);
+        let request = RequestInFlight { target, path, since: now, is_long, waits: 0, incarnation };
+        self.in_flight.insert(id, request);
     }
 
     fn process(&self) -> Option<u32> {
@@ -183,8 +245,7 @@ impl ClientState {
         let definition = self.definition.clone().unwrap_or_default();
         let process = self.process().map(|process| (process, looks.running_threads(process)));
         let in_flight = self.short_requests();
-        let in_flight =
-            in_flight.map(|request| (request.what.clone(), elapsed(request.since, now))).collect();
+        let in_flight = in_flight.map(|request| (request.what(), elapsed(request.since, now))).collect();
         let mut unread: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {
             if watch.untaken > 0 || looks.has_unread(watch.peer, port) {
@@ -242,19 +303,19 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 impl Default for Clients {
     fn default() -> Self {
         let (order, edge) = (Arc::default(), Arc::default());
-        Self { state: Mutex::default(), clock: Clock::real(), order, edge }
+        Self { state: Mutex::default(), clock: Clock::real(), port: AtomicU16::new(0), order, edge }
     }
 }
 
 impl Clients {
     /// Sets the port of the cluster's listener.
     pub fn listen_on(&self, port: u16) {
-        self.state.lock().port = port;
+        self.port.store(port, Ordering::Release);
     }
 
     /// The port of the cluster's listener.
     pub fn port(&self) -> u16 {
-        self.state.lock().port
+        self.port.load(Ordering::Acquire)
     }
 
     /// The serial order.
@@ -276,39 +337,33 @@ impl Clients {
     /// Notes a request, and finds its client.
     pub fn arrive(self: &Arc<Self>, arrival: &Arrival<'_>) -> ActiveRequest {
         let now = self.clock.now();
+        // Leader election is no work: it goes on for ever.
+        let is_ignored = arrival.target.is_some_and(|target| target.is_of_lease());
         let mut state = self.state.lock();
+        let state = &mut *state;
         let name = state.client_of(arrival);
         state.next_request += 1;
         let id = state.next_request;
-        let client = state.clients.entry(name.clone()).or_insert_with(|| ClientState::new(None));
-        remember(&mut client.users, arrival.user);
-        remember(&mut client.agents, short_agent(arrival.agent));
+        if !state.clients.contains_key(&*name) {
+            state.clients.insert(name.to_string(), ClientState::new(None));
+        }
+        let client = state.clients.get_mut(&*name).expect("it was added");
+        let sender = client.sender(&name, arrival.user, short_agent(arrival.agent));
         client.requests += 1;
-        // Leader election is no work: it goes on for ever.
-        let is_ignored = arrival.target.is_some_and(RequestTarget::is_of_lease);
         if let Some(target) = arrival.target {
             client.writes += u64::from(target.verb.is_write());
             client.view.began(&target.resource, target.verb, target.version);
         }
         if !is_ignored {
-            client.last_traffic = now;
-            client.retryable = None;
-            let incarnation = client.incarnation;
-            if arrival.is_long {
-                let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
-                let watch = OpenWatch { resource, incarnation, peer: arrival.peer, untaken: 0 };
-                client.watches.insert(id, watch);
-            }
-            let (what, is_long) = (what(arrival), arrival.is_long);
-            let request = RequestInFlight { what, since: now, is_long, waits: 0, incarnation };
-            client.in_flight.insert(id, request);
+            client.begin(id, arrival, now);
         }
-        let is_counted = !is_ignored && client.is_counted(now);
-        let incarnation = client.incarnation;
-        drop(state);
-        let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
-        let flags = (arrival.is_long, is_counted, is_ignored);
-        ActiveRequest::new(self.clone(), name, id, resource, flags).of_incarnation(incarnation)
+        let flags = RequestFlags {
+            is_long: arrival.is_long,
+            is_counted: !is_ignored && client.is_counted(now),
+            is_ignored,
+        };
+        let active = ActiveRequest::new(self.clone(), sender, id, arrival.target.cloned(), flags);
+        active.of_incarnation(client.incarnation).at(now)
     }
 
     /// Runs `change` on a client, if it still exists.
@@ -350,7 +405,7 @@ impl Clients {
             busy.push(Busy { part: "listener".to_owned(), what, client: String::new() });
         }
         for (name, client) in state.clients.iter().filter(|(_, client)| client.is_counted(now)) {
-            let reasons = client.facts(now, looks, state.port).reasons();
+            let reasons = client.facts(now, looks, self.port()).reasons();
             busy.extend(reasons.into_iter().map(|reason| Busy::of_client(name, reason)));
         }
         busy.truncate(limits::REASONS);
@@ -368,9 +423,8 @@ impl Clients {
         }
         for (name, client) in state.clients.iter().filter(|(_, client)| client.is_counted(now)) {
             let moving = client.in_flight.values().filter(|request| request.waits == 0 && !is_calling);
-            let in_flight =
-                moving.map(|request| (request.what.clone(), elapsed(request.since, now))).collect();
-            let facts = QuietFacts { in_flight, ..client.facts(now, looks, state.port) };
+            let in_flight = moving.map(|request| (request.what(), elapsed(request.since, now))).collect();
+            let facts = QuietFacts { in_flight, ..client.facts(now, looks, self.port()) };
             busy.extend(facts.reasons().into_iter().map(|reason| Busy::of_client(name, reason)));
             if client.has_dead_connections(looks) {
                 busy.push(Busy::of_client(name, "connections of its last process are being closed"));
@@ -450,7 +504,7 @@ impl Clients {
         let looks = Looks { now: now_running.collect(), before: None, sockets };
         let (now, state) = (self.clock.now(), self.state.lock());
         let wanted = state.clients.iter().filter(|(name, _)| only.is_none_or(|only| only == **name));
-        wanted.map(|(name, client)| report::report(name, client, (now, &looks, state.port))).collect()
+        wanted.map(|(name, client)| report::report(name, client, (now, &looks, self.port()))).collect()
     }
 
     /// What a client has been shown of each kind that it reads.
@@ -472,44 +526,40 @@ impl Clients {
 impl ClientsState {
     /// The name of the client of a request: the program whose process it is, a definition that matches, else the agent (with the user if
     /// another user has the agent), else [`OTHER`].
-    fn client_of(&self, arrival: &Arrival<'_>) -> String {
+    fn client_of<'a>(&self, arrival: &Arrival<'a>) -> Cow<'a, str> {
         if let Some(program) = arrival.program.filter(|program| self.clients.contains_key(*program)) {
-            return program.to_owned();
+            return program.into();
         }
         let matches = |client: &ClientState| {
             let matched = client.definition.as_ref().and_then(|definition| definition.matched.as_ref());
             matched.is_some_and(|matched| matched.matches(arrival.user, arrival.agent))
         };
         if let Some((name, _)) = self.clients.iter().find(|(_, client)| matches(client)) {
-            return name.clone();
+            return name.clone().into();
         }
         let agent = short_agent(arrival.agent);
         let name = if agent.is_empty() { arrival.user } else { agent };
-        let is_of_user = |name: &str| {
-            self.clients.get(name).is_none_or(|known| {
-                known.definition.is_none() && (known.users.is_empty() || known.users.contains(arrival.user))
-            })
+        // Of the client with this name, whether the request is of its user; `None` if there is no such client.
+        let is_of_user = self.clients.get(name).map(|known| {
+            known.definition.is_none() && (known.users.is_empty() || known.users.contains(arrival.user))
+        });
+        let name = match is_of_user {
+            Some(true) => return name.into(),
+            Some(false) => Cow::from(format!("{name} as {}", arrival.user)),
+            None => name.into(),
         };
-        let name = if is_of_user(name) { name.to_owned() } else { format!("{name} as {}", arrival.user) };
-        match self.clients.contains_key(&name) || self.clients.len() < limits::CLIENTS {
+        match self.clients.contains_key(&*name) || self.clients.len() < limits::CLIENTS {
             true => name,
-            false => OTHER.to_owned(),
+            false => OTHER.into(),
         }
     }
 }
 
+/// Adds a name to those that are shown, unless there are [`NAMES`].
 fn remember(names: &mut BTreeSet<String>, name: &str) {
     if !name.is_empty() && names.len() < NAMES && !names.contains(name) {
         names.insert(name.to_owned());
     }
-}
-
-/// A request in a few words: `update jobs.batch/x/status`.
-fn what(arrival: &Arrival<'_>) -> String {
-    let Some(target) = arrival.target else { return arrival.path.to_owned() };
-    let parts = [&target.resource, &target.namespace, &target.name, &target.subresource];
-    let parts: Vec<&str> = parts.iter().map(|part| part.as_str()).filter(|part| !part.is_empty()).collect();
-    format!("{} {}", target.verb, parts.join("/"))
 }
 
 #[cfg(test)]

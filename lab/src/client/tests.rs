@@ -3,8 +3,8 @@
 use super::*;
 use crate::request::{Verb, Version};
 
-fn target(verb: Verb, resource: &str) -> RequestTarget {
-    RequestTarget {
+fn target(verb: Verb, resource: &str) -> Arc<RequestTarget> {
+    Arc::new(RequestTarget {
         verb,
         resource: resource.to_owned(),
         subresource: String::new(),
@@ -12,10 +12,10 @@ fn target(verb: Verb, resource: &str) -> RequestTarget {
         name: "n".to_owned(),
         version: Version::Unset,
         sends_initial_events: false,
-    }
+    })
 }
 
-fn arrival<'a>(user: &'a str, agent: &'a str, target: &'a RequestTarget, is_long: bool) -> Arrival<'a> {
+fn arrival<'a>(user: &'a str, agent: &'a str, target: &'a Arc<RequestTarget>, is_long: bool) -> Arrival<'a> {
     Arrival { user, agent, peer: None, target: Some(target), path: "", is_long, program: None }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::limits;
 use crate::request::{EventType, LabEvent, Verb, Version};
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// What a client has been shown of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,11 +41,14 @@ pub struct ClientView {
 
 impl ClientView {
     fn kind(&mut self, resource: &str) -> Option<&mut KindView> {
-        if !self.kinds.contains_key(resource) && self.kinds.len() >= limits::VIEW_KINDS {
-            self.partial = true;
-            return None;
+        if !self.kinds.contains_key(resource) {
+            if self.kinds.len() >= limits::VIEW_KINDS {
+                self.partial = true;
+                return None;
+            }
+            self.kinds.insert(resource.to_owned(), KindView::default());
         }
-        Some(self.kinds.entry(resource.to_owned()).or_default())
+        self.kinds.get_mut(resource)
     }
 
     /// The client began to read.
@@ -162,6 +166,24 @@ impl EventReader {
     }
 }
 
+/// The name of an object's revision and the begin of its value. Within a text the quotes would be escaped, so that this is a member.
+const REVISION: &[u8] = b"\"resourceVersion\":\"";
+
+/// Finds [`REVISION`]. Made once, since each GET looks for it.
+static REVISIONS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(REVISION));
+
+/// The revision of a stored object's JSON. An object that has one `resourceVersion` has it in its metadata, so that nothing else of it
+/// has to be read; `None` if it has none.
+pub fn revision_of_stored(json: &[u8]) -> Option<i64> {
+    let Some(at) = REVISIONS.find(json) else { return revision_of(json) };
+    let after = &json[at + REVISION.len()..];
+    let end = memchr::memchr(b'"', after)?;
+    match REVISIONS.find(&after[end..]) {
+        None => std::str::from_utf8(&after[..end]).ok()?.parse().ok(),
+        Some(_) => revision_of(json),
+    }
+}
+
 /// The revision in the metadata of an object's or list's JSON; `None` if it cannot be read.
 pub fn revision_of(json: &[u8]) -> Option<i64> {
     memmem::find(json, b"\"resourceVersion\"")?;
@@ -222,6 +244,15 @@ mod tests {
     fn the_revision_of_a_body_is_that_of_its_own_metadata() {
         let list = br#"{"items":[{"metadata":{"resourceVersion":"3"}}],"metadata":{"resourceVersion":"7"}}"#;
         assert_eq!(revision_of(list), Some(7));
+        let rows: [(&[u8], _); 4] = [
+            (br#"{"metadata":{"labels":{"resourceVersion":"3"},"resourceVersion":"7"}}"#, Some(7)),
+            (br#"{"metadata":{"note":"\"resourceVersion\":\"4\"","resourceVersion":"8"}}"#, Some(8)),
+            (br#"{ "metadata": { "resourceVersion": "9" } }"#, Some(9)),
+            (br#"{"kind":"Status"}"#, None),
+        ];
+        for (json, found) in rows {
+            assert_eq!(revision_of_stored(json), found);
+        }
         assert_eq!(revision_of(b"{\"kind\":\"Status\"}"), None);
     }
 }

@@ -21,8 +21,13 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Sets the flag and wakes the waiter.
+    /// Sets the flag and wakes the waiter. A flag that is set costs a load.
     pub fn set(&self) {
+        // What the caller did before is under a lock that the waiter takes after it has cleared the flag: either the waiter sees it, or
+        // the flag is clear here.
+        if self.is_set() {
+            return;
+        }
         self.is_set.store(true, Ordering::Release);
         self.changed.notify_one();
     }

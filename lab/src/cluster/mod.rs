@@ -18,7 +18,7 @@ use crate::programs::Programs;
 use crate::serial::{self, SerialTurns};
 use crate::waits::TimeWaits;
 use axum::body::Body;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use http::{Request, Response};
 use jiff::Timestamp;
 use kstore_api::status::Status;
@@ -207,18 +207,18 @@ impl LabCluster {
         let current =
             Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
         let (front, cluster) = (self.front.clone(), Arc::downgrade(self));
-        let router = bridge.router([PREFIX, GRPC_PREFIX], move |request| {
-            let (front, cluster) = (front.clone(), cluster.upgrade());
-            async move {
-                match cluster {
-                    Some(cluster) => front(request, cluster).await,
-                    None => kstore_apiserver::rest::respond::refusal(&error::ended()),
-                }
-            }
+        let service = bridge.service([PREFIX, GRPC_PREFIX], move |request| match cluster.upgrade() {
+            Some(cluster) => front(request, cluster),
+            None => Box::pin(ready(kstore_apiserver::rest::respond::refusal(&error::ended()))),
         });
         // The port outlives a reset: each generation accepts from a copy of the socket.
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        let server = running.api().clone().behind(router).observed(edge);
+        let server = running.api().clone().behind(service);
+        // Only turns of a serial order ask what the listener does, and a cluster on the process's runtime has no such order.
+        let server = match running.placement {
+            Placement::Thread => server.observed(edge),
+            Placement::Process => server,
+        };
         tokio::spawn(server.serve(listener, self.config.keys.authority.tls()));
         *self.current.lock() = Some(current);
         Ok(())

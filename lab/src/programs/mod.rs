@@ -33,6 +33,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A program in answers of the lab.
@@ -166,6 +167,8 @@ impl Drop for CommandGroup {
 pub struct Programs {
     state: Mutex<ProgramsState>,
     peers: Mutex<BTreeMap<SocketAddr, (Timestamp, Option<String>)>>,
+    /// Whether there ever was a program, so that requests have to look for them.
+    has_any: AtomicBool,
 }
 
 #[derive(Default)]
@@ -251,6 +254,7 @@ impl Programs {
             clients.define_program(&name, &program.client())?;
         }
         state.programs.insert(name, program);
+        self.has_any.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -321,9 +325,17 @@ impl Programs {
         join_all(ends).await;
     }
 
+    /// Whether there ever was a program.
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_any.load(Ordering::Acquire)
+    }
+
     /// The program whose process has the other end of a connection; `None` if it is no program's, or the system does not tell. `port` is
     /// that of the cluster's listener.
     pub(crate) fn of_peer(&self, peer: SocketAddr, port: u16) -> Option<String> {
+        if !self.has_any() {
+            return None;
+        }
         let groups: BTreeMap<u32, String> = {
             let state = self.state.lock();
             if state.programs.is_empty() {

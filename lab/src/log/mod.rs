@@ -1,13 +1,15 @@
 //! The request log of a cluster: its newest requests with their answers, up to a number of bytes.
 
 use crate::basis::ViewAt;
+use crate::client::RequestSender;
 use crate::client::identity::glob;
 use crate::limits;
-use crate::request::{Verb, Version};
+use crate::request::{RequestTarget, Verb, Version};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
@@ -102,15 +104,128 @@ pub struct WrittenBy<'a> {
     pub agent: &'a str,
 }
 
-impl LoggedRequest {
+/// A request as the log keeps it: what it shares with others is counted, and what is rare is boxed.
+#[derive(Clone, Debug)]
+pub(crate) struct LogRecord {
+    pub(crate) n: u64,
+    pub(crate) time: Timestamp,
+    pub(crate) real: Timestamp,
+    pub(crate) sender: Arc<RequestSender>,
+    pub(crate) incarnation: u32,
+    /// `None` for paths outside the resource API.
+    pub(crate) target: Option<Arc<RequestTarget>>,
+    /// Path of a request without a target.
+    pub(crate) path: Box<str>,
+    pub(crate) code: u16,
+    pub(crate) revision: i64,
+    pub(crate) took: u64,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) object_version: Option<i64>,
+    /// Of a watch.
+    pub(crate) watch: Option<Box<LoggedWatch>>,
+    /// Of a write.
+    pub(crate) write: Option<Box<LoggedWrite>>,
+    /// Of a request that something perturbed.
+    pub(crate) perturbed: Option<Box<LoggedPerturbation>>,
+}
+
+/// What a watch delivered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoggedWatch {
+    pub(crate) delivered: u64,
+    pub(crate) last: Option<i64>,
+    pub(crate) has_ended: bool,
+}
+
+/// What the client of a write had been shown and written when it came.
+#[derive(Clone, Debug)]
+pub(crate) struct LoggedWrite {
+    pub(crate) basis: Arc<[ViewAt]>,
+    /// Revision of the client's write before; 0: none is known.
+    pub(crate) previous: i64,
+}
+
+/// What perturbed a request, each empty if nothing did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoggedPerturbation {
+    pub(crate) cache: String,
+    pub(crate) fault: String,
+    pub(crate) plan: String,
+}
+
+impl LogRecord {
     /// Bytes that the entry takes in memory, about.
     fn size(&self) -> usize {
-        let texts = [&self.client, &self.user, &self.agent, &self.resource, &self.subresource];
-        let more = [&self.namespace, &self.name, &self.connection, &self.cache, &self.fault, &self.plan];
-        let texts = texts.iter().chain(&more).map(|text| text.len()).sum::<usize>();
-        let views = self.basis.iter().flat_map(|views| views.iter());
+        let target = self.target.as_ref().map_or(0, |target| {
+            let texts = [&target.resource, &target.subresource, &target.namespace, &target.name];
+            size_of::<RequestTarget>() + texts.iter().map(|text| text.len()).sum::<usize>()
+        });
+        let views = self.write.iter().flat_map(|write| write.basis.iter());
         let views = views.map(|view| size_of::<ViewAt>() + view.resource.len()).sum::<usize>();
-        size_of::<Self>() + texts + views
+        size_of::<Self>() + self.path.len() + target + views
+    }
+
+    fn verb(&self) -> Option<Verb> {
+        self.target.as_ref().map(|target| target.verb)
+    }
+
+    fn resource(&self) -> &str {
+        self.target.as_ref().map_or("", |target| &target.resource)
+    }
+
+    /// Name of the object, or the path.
+    fn name(&self) -> &str {
+        self.target.as_ref().map_or(&self.path, |target| &target.name)
+    }
+
+    fn fault(&self) -> &str {
+        self.perturbed.as_ref().map_or("", |perturbed| &perturbed.fault)
+    }
+
+    /// Whether it is a write that succeeded.
+    fn has_written(&self) -> bool {
+        self.verb().is_some_and(Verb::is_write) && (200..300).contains(&self.code)
+    }
+
+    /// What perturbs the request.
+    pub(crate) fn perturbed(&mut self) -> &mut LoggedPerturbation {
+        self.perturbed.get_or_insert_default()
+    }
+
+    /// The request as readers of the log get it.
+    fn shown(&self) -> LoggedRequest {
+        let text = |of: fn(&RequestTarget) -> &String| {
+            self.target.as_ref().map(|target| of(target).clone()).unwrap_or_default()
+        };
+        let perturbed = self.perturbed.as_deref().cloned().unwrap_or_default();
+        LoggedRequest {
+            n: self.n,
+            time: self.time,
+            real: self.real,
+            client: self.sender.client.clone(),
+            incarnation: self.incarnation,
+            user: self.sender.user.clone(),
+            agent: self.sender.agent.clone(),
+            verb: self.verb(),
+            resource: text(|target| &target.resource),
+            subresource: text(|target| &target.subresource),
+            namespace: text(|target| &target.namespace),
+            name: self.name().to_owned(),
+            version: self.target.as_ref().map(|target| target.version).unwrap_or_default(),
+            code: self.code,
+            revision: self.revision,
+            took: self.took,
+            connection: self.peer.map(|peer| peer.to_string()).unwrap_or_default(),
+            delivered: self.watch.as_ref().map(|watch| watch.delivered),
+            last: self.watch.as_ref().and_then(|watch| watch.last),
+            ended: self.watch.as_ref().map(|watch| watch.has_ended),
+            object_version: self.object_version,
+            cache: perturbed.cache,
+            fault: perturbed.fault,
+            plan: perturbed.plan,
+            basis: self.write.as_ref().map(|write| write.basis.clone()),
+            previous_write: self.write.as_ref().map_or(0, |write| write.previous),
+        }
     }
 }
 
@@ -137,16 +252,16 @@ pub struct LogFilter {
 
 impl LogFilter {
     /// Whether a request matches.
-    pub fn matches(&self, request: &LoggedRequest) -> bool {
+    fn matches(&self, request: &LogRecord) -> bool {
         let is =
             |wanted: &Option<String>, text: &str| wanted.as_deref().is_none_or(|wanted| glob(wanted, text));
-        is(&self.client, &request.client)
-            && is(&self.user, &request.user)
-            && is(&self.agent, &request.agent)
-            && is(&self.verb, request.verb.map_or("", Verb::as_str))
-            && is(&self.resource, &request.resource)
-            && is(&self.namespace, &request.namespace)
-            && is(&self.name, &request.name)
+        is(&self.client, &request.sender.client)
+            && is(&self.user, &request.sender.user)
+            && is(&self.agent, &request.sender.agent)
+            && is(&self.verb, request.verb().map_or("", Verb::as_str))
+            && is(&self.resource, request.resource())
+            && is(&self.namespace, request.target.as_ref().map_or("", |target| &target.namespace))
+            && is(&self.name, request.name())
             && self.code.is_none_or(|code| code == request.code)
     }
 }
@@ -184,7 +299,7 @@ pub struct RequestLog {
 
 #[derive(Debug, Default)]
 struct LogState {
-    entries: VecDeque<LoggedRequest>,
+    entries: VecDeque<LogRecord>,
     bytes: usize,
     /// Number of the newest entry.
     newest: u64,
@@ -200,24 +315,28 @@ impl RequestLog {
     }
 
     /// Appends a request and returns its number. The oldest go if there is no room.
-    pub fn append(&self, mut request: LoggedRequest) -> u64 {
+    pub(crate) fn append(&self, mut request: LogRecord) -> u64 {
+        // Freed after the lock: mostly one, since requests are of about one size.
+        let mut dropped = None;
         let mut state = self.state.lock();
         state.newest += 1;
         request.n = state.newest;
         state.bytes += request.size();
         state.entries.push_back(request);
         while state.bytes > self.most {
-            let Some(oldest) = state.entries.pop_front() else { break };
+            dropped = state.entries.pop_front();
+            let Some(oldest) = &dropped else { break };
             state.bytes -= oldest.size();
         }
         let number = state.newest;
         drop(state);
+        drop(dropped);
         self.added.notify_waiters();
         number
     }
 
-    /// Changes an entry that is still there. Texts stay as they are.
-    pub fn change(&self, number: u64, change: impl FnOnce(&mut LoggedRequest)) {
+    /// Changes an entry that is still there. What [`LogRecord::size`] counts stays as it is.
+    pub(crate) fn change(&self, number: u64, change: impl FnOnce(&mut LogRecord)) {
         let mut state = self.state.lock();
         let Some(first) = state.entries.front().map(|entry| entry.n) else { return };
         let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
@@ -256,7 +375,7 @@ impl RequestLog {
             }
             followed.next = entry.n;
             if filter.matches(entry) {
-                followed.entries.push(entry.clone());
+                followed.entries.push(entry.shown());
             }
         }
         let is_over = state.has_ended && followed.next == state.newest && followed.entries.is_empty();
@@ -291,7 +410,8 @@ impl RequestLog {
             return Err(Forgotten { oldest });
         }
         let after = state.entries.iter().filter(|entry| since.is_none_or(|since| entry.n > since));
-        let found: Vec<_> = after.filter(|entry| filter.matches(entry)).take(limit).cloned().collect();
+        let found: Vec<_> =
+            after.filter(|entry| filter.matches(entry)).take(limit).map(LogRecord::shown).collect();
         let next = if found.len() == limit { found.last().map_or(0, |entry| entry.n) } else { state.newest };
         Ok((found, next))
     }
@@ -299,19 +419,14 @@ impl RequestLog {
     /// The request that wrote an object at a revision, if the log has it.
     pub fn write_of(&self, revision: i64, resource: &str, name: &str) -> Option<LoggedRequest> {
         let state = self.state.lock();
-        let is_write = |entry: &&LoggedRequest| {
-            entry.verb.is_some_and(Verb::is_write)
-                && (200..300).contains(&entry.code)
-                && entry.resource == resource
-                && (entry.name == name || entry.name.is_empty())
+        let is_write = |entry: &&LogRecord| {
+            entry.has_written()
+                && entry.resource() == resource
+                && (entry.name() == name || entry.name().is_empty())
                 && entry.object_version.map_or(entry.revision >= revision, |version| version == revision)
         };
-        state
-            .entries
-            .iter()
-            .filter(is_write)
-            .min_by_key(|entry| (entry.object_version.is_none(), entry.revision))
-            .cloned()
+        let key = |entry: &&LogRecord| (entry.object_version.is_none(), entry.revision);
+        state.entries.iter().filter(is_write).min_by_key(key).map(LogRecord::shown)
     }
 
     /// The client that wrote an object at a revision, by its user and its agent up to the first slash. Its request may still be under way,
@@ -319,29 +434,26 @@ impl RequestLog {
     pub fn writer_of(&self, written: &WrittenBy<'_>) -> Option<String> {
         let WrittenBy { revision, resource, name, user, agent } = *written;
         let state = self.state.lock();
-        let is_writer = |entry: &&LoggedRequest| {
-            let is_of_object = entry.resource == resource && (entry.name == name || entry.name.is_empty());
-            let is_under_way = entry.code == 0 && entry.fault != "unavailable";
-            let has_written = (200..300).contains(&entry.code)
+        let is_writer = |entry: &&LogRecord| {
+            let (found, sender) = (entry.name(), &entry.sender);
+            let is_of_object = entry.resource() == resource && (found == name || found.is_empty());
+            let is_under_way = entry.code == 0 && entry.fault() != "unavailable";
+            let has_written = entry.has_written()
                 && entry.object_version.map_or(entry.revision >= revision, |version| version == revision);
-            entry.verb.is_some_and(Verb::is_write)
-                && (entry.user == user && entry.agent == agent && is_of_object)
+            entry.verb().is_some_and(Verb::is_write)
+                && (sender.user == user && sender.agent == agent && is_of_object)
                 && (is_under_way || has_written)
         };
         let newest = state.entries.iter().rev().take(limits::WRITER_ENTRIES);
-        let known = |entry: &&LoggedRequest| (entry.object_version.is_none(), entry.code != 0);
+        let known = |entry: &&LogRecord| (entry.object_version.is_none(), entry.code != 0);
         // Of equal ones the first is taken, which is the newest.
-        newest.filter(is_writer).min_by_key(known).map(|entry| entry.client.clone())
+        newest.filter(is_writer).min_by_key(known).map(|entry| entry.sender.client.clone())
     }
 
     /// The revision of a client's newest write; 0: the log has none.
     pub fn last_write(&self, client: &str) -> i64 {
         let state = self.state.lock();
-        let is_write = |entry: &&LoggedRequest| {
-            entry.client == client
-                && entry.verb.is_some_and(Verb::is_write)
-                && (200..300).contains(&entry.code)
-        };
+        let is_write = |entry: &&LogRecord| entry.sender.client == client && entry.has_written();
         let last = state.entries.iter().rev().find(is_write);
         last.map_or(0, |entry| entry.object_version.unwrap_or(entry.revision))
     }
@@ -355,146 +467,4 @@ impl RequestLog {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(name: &str, code: u16) -> LoggedRequest {
-        LoggedRequest {
-            n: 0,
-            time: Timestamp::UNIX_EPOCH,
-            real: Timestamp::UNIX_EPOCH,
-            client: "op".to_owned(),
-            incarnation: 0,
-            user: "u".to_owned(),
-            agent: "op".to_owned(),
-            verb: Some(Verb::Get),
-            resource: "pods".to_owned(),
-            subresource: String::new(),
-            namespace: "ns".to_owned(),
-            name: name.to_owned(),
-            version: Version::Unset,
-            code,
-            revision: 1,
-            took: 0,
-            connection: String::new(),
-            delivered: None,
-            last: None,
-            ended: None,
-            object_version: None,
-            basis: None,
-            previous_write: 0,
-            cache: String::new(),
-            fault: String::new(),
-            plan: String::new(),
-        }
-    }
-
-    #[test]
-    fn the_writer_of_an_object_is_known_while_its_request_is_under_way() {
-        let log = RequestLog::new(1 << 20);
-        let write = |client: &str, code: u16| {
-            let entry =
-                LoggedRequest { client: client.to_owned(), verb: Some(Verb::Update), ..request("a", code) };
-            log.append(entry)
-        };
-        let by = |revision, user| {
-            log.writer_of(&WrittenBy { revision, resource: "pods", name: "a", user, agent: "op" })
-        };
-        write("refused", 409);
-        assert_eq!(by(5, "u"), None, "it wrote nothing");
-        let first = write("first", 0);
-        assert_eq!(by(5, "u").as_deref(), Some("first"));
-        assert_eq!(by(5, "other"), None);
-        log.change(first, |entry| (entry.code, entry.revision, entry.object_version) = (200, 6, Some(5)));
-        write("second", 0);
-        assert_eq!(by(5, "u").as_deref(), Some("first"), "the answer tells");
-        assert_eq!(by(7, "u").as_deref(), Some("second"));
-        let reset = write("third", 0);
-        log.change(reset, |entry| "unavailable".clone_into(&mut entry.fault));
-        assert_eq!(by(7, "u").as_deref(), Some("second"), "a request that was reset was not performed");
-    }
-
-    fn names(log: &RequestLog, filter: &LogFilter, since: Option<u64>) -> Vec<String> {
-        log.read(filter, since, 10).unwrap().0.into_iter().map(|entry| entry.name).collect()
-    }
-
-    #[test]
-    fn requests_are_found_by_filters_and_position() {
-        let log = RequestLog::new(100_000);
-        for (name, code) in [("a", 200), ("b", 404), ("ab", 200)] {
-            log.append(request(name, code));
-        }
-        assert_eq!(names(&log, &LogFilter::default(), Some(1)), ["b", "ab"]);
-        let named = LogFilter { name: Some("a*".to_owned()), ..LogFilter::default() };
-        assert_eq!(names(&log, &named, None), ["a", "ab"]);
-        let failed = LogFilter { code: Some(404), verb: Some("get".to_owned()), ..LogFilter::default() };
-        assert_eq!(names(&log, &failed, None), ["b"]);
-        log.change(2, |entry| entry.code = 500);
-        assert_eq!(names(&log, &failed, None), Vec::<String>::new());
-        assert_eq!(log.read(&named, None, 1).unwrap().1, 1, "where a full answer goes on");
-        log.clear();
-        assert_eq!(log.append(request("c", 200)), 4);
-    }
-
-    #[test]
-    fn followers_get_each_request_once_in_order_when_it_is_answered() {
-        let log = RequestLog::new(4 * request("0", 200).size());
-        let (all, begin) = (LogFilter::default(), Timestamp::UNIX_EPOCH);
-        let follow = |since: u64, now: Timestamp| {
-            let followed = log.follow(&all, since, now).unwrap();
-            followed.map(|read| {
-                let names: Vec<_> = read.entries.iter().map(|entry| entry.name.clone()).collect();
-                (names.join(" "), read.next, read.is_held_back)
-            })
-        };
-        assert_eq!(follow(log.begin(), begin), Some((String::new(), 0, false)));
-        for (name, code) in [("a", 200), ("b", 0), ("c", 200)] {
-            log.append(request(name, code));
-        }
-        assert_eq!(follow(0, begin), Some(("a".to_owned(), 1, true)), "b has no answer yet");
-        log.change(2, |entry| entry.code = 404);
-        assert_eq!(follow(1, begin), Some(("b c".to_owned(), 3, false)));
-        log.append(request("d", 0));
-        log.append(request("e", 200));
-        let later = begin + limits::FOLLOW_PATIENCE;
-        assert_eq!(follow(3, later), Some(("d e".to_owned(), 5, false)), "nothing waits for ever");
-        assert_eq!(log.follow(&all, 0, later).unwrap_err(), Forgotten { oldest: 2 });
-        log.append(request("f", 0));
-        log.end();
-        assert_eq!(follow(5, begin), Some(("f".to_owned(), 6, false)), "the rest at the end");
-        assert_eq!(follow(6, begin), None);
-        let some = LogFilter { name: Some("c".to_owned()), ..LogFilter::default() };
-        assert_eq!(log.follow(&some, 2, begin).unwrap().unwrap().entries.len(), 1);
-        assert!(log.follow(&some, 3, begin).unwrap().is_none(), "nothing else matches");
-    }
-
-    #[test]
-    fn the_request_of_a_write_is_found_by_its_revision_and_object() {
-        let log = RequestLog::new(100_000);
-        let write = |name: &str, revision: i64, object_version: Option<i64>| LoggedRequest {
-            verb: Some(Verb::Update),
-            revision,
-            object_version,
-            ..request(name, 200)
-        };
-        log.append(write("a", 7, Some(5)));
-        log.append(write("a", 7, Some(7)));
-        log.append(write("b", 9, None));
-        let found = |revision: i64, name: &str| log.write_of(revision, "pods", name).map(|entry| entry.n);
-        assert_eq!((found(5, "a"), found(7, "a"), found(6, "a")), (Some(1), Some(2), None));
-        assert_eq!((found(8, "b"), found(10, "b")), (Some(3), None), "by the revision when it was answered");
-        assert_eq!((log.last_write("op"), log.last_write("other")), (9, 0));
-    }
-
-    #[test]
-    fn the_oldest_requests_go_and_a_reader_learns_it() {
-        let log = RequestLog::new(3 * request("0", 200).size());
-        for number in 0..5 {
-            log.append(request(&number.to_string(), 200));
-        }
-        assert_eq!(names(&log, &LogFilter::default(), None), ["2", "3", "4"]);
-        assert_eq!(names(&log, &LogFilter::default(), Some(2)), ["2", "3", "4"]);
-        assert_eq!(log.read(&LogFilter::default(), Some(1), 1).unwrap_err(), Forgotten { oldest: 3 });
-        log.change(1, |_| panic!("it is gone"));
-    }
-}
+pub(crate) mod tests;
