@@ -1612,6 +1612,7 @@ var revision = O2(() => (void version.value, model.revision()));
 var controller = new AbortController();
 async function start() {
   addEventListener("hashchange", follow);
+  for (const name of ["offline", "online"]) addEventListener(name, () => controller.abort());
   try {
     if (!await login()) {
       phase.value = "login";
@@ -1625,27 +1626,30 @@ async function start() {
   await run();
 }
 async function run() {
+  let isLoaded = false;
   for (let failures = 0; ; ) {
+    controller = new AbortController();
     try {
-      await load();
-      failures = 0;
-      await stream();
+      if (!isLoaded) await load();
+      await stream(!isLoaded, () => {
+        isLoaded = true;
+        failures = 0;
+      });
     } catch (error) {
       isConnected.value = false;
-      if (error instanceof Refusal && (error.code === 401 || error.code === 403)) {
+      const code = error instanceof Refusal ? error.code : 0;
+      if (code === 401 || code === 403) {
         fail(error);
         return;
       }
-      const isGone = error instanceof Refusal && error.code === 410;
       if (phase.value !== "ready") fail(error);
-      failures = isGone ? 0 : failures + 1;
-      if (!isGone) await pause(Math.min(1e4, 500 * 2 ** failures));
+      if (code === 410 || code === 504) isLoaded = false;
+      failures++;
+      await pause(Math.min(1e4, 250 * 2 ** failures));
     }
   }
 }
 async function load() {
-  controller.abort();
-  controller = new AbortController();
   if (phase.value !== "ready") {
     phase.value = "load";
     message.value = "asking for revisions";
@@ -1667,19 +1671,20 @@ async function load() {
   });
 }
 var MOST_WRITES = 4e4;
-async function stream() {
-  let isFirst = true;
+async function stream(isNew, arrived) {
+  let isPast = isNew;
   for (; ; ) {
     await changes(model.newest(), controller.signal, (lines3, isCurrent) => {
       for (const line of lines3) add(line);
       if (isLive.value && model.writes.length > MOST_WRITES) throw new Refusal(410, "the window is full");
-      if (isFirst && !isCurrent) {
+      if (isPast && !isCurrent) {
         message.value = `${model.writes.length} revisions`;
         return;
       }
+      arrived();
       isConnected.value = true;
-      if (isFirst) {
-        isFirst = false;
+      if (isPast) {
+        isPast = false;
         phase.value = "ready";
         if (route.value.at !== null) goTo(route.value.at);
       }
@@ -2132,6 +2137,7 @@ function Empty({ children }) {
 // src/views/overview.tsx
 var MOST_WORKLOADS = 200;
 var MOST_MARKS = 48;
+var MOST_ON_NODE = 24;
 var MOST_EVENTS = 12;
 var MOST_PENDING = 30;
 function Overview() {
@@ -2198,8 +2204,8 @@ function WorkloadRow({ workload: { row, pods } }) {
     ] }) : /* @__PURE__ */ a4("span", { class: "faint", children: "before the window" }) })
   ] });
 }
-function Pods({ pods }) {
-  if (pods.length <= MOST_MARKS) {
+function Pods({ pods, most = MOST_MARKS }) {
+  if (pods.length <= most) {
     return /* @__PURE__ */ a4("span", { class: "pods", children: pods.map((pod) => /* @__PURE__ */ a4("a", { href: address({ view: "object", subject: rowKey(pod) }), title: `${pod.m}: ${STATES[pod.s ?? ""]}${pod.t ? `, ${pod.t}` : ""}`, "aria-label": `pod ${pod.m}, ${STATES[pod.s ?? ""]}`, children: /* @__PURE__ */ a4(Mark, { state: pod.s }) }, pod.u ?? pod.m)) });
   }
   return /* @__PURE__ */ a4("span", { class: "counts", children: byState(pods).map(([state, number]) => /* @__PURE__ */ a4("span", { class: "state", children: [
@@ -2222,7 +2228,7 @@ function Nodes({ pods }) {
       pods.has("") && /* @__PURE__ */ a4("li", { children: [
         /* @__PURE__ */ a4("span", { class: "name faint", children: "no node" }),
         /* @__PURE__ */ a4("span", { class: "use" }),
-        /* @__PURE__ */ a4(Pods, { pods: pods.get("") })
+        /* @__PURE__ */ a4(Pods, { pods: pods.get(""), most: MOST_ON_NODE })
       ] })
     ] }),
     names.length > 200 && /* @__PURE__ */ a4("p", { class: "note", children: "The first 200 nodes are shown." })
@@ -2247,7 +2253,7 @@ function Node({ name, pods }) {
       /* @__PURE__ */ a4(Use, { name: "cpu", part: cpu }),
       /* @__PURE__ */ a4(Use, { name: "mem", part: memory })
     ] }),
-    pods.length ? /* @__PURE__ */ a4(Pods, { pods }) : /* @__PURE__ */ a4("span", { class: "faint", children: "no pods" })
+    pods.length ? /* @__PURE__ */ a4(Pods, { pods, most: MOST_ON_NODE }) : /* @__PURE__ */ a4("span", { class: "faint", children: "no pods" })
   ] });
 }
 function Use({ name, part }) {
@@ -2788,7 +2794,8 @@ function matches(row, query) {
 }
 
 // src/views/list.tsx
-var MOST4 = 500;
+var FIRST2 = 150;
+var MOST4 = 2e3;
 function List() {
   const { subject, search, namespace } = route.value;
   const rows2 = tree.value.rows;
@@ -2801,13 +2808,14 @@ function List() {
     if (isEmpty(query) || matches(row, query)) found.push(row);
   }
   found.sort(byName);
-  const shown = found.slice(0, MOST4);
+  const [most, setMost] = d2(FIRST2);
+  const shown = found.slice(0, most);
   const title = subject ? `${kindName(subject)} · ${subject}` : search ? `Objects with “${search}”` : "All objects";
   const isNamespaced = shown.some((row) => row.n) && !namespace;
   const hasNode = shown.some((row) => row.d);
   const hasDetails = shown.some((row) => row.t || row.i || row.x);
   const hasReady = shown.some((row) => row.r);
-  return /* @__PURE__ */ a4(Card, { id: "list", title, note: found.length > MOST4 ? `the first ${MOST4} of ${found.length}` : String(found.length), children: [
+  return /* @__PURE__ */ a4(Card, { id: "list", title, note: found.length > shown.length ? `the first ${shown.length} of ${found.length.toLocaleString("en")}` : String(found.length), children: [
     !found.length && /* @__PURE__ */ a4(Empty, { children: search ? "Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state: and app=web narrow it." : "There are none at this revision." }),
     !!found.length && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
@@ -2828,6 +2836,10 @@ function List() {
         /* @__PURE__ */ a4("td", { class: "number", children: ageOf(row) }),
         hasDetails && /* @__PURE__ */ a4("td", { class: "why wide", children: /* @__PURE__ */ a4("bdi", { children: [row.t, (row.i ?? []).join(", "), row.x && row.k === "pods" ? `${row.x} restarts` : ""].filter(Boolean).join(" · ") }) })
       ] }, rowKey(row))) })
+    ] }) }),
+    found.length > shown.length && most < MOST4 && /* @__PURE__ */ a4("p", { class: "note", children: /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: () => setMost(MOST4), children: [
+      "show ",
+      found.length > MOST4 ? `the first ${MOST4.toLocaleString("en")}` : "all"
     ] }) })
   ] });
 }
@@ -3531,7 +3543,7 @@ function Page() {
       view === "overview" && /* @__PURE__ */ a4(Overview, {}),
       view === "timeline" && /* @__PURE__ */ a4(Timeline, {}),
       view === "object" && /* @__PURE__ */ a4(ObjectView, {}, route.value.subject),
-      view === "list" && /* @__PURE__ */ a4(List, {}),
+      view === "list" && /* @__PURE__ */ a4(List, {}, subject),
       view === "compare" && /* @__PURE__ */ a4(Compare, {})
     ] }),
     /* @__PURE__ */ a4(Slider, {}),

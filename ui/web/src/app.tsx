@@ -81,7 +81,7 @@ function Page() {
         {view === 'overview' && <Overview />}
         {view === 'timeline' && <Timeline />}
         {view === 'object' && <ObjectView key={store.route.value.subject} />}
-        {view === 'list' && <List />}
+        {view === 'list' && <List key={subject} />}
         {view === 'compare' && <Compare />}
       </main>
       <Slider />

@@ -42,6 +42,8 @@ let controller = new AbortController();
 /** Logs in and loads; called once. */
 export async function start(): Promise<void> {
   addEventListener('hashchange', follow);
+  // The stream of a machine that was asleep may hang: it begins anew.
+  for (const name of ['offline', 'online']) addEventListener(name, () => controller.abort());
   try {
     if (!(await data.login())) {
       phase.value = 'login';
@@ -55,30 +57,34 @@ export async function start(): Promise<void> {
   await run();
 }
 
-/** Loads the window and follows it until the session ends. */
+/** Loads the window and follows it until the session ends. A stream that breaks goes on at its last revision. */
 async function run(): Promise<void> {
+  let isLoaded = false;
   for (let failures = 0; ; ) {
+    controller = new AbortController();
     try {
-      await load();
-      failures = 0;
-      await stream();
+      if (!isLoaded) await load();
+      await stream(!isLoaded, () => {
+        isLoaded = true;
+        failures = 0;
+      });
     } catch (error) {
       isConnected.value = false;
-      if (error instanceof data.Refusal && (error.code === 401 || error.code === 403)) {
+      const code = error instanceof data.Refusal ? error.code : 0;
+      if (code === 401 || code === 403) {
         fail(error);
         return;
       }
-      const isGone = error instanceof data.Refusal && error.code === 410;
       if (phase.value !== 'ready') fail(error);
-      failures = isGone ? 0 : failures + 1;
-      if (!isGone) await pause(Math.min(10_000, 500 * 2 ** failures));
+      // The history ends before the next revision, or it is another server's.
+      if (code === 410 || code === 504) isLoaded = false;
+      failures++;
+      await pause(Math.min(10_000, 250 * 2 ** failures));
     }
   }
 }
 
 async function load(): Promise<void> {
-  controller.abort();
-  controller = new AbortController();
   if (phase.value !== 'ready') {
     phase.value = 'load';
     message.value = 'asking for revisions';
@@ -104,20 +110,21 @@ async function load(): Promise<void> {
 /** Writes beyond which the window begins anew at the newest ones, while the page is live. */
 const MOST_WRITES = 40_000;
 
-/** Follows the changes; streams that end in order are resumed. */
-async function stream(): Promise<void> {
-  let isFirst = true;
+/** Follows the changes; streams that end in order are resumed. A new window is shown when its past has arrived. */
+async function stream(isNew: boolean, arrived: () => void): Promise<void> {
+  let isPast = isNew;
   for (;;) {
     await data.changes(model.newest(), controller.signal, (lines: ChangeLine[], isCurrent: boolean) => {
       for (const line of lines) add(line);
       if (isLive.value && model.writes.length > MOST_WRITES) throw new data.Refusal(410, 'the window is full');
-      if (isFirst && !isCurrent) {
+      if (isPast && !isCurrent) {
         message.value = `${model.writes.length} revisions`;
         return;
       }
+      arrived();
       isConnected.value = true;
-      if (isFirst) {
-        isFirst = false;
+      if (isPast) {
+        isPast = false;
         phase.value = 'ready';
         if (route.value.at !== null) goTo(route.value.at);
       }

@@ -182,6 +182,19 @@ try {
     await page.keyboard.press('End');
   });
 
+  await step('a broken stream goes on where it was', async () => {
+    await page.keyboard.press('1');
+    const before = await at(page);
+    await page.route('**/kstore/v1/changes*', (route) => route.abort());
+    await page.evaluate(() => window.dispatchEvent(new Event('offline')));
+    await page.locator('.live.off').waitFor();
+    kubectl('annotate', 'deployment', 'api', 'a=b');
+    await page.unroute('**/kstore/v1/changes*');
+    await page.locator('.live.on').waitFor();
+    await page.waitForFunction((r) => Number(document.querySelector('.page').dataset.at) > r, before);
+    await page.locator('#workloads tr', { hasText: 'Deployment api' }).getByText('4/4').waitFor();
+  });
+
   await step('the search finds by words, members and labels', async () => {
     await page.keyboard.press('/');
     await page.keyboard.type('kind:pod app=web');

@@ -1,5 +1,6 @@
 // Objects of a kind, or those that a search finds, at the revision of the slider.
 
+import { useState } from 'preact/hooks';
 import { rowKey, type Row } from '../model.ts';
 import { kindName } from '../lanes.ts';
 import { isEmpty, matches, parseQuery } from '../search.ts';
@@ -8,7 +9,9 @@ import { byName } from '../tree.ts';
 import { ageOf } from './overview.tsx';
 import { Card, Empty, ObjectLink, StateText } from './parts.tsx';
 
-const MOST = 500;
+/** Rows at first, and rows that are shown on demand: many rows make the slider slow. */
+const FIRST = 150;
+const MOST = 2_000;
 
 export function List() {
   const { subject, search, namespace } = store.route.value;
@@ -22,14 +25,15 @@ export function List() {
     if (isEmpty(query) || matches(row, query)) found.push(row);
   }
   found.sort(byName);
-  const shown = found.slice(0, MOST);
+  const [most, setMost] = useState(FIRST);
+  const shown = found.slice(0, most);
   const title = subject ? `${kindName(subject)} · ${subject}` : search ? `Objects with “${search}”` : 'All objects';
   const isNamespaced = shown.some((row) => row.n) && !namespace;
   const hasNode = shown.some((row) => row.d);
   const hasDetails = shown.some((row) => row.t || row.i || row.x);
   const hasReady = shown.some((row) => row.r);
   return (
-    <Card id="list" title={title} note={found.length > MOST ? `the first ${MOST} of ${found.length}` : String(found.length)}>
+    <Card id="list" title={title} note={found.length > shown.length ? `the first ${shown.length} of ${found.length.toLocaleString('en')}` : String(found.length)}>
       {!found.length && <Empty>{search ? 'Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state: and app=web narrow it.' : 'There are none at this revision.'}</Empty>}
       {!!found.length && (
         <div class="scroll">
@@ -68,6 +72,13 @@ export function List() {
             </tbody>
           </table>
         </div>
+      )}
+      {found.length > shown.length && most < MOST && (
+        <p class="note">
+          <button type="button" class="small" onClick={() => setMost(MOST)}>
+            show {found.length > MOST ? `the first ${MOST.toLocaleString('en')}` : 'all'}
+          </button>
+        </p>
       )}
     </Card>
   );

@@ -8,6 +8,8 @@ import { Card, Empty, Mark, ObjectLink, RevisionLink, Writer } from './parts.tsx
 
 const MOST_WORKLOADS = 200;
 const MOST_MARKS = 48;
+/** Pods of a node that are shown one by one. */
+const MOST_ON_NODE = 24;
 const MOST_EVENTS = 12;
 const MOST_PENDING = 30;
 
@@ -97,8 +99,8 @@ function WorkloadRow({ workload: { row, pods } }: { workload: Workload }) {
 }
 
 /** Pods as one mark each; beyond a number, as counts. */
-function Pods({ pods }: { pods: Row[] }) {
-  if (pods.length <= MOST_MARKS) {
+function Pods({ pods, most = MOST_MARKS }: { pods: Row[]; most?: number }) {
+  if (pods.length <= most) {
     return (
       <span class="pods">
         {pods.map((pod) => (
@@ -139,7 +141,7 @@ function Nodes({ pods }: { pods: Map<string, Row[]> }) {
           <li>
             <span class="name faint">no node</span>
             <span class="use" />
-            <Pods pods={pods.get('')!} />
+            <Pods pods={pods.get('')!} most={MOST_ON_NODE} />
           </li>
         )}
       </ul>
@@ -171,7 +173,7 @@ function Node({ name, pods }: { name: string; pods: Row[] }) {
         <Use name="cpu" part={cpu} />
         <Use name="mem" part={memory} />
       </span>
-      {pods.length ? <Pods pods={pods} /> : <span class="faint">no pods</span>}
+      {pods.length ? <Pods pods={pods} most={MOST_ON_NODE} /> : <span class="faint">no pods</span>}
     </li>
   );
 }
