@@ -55,6 +55,7 @@ mod wiring;
 
 pub use args::Cli;
 use args::Command;
+use kstore_api::revision_expression::ExpressionError;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 pub use telemetry::LogFormat;
@@ -84,6 +85,10 @@ pub fn main(cli: Cli) -> ExitCode {
         return run::watcher::end_marked(marked);
     }
     telemetry::init(cli.log_format);
+    let reads_history = matches!(
+        cli.command,
+        Some(Command::History(_) | Command::Diff(_) | Command::At(_) | Command::Undo(_))
+    );
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(*run),
@@ -109,8 +114,13 @@ pub fn main(cli: Cli) -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));
-        let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>();
-        if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+        let is_expression = error.chain().any(|cause| cause.is::<ExpressionError>());
+        let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>() || is_expression;
+        match (is_usage, reads_history) {
+            (true, _) => ExitCode::from(USAGE),
+            (false, true) => ExitCode::from(REFUSED),
+            (false, false) => ExitCode::FAILURE,
+        }
     })
 }
 
@@ -127,6 +137,8 @@ pub fn refuse(error: &clap::Error, first: Option<OsString>) -> ExitCode {
 
 /// Exit code of a command line that cannot be used, as clap's.
 const USAGE: u8 = 2;
+/// Exit code of commands whose code 1 says that something differs, if the server refuses them or cannot be reached.
+const REFUSED: u8 = 3;
 
 /// An error text without the repetitions that come of causes whose texts name their own causes: `a: b: b` is `a: b`.
 fn without_repeats(text: &str) -> String {

@@ -80,7 +80,7 @@ async fn the_history_of_an_object_has_its_writers_and_what_each_changed() {
     let equal = run(&["diff", &format!("cm/a@{again}")]);
     assert_eq!((equal.status.code(), text(&equal)), (Some(0), String::new()));
     let far = run(&["diff", "cm/a@999999"]);
-    assert_ne!(far.status.code(), Some(0));
+    assert_eq!(far.status.code(), Some(3), "refused, and not different");
     assert!(text(&far).contains("999999"), "{}", text(&far));
     assert!(text(&run(&["diff", "cm/a"])).contains("say which revisions"), "both would be now");
     assert!(text(&run(&["history", "cm/b"])).contains("not found"), "{}", text(&run(&["history", "cm/b"])));
@@ -134,9 +134,14 @@ async fn the_cluster_is_compared_and_seen_as_of_a_revision() {
     let differs = run(&["diff", &first]);
     assert_eq!(differs.status.code(), Some(1), "{}", text(&differs));
     let differs = text(&differs);
-    for part in
-        [&*format!("cluster #{first} (2"), "1 added, 1 changed", "default/a", "one → two", "default/b"]
-    {
+    for part in [
+        &*format!("cluster #{first} (2"),
+        "revisions by",
+        "1 added, 1 changed",
+        "default/a",
+        "one → two",
+        "default/b",
+    ] {
         assert!(differs.contains(part), "{part}: {differs}");
     }
     let numbers = run(&["diff", &format!("{first}.."), "--kind", "cm", "-n", "default", "-o", "json"]);
@@ -148,7 +153,8 @@ async fn the_cluster_is_compared_and_seen_as_of_a_revision() {
     assert_eq!((equal.status.code(), is_equal), (Some(0), true), "{}", text(&equal));
     let ago = text(&run(&["diff", "cm/a@oldest"]));
     assert!(ago.contains("object"), "it was not there: {ago}");
-    assert!(text(&run(&["history", "cm/a", "--from", "now~x"])).contains("is no revision"));
+    let bad = run(&["history", "cm/a", "--from", "now~x"]);
+    assert_eq!((bad.status.code(), text(&bad).contains("is no revision")), (Some(2), true), "{}", text(&bad));
 
     let seen = text(&run(&["at", &first, "--print-kubeconfig"]));
     assert!(seen.contains(&format!("/kstore/v1/at/{first}")), "{seen}");

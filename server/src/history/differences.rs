@@ -5,6 +5,7 @@ use super::compared::{ClusterDiff, Comparison};
 use super::object::{HistoryObject, revision, with_revision};
 use super::states::{ObjectState, state};
 use super::summary::{SummaryDetail, summary};
+use super::writes::{self, RecordedWrite};
 use super::{DIFFERS, compared, resolved, text};
 use crate::args::{AnswerOutput, DiffArgs};
 use crate::client_command::{Connection, print};
@@ -15,7 +16,11 @@ use anyhow::{Context as _, bail};
 use kstore_api::revision_expression::RevisionRange;
 use kstore_client::Client;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+
+/// Revisions between two states whose writers are counted.
+const AUTHORS: i64 = 5_000;
 
 /// Prints what differs between two states.
 pub(crate) fn diff(args: DiffArgs) -> anyhow::Result<ExitCode> {
@@ -145,10 +150,23 @@ async fn shown(
                 Some(time) => format!("#{revision} ({time:.3})"),
                 None => format!("#{revision}"),
             });
+            let by = authors(client, (from, to)).await;
             let detail = SummaryDetail { is_stat: args.stat, is_verbose: args.verbose };
-            summary(&format!("cluster {old} → {new}"), found, detail)
+            summary(&format!("cluster {old} → {new}{by}"), found, detail)
         }
     })
+}
+
+/// How many revisions there are between two states, and of how many programs; empty if the server does not say it.
+async fn authors(client: &Client, (from, to): (i64, i64)) -> String {
+    if from >= to || to - from > AUTHORS {
+        return String::new();
+    }
+    let Ok(writes) = writes::between(client, from, to).await else { return String::new() };
+    let programs: BTreeSet<&str> = writes.iter().map(RecordedWrite::program).collect();
+    let count =
+        |count: usize, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
+    format!(" · {} by {}", count(writes.len(), "revision"), count(programs.len(), "program"))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod states;
 mod summary;
 mod text;
 mod undo;
+mod writes;
 
 use crate::args::{AnswerOutput, HistoryArgs, HistoryDetail};
 use crate::client_command::{Connection, escape, print};

@@ -5,9 +5,9 @@
 mod merge;
 mod plan;
 mod text;
-mod writes;
 
 use super::object::HistoryObject;
+use super::writes::{self, RecordedWrite};
 use super::{DIFFERS, recorded};
 use crate::args::{AnswerOutput, ConflictPolicy, UndoArgs};
 use crate::client_command::{Connection, escape, print};
@@ -22,7 +22,6 @@ use plan::{UndoPlan, UndoStep, plan_each};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use text::PlannedObject;
-use writes::RecordedWrite;
 
 /// Most objects of one undo: those of a transaction.
 const OBJECTS: usize = 128;

@@ -1,4 +1,4 @@
-//! One write with its objects, as the server tells it.
+//! Writes with their objects, as the server tells them.
 
 use anyhow::{Context as _, anyhow, bail};
 use kstore_client::Client;
@@ -56,10 +56,15 @@ impl RecordedWrite {
             .any(|name| name.to_ascii_lowercase().contains(&part.to_ascii_lowercase()))
     }
 
+    /// The program that wrote, without its version; empty if it named none.
+    pub(super) fn program(&self) -> &str {
+        self.agent.split(['/', ' ']).next().unwrap_or_default()
+    }
+
     /// The write in a few words: revision, time, writer and verb.
     pub(super) fn title(&self) -> String {
         let time = self.time.map(|time| format!(", {time:.3}")).unwrap_or_default();
-        let program = self.agent.split(['/', ' ']).next().unwrap_or_default();
+        let program = self.program();
         let program = if program.is_empty() { String::new() } else { format!(" ({program})") };
         format!("#{}{time}, {}{program} {}", self.revision, self.user, self.verb).trim_end().to_owned()
     }
