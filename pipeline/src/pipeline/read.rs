@@ -101,7 +101,9 @@ impl Pipeline {
             (start, _) => (start, None),
         };
         let begun = match start {
-            WatchStart::After(revision) if bound.is_final() && bound.limit() <= revision => {
+            WatchStart::After(revision) | WatchStart::Resume(revision)
+                if bound.is_final() && bound.limit() <= revision =>
+            {
                 Ok(Watch::silent(self.cache().clone(), filters, revision))
             }
             start => Watch::start(self.cache().clone(), filters, start).await,
