@@ -1718,6 +1718,10 @@ function fail(error) {
 }
 var pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 function follow() {
+  if (location.hash.startsWith("#login=")) {
+    location.reload();
+    return;
+  }
   const next = parse(location.hash);
   const before = route.value;
   route.value = next;

@@ -126,7 +126,12 @@ fn hosts(port: u16) -> [String; 3] {
 fn reaches_further(path: &str) -> bool {
     let decoded = decode(path);
     let parts: Vec<&str> = decoded.split('/').filter(|part| !part.is_empty()).collect();
-    let below = match parts.as_slice() {
+    // In a view of a past revision the same paths are below another one.
+    let parts = match parts.as_slice() {
+        ["kstore", "v1", "at", _, inside @ ..] => inside,
+        all => all,
+    };
+    let below = match parts {
         ["api", _, below @ ..] | ["apis", _, _, below @ ..] => below,
         _ => return false,
     };
@@ -216,6 +221,8 @@ mod tests {
             ("/api/v1/namespaces/a/pods/p/%65xec", 403),
             ("/api/v1/namespaces/a/services/s/proxy/x", 403),
             ("/api/v1/nodes/n/proxy/logs", 403),
+            ("/kstore/v1/at/9/api/v1/namespaces/a/pods/p", 200),
+            ("/kstore/v1/at/9/api/v1/namespaces/a/pods/p/exec", 403),
             ("/metrics", 404),
             ("/apiserver", 404),
             ("/kstore.v1.Kstore/Get", 404),

@@ -165,6 +165,11 @@ const pause = (time: number): Promise<void> => new Promise((resolve) => setTimeo
 
 /** Takes the route of the address. */
 function follow(): void {
+  // A new link in a tab that shows the page, or asks for one.
+  if (location.hash.startsWith('#login=')) {
+    location.reload();
+    return;
+  }
   const next = parse(location.hash);
   const before = route.value;
   route.value = next;

@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -250,6 +250,18 @@ try {
     const status = await page.evaluate(() => fetch('/kstore/v1/revisions', { headers: { 'kstore-ui': sessionStorage.getItem('kstore-ui-key') } }).then((response) => response.status));
     assert.equal(status, 401);
     await other.context().close();
+  });
+
+  await step('the file that a browser is opened with leads to the page', async () => {
+    const again = await start();
+    const other = await open(browser, again);
+    const file = join(folder, 'link.html');
+    await writeFile(file, `<!doctype html><meta http-equiv=refresh content="0; url=${again.link}">`);
+    other.problems.length = 0;
+    await other.goto(`file://${file}`);
+    await other.locator('#workloads td', { hasText: 'Deployment web' }).waitFor();
+    await other.context().close();
+    again.stop();
   });
 
   await step('a user without permissions sees why', async () => {
