@@ -8,7 +8,7 @@ use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::NetworkConfig;
 use kstore_informer::metrics::Registry;
 use kstore_informer::{CacheSet, Revision};
-use kstore_kubelet_sim::behavior;
+use kstore_kubelet_sim::{behavior, sim_api};
 use kstore_nondet::Nondet;
 use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
 use kstore_store::NoSpaceReason;
@@ -112,7 +112,8 @@ impl Components {
     /// The components about which the API server knows.
     pub(crate) fn local(&self) -> LocalComponents {
         let kubelets = self.nodes.is_some();
-        let check = AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: behavior::problems };
+        let check =
+            AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: sim_api::annotation_problems };
         let annotations = kubelets.then_some(check);
         LocalComponents { controllers: self.controllers.is_some(), kubelets, annotations }
     }

@@ -10,6 +10,7 @@ use crate::storage::Storage;
 use kstore_api::version::Minor;
 use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
 use kstore_client::Client;
+use kstore_client::manifest::ManifestObject;
 use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::{Handle, Identities, Simulator};
@@ -19,8 +20,10 @@ use kstore_storage::storage::SharedStorage;
 use kstore_store::{NoSpaceReason, OpenError, Store};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use tokio::time::Instant;
-use tracing::info;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
 
 /// Host name in the identity of a candidate for a Lease if [`ClusterConfig::host`] is none.
 const UNKNOWN_HOST: &str = "localhost";
@@ -207,9 +210,17 @@ impl ControlPlane {
         let config = kstore_kubelet_sim::Config { identities, metrics, caches, ..config };
         let config = config.of_release(self.minor);
         let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
+        let simulation = config.has_sim_api.then(|| {
+            let admin = UserInfo::new("system:kstore:nodes-file", ["system:masters"]);
+            (self.client(admin, "nodes-file"), Arc::clone(&config.sim_objects))
+        });
         let (simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
         self.nodes = handle;
         info!(component = NAME, elects = false, "component started");
+        if let Some((client, objects)) = simulation {
+            let stop = self.phases.loops.stop();
+            self.phases.loops.spawn("sim-api", async move { install(&client, &objects, &stop).await });
+        }
         self.phases.loops.spawn(NAME, simulator.run(self.phases.loops.stop()));
     }
 
@@ -235,6 +246,15 @@ impl ControlPlane {
         self.running.controllers = true;
         Some(self.controllers(*config))
     }
+}
+
+/// Installs the API of simulations with its objects, and waits for `stop`: a task of a phase must not end before.
+async fn install(client: &Client, objects: &[ManifestObject], stop: &CancellationToken) {
+    let installed = stop.run_until_cancelled(kstore_kubelet_sim::sim_api::install(client, objects)).await;
+    if let Some(Err(error)) = installed {
+        error!(%error, "the objects of a simulation are not applied");
+    }
+    stop.cancelled().await;
 }
 
 /// Starts an API server, whose watch cache follows the storage until that closes.

@@ -4,10 +4,12 @@
 use crate::behavior::Delay;
 use crate::identities::Identities;
 use kstore_api::version::{Minor, PROGRAMS};
+use kstore_client::manifest::ManifestObject;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +28,14 @@ pub struct Config {
     pub ephemeral_storage: String,
     /// Pods that fit on each node. Real kubelets default to 110; simulated pods cost little, so the default is 1000.
     pub pods: u32,
+    /// Whether the cluster has the kinds of `sim.kstore.io`, so that NodeGroups make nodes and NodeFaults break them. The simulation's user
+    /// needs the role in [`crate::sim_api::DEFINITIONS`].
+    pub has_sim_api: bool,
+    /// Whether Nodes that other clients create are simulated if an annotation marks them: `kubelet-sim.kstore.io/node`, or
+    /// `kwok.x-k8s.io/node: fake`.
+    pub adopts_marked_nodes: bool,
+    /// Objects of `sim.kstore.io` that the control plane applies at the start, if it has these kinds.
+    pub sim_objects: Arc<[ManifestObject]>,
     /// Labels in addition to the well-known ones.
     pub labels: BTreeMap<String, String>,
     /// The kubelet version that nodes report.
@@ -74,6 +84,9 @@ impl Default for Config {
             memory: "32Gi".to_owned(),
             ephemeral_storage: "100Gi".to_owned(),
             pods: 1000,
+            has_sim_api: false,
+            adopts_marked_nodes: true,
+            sim_objects: Arc::default(),
             labels: BTreeMap::new(),
             version: PROGRAMS.to_owned(),
             minor: Minor::DEFAULT,

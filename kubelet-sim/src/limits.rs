@@ -50,6 +50,25 @@ pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Queued requests of fault handles to the manager. A sender waits when the queue is full.
 pub(crate) const FAULT_QUEUE: usize = 64;
+/// Faults that an annotation of one node asks for; more is most likely a mistake, and each is a deadline.
+pub(crate) const FAULTS_PER_NODE: usize = 16;
+/// How long a kubelet ends its pods before a reboot: its `shutdownGracePeriod`.
+pub(crate) const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How long a group waits after an instance that failed before it asks for another.
+pub(crate) const INSTANCE_RETRY: Duration = Duration::from_secs(10);
+/// How often a node under pressure evicts a pod; kubelet's monitoring interval.
+pub(crate) const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a pressure is shown after it has ended; kubelet's `evictionPressureTransitionPeriod`.
+pub(crate) const PRESSURE_TRANSITION: Duration = Duration::from_secs(300);
+/// Instances that one group creates, cancels and terminates in a turn. The others follow in the next turn, so that a group that is scaled
+/// by thousands does not hold up the pods of the others.
+pub(crate) const INSTANCE_CHANGES: usize = 1024;
+/// Most instances of one group, whatever its `maxReplicas`: those of the largest cluster that one process simulates.
+pub(crate) const GROUP_INSTANCES: u32 = 20_000;
+/// The status of a group is written again after this time even if only what it has cost has changed.
+pub(crate) const COST_INTERVAL: Duration = Duration::from_secs(3600);
+/// Nodes that the status of a NodeFault names.
+pub(crate) const FAULT_NODES_SHOWN: usize = 100;
 /// Queued reports about referenced objects to the manager. Their watches wait when the queue is full.
 pub(crate) const SOURCE_QUEUE: usize = 64;
 /// Secrets that are read concurrently, over all nodes. A node that starts with thousands of pods reads theirs

@@ -3,11 +3,14 @@
 use crate::amounts::Amounts;
 use crate::node::admission::NodeProperties;
 use crate::pod_object::PodObject;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeStatus, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_api::lenient;
 use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
 /// A pod in the cache.
@@ -48,7 +51,7 @@ pub(crate) struct NodeRecord {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeObject {
-    metadata: ProjectedMeta<BTreeMap<String, String>>,
+    metadata: ProjectedMeta<BTreeMap<String, String>, BTreeMap<String, String>, IgnoredAny, Time>,
     spec: NodeSpec,
     status: NodeStatus,
 }
@@ -80,7 +83,29 @@ impl NodeRecord {
             labels: metadata.labels.clone(),
             taints: spec.taints.clone(),
             allocatable: Amounts::of(Some(allocatable)),
+            pressures: Vec::new(),
         })
+    }
+
+    /// A label of the Node.
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.object.metadata.labels.get(name).map(String::as_str)
+    }
+
+    /// An annotation of the Node.
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.object.metadata.annotations.get(name).map(String::as_str)
+    }
+
+    /// When the Node was created.
+    pub(crate) fn created(&self) -> Option<Timestamp> {
+        self.object.metadata.creation_timestamp.as_ref().map(|time| time.0)
+    }
+
+    /// The address of the node in its own status.
+    pub(crate) fn internal_ip(&self) -> Option<&str> {
+        let addresses = self.object.status.addresses.iter().flatten();
+        addresses.filter(|one| one.type_ == "InternalIP").map(|one| one.address.as_str()).next()
     }
 
     /// The subnet for pods in the Node object, or an empty text.

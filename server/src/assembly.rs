@@ -348,6 +348,9 @@ pub(crate) fn controllers(
 fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
     kstore_kubelet_sim::Config {
         nodes: loops.nodes as usize,
+        adopts_marked_nodes: loops.simulation.adoption == args::Adoption::Marked,
+        has_sim_api: loops.simulation.is_active(),
+        sim_objects: loops.simulation.documents.0.clone(),
         missing_images: loops.missing_images.clone(),
         ..Default::default()
     }

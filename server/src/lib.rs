@@ -43,6 +43,8 @@ mod served_kinds;
 mod server_config;
 mod shutdown;
 mod signing;
+mod simulate;
+mod simulation;
 mod socket_file;
 mod stop;
 mod store_cmd;
@@ -104,6 +106,9 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Certs(args)) => certs::run(&args.command),
         Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
         Some(Command::SchedulerConfig(args)) => scheduler_config::check(&args),
+        Some(Command::SimCrds(_)) => simulation::print_definitions(),
+        Some(Command::SimLint(args)) => simulation::lint(&args),
+        Some(Command::Simulate(args)) => simulate::simulate(&args),
         Some(Command::BasicAuth(args)) => basic_auth::basic_auth(&args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),

@@ -15,7 +15,9 @@ use crate::shutdown::{CaughtSignal, GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
-use crate::{clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, tls};
+use crate::{
+    clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, simulation, tls,
+};
 use anyhow::{Context, bail};
 use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
@@ -98,6 +100,7 @@ pub(crate) struct Cluster {
 
 /// Starts the parts that `config` selects. Returns when the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
+    let config = &Config { api: config.api.clone(), loops: simulation::with_documents(&config.loops)? };
     let (began, mut cluster) = (Instant::now(), Cluster::new());
     if let Err(error) = start_parts(config, &mut cluster).await {
         // The tasks end because the start failed, not the other way around.

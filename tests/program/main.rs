@@ -61,6 +61,8 @@ mod run;
 mod salvage;
 /// Configurations of the scheduler.
 mod scheduler_config;
+/// Groups of simulated nodes, and `simulate`.
+mod simulation;
 /// The source contract, over a socket.
 mod source_contract;
 /// The path of one request through the program, hop by hop.

@@ -271,7 +271,11 @@ impl Script {
 
 const A_DELAY: &str = "a delay (2, 0.5, 250ms, 5s, 1m30s, 1h or uniform(a,b)) of at most ten years";
 
-fn delay(text: &str) -> Result<Delay, &'static str> {
+/// Parses a span of time, fixed or drawn: `5s`, `1m30s`, `0.5`, `uniform(30,60)`.
+///
+/// # Errors
+/// What is expected instead.
+pub fn delay(text: &str) -> Result<Delay, &'static str> {
     let text = text.trim();
     match text.strip_prefix("uniform(").and_then(|rest| rest.strip_suffix(')')) {
         Some(inner) => {
@@ -283,8 +287,11 @@ fn delay(text: &str) -> Result<Delay, &'static str> {
     }
 }
 
-/// A number of seconds, or a duration of Go.
-fn duration(text: &str) -> Result<Duration, &'static str> {
+/// Parses a span of time that is not drawn: a number of seconds, or a duration of Go.
+///
+/// # Errors
+/// What is expected instead.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
     let text = text.trim();
     let span = match text.parse() {
         Ok(seconds) => span(seconds),

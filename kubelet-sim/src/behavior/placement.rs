@@ -17,6 +17,9 @@ const TEMPLATES: [(&str, &[&str]); 8] = [
     ("StatefulSet", &["spec", "template"]),
 ];
 
+/// Annotations that Nodes have, after the prefix: they mark a Node to be simulated, and ask for faults.
+const OF_NODES: [&str; 2] = ["fault", "node"];
+
 /// What is wrong with the annotations of this crate in an object of this kind, at most `PROBLEMS_REPORTED` sentences.
 pub fn problems(kind: &str, object: &Value) -> Vec<String> {
     if kind == "Pod" {
@@ -26,7 +29,8 @@ pub fn problems(kind: &str, object: &Value) -> Vec<String> {
     let template = path.and_then(|path| path.iter().try_fold(object, |value, name| value.get(*name)));
     let prefix = path.map(|path| path.join(".")).unwrap_or_default();
     let found = annotations(object);
-    let misplaced = ours(&found).map(|(key, _)| match path {
+    let is_misplaced = |key: &str| kind != "Node" || !OF_NODES.contains(&key);
+    let misplaced = ours(&found).filter(|(key, _)| is_misplaced(key)).map(|(key, _)| match path {
         Some(_) => format!(
             "annotation {ANNOTATION_PREFIX}{key} has no effect on a {kind}: put it into {prefix}.metadata.annotations"
         ),
@@ -84,6 +88,9 @@ mod tests {
                 "annotation kubelet-sim.kstore.io/cpu has no effect on a Node: simulated nodes read the annotations of pods alone"
             ]
         );
+        let of_node = json!({"kubelet-sim.kstore.io/fault": "crash", "kubelet-sim.kstore.io/node": ""});
+        assert_eq!(problems("Node", &json!({"metadata": {"annotations": of_node}})), [""; 0]);
+        assert_eq!(problems("Service", &json!({"metadata": {"annotations": of_node}})).len(), 2);
         let pod =
             json!({"metadata": {"annotations": {"kubelet-sim.kstore.io/imagepull": "1s"}}, "spec": spec});
         let found = problems("Pod", &pod);

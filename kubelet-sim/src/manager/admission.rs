@@ -45,7 +45,7 @@ impl Manager {
         }
         let (object, claim) = (entry.object(), entry.claim());
         let is_known = object.status.start_time.is_some() || object.deleted();
-        let verdict = match (is_known, node.room(&self.config)) {
+        let verdict = match (is_known, node.room()) {
             (true, _) => Ok(()),
             (false, (properties, ledger)) => judge(object, &claim, properties, ledger),
         };
@@ -126,7 +126,7 @@ impl Manager {
         let Admission::Admitted(claim) = &entry.admission else { return };
         let wanted = entry.object().wanted_claim();
         node.ledger.release(claim);
-        let (properties, ledger) = node.room(&self.config);
+        let (properties, ledger) = node.room();
         let verdict = judge_resize(&wanted.requests, properties, ledger);
         let event = match verdict {
             Ok(()) => {

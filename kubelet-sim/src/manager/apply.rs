@@ -3,6 +3,7 @@
 
 use super::write::{Failure, Write, Written};
 use crate::node::object::LEASE_NAMESPACE;
+use crate::sim_api;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,7 +12,12 @@ use kstore_client::{ApiError, Client, DeleteParams, Patch, Transaction, Transact
 use kstore_informer::{Causes, Key, Revision};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// The plural name of groups of nodes.
+pub(super) const GROUPS: &str = "nodegroups";
+/// The plural name of faults of nodes.
+pub(super) const FAULTS: &str = "nodefaults";
 
 /// Executes one write once. The result says whether it may be repeated.
 pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {
@@ -36,6 +42,41 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
         Write::Lease { node, exists, base, lease } => {
             renew(client, node, *exists, &renewal(lease, *base), lease).await
         }
+        Write::DeleteNode { node, uid } => {
+            let params = DeleteParams::default();
+            let params = if uid.is_empty() { params } else { params.uid(uid) };
+            match client.api::<NodeAck>().delete("", node, &params).await {
+                Ok(revision) => Ok(Written { revision, with_status: false }),
+                Err(error) => Err(failure(&error)),
+            }
+        }
+        Write::GroupStatus { group, status } => {
+            patch_custom(client, (GROUPS, group, "status"), json!({ "status": status })).await
+        }
+        Write::FaultStatus { fault, status } => {
+            patch_custom(client, (FAULTS, fault, "status"), json!({ "status": status })).await
+        }
+        Write::GroupSize { group, base, replicas } => {
+            let metadata = json!({ "resourceVersion": base.to_string() });
+            let patch = json!({ "metadata": metadata, "spec": { "replicas": replicas } });
+            patch_custom(client, (GROUPS, group, ""), patch).await
+        }
+    }
+}
+
+/// Merges `patch` into an object of the API of simulations: its resource, name and subresource.
+async fn patch_custom(
+    client: &Client,
+    (plural, name, subresource): (&'static str, &str, &str),
+    patch: Value,
+) -> Result<Written, Failure> {
+    let api = client.dynamic(sim_api::resource(plural));
+    match api.patch("", name, subresource, &Patch::Merge(patch)).await {
+        Ok(object) => {
+            let revision = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+            Ok(Written { revision: Revision(revision.unwrap_or(0)), with_status: true })
+        }
+        Err(error) => Err(failure(&error)),
     }
 }
 
@@ -94,6 +135,8 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
             transaction.patch::<Lease>(LEASE_NAMESPACE, node, "", &renewal(lease, *base))
         }
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
+        Write::DeleteNode { .. } | Write::GroupStatus { .. } | Write::GroupSize { .. } => return None,
+        Write::FaultStatus { .. } => return None,
     })
 }
 

@@ -2,8 +2,15 @@
 //! time as an argument. `run` is the asynchronous edge around it; `apply` executes the writes.
 
 mod admission;
+mod adopted;
 pub(crate) mod apply;
+mod evictions;
+mod faults;
 mod follow;
+mod group_status;
+mod groups;
+mod node_fault_objects;
+mod node_faults;
 mod nodes;
 mod pods;
 pub(crate) mod run;
@@ -17,20 +24,21 @@ pub(crate) mod write;
 
 use crate::behavior::{self, BadAnnotation};
 use crate::config::{Config, Network};
-use crate::fault::{Fault, FaultError};
 use crate::limits::{NODE_WRITES, POD_WRITES};
-use crate::node;
 use crate::node::object::Identity;
 use crate::pod::{Input, PodEvent};
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::record::{NodeRecord, PodRecord};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{DueEvent, Event, Runtime};
+use crate::shape::NodeShape;
 use crate::stream::{Feed, Launch, PodExecution};
+use groups::{Groups, SimKind};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
-use nodes::NodeEntry;
+use node_fault_objects::FaultObjects;
+use nodes::{NodeEntry, Removal};
 use pods::PodEntry;
 use sources::References;
 use std::borrow::Cow;
@@ -46,6 +54,8 @@ pub(crate) enum Regarding {
     Pod { key: Key, uid: Arc<str>, field_path: String },
     /// A node.
     Node,
+    /// An object of the API of simulations.
+    Simulated { kind: SimKind, name: String, uid: Arc<str> },
 }
 
 /// An event to record, from the kubelet of `node`.
@@ -88,6 +98,16 @@ pub(crate) struct Manager {
     twin_reported: Option<Timestamp>,
     /// Pods that streams follow, by uid.
     watched: BTreeMap<Arc<str>, Feed>,
+    /// The pods of each node.
+    by_node: BTreeMap<String, BTreeSet<Key>>,
+    /// The Node objects that this process does not simulate.
+    others: BTreeMap<String, Arc<NodeRecord>>,
+    groups: Groups,
+    fault_objects: FaultObjects,
+    /// Seed of what groups and faults draw.
+    seed: u64,
+    /// Whether the nodes that streams reach may have changed.
+    is_serving_changed: bool,
 }
 
 impl Manager {
@@ -115,7 +135,18 @@ impl Manager {
             resizes_due: BTreeSet::new(),
             twin_reported: None,
             watched: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            others: BTreeMap::new(),
+            groups: Groups::default(),
+            fault_objects: FaultObjects::default(),
+            seed: rng.next_u64(),
+            is_serving_changed: false,
         };
+        let shape = Arc::new(NodeShape::of(&manager.config));
+        let names: BTreeSet<String> =
+            (0..manager.config.nodes).map(|at| manager.config.node_name(at)).collect();
+        let others = existing.iter().filter(|record| !names.contains(record.key().name()));
+        manager.others = others.map(|record| (record.key().name().to_owned(), Arc::clone(record))).collect();
         for index in 0..manager.config.nodes {
             let Some(mut identity) = Identity::new(&manager.config, index) else {
                 tracing::error!(index, "the networks are too small for more nodes");
@@ -125,24 +156,23 @@ impl Manager {
             if let Some(network) = record.as_ref().and_then(|record| Network::parse(record.pod_cidr())) {
                 identity.network = network;
             }
-            manager.add_node(identity, index, record, now);
+            let entry = NodeEntry::new(identity, index, Arc::clone(&shape), record);
+            manager.add_node(entry, now);
         }
+        manager.adopt_existing(now);
         manager
     }
 
-    fn add_node(
-        &mut self,
-        identity: Identity,
-        index: usize,
-        record: Option<Arc<NodeRecord>>,
-        now: Timestamp,
-    ) {
-        let name = identity.name.clone();
-        self.runtime.add_node(&name, identity.network);
-        let mut entry = NodeEntry::new(identity, index, record);
+    fn add_node(&mut self, mut entry: NodeEntry, now: Timestamp) {
+        let name = entry.identity.name.clone();
+        self.runtime.add_node(&name, entry.identity.network);
         entry.begin(&self.config, now);
+        entry.refresh_health(now);
+        self.others.remove(&name);
         self.nodes.insert(name.clone(), entry);
+        self.is_serving_changed = true;
         self.touch_node(&name);
+        self.read_fault_annotation(&name, now);
         self.node_notice(&name, "Starting", "Starting kubelet.".to_owned());
     }
 
@@ -169,7 +199,7 @@ impl Manager {
         let key = record.key();
         let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
-        let stopped = node.stopped();
+        let (stopped, is_cut) = (node.stopped(), node.faults.effects.is_cut);
         let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());
         if !same {
             if let Some(old) = self.pods.get(&key).map(|entry| Arc::clone(&entry.uid)) {
@@ -178,7 +208,11 @@ impl Manager {
             self.complain(&record, None);
             let entry = PodEntry::new(Arc::clone(&record), &mut self.runtime, now);
             self.keys.insert(Arc::clone(&entry.uid), key.clone());
+            self.by_node.entry(entry.node().to_owned()).or_default().insert(key.clone());
             self.pods.insert(key.clone(), entry);
+        } else if let Some(entry) = self.pods.get_mut(&key).filter(|_| is_cut) {
+            entry.held = Some(record);
+            return;
         }
         let entry = self.pods.get(&key).expect("the entry exists or was just made");
         let before = entry.record();
@@ -198,7 +232,7 @@ impl Manager {
         if news {
             self.record_references(&key);
         }
-        if stopped || !news {
+        if stopped || is_cut || !news {
             return;
         }
         if let Some(entry) = self.pods.get_mut(&key) {
@@ -235,7 +269,11 @@ impl Manager {
             self.show_gone(key);
             self.drop_references(key);
             self.release(key, true, now);
-            self.pods.remove(key);
+            if let Some(entry) = self.pods.remove(key)
+                && let Some(keys) = self.by_node.get_mut(entry.node())
+            {
+                keys.remove(key);
+            }
             self.keys.remove(uid);
             self.pod_timers.set(key, None);
             self.runtime.forget(uid);
@@ -251,53 +289,30 @@ impl Manager {
                 }
                 Delta::Deleted(record) => (record.key(), None),
             };
-            if let Some(node) = self.nodes.get_mut(key.name()) {
-                node.observe(record);
-                let waits = !node.resizes.is_empty() && !node.stopped();
-                self.touch_node(key.name());
-                if waits {
-                    self.retry_resizes(key.name(), now);
-                }
+            let is_simulated = self.nodes.contains_key(key.name());
+            match record {
+                Some(record) if !is_simulated => self.observe_foreign_node(key.name(), record, now),
+                None if !is_simulated => drop(self.others.remove(key.name())),
+                record => self.observe_node(key.name(), record, now),
             }
         }
     }
 
-    /// Stops or resumes a node.
-    pub(crate) fn fault(&mut self, name: &str, fault: Fault, now: Timestamp) -> Result<(), FaultError> {
-        let node = self.nodes.get_mut(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
-        let was_stopped = node.stopped();
-        match fault {
-            Fault::Stop => node.step(node::Input::Stop, now),
-            Fault::Resume => node.step(node::Input::Resume, now),
+    fn observe_node(&mut self, name: &str, record: Option<Arc<NodeRecord>>, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let is_gone = record.is_none();
+        node.observe(record);
+        if self.end_adoption(name, now) || (is_gone && self.forget_instance(name, now)) {
+            return;
         }
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let waits = !node.resizes.is_empty() && !node.stopped();
         self.touch_node(name);
-        let on_node = self.pods.iter().filter(|(_, entry)| entry.node() == name);
-        let keys: Vec<Key> = on_node.map(|(key, _)| key.clone()).collect();
-        match (was_stopped, fault) {
-            (false, Fault::Stop) => keys.iter().for_each(|key| self.pod_timers.set(key, None)),
-            (true, Fault::Resume) => self.thaw_all(keys.clone(), now),
-            (true, Fault::Stop) | (false, Fault::Resume) => {}
+        self.touch_group_of(name);
+        if waits {
+            self.retry_resizes(name, now);
         }
-        keys.iter().for_each(|key| self.show(key));
-        Ok(())
-    }
-
-    /// Continues the pods of a resumed node; it admits those that came meanwhile in the order of their creation.
-    fn thaw_all(&mut self, mut keys: Vec<Key>, now: Timestamp) {
-        keys.sort_by_key(|key| self.pods.get(key).map(|entry| entry.object().order_of_admission()));
-        for key in &keys {
-            self.thaw(key, now);
-            self.observe_resize(key, now);
-        }
-    }
-
-    fn thaw(&mut self, key: &Key, now: Timestamp) {
-        let Some(entry) = self.pods.get_mut(key) else { return };
-        entry.reconcile_now();
-        for event in entry.release() {
-            self.step_pod(key, Input::Runtime(event), now);
-        }
-        self.step_pod(key, Input::Observed, now);
+        self.read_fault_annotation(name, now);
     }
 
     /// Processes everything that is due by `now`.
@@ -311,26 +326,47 @@ impl Manager {
                 }
                 self.step_pod(&key, Input::Deadline, now);
             } else if let Some(name) = self.node_timers.take_due(now) {
-                if let Some(node) = self.nodes.get_mut(&name) {
-                    node.expire(&self.config, now);
-                }
-                self.touch_node(&name);
+                self.expire_node(&name, now);
+            } else if let Some(group) = self.groups.timers.take_due(now) {
+                self.groups.dirty.push(&group);
+            } else if let Some(fault) = self.fault_objects.timers.take_due(now) {
+                self.turn_fault(&fault, now);
             } else {
                 return;
             }
         }
     }
 
+    fn expire_node(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.expire(now);
+        let is_evicting = node.faults.eviction.is_some_and(|at| at <= now) && !node.stopped();
+        let has_faults = !node.faults.asked.is_empty() && node.removal == Removal::None;
+        if is_evicting {
+            self.evict(name, now);
+        }
+        match has_faults {
+            true => self.apply_faults(name, now),
+            false => self.refresh_node(name, now),
+        }
+        self.touch_node(name);
+    }
+
     fn report(&mut self, uid: &str, event: Event, at: Timestamp) {
         let Some(key) = self.keys.get(uid).cloned() else { return };
         let Some(entry) = self.pods.get_mut(&key) else { return };
         match self.nodes.get(entry.node()) {
-            Some(node) if node.stopped() => entry.hold(event),
+            Some(node) if node.stopped() => entry.hold(event, at),
             Some(_) | None => self.step_pod(&key, Input::Runtime(event), at),
         }
     }
 
     fn step_pod(&mut self, key: &Key, input: Input, now: Timestamp) {
+        self.step_pod_late(key, input, now, now);
+    }
+
+    /// Steps a pod with an input of time `at`, of which its kubelet learns only now.
+    fn step_pod_late(&mut self, key: &Key, input: Input, at: Timestamp, now: Timestamp) {
         let begun = match &input {
             Input::Runtime(Event::Started { container, .. } | Event::Adopted(container, _)) => {
                 Some(*container)
@@ -341,7 +377,7 @@ impl Manager {
             return;
         }
         let Some(entry) = self.pods.get_mut(key) else { return };
-        let effects = entry.step(input, &self.references.sources, &mut self.runtime, now);
+        let effects = entry.step(input, &self.references.sources, &mut self.runtime, (at, now));
         for event in effects.events {
             self.pod_notice(key, event);
         }
@@ -376,11 +412,12 @@ impl Manager {
     /// The writes to begin now, within the limits. The status of a pod is computed here, so that one write
     /// has everything that happened so far.
     pub(crate) fn next_writes(&mut self, now: Timestamp) -> Vec<Write> {
-        let mut writes = Vec::new();
+        self.turn_groups(now);
+        let mut writes = self.group_writes(now);
         while self.node_writes < NODE_WRITES {
             let Some(name) = self.dirty_nodes.pop() else { break };
             let Some(node) = self.nodes.get_mut(&name) else { continue };
-            if let Some(write) = node.next_write(&self.config, &self.runtime, now) {
+            if let Some(write) = node.next_write(&self.runtime, now) {
                 self.node_writes += 1;
                 writes.push(write);
             }
@@ -388,7 +425,7 @@ impl Manager {
         while self.pod_writes < POD_WRITES {
             let Some(key) = self.dirty_pods.pop() else { break };
             let Some(entry) = self.pods.get_mut(&key) else { continue };
-            let Some(node) = self.nodes.get(entry.node()).filter(|node| !node.stopped()) else { continue };
+            let Some(node) = self.nodes.get(entry.node()).filter(|node| node.is_linked()) else { continue };
             if let Some(write) = entry.next_write(&node.identity.ip, now) {
                 self.pod_writes += 1;
                 writes.push(write);
@@ -409,8 +446,13 @@ impl Manager {
                 }
                 return;
             }
+            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {
+                return self.written_by_simulation(write, result, now);
+            }
             Write::CreateNode(node) => node.metadata.name.clone().unwrap_or_default(),
-            Write::NodeStatus { node, .. } | Write::Lease { node, .. } => node.clone(),
+            Write::NodeStatus { node, .. } | Write::Lease { node, .. } | Write::DeleteNode { node, .. } => {
+                node.clone()
+            }
         };
         self.node_writes -= 1;
         if matches!((write, &result), (Write::Lease { base: Some(_), .. }, Err(Failure::Conflict))) {
@@ -421,11 +463,17 @@ impl Manager {
             self.node_notice(&node, "NodeReady", format!("Node {node} status is now: NodeReady"));
         }
         self.touch_node(&node);
+        self.touch_group_of(&node);
+        if self.nodes.get(&node).is_some_and(|entry| entry.removal == Removal::Done) {
+            self.remove_node(&node, now);
+        }
     }
 
     /// The time of the next deadline.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        [self.runtime.next_due(), self.pod_timers.next(), self.node_timers.next()].into_iter().flatten().min()
+        let own = [self.runtime.next_due(), self.pod_timers.next(), self.node_timers.next()];
+        let simulation = [self.groups.timers.next(), self.fault_objects.timers.next()];
+        own.into_iter().chain(simulation).flatten().min()
     }
 
     /// The events since the last call.

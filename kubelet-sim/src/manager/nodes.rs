@@ -1,15 +1,18 @@
 //! One node in the manager: its state, its newest object and its writes, one at a time. Synchronous.
 
+use super::node_faults::FaultState;
 use super::pods::retry_wait;
 use super::write::{Failure, Write, Written};
 use crate::amounts::Amounts;
 use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
 use crate::node::admission::{Ledger, NodeProperties};
+use crate::node::health::Health;
 use crate::node::object::{self, Identity};
 use crate::node::{Input, NodeState, Output, step};
 use crate::record::NodeRecord;
 use crate::runtime::sim::SimRuntime;
+use crate::shape::NodeShape;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use kstore_informer::{Key, Object, Revision};
@@ -17,20 +20,60 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Different offsets of the heartbeats of groups' nodes, whose number is not known from the start: one for each tick of an interval.
+const GROUP_PHASES: usize = 40;
+
+/// The place of a node in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Membership {
+    pub(super) group: Arc<str>,
+    pub(super) index: u32,
+    /// When the group asked for the instance.
+    pub(super) since: Timestamp,
+}
+
+/// The end of a node whose machine is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// The machine is there.
+    #[default]
+    None,
+    /// The Node object is deleted at this time.
+    At(Timestamp),
+    /// The Node object is to be deleted now.
+    Due,
+    /// It was deleted; the informer has not shown it yet.
+    Sent,
+    /// There is no such object.
+    Done,
+}
+
 /// A simulated node.
 pub(super) struct NodeEntry {
     pub(super) identity: Identity,
+    /// What it reports about itself.
+    pub(super) shape: Arc<NodeShape>,
+    pub(super) health: Health,
+    /// Whether another client created it: what that client set stays.
+    pub(super) is_adopted: bool,
+    /// The group that made it, if one did.
+    pub(super) member: Option<Membership>,
+    /// When its start is over; `None`: it is.
+    pub(super) ready_at: Option<Timestamp>,
+    pub(super) faults: FaultState,
+    pub(super) removal: Removal,
+    /// The number by which it got its networks.
+    pub(super) slot: usize,
     /// What the admitted pods occupy.
     pub(super) ledger: Ledger,
     /// The pods whose resizes wait for room.
     pub(super) resizes: BTreeSet<Key>,
     /// What decides about pods, by `record`; `None` until it is needed.
-    properties: Option<Box<NodeProperties>>,
-    index: usize,
-    state: NodeState,
-    record: Option<Arc<NodeRecord>>,
+    pub(super) properties: Option<Box<NodeProperties>>,
+    pub(super) state: NodeState,
+    pub(super) record: Option<Arc<NodeRecord>>,
     /// Whether `record` differs from the node's current status; `None` until it is compared.
-    stale: Option<bool>,
+    pub(super) stale: Option<bool>,
     leased: bool,
     /// The revision of the lease after its last renewal by this process; `None` before, and when the outcome is unknown.
     lease_revision: Option<Revision>,
@@ -43,14 +86,26 @@ pub(super) struct NodeEntry {
 
 impl NodeEntry {
     /// A node that has not begun. `record` is its object, if it existed before this process.
-    pub(super) fn new(identity: Identity, index: usize, record: Option<Arc<NodeRecord>>) -> Self {
+    pub(super) fn new(
+        identity: Identity,
+        slot: usize,
+        shape: Arc<NodeShape>,
+        record: Option<Arc<NodeRecord>>,
+    ) -> Self {
         let (state, pending) = (NodeState::Unregistered, VecDeque::new());
         Self {
             identity,
+            shape,
+            health: Health::default(),
+            is_adopted: false,
+            member: None,
+            ready_at: None,
+            faults: FaultState::default(),
+            removal: Removal::None,
+            slot,
             ledger: Ledger::default(),
             resizes: BTreeSet::new(),
             properties: None,
-            index,
             state,
             // Its lease most likely exists too; if not, the renewal creates it.
             leased: record.is_some(),
@@ -81,16 +136,18 @@ impl NodeEntry {
     }
 
     /// What decides about pods: the properties of the Node object, or before there is one the node's own, and what is occupied.
-    pub(super) fn room(&mut self, config: &Config) -> (&NodeProperties, &Ledger) {
-        let (record, identity) = (&self.record, &self.identity);
+    pub(super) fn room(&mut self) -> (&NodeProperties, &Ledger) {
+        let (record, identity, shape, health) = (&self.record, &self.identity, &self.shape, &self.health);
         let properties = self.properties.get_or_insert_with(|| {
             let shown = record.as_ref().and_then(|record| record.properties());
-            Box::new(shown.unwrap_or_else(|| NodeProperties {
+            let properties = shown.unwrap_or_else(|| NodeProperties {
                 name: identity.name.clone(),
-                labels: object::labels(config, &identity.name),
-                taints: Vec::new(),
-                allocatable: Amounts::of(Some(&object::resources(config))),
-            }))
+                labels: object::labels(shape, &identity.name),
+                taints: shape.taints.clone(),
+                allocatable: Amounts::of(Some(&shape.allocatable)),
+                pressures: Vec::new(),
+            });
+            Box::new(NodeProperties { pressures: health.pressures(), ..properties })
         });
         (properties, &self.ledger)
     }
@@ -117,49 +174,72 @@ impl NodeEntry {
         }
     }
 
+    /// Posts the status soon, because it has changed. A node that is not registered posts it then.
+    pub(super) fn post_status(&mut self) {
+        (self.stale, self.properties) = (None, None);
+        if matches!(self.state, NodeState::Alive { .. }) && !self.pending.contains(&Output::PostStatus) {
+            self.pending.push_back(Output::PostStatus);
+        }
+    }
+
     /// Processes the deadline that [`Self::deadline`] returned.
-    pub(super) fn expire(&mut self, config: &Config, now: Timestamp) {
+    pub(super) fn expire(&mut self, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
+        if matches!(self.removal, Removal::At(at) if at <= now) {
+            self.removal = Removal::Due;
+        }
         if self.state.deadline().is_some_and(|at| at <= now) {
-            let stale = self.is_stale(config, now);
+            let stale = self.is_stale(now);
             self.step(Input::Deadline { stale }, now);
         }
     }
 
     /// Compares once per version of the object: the compared fields do not change with time.
-    fn is_stale(&mut self, config: &Config, now: Timestamp) -> bool {
-        let (identity, record) = (&self.identity, &self.record);
+    fn is_stale(&mut self, now: Timestamp) -> bool {
+        let (identity, record, shape, health) = (&self.identity, &self.record, &self.shape, &self.health);
+        let is_adopted = self.is_adopted;
         *self.stale.get_or_insert_with(|| {
             let shown = record.as_ref().map(|record| record.status());
             shown.is_some_and(|shown| {
-                object::stale(&object::status(config, identity, &[], None, now), Some(shown))
+                let ours = object::status(shape, identity, health, &[], None, now);
+                let ours = if is_adopted { object::keeping(ours, shown) } else { ours };
+                object::stale(&ours, Some(shown))
             })
         })
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        if self.stopped() {
-            return None;
-        }
-        self.state.deadline().into_iter().chain(self.retry_at).min()
+        let removal = match self.removal {
+            Removal::At(at) => Some(at),
+            Removal::None | Removal::Due | Removal::Sent | Removal::Done => None,
+        };
+        let own = self.state.deadline().into_iter().chain(self.retry_at).chain(self.ready_at);
+        let own = own.chain(self.faults.eviction).min().filter(|_| !self.stopped());
+        own.into_iter().chain(removal).chain(self.faults.deadline()).min()
     }
 
     /// The next write, if one is due. At most one is in flight.
-    pub(super) fn next_write(
-        &mut self,
-        config: &Config,
-        runtime: &SimRuntime,
-        now: Timestamp,
-    ) -> Option<Write> {
-        if self.in_flight || self.retry_at.is_some() {
+    pub(super) fn next_write(&mut self, runtime: &SimRuntime, now: Timestamp) -> Option<Write> {
+        let node = self.identity.name.clone();
+        if self.removal == Removal::Due && !self.in_flight {
+            self.in_flight = true;
+            let uid = self.record.as_ref().map(|record| record.uid().to_owned()).unwrap_or_default();
+            return Some(Write::DeleteNode { node, uid });
+        }
+        if self.in_flight || self.retry_at.is_some() || self.faults.effects.is_cut {
             return None;
         }
-        let node = self.identity.name.clone();
+        let (shape, health) = (&self.shape, &self.health);
         let write = match self.pending.front()? {
-            Output::Register => Write::CreateNode(Box::new(object::node(config, &self.identity, now))),
+            Output::Register => Write::CreateNode(Box::new(object::node(shape, &self.identity, health, now))),
             Output::PostStatus => {
                 let previous = self.record.as_ref().map(|record| record.status());
-                let status = object::status(config, &self.identity, &runtime.images(&node), previous, now);
+                let images = runtime.images(&node);
+                let status = object::status(shape, &self.identity, health, &images, previous, now);
+                let status = match previous.filter(|_| self.is_adopted) {
+                    Some(previous) => object::keeping(status, previous),
+                    None => status,
+                };
                 Write::NodeStatus { node, status: Box::new(status) }
             }
             // The lease names the Node's uid as its owner, so a new lease waits until the informer shows the
@@ -188,10 +268,13 @@ impl NodeEntry {
             self.lease_revision = None;
         }
         match (result, write) {
+            (Ok(_), Write::DeleteNode { .. }) => self.removal = Removal::Sent,
+            (Err(Failure::NotFound), Write::DeleteNode { .. }) => self.removal = Removal::Done,
+            (Err(_), Write::DeleteNode { .. }) => self.removal = Removal::At(later(now, WRITE_RETRY_MAX)),
             (Ok(written), Write::CreateNode(_)) => {
                 self.settled(Output::Register);
                 self.registered(!written.with_status, config, now);
-                return true;
+                return self.health.not_ready.is_none();
             }
             (Err(Failure::AlreadyExists), Write::CreateNode(_)) => {
                 self.settled(Output::Register);
@@ -205,6 +288,7 @@ impl NodeEntry {
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
             (Ok(_), Write::PodStatus { .. } | Write::RemovePod { .. }) => {}
+            (Ok(_), Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. }) => {}
             (Err(Failure::Refused(why)), _) => {
                 tracing::warn!(node = self.identity.name, why, "the server refuses a write");
                 self.retry_at = Some(later(now, WRITE_RETRY_MAX));
@@ -224,7 +308,10 @@ impl NodeEntry {
 
     fn registered(&mut self, adopted: bool, config: &Config, now: Timestamp) {
         // Spread over one interval, so that the leases of thousands of nodes are not renewed in one burst.
-        let share = self.index as f64 / config.nodes.max(1) as f64;
+        let share = match self.slot < config.nodes {
+            true => self.slot as f64 / config.nodes as f64,
+            false => (self.slot % GROUP_PHASES) as f64 / GROUP_PHASES as f64,
+        };
         let offset = Duration::from_millis(LEASE_INTERVAL.mul_f64(share).as_millis() as u64);
         self.step(Input::Registered { adopted, offset }, now);
     }

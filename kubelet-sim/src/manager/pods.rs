@@ -43,8 +43,10 @@ pub(super) struct PodEntry {
     reconcile_at: Option<Timestamp>,
     /// Whether the status may be written again now.
     reconcile: bool,
-    /// Runtime events received while the node was stopped.
-    deferred: Vec<Event>,
+    /// Runtime events received while the node was stopped, with their times.
+    deferred: Vec<(Event, Timestamp)>,
+    /// The newest object, while the node does not reach the API server.
+    pub(super) held: Option<Arc<PodRecord>>,
     disks: Arc<Disks>,
     /// The output of its containers' commands; `None` before the first command.
     pub(super) outputs: Option<Arc<Outputs>>,
@@ -72,6 +74,7 @@ impl PodEntry {
             reconcile_at: None,
             reconcile: false,
             deferred: Vec::new(),
+            held: None,
             disks: Arc::default(),
             outputs: None,
             references: BTreeSet::new(),
@@ -146,18 +149,18 @@ impl PodEntry {
         Observed { is_news: self.record.revision() != self.fence, is_resize }
     }
 
-    /// Steps the machine, passes its commands to the runtime and returns what the manager must do.
+    /// Steps the machine with an input of time `at`, passes its commands to the runtime at `now` and returns what the manager must do.
     pub(super) fn step(
         &mut self,
         input: Input,
         sources: &Sources,
         runtime: &mut dyn Runtime,
-        now: Timestamp,
+        (at, now): (Timestamp, Timestamp),
     ) -> Effects {
-        let input = self.with_termination_message(input, now);
+        let input = self.with_termination_message(input, at);
         let machine = self.machine.take().expect("the machine is put back after each step");
         let span = tracing::debug_span!("pod", pod = %self.record.key());
-        let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, sources, input, now));
+        let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, sources, input, at));
         self.machine = Some(machine);
         let mut effects = Effects::default();
         for output in outputs {
@@ -183,12 +186,12 @@ impl PodEntry {
     }
 
     /// Keeps an event until the node resumes.
-    pub(super) fn hold(&mut self, event: Event) {
-        self.deferred.push(event);
+    pub(super) fn hold(&mut self, event: Event, at: Timestamp) {
+        self.deferred.push((event, at));
     }
 
-    /// Takes the kept events.
-    pub(super) fn release(&mut self) -> Vec<Event> {
+    /// Takes the kept events, each with its time.
+    pub(super) fn release(&mut self) -> Vec<(Event, Timestamp)> {
         std::mem::take(&mut self.deferred)
     }
 

@@ -1,22 +1,25 @@
 //! The asynchronous edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the
 //! writes in flight. It wakes for an event or the next deadline and decides nothing.
 
-use super::apply::apply_batch;
+use super::apply::{FAULTS, GROUPS, apply_batch};
 use super::follow::{Followers, Report};
 use super::write::{Failure, Write, Written, batches, singles};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
+use crate::fault::object::FaultRecord;
 use crate::fault::{Handle, Order};
+use crate::group::record::GroupRecord;
 use crate::identities::{AGENT, Identities};
 use crate::record::{NodeRecord, PodRecord};
+use crate::sim_api;
 use crate::stream::{Latest, ManagerMessage, PodQuery, Streams};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_container_sim::time::between;
 use kstore_informer::{
-    Builder, Causes, EventType, Informer, ListerWatcher, Recorder, Reference, Subscription, Supervisor,
-    TaskGroup,
+    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Recorder, Reference, Subscription,
+    Supervisor, TaskGroup,
 };
 use kstore_nondet::Nondet;
 use std::pin::Pin;
@@ -85,6 +88,15 @@ impl Simulator {
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }
+        let simulation = self.config.has_sim_api.then(|| {
+            let groups = self.client.dynamic(sim_api::resource(GROUPS));
+            let groups = groups.project(WatchParams::default(), GroupRecord::decode);
+            let faults = self.client.dynamic(sim_api::resource(FAULTS));
+            let faults = faults.project(WatchParams::default(), FaultRecord::decode);
+            let groups = self.informer("kubelet-node-groups", groups, &tasks);
+            (groups.subscribe(), self.informer("kubelet-node-faults", faults, &tasks).subscribe())
+        });
+        let (groups, faults) = simulation.unzip();
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
@@ -109,6 +121,8 @@ impl Simulator {
             manager,
             pods: pods.subscribe(),
             nodes: nodes.subscribe(),
+            groups,
+            faults,
             orders,
             serving,
             messages,
@@ -135,6 +149,9 @@ struct Edge {
     recorder: Recorder,
     pods: Subscription<PodRecord>,
     nodes: Subscription<NodeRecord>,
+    /// Of the API of simulations, if the cluster has it.
+    groups: Option<Subscription<GroupRecord>>,
+    faults: Option<Subscription<FaultRecord>>,
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
     /// The nodes that are not stopped.
     serving: Arc<Latest<Vec<String>>>,
@@ -179,6 +196,9 @@ impl Edge {
                 self.registered.cancel();
             }
             self.write(now);
+            if self.manager.take_serving_changed() {
+                self.serving.set(self.manager.serving());
+            }
             self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
@@ -190,8 +210,10 @@ impl Edge {
         let writes = self.manager.next_writes(now);
         let batches = if self.identities.are_own() { singles(writes) } else { batches(writes) };
         for batch in batches {
-            let node = batch.first().map(Write::node).unwrap_or_default();
-            let client = self.identities.client(node, &self.client);
+            let client = match batch.first().map(Write::node).unwrap_or_default() {
+                "" => self.client.clone(),
+                node => self.identities.client(node, &self.client),
+            };
             self.writes.spawn(apply_batch(client, batch));
         }
     }
@@ -227,6 +249,8 @@ impl Edge {
             Some(deltas) = self.pods.next() => {
                 self.manager.observe_pods(deltas, self.nondet.clock.now());
             }
+            Some(deltas) = next_of(&mut self.groups) => self.manager.observe_groups(deltas, self.nondet.clock.now()),
+            Some(deltas) = next_of(&mut self.faults) => self.manager.observe_faults(deltas, self.nondet.clock.now()),
             () = tokio::time::sleep(deadline.unwrap_or_default()), if deadline.is_some() => {}
         }
     }
@@ -257,6 +281,14 @@ impl Edge {
     }
 }
 
+/// The next changes of an informer, if there is one.
+async fn next_of<T: Object>(source: &mut Option<Subscription<T>>) -> Option<Vec<Delta<T>>> {
+    match source {
+        Some(source) => source.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn record(recorder: &Recorder, notice: Notice) {
     let Notice { node, regarding, warning, reason, message, cause } = notice;
     let about = match regarding {
@@ -267,6 +299,14 @@ fn record(recorder: &Recorder, notice: Notice) {
             name: key.name().to_owned(),
             uid: uid.to_string(),
             field_path,
+        },
+        Regarding::Simulated { kind, name, uid } => Reference {
+            api_version: format!("{}/{}", sim_api::GROUP, sim_api::VERSION),
+            kind: format!("{kind:?}"),
+            namespace: String::new(),
+            name,
+            uid: uid.to_string(),
+            ..Reference::default()
         },
         Regarding::Node => Reference {
             api_version: "v1".to_owned(),

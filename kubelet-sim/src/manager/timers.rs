@@ -9,6 +9,12 @@ pub(crate) struct Timers<K> {
     by_key: BTreeMap<K, Timestamp>,
 }
 
+impl<K> Default for Timers<K> {
+    fn default() -> Self {
+        Self { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
+    }
+}
+
 impl<K: Ord + Clone> Timers<K> {
     pub(crate) fn new() -> Self {
         Self { by_time: BTreeSet::new(), by_key: BTreeMap::new() }

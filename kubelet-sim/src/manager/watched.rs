@@ -15,9 +15,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Manager {
-    /// The nodes that are not stopped.
+    /// Whether the nodes that streams reach may have changed since the last call.
+    pub(crate) fn take_serving_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_serving_changed)
+    }
+
+    /// The nodes that streams reach.
     pub(crate) fn serving(&self) -> Vec<String> {
-        let answering = self.nodes.iter().filter(|(_, node)| !node.stopped());
+        let answering = self.nodes.iter().filter(|(_, node)| node.is_linked());
         answering.map(|(name, _)| name.clone()).collect()
     }
 
@@ -102,7 +107,7 @@ impl Manager {
     /// The current and later states of the pod.
     fn feed(&mut self, key: &Key) -> Option<Feed> {
         let entry = self.pods.get(key)?;
-        let reachable = self.nodes.get(entry.node()).is_some_and(|node| !node.stopped());
+        let reachable = self.nodes.get(entry.node()).is_some_and(NodeEntry::is_linked);
         let feed = || Arc::new(Latest::new(entry.snapshot(reachable, false)));
         Some(self.watched.entry(Arc::clone(&entry.uid)).or_insert_with(feed).clone())
     }
@@ -170,7 +175,7 @@ impl Manager {
             self.watched.remove(&entry.uid);
             return;
         }
-        let reachable = self.nodes.get(entry.node()).is_some_and(|node| !node.stopped());
+        let reachable = self.nodes.get(entry.node()).is_some_and(NodeEntry::is_linked);
         feed.set(entry.snapshot(reachable, false));
     }
 

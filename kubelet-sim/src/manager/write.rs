@@ -1,10 +1,12 @@
 //! Writes of the manager and their results. Plain data: `apply` executes the writes, `Manager` takes the
 //! results.
 
+use crate::group::GROUP_LABEL;
 use crate::limits::NODE_BATCH;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, PodStatus};
 use kstore_informer::{Key, Revision};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// One write, complete in itself.
@@ -28,15 +30,30 @@ pub(crate) enum Write {
     /// The lease of a node: created first if it is not known to exist, else renewed first, if its revision is still `base`. Another
     /// revision is that of another process with the same nodes.
     Lease { node: String, exists: bool, base: Option<Revision>, lease: Box<Lease> },
+    /// The deletion of the Node object of a machine that is gone, if its uid is still `uid`, which is empty if it is unknown.
+    DeleteNode { node: String, uid: String },
+    /// The status of a NodeGroup.
+    GroupStatus { group: String, status: Box<Value> },
+    /// The size of a NodeGroup: its schedule, or a node that went away, changes it. Only if its revision is still `base`.
+    GroupSize { group: String, base: Revision, replicas: u32 },
+    /// The status of a NodeFault.
+    FaultStatus { fault: String, status: Box<Value> },
 }
 
 impl Write {
-    /// The node whose kubelet makes the write.
+    /// The node whose kubelet makes the write; empty for writes of the simulation itself.
     pub(crate) fn node(&self) -> &str {
         match self {
             Self::PodStatus { node, .. } | Self::RemovePod { node, .. } => node,
+            // As in a cloud, the group makes the Node: a kubelet may not give itself every label.
+            Self::CreateNode(node) if has_group(node) => "",
             Self::CreateNode(node) => node.metadata.name.as_deref().unwrap_or_default(),
             Self::NodeStatus { node, .. } | Self::Lease { node, .. } => node,
+            // The machine's owner deletes the Node, not its kubelet.
+            Self::DeleteNode { .. }
+            | Self::GroupStatus { .. }
+            | Self::GroupSize { .. }
+            | Self::FaultStatus { .. } => "",
         }
     }
 
@@ -45,8 +62,16 @@ impl Write {
         match self {
             Self::CreateNode(_) | Self::NodeStatus { .. } | Self::Lease { .. } => true,
             Self::PodStatus { .. } | Self::RemovePod { .. } => false,
+            Self::DeleteNode { .. }
+            | Self::GroupStatus { .. }
+            | Self::GroupSize { .. }
+            | Self::FaultStatus { .. } => false,
         }
     }
+}
+
+fn has_group(node: &Node) -> bool {
+    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(GROUP_LABEL))
 }
 
 /// Groups writes into batches: writes of nodes together, up to [`NODE_BATCH`], and each write of a pod by

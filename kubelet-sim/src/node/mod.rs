@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod admission;
+pub mod health;
 pub mod object;
 
 use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};

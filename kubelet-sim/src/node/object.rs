@@ -3,12 +3,13 @@
 use crate::config::{Config, Network};
 use crate::image::hash;
 use crate::limits::{IMAGES_REPORTED, LEASE_DURATION_SECONDS};
-use crate::time::api_time;
+use crate::node::health::{self, Health};
+use crate::shape::NodeShape;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
-    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec,
-    NodeStatus, NodeSystemInfo,
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+    NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
@@ -39,44 +40,49 @@ impl Identity {
     }
 }
 
-/// The Node object for registration. It is ready at once, because nothing has to start first.
-pub fn node(config: &Config, identity: &Identity, now: Timestamp) -> Node {
+/// The Node object for registration.
+pub fn node(shape: &NodeShape, identity: &Identity, health: &Health, now: Timestamp) -> Node {
     let annotations = [("volumes.kubernetes.io/controller-managed-attach-detach", "true")];
+    let annotations = annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter();
+    let provider = shape.provider_id.clone().unwrap_or_else(|| format!("kstore://{}", identity.name));
     Node {
         metadata: ObjectMeta {
             name: Some(identity.name.clone()),
-            labels: Some(labels(config, &identity.name)),
-            annotations: Some(annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into()),
+            labels: Some(labels(shape, &identity.name)),
+            annotations: Some(annotations.chain(shape.annotations.clone()).collect()),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
             pod_cidr: Some(identity.network.to_string()),
             pod_cidrs: Some(vec![identity.network.to_string()]),
-            provider_id: Some(format!("kstore://{}", identity.name)),
+            provider_id: Some(provider),
+            taints: (!shape.taints.is_empty()).then(|| shape.taints.clone()),
+            unschedulable: shape.is_unschedulable.then_some(true),
             ..NodeSpec::default()
         }),
-        status: Some(status(config, identity, &[], None, now)),
+        status: Some(status(shape, identity, health, &[], None, now)),
     }
 }
 
-/// The well-known labels and the configured ones.
-pub fn labels(config: &Config, name: &str) -> BTreeMap<String, String> {
+/// The well-known labels and those of the shape.
+pub fn labels(shape: &NodeShape, name: &str) -> BTreeMap<String, String> {
     let known = [
         ("kubernetes.io/hostname", name),
         ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/arch", &shape.architecture),
         ("beta.kubernetes.io/os", "linux"),
-        ("beta.kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/arch", &shape.architecture),
     ];
     let known = known.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    known.into_iter().chain(config.labels.clone()).collect()
+    known.into_iter().chain(shape.labels.clone()).collect()
 }
 
 /// The status at `now`. Keeps from `previous` the conditions of other writers and the transition times of
 /// unchanged conditions. `images` are full names and sizes.
 pub fn status(
-    config: &Config,
+    shape: &NodeShape,
     identity: &Identity,
+    health: &Health,
     images: &[(&str, u64)],
     previous: Option<&NodeStatus>,
     now: Timestamp,
@@ -90,55 +96,31 @@ pub fn status(
     let images: Vec<_> = images.collect();
     NodeStatus {
         addresses: Some(vec![address("InternalIP", &identity.ip), address("Hostname", &identity.name)]),
-        capacity: Some(resources(config)),
-        allocatable: Some(resources(config)),
-        conditions: Some(conditions(previous, now)),
+        capacity: Some(shape.capacity.clone()),
+        allocatable: Some(shape.allocatable.clone()),
+        conditions: Some(health::conditions(health, previous, now)),
         daemon_endpoints: Some(NodeDaemonEndpoints {
             kubelet_endpoint: Some(DaemonEndpoint { port: 10250 }),
         }),
         images: (!images.is_empty()).then_some(images),
-        node_info: Some(node_info(config, &identity.name)),
+        node_info: Some(node_info(shape, &identity.name, health.boots)),
         ..NodeStatus::default()
     }
 }
 
-/// The capacity of a node, all of which is for pods.
-pub fn resources(config: &Config) -> BTreeMap<String, Quantity> {
-    let pods = config.pods.to_string();
-    let all = [
-        ("cpu", config.cpu.as_str()),
-        ("memory", &config.memory),
-        ("ephemeral-storage", &config.ephemeral_storage),
-        ("pods", &pods),
-    ];
-    all.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).into()
-}
-
-/// Type, status, reason and message of the conditions of a healthy node.
-const HEALTHY: [(&str, &str, &str, &str); 4] = [
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-];
-
-fn conditions(previous: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeCondition> {
-    let known = previous.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let foreign = known.iter().filter(|c| HEALTHY.iter().all(|(type_, ..)| *type_ != c.type_)).cloned();
-    let own = HEALTHY.iter().map(|(type_, status, reason, message)| {
-        let before = known.iter().find(|c| c.type_ == *type_ && c.status == *status);
-        NodeCondition {
-            type_: (*type_).to_owned(),
-            status: (*status).to_owned(),
-            reason: Some((*reason).to_owned()),
-            message: Some((*message).to_owned()),
-            last_heartbeat_time: Some(api_time(now)),
-            last_transition_time: before
-                .and_then(|c| c.last_transition_time.clone())
-                .or_else(|| Some(api_time(now))),
-        }
-    });
-    foreign.chain(own).collect()
+/// A status with what the creator of the Node set in its own: only what is absent there is new, and the conditions.
+pub fn keeping(ours: NodeStatus, set: &NodeStatus) -> NodeStatus {
+    let capacity = set.capacity.clone().or(ours.capacity);
+    let is_named = |info: &&NodeSystemInfo| !info.kubelet_version.is_empty();
+    NodeStatus {
+        allocatable: set.allocatable.clone().or_else(|| capacity.clone()),
+        capacity,
+        addresses: set.addresses.clone().or(ours.addresses),
+        daemon_endpoints: set.daemon_endpoints.clone().or(ours.daemon_endpoints),
+        images: set.images.clone().or(ours.images),
+        node_info: set.node_info.as_ref().filter(is_named).cloned().or(ours.node_info),
+        ..ours
+    }
 }
 
 /// Whether the object differs from the node in health, size or address. Heartbeat times and images do not
@@ -147,7 +129,7 @@ pub fn stale(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
     let Some(seen) = seen else { return true };
     let conditions = |status: &NodeStatus| {
         let all = status.conditions.clone().unwrap_or_default();
-        HEALTHY.map(|(type_, ..)| all.iter().find(|c| c.type_ == type_).map(|c| c.status.clone()))
+        health::TYPES.map(|type_| all.iter().find(|c| c.type_ == type_).map(|c| c.status.clone()))
     };
     conditions(ours) != conditions(seen)
         || !same_amounts(ours.capacity.as_ref(), seen.capacity.as_ref())
@@ -168,29 +150,31 @@ fn same_amounts(
         && ours.iter().all(|(name, amount)| seen.get(name).is_some_and(|other| equal(amount, other)))
 }
 
-fn node_info(config: &Config, name: &str) -> NodeSystemInfo {
-    let id = |purpose: &str| {
-        let (a, b) = (hash(0, &[purpose, name]), hash(1, &[purpose, name]));
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            a >> 32,
-            a >> 16 & 0xFFFF,
-            a & 0xFFFF,
-            b >> 48,
-            b & 0xFFFF_FFFF_FFFF
-        )
-    };
+/// The id of a node's boot, after it has booted anew so often.
+pub fn boot_id(name: &str, boots: u32) -> String {
+    id("boot", name, boots)
+}
+
+/// An id for one purpose of a node.
+fn id(purpose: &str, name: &str, count: u32) -> String {
+    let seed = u64::from(count) << 1;
+    let (a, b) = (hash(seed, &[purpose, name]), hash(seed + 1, &[purpose, name]));
+    let (first, second) = (a >> 16 & 0xFFFF, a & 0xFFFF);
+    format!("{:08x}-{first:04x}-{second:04x}-{:04x}-{:012x}", a >> 32, b >> 48, b & 0xFFFF_FFFF_FFFF)
+}
+
+fn node_info(shape: &NodeShape, name: &str, boots: u32) -> NodeSystemInfo {
     NodeSystemInfo {
-        architecture: "amd64".to_owned(),
-        boot_id: id("boot"),
-        container_runtime_version: format!("sim://{}", env!("CARGO_PKG_VERSION")),
-        kernel_version: "6.12.0".to_owned(),
+        architecture: shape.architecture.clone(),
+        boot_id: boot_id(name, boots),
+        container_runtime_version: shape.runtime_version.clone(),
+        kernel_version: shape.kernel_version.clone(),
         kube_proxy_version: String::new(),
-        kubelet_version: config.version.clone(),
-        machine_id: id("machine").replace('-', ""),
+        kubelet_version: shape.kubelet_version.clone(),
+        machine_id: id("machine", name, 0).replace('-', ""),
         operating_system: "linux".to_owned(),
-        os_image: "kstore simulated node".to_owned(),
-        system_uuid: id("system"),
+        os_image: shape.os_image.clone(),
+        system_uuid: id("system", name, 0),
         ..NodeSystemInfo::default()
     }
 }
@@ -228,7 +212,8 @@ mod tests {
     fn equal_amounts_in_other_notation_are_not_stale() {
         let config = Config { memory: "16384Mi".to_owned(), ..Config::default() };
         let identity = Identity::new(&config, 0).unwrap();
-        let ours = status(&config, &identity, &[], None, Timestamp::UNIX_EPOCH);
+        let (shape, health) = (NodeShape::of(&config), Health::default());
+        let ours = status(&shape, &identity, &health, &[], None, Timestamp::UNIX_EPOCH);
         let shown = |name: &str, amount: &str| {
             let mut seen = ours.clone();
             seen.capacity.as_mut().unwrap().insert(name.to_owned(), Quantity(amount.to_owned()));

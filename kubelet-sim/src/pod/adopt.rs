@@ -44,6 +44,7 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
         rejection: rejection(object).map(Box::new),
         resize: resize::restored(object),
         restarts_all: false,
+        eviction: None,
     };
     if pod.rejection.is_some() {
         pod.stage = Stage::Ended(Why::Rejected);

@@ -5,6 +5,7 @@ pub mod adopt;
 pub mod container;
 pub mod hooks;
 pub mod order;
+pub(crate) mod power;
 mod probe_worker;
 pub mod resize;
 pub(crate) mod step;
@@ -38,6 +39,19 @@ pub struct Pod {
     pub resize: Option<Box<Resize>>,
     /// Whether all containers are being stopped to start anew, because a restart rule says so.
     pub restarts_all: bool,
+    /// Why the node ends the pod.
+    pub eviction: Option<Box<Eviction>>,
+}
+
+/// Why a node ends a pod before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// The reason in the pod's status, such as `Evicted`.
+    pub reason: &'static str,
+    /// The message in the pod's status.
+    pub message: String,
+    /// The longest time that the containers have to end.
+    pub grace: std::time::Duration,
 }
 
 impl Pod {
@@ -83,6 +97,8 @@ pub enum Why {
     DeadlineExceeded,
     /// Its node rejected it; no container of it has run.
     Rejected,
+    /// Its node ended it: [`Pod::eviction`] says why.
+    Evicted,
 }
 
 /// An input of a pod's state machine.

@@ -13,6 +13,9 @@ use crate::runtime::{Command, Event};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, go_duration, later};
 
+/// The reason of a pod that its node evicts for want of a resource.
+pub(crate) const EVICTED: &str = "Evicted";
+
 /// The action of a restart rule that restarts all containers of the pod.
 pub const RESTART_ALL: &str = "RestartAllContainers";
 
@@ -337,6 +340,15 @@ impl Step<'_> {
             self.shorten_grace();
         }
         if self.ending() {
+            return;
+        }
+        if let Some(eviction) = self.pod.eviction.clone() {
+            if eviction.reason == EVICTED {
+                self.warn(None, EVICTED, eviction.message.clone());
+            }
+            self.end(Why::Evicted);
+            let kill_at = later(self.now, self.object.grace().min(eviction.grace));
+            self.pod.stage = Stage::Stopping { why: Why::Evicted, kill_at };
             return;
         }
         if self.pod.active_until(self.object).is_some_and(|at| at <= self.now) {

@@ -85,6 +85,21 @@ impl SimRuntime {
         self.nodes.entry(node.to_owned()).or_insert_with(host);
     }
 
+    /// Removes a node whose pods are forgotten.
+    pub(crate) fn remove_node(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
+    /// Cancels everything under way for a pod whose node lost power. Its address stays, if it has one.
+    pub(crate) fn power_off(&mut self, uid: &str) {
+        let Some(sandbox) = self.pods.get(uid) else { return };
+        let is_setting_up = sandbox.pending.iter().any(|(slot, _)| *slot == Slot::Sandbox);
+        self.cancel(uid, None);
+        if is_setting_up {
+            self.release(uid);
+        }
+    }
+
     /// Full names and sizes of the images on `node`, largest first.
     pub fn images(&self, node: &str) -> Vec<(&str, u64)> {
         self.nodes.get(node).map(|host| host.images.by_size()).unwrap_or_default()

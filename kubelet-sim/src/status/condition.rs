@@ -3,11 +3,14 @@
 use super::phase::initialized;
 use super::{OWNED, RESTARTING, is_owned};
 use crate::pod::container::Container;
-use crate::pod::{Pod, RESTART_ALL};
+use crate::pod::{Eviction, Pod, RESTART_ALL};
 use crate::pod_object::{Kind, PodObject};
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+
+/// The type of the condition of a pod that is ended before its time.
+const DISRUPTED: &str = "DisruptionTarget";
 
 /// The value of a condition, with reason and message.
 struct Finding {
@@ -68,6 +71,27 @@ pub(super) fn conditions(
         }
     });
     foreign.chain(resize).chain(own).collect()
+}
+
+/// Adds the condition of a pod that its node ends.
+pub(super) fn disrupt(
+    conditions: &mut Vec<PodCondition>,
+    eviction: &Eviction,
+    object: &PodObject,
+    now: Timestamp,
+) {
+    let since = conditions.iter().find(|c| c.type_ == DISRUPTED && c.status == "True");
+    let since = since.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| api_time(now));
+    conditions.retain(|c| c.type_ != DISRUPTED);
+    conditions.push(PodCondition {
+        type_: DISRUPTED.to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some(eviction.message.clone()),
+        last_transition_time: Some(since),
+        last_probe_time: None,
+        observed_generation: object.metadata.generation,
+    });
 }
 
 /// Whether a restart rule of a container restarts all containers of the pod.

@@ -54,12 +54,20 @@ pub fn compute(
         pod.stage,
         Stage::Stopping { why: Why::DeadlineExceeded, .. } | Stage::Ended(Why::DeadlineExceeded)
     );
-    let (reason, message) = if deadline {
+    let evicted = matches!(pod.stage, Stage::Stopping { why: Why::Evicted, .. } | Stage::Ended(Why::Evicted));
+    let eviction = pod.eviction.as_ref().filter(|_| evicted);
+    let (reason, message) = if let Some(eviction) = eviction {
+        (Some(eviction.reason.to_owned()), Some(eviction.message.clone()))
+    } else if deadline {
         let message = "Pod was active on the node longer than the specified deadline";
         (Some("DeadlineExceeded".to_owned()), Some(message.to_owned()))
     } else {
         (previous.reason.clone(), previous.message.clone())
     };
+    let mut conditions = condition::conditions(pod, object, phase, previous, now);
+    if let Some(eviction) = eviction {
+        condition::disrupt(&mut conditions, eviction, object, now);
+    }
     let pod_ip = match (object.spec.host_network, pod.ip) {
         (true, _) => pod.networked().then(|| host_ip.to_owned()).or_else(|| previous.pod_ip.clone()),
         (false, ip) => ip.map(|ip| ip.to_string()),
@@ -68,7 +76,7 @@ pub fn compute(
         phase: Some(phase.to_owned()),
         reason,
         message,
-        conditions: Some(condition::conditions(pod, object, phase, previous, now)),
+        conditions: Some(conditions),
         host_ip: Some(host_ip.to_owned()),
         host_ips: Some(vec![HostIP { ip: host_ip.to_owned() }]),
         pod_ips: pod_ip.clone().map(|ip| vec![PodIP { ip }]),

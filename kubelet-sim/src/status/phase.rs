@@ -17,7 +17,7 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
         _ => {}
     }
     let ended = match pod.stage {
-        Stage::Ended(Why::DeadlineExceeded | Why::Rejected) => return "Failed",
+        Stage::Ended(Why::DeadlineExceeded | Why::Rejected | Why::Evicted) => return "Failed",
         Stage::Ended(Why::Finished | Why::Deleted) => true,
         Stage::Admitted
         | Stage::Mounting(_)

@@ -2,9 +2,9 @@
 
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
-    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs,
-    UiArgs, UndoArgs, at, basic_auth, certs, dropin, explain, explore, history, pages, parser, run,
-    scheduler_config, stop, store, ui, undo,
+    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, SimCrdsArgs,
+    SimLintArgs, SimulateArgs, StopArgs, StoreArgs, UiArgs, UndoArgs, at, basic_auth, certs, dropin, explain,
+    explore, history, pages, parser, run, scheduler_config, simulation, stop, store, ui, undo,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -38,6 +38,12 @@ pub enum Command {
     Kubeconfig(KubeconfigArgs),
     /// `scheduler-config check`: a KubeSchedulerConfiguration as the scheduler runs it.
     SchedulerConfig(CheckArgs),
+    /// `sim-crds`: the kinds of simulated data centres.
+    SimCrds(SimCrdsArgs),
+    /// `sim-lint`: what is wrong with files of `--nodes-file`.
+    SimLint(SimLintArgs),
+    /// `simulate`: a run of a scenario in virtual time.
+    Simulate(SimulateArgs),
     /// `basic-auth`: the line of a user with a password.
     BasicAuth(BasicAuthArgs),
     /// `assets`: the programs that test harnesses start.
@@ -172,6 +178,30 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: scheduler_config::build,
         read: |matches| scheduler_config::read(matches).map(Command::SchedulerConfig),
+    },
+    CommandRow {
+        name: "simulate",
+        about: "Run a scenario of a data centre in virtual time, and report what happened",
+        help: simulation::SIMULATE_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, simulation::SIMULATE),
+        read: |matches| parser::read(simulation::SIMULATE, matches).map(Command::Simulate),
+    },
+    CommandRow {
+        name: "sim-lint",
+        about: "Check files for --nodes-file",
+        help: simulation::LINT_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, simulation::LINT),
+        read: |matches| parser::read(simulation::LINT, matches).map(Command::SimLint),
+    },
+    CommandRow {
+        name: "sim-crds",
+        about: "Print the definitions of NodeGroup and NodeFault",
+        help: simulation::CRDS_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, simulation::CRDS),
+        read: |matches| parser::read(simulation::CRDS, matches).map(Command::SimCrds),
     },
     CommandRow {
         name: "basic-auth",

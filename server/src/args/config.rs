@@ -3,7 +3,7 @@
 use super::flag::Choice;
 use super::{
     AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, LabFlags, ListenAddress,
-    MetricsServer, Quota, SchedulerFile,
+    MetricsServer, Quota, SchedulerFile, SimulationFlags,
 };
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
@@ -253,6 +253,8 @@ pub struct LoopsConfig {
     pub networks: Networks,
     /// Number of simulated nodes.
     pub nodes: u32,
+    /// What makes simulated nodes besides `nodes`.
+    pub simulation: SimulationFlags,
     /// Patterns of images that no simulated node can pull.
     pub missing_images: Vec<String>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.

@@ -28,6 +28,7 @@ mod parser;
 mod run;
 mod scheduler_config;
 mod scope;
+mod simulation;
 mod stop;
 mod store;
 mod summary;
@@ -73,6 +74,9 @@ pub use options::ServerOptions;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, PageTime, RunArgs, Setup, WaitFor};
 pub use scheduler_config::{CheckArgs, SchedulerFile};
+pub use simulation::{
+    Adoption, Documents, ReportOutput, SimCrdsArgs, SimLintArgs, SimulateArgs, SimulationFlags,
+};
 use std::ffi::OsString;
 pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};

@@ -222,6 +222,15 @@ impl ServerOptions {
             return Err(UsageError::NeedsScheduler(flag));
         }
         let mut loops = std::mem::take(&mut self.loops);
+        if loops.simulation.is_active() && !self.components.contains(&Component::KubeletSim) {
+            return Err(UsageError::NeedsNodes);
+        }
+        if !loops.simulation.files.is_empty() && !self.given.has("nodes") && !self.lab.is_on() {
+            loops.nodes = 0;
+        }
+        if loops.simulation.is_active() && loops.nodes == 0 && self.lab.is_on() {
+            return Err(UsageError::LabNodes);
+        }
         loops.networks.pods = PodNetworks::new(std::mem::take(&mut self.cluster_cidr), None, None)?;
         Ok(loops)
     }

@@ -9,6 +9,7 @@ use super::flag::{Choice, add, chosen, list, parsed, put, repeated, words};
 use super::lab::LAB;
 use super::options::controllers;
 use super::scope::Part;
+use super::simulation::Adoption;
 use super::{
     Component, Durability, Engine, SchedulerFile, ServerOptions, audit, encryption, etcd, naming, number,
     time,
@@ -268,6 +269,27 @@ const LOOPS: &[Flag] = &[
     .part(Part::Process)
     .daily()
     .default("3"),
+    Flag::value(
+        "nodes-file",
+        "PATH",
+        |o, text| add(&mut o.loops.simulation.files, parsed(text)),
+        "Apply the NodeGroups and NodeFaults in PATH (a file or a folder) at the start, and simulate their nodes; --nodes is then 0 by default. May be repeated",
+    )
+    .shaped(repeated),
+    Flag::choice(
+        ("adopt-nodes", "WHICH"),
+        words::<Adoption>,
+        |o, word| put(&mut o.loops.simulation.adoption, chosen(word)),
+        "Which Nodes that other clients create are simulated, too",
+    )
+    .part(Part::Process)
+    .default("marked"),
+    Flag::boolean(
+        "sim-api",
+        |o, is_on| o.loops.simulation.is_on = is_on,
+        "Serve the kinds NodeGroup and NodeFault of sim.kstore.io, by which simulated nodes are made and broken",
+    )
+    .part(Part::Process),
     Flag::value(
         "missing-image",
         "PATTERN",

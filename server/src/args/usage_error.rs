@@ -86,6 +86,14 @@ pub enum UsageError {
         "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"
     )]
     NoCommand,
+    /// Groups of nodes in a process without simulated nodes.
+    #[error("--nodes-file and --sim-api require `kubelet-sim` in --components")]
+    NeedsNodes,
+    /// Groups of nodes in a lab without nodes.
+    #[error(
+        "--lab with --nodes-file or --sim-api requires --nodes 1 or more: the clusters of a lab without nodes of their own simulate none"
+    )]
+    LabNodes,
     /// Standard input given as two manifest files.
     #[error("--crd and --manifest can read standard input (-) only once")]
     StdinTwice,

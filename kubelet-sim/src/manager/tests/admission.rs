@@ -46,7 +46,7 @@ impl World {
         all.iter().find(|condition| condition["type"] == type_)
     }
 
-    fn container(&self, pod: &str) -> &Value {
+    pub(super) fn container(&self, pod: &str) -> &Value {
         &self.api.pods[pod]["status"]["containerStatuses"][0]
     }
 
@@ -61,7 +61,7 @@ impl World {
         self.api.pods.iter().map(|(name, pod)| (name.as_str(), phase(pod))).collect()
     }
 
-    fn reasons(&self) -> Vec<&str> {
+    pub(super) fn reasons(&self) -> Vec<&str> {
         self.notices.iter().map(|notice| &*notice.reason).collect()
     }
 }

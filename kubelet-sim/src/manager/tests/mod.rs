@@ -1,6 +1,8 @@
 //! The manager against a dumb API in memory: every write is carried out, its echo observed, time passes by deadlines.
 
 mod admission;
+mod faults;
+mod groups;
 
 use super::sources::SourceOrder;
 use super::write::{Failure, Write, Written};
@@ -84,6 +86,10 @@ impl Api {
                 let object = self.put(object);
                 self.nodes.insert(node.clone(), object);
             }
+            Write::DeleteNode { node, .. } => {
+                self.nodes.remove(node).ok_or(Failure::NotFound)?;
+            }
+            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
             Write::Lease { node, lease, base, .. } => {
                 let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
                 if base.is_some_and(|base| current != Some(json!(base.to_string()))) {
@@ -150,8 +156,17 @@ impl World {
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
                 self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
             }
+            Write::DeleteNode { .. } => self.show_node_gone(name),
             Write::Lease { .. } => {}
+            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
         }
+    }
+
+    /// The node informer shows that a Node is gone.
+    fn show_node_gone(&mut self, name: &str) {
+        let gone = json!({"metadata": {"name": name, "uid": format!("uid-{name}")}});
+        let record = NodeRecord::decode(&serde_json::to_vec(&gone).unwrap()).unwrap();
+        self.manager.observe_nodes(vec![Delta::Deleted(Arc::new(record))], self.now);
     }
 
     /// The pod informer shows the pod as it is now.
@@ -217,6 +232,19 @@ fn word(write: &Write) -> (String, String) {
         }
         Write::NodeStatus { node, .. } => (format!("node {node} status"), node.clone()),
         Write::Lease { node, .. } => (format!("lease {node}"), node.clone()),
+        Write::DeleteNode { node, .. } => (format!("node {node} deleted"), node.clone()),
+        Write::GroupStatus { group, status } => {
+            let count = |name: &str| status[name].as_i64().unwrap();
+            let counts = ["replicas", "readyReplicas", "creating", "terminating"].map(count);
+            (format!("group {group} {counts:?} {}", status["spent"].as_str().unwrap()), group.clone())
+        }
+        Write::GroupSize { group, replicas, .. } => {
+            (format!("group {group} sized {replicas}"), group.clone())
+        }
+        Write::FaultStatus { fault, status } => (
+            format!("fault {fault} {} {}", status["phase"].as_str().unwrap(), status["nodes"]),
+            fault.clone(),
+        ),
     }
 }
 

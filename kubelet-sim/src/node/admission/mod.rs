@@ -12,6 +12,9 @@ const OS: &str = "linux";
 /// The field that a node selector can name.
 const NAME_FIELD: &str = "metadata.name";
 
+/// The least priority of critical pods: that of `system-cluster-critical`.
+const CRITICAL: i32 = 2_000_000_000;
+
 /// What the admitted pods of a node occupy together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -58,6 +61,8 @@ pub struct NodeProperties {
     pub taints: Vec<Taint>,
     /// The resources for pods; `pods` is among the others.
     pub allocatable: Amounts,
+    /// The pressures under which the node is, such as `DiskPressure`.
+    pub pressures: Vec<&'static str>,
 }
 
 /// Why a node rejects a pod, or does not resize it.
@@ -96,6 +101,10 @@ pub fn judge(
     node: &NodeProperties,
     ledger: &Ledger,
 ) -> Result<(), Rejection> {
+    if is_kept_out(pod, claim, node) {
+        let message = format!("The node had condition: [{}]. ", node.pressures.join(", "));
+        return Err(Rejection::new("Evicted", message));
+    }
     if pod.metadata.labels.os.as_deref().is_some_and(|os| os != OS) {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
         return Err(Rejection::new("PodOSSelectorNodeLabelDoesNotMatch", message));
@@ -119,6 +128,24 @@ pub fn judge(
         return Err(Rejection::predicate("TaintToleration", why));
     }
     Ok(())
+}
+
+/// Whether the node's pressures keep a pod out: not one that is critical, and with too little memory alone only a pod without requests
+/// that does not tolerate the taint, as in the eviction manager of a kubelet.
+fn is_kept_out(pod: &PodObject, claim: &Claim, node: &NodeProperties) -> bool {
+    if node.pressures.is_empty() || pod.spec.priority.is_some_and(|priority| priority >= CRITICAL) {
+        return false;
+    }
+    if node.pressures != ["MemoryPressure"] {
+        return true;
+    }
+    let taint = Taint {
+        key: "node.kubernetes.io/memory-pressure".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let is_best_effort = claim.requests.milli_cpu == 0 && claim.requests.memory == 0;
+    is_best_effort && !pod.spec.tolerations.iter().any(|one| covers(one, &taint))
 }
 
 /// Judges the new requests of a running pod, on a node whose other pods occupy what `ledger` says.

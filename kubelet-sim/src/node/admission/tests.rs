@@ -20,6 +20,7 @@ fn node() -> NodeProperties {
         labels: from_str("{zone: a, cores: '8'}").unwrap(),
         taints: vec![taint("k", "NoSchedule")],
         allocatable: Amounts::of(Some(&from_str(allocatable).unwrap())),
+        pressures: Vec::new(),
     }
 }
 
@@ -157,4 +158,25 @@ fn a_resize_is_infeasible_on_a_small_node_and_deferred_on_a_full_one() {
     assert_eq!(of("cpu: '9'"), why("Infeasible", small));
     let memory = "Node didn't have enough capacity: memory, requested: 35433480192, capacity: 34359738368";
     assert_eq!(of("cpu: '9', memory: 33Gi"), why("Infeasible", memory));
+}
+
+#[test]
+fn pressures_keep_pods_out_by_quality_of_service_toleration_and_priority() {
+    let under = |pressures: &[&'static str]| NodeProperties { pressures: pressures.to_vec(), ..node() };
+    let (plain, sized) = (requesting(""), requesting("cpu: 100m"));
+    let tolerant = "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]";
+    let tolerant = pod(&format!("{{{tolerant}, containers: [{{name: c}}]}}"));
+    let critical = pod("{priority: 2000000000, containers: [{name: c}]}");
+    let reason = |pod: &PodObject, pressures: &[&'static str]| {
+        rejected(&[], pod, &under(pressures)).map(|(_, why)| why)
+    };
+    let memory = Some("The node had condition: [MemoryPressure]. ".to_owned());
+    assert_eq!(reason(&plain, &["MemoryPressure"]), memory);
+    assert_eq!(
+        [&sized, &tolerant, &critical].map(|pod| reason(pod, &["MemoryPressure"])),
+        [None, None, None]
+    );
+    let disk = Some("The node had condition: [DiskPressure]. ".to_owned());
+    assert_eq!([&sized, &tolerant].map(|pod| reason(pod, &["DiskPressure"])), [disk.clone(), disk]);
+    assert_eq!(reason(&critical, &["DiskPressure", "PIDPressure"]), None);
 }

@@ -1,4 +1,10 @@
-//! Faults that tests or users inject into simulated nodes, and the handle for it.
+//! Faults that tests or users inject into simulated nodes, and the handle for it. `table` lists them, `request` reads them with their
+//! times, `effect` says what several together do to a node.
+
+pub(crate) mod effect;
+pub(crate) mod object;
+pub(crate) mod request;
+pub(crate) mod table;
 
 use crate::limits::FAULT_QUEUE;
 use tokio::sync::{mpsc, oneshot};

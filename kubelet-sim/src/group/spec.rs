@@ -1,0 +1,234 @@
+//! The spec of a NodeGroup: as the API has it ([`GroupDoc`]), and checked ([`GroupSpec`]).
+
+use super::cost::micros;
+use super::names::NamePattern;
+use crate::behavior::{Delay, delay, duration};
+use crate::limits::GROUP_INSTANCES;
+use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// `spec` of a NodeGroup.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct GroupDoc {
+    pub(crate) replicas: u32,
+    pub(crate) min_replicas: u32,
+    pub(crate) max_replicas: Option<u32>,
+    pub(crate) name_pattern: Option<String>,
+    pub(crate) zones: Vec<String>,
+    pub(crate) region: String,
+    pub(crate) instance_type: String,
+    pub(crate) capacity_type: String,
+    pub(crate) template: TemplateDoc,
+    pub(crate) startup: StartupDoc,
+    pub(crate) shutdown: ShutdownDoc,
+    pub(crate) scale_down: String,
+    pub(crate) on_node_delete: String,
+    pub(crate) cost: Option<CostDoc>,
+    pub(crate) schedule: Vec<ScheduleDoc>,
+}
+
+/// What a node of the group looks like.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TemplateDoc {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) unschedulable: bool,
+    pub(crate) capacity: BTreeMap<String, Quantity>,
+    pub(crate) reserved: BTreeMap<String, Quantity>,
+    pub(crate) allocatable: BTreeMap<String, Quantity>,
+    pub(crate) node_info: NodeInfoDoc,
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: String,
+}
+
+/// The software of a node; what is empty is as on other simulated nodes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct NodeInfoDoc {
+    pub(crate) architecture: String,
+    pub(crate) os_image: String,
+    pub(crate) kernel_version: String,
+    pub(crate) kubelet_version: String,
+    pub(crate) container_runtime_version: String,
+}
+
+/// How long an instance takes to become a node, and whether it does.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StartupDoc {
+    pub(crate) provision: String,
+    pub(crate) register: String,
+    pub(crate) ready: String,
+    pub(crate) fail: Option<FailDoc>,
+}
+
+/// Instances that never come.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FailDoc {
+    pub(crate) probability: f64,
+    pub(crate) times: Option<u32>,
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+/// How an instance ends.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ShutdownDoc {
+    pub(crate) delay: String,
+}
+
+/// Prices an hour, as decimal texts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct CostDoc {
+    pub(crate) per_hour: String,
+    pub(crate) spot: Option<String>,
+}
+
+/// A size at a time after the group's creation.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ScheduleDoc {
+    pub(crate) after: String,
+    pub(crate) replicas: u32,
+    pub(crate) every: Option<String>,
+}
+
+/// Which ready instance a group gives up first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScaleDown {
+    /// Not ready, then with the fewest pods, then with the highest number.
+    #[default]
+    Cheapest,
+    Newest,
+    Oldest,
+    /// With the highest number.
+    Index,
+}
+
+/// What follows if another client deletes the Node object of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnNodeDelete {
+    /// The instance is gone, and a new one is made.
+    #[default]
+    Replace,
+    /// The group also becomes smaller.
+    Shrink,
+    /// The instance runs on without its object, as a kubelet does.
+    Stay,
+}
+
+/// A size that the group gets at a time after its creation, and perhaps again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScheduledSize {
+    pub(crate) after: Duration,
+    pub(crate) every: Option<Duration>,
+    pub(crate) replicas: u32,
+}
+
+/// A checked spec.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GroupSpec {
+    pub(crate) doc: GroupDoc,
+    pub(crate) names: NamePattern,
+    pub(crate) provision: Delay,
+    pub(crate) register: Delay,
+    pub(crate) ready: Delay,
+    pub(crate) shutdown: Duration,
+    pub(crate) scale_down: ScaleDown,
+    pub(crate) on_node_delete: OnNodeDelete,
+    /// Price of an instance an hour, in millionths.
+    pub(crate) micros_per_hour: u64,
+    pub(crate) schedule: Vec<ScheduledSize>,
+}
+
+impl GroupSpec {
+    /// Checks a spec.
+    ///
+    /// # Errors
+    /// The first field that is wrong, with its path.
+    pub(crate) fn check(doc: &GroupDoc) -> Result<Self, String> {
+        let (least, most) = (doc.min_replicas, doc.max_replicas.unwrap_or(1000));
+        if most > GROUP_INSTANCES {
+            return Err(format!("spec.maxReplicas {most}: at most {GROUP_INSTANCES}"));
+        }
+        if doc.replicas > most {
+            return Err(format!("spec.replicas: replicas {} is above maxReplicas {most}", doc.replicas));
+        }
+        if doc.replicas < least {
+            return Err(format!("spec.replicas: replicas {} is below minReplicas {least}", doc.replicas));
+        }
+        if !doc.template.reserved.is_empty() && !doc.template.allocatable.is_empty() {
+            return Err("spec.template: give reserved or allocatable, not both".to_owned());
+        }
+        let names = NamePattern::parse(doc.name_pattern.as_deref().unwrap_or("{group}-{index}"))?;
+        let scale_down = match doc.scale_down.as_str() {
+            "" | "Cheapest" => ScaleDown::Cheapest,
+            "Newest" => ScaleDown::Newest,
+            "Oldest" => ScaleDown::Oldest,
+            "Index" => ScaleDown::Index,
+            other => {
+                return Err(format!("spec.scaleDown {other:?}: must be Cheapest, Newest, Oldest or Index"));
+            }
+        };
+        let on_node_delete = match doc.on_node_delete.as_str() {
+            "" | "Replace" => OnNodeDelete::Replace,
+            "Shrink" => OnNodeDelete::Shrink,
+            "Stay" => OnNodeDelete::Stay,
+            other => return Err(format!("spec.onNodeDelete {other:?}: must be Replace, Shrink or Stay")),
+        };
+        Ok(Self {
+            names,
+            provision: span("spec.startup.provision", &doc.startup.provision)?,
+            register: span("spec.startup.register", &doc.startup.register)?,
+            ready: span("spec.startup.ready", &doc.startup.ready)?,
+            shutdown: fixed("spec.shutdown.delay", &doc.shutdown.delay)?,
+            scale_down,
+            on_node_delete,
+            micros_per_hour: price(doc)?,
+            schedule: doc.schedule.iter().map(size).collect::<Result<_, _>>()?,
+            doc: doc.clone(),
+        })
+    }
+}
+
+fn span(path: &str, text: &str) -> Result<Delay, String> {
+    match text {
+        "" => Ok(Delay::Fixed(Duration::ZERO)),
+        text => delay(text).map_err(|expected| format!("{path} {text:?} is not {expected}")),
+    }
+}
+
+fn fixed(path: &str, text: &str) -> Result<Duration, String> {
+    match text {
+        "" => Ok(Duration::ZERO),
+        text => duration(text).map_err(|expected| format!("{path} {text:?} is not {expected}")),
+    }
+}
+
+/// Price of an instance an hour, in millionths.
+fn price(doc: &GroupDoc) -> Result<u64, String> {
+    let Some(cost) = &doc.cost else { return Ok(0) };
+    let of = |path: &str, text: &str| {
+        micros(text).ok_or_else(|| format!("spec.cost.{path} {text:?} is not an amount such as \"0.192\""))
+    };
+    let usual = of("perHour", &cost.per_hour)?;
+    let spot = cost.spot.as_deref().map(|text| of("spot", text)).transpose()?;
+    Ok(spot.filter(|_| doc.capacity_type == "spot").unwrap_or(usual))
+}
+
+fn size(doc: &ScheduleDoc) -> Result<ScheduledSize, String> {
+    let every = doc.every.as_deref().map(|text| fixed("spec.schedule.every", text)).transpose()?;
+    if every.is_some_and(|every| every < Duration::from_secs(1)) {
+        return Err("spec.schedule.every: must be at least a second".to_owned());
+    }
+    Ok(ScheduledSize { after: fixed("spec.schedule.after", &doc.after)?, every, replicas: doc.replicas })
+}

@@ -1,0 +1,242 @@
+//! Faults of nodes: when they begin and end, and what that means for the node and its pods. `fault` has the rules. Synchronous.
+
+use super::node_faults::FaultState;
+use super::nodes::Removal;
+use super::{Manager, Notice, Regarding};
+use crate::behavior::ANNOTATION_PREFIX;
+use crate::fault::effect::{Asked, Holding, Power};
+use crate::fault::request::{self, FaultRequest, FaultValue};
+use crate::fault::table::FaultKind;
+use crate::fault::{Fault, FaultError};
+use crate::node::{self, object};
+use crate::pod::{Input, power};
+use jiff::Timestamp;
+use kstore_container_sim::time::go_duration;
+use kstore_informer::{Key, Revision};
+use std::borrow::Cow;
+
+/// The origin of faults that the handle asks for.
+const HANDLE: &str = "handle";
+/// The origin of faults in the annotation of the Node.
+const ANNOTATION: &str = "annotation";
+
+impl Manager {
+    /// Stops or resumes a node.
+    pub(crate) fn fault(&mut self, name: &str, fault: Fault, now: Timestamp) -> Result<(), FaultError> {
+        let node = self.nodes.get_mut(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
+        match fault {
+            Fault::Stop if node.faults.asked.of(HANDLE).is_none() => {
+                let requests = vec![FaultRequest::at_once(FaultKind::Freeze, FaultValue::None)];
+                node.faults.asked.set(HANDLE, Some(Asked { from: now, requests }));
+            }
+            Fault::Stop => {}
+            Fault::Resume => node.faults.asked.set(HANDLE, None),
+        }
+        self.apply_faults(name, now);
+        Ok(())
+    }
+
+    /// Reads the annotation with faults of a Node that has changed. Times in it count from now.
+    pub(super) fn read_fault_annotation(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
+        let text = node.record.as_ref().and_then(|record| record.annotation(&key)).unwrap_or_default();
+        if text == node.faults.annotation {
+            return;
+        }
+        node.faults.annotation = text.to_owned();
+        let asked = match request::parse(text) {
+            Ok(requests) => Some(Asked { from: now, requests }),
+            Err(problem) => {
+                self.node_event(name, true, "InvalidSimulation", format!("annotation {key}: {problem}"));
+                None
+            }
+        };
+        self.set_faults(name, ANNOTATION, asked, now);
+    }
+
+    /// Replaces the faults that one origin asks for.
+    pub(super) fn set_faults(&mut self, name: &str, origin: &str, asked: Option<Asked>, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name).filter(|node| node.removal == Removal::None) else {
+            return;
+        };
+        if node.faults.asked.of(origin) != asked.as_ref() {
+            node.faults.asked.set(origin, asked);
+            self.apply_faults(name, now);
+        }
+    }
+
+    /// Brings a node to what its faults say now.
+    pub(super) fn apply_faults(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name).filter(|node| node.removal == Removal::None) else {
+            return;
+        };
+        let Holding { faults, effects, next } = node.faults.asked.holding(now);
+        node.faults.next = next;
+        let known = std::mem::replace(&mut node.faults.named, faults);
+        let before = node.faults.replace(effects, now);
+        let events = changes(&known, &node.faults);
+        let effects = node.faults.effects.clone();
+        for message in events {
+            self.node_event(name, false, "SimulatedFault", message);
+        }
+        if effects.is_gone && !before.is_gone {
+            self.terminate_machine(name, now);
+            return;
+        }
+        if effects.shuts_down && !before.shuts_down {
+            self.shut_down_pods(name, now);
+        }
+        if effects.power == Power::Off && before.power != Power::Off {
+            self.cut_power(name, now);
+        }
+        if effects.power != Power::Off && before.power == Power::Off {
+            self.boot(name, now);
+        }
+        match (before.power == Power::On, effects.power == Power::On) {
+            (true, false) => self.halt(name, now),
+            (false, true) => self.resume(name, before.power == Power::Hung, now),
+            (true, true) | (false, false) => {}
+        }
+        if before.is_cut && !effects.is_cut && effects.power == Power::On {
+            self.reconnect(name, now);
+        }
+        self.refresh_node(name, now);
+        self.is_serving_changed |= before.is_cut != effects.is_cut || before.power != effects.power;
+        self.pods_on(name).iter().for_each(|key| self.show(key));
+    }
+
+    /// Computes the health of a node anew.
+    pub(super) fn refresh_node(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let is_ready_now = node.refresh_health(now) && node.is_registered();
+        let group = node.member.as_ref().map(|member| member.group.clone());
+        if is_ready_now {
+            self.node_notice(name, "NodeReady", format!("Node {name} status is now: NodeReady"));
+        }
+        if let Some(group) = group {
+            self.groups.dirty.push(&group.to_string());
+        }
+        self.touch_node(name);
+    }
+
+    /// The pods of a node.
+    pub(super) fn pods_on(&self, name: &str) -> Vec<Key> {
+        self.by_node.get(name).into_iter().flatten().cloned().collect()
+    }
+
+    /// Stops the kubelet of a node.
+    fn halt(&mut self, name: &str, now: Timestamp) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.step(node::Input::Stop, now);
+        }
+        self.pods_on(name).iter().for_each(|key| self.pod_timers.set(key, None));
+    }
+
+    /// Starts the kubelet of a node again. What the runtime did meanwhile happened at its time if the kubelet `hung`, and else happens now.
+    fn resume(&mut self, name: &str, hung: bool, now: Timestamp) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.step(node::Input::Resume, now);
+        }
+        self.thaw_all(name, hung, now);
+    }
+
+    /// Continues the pods of a node; it admits those that came meanwhile in the order of their creation.
+    fn thaw_all(&mut self, name: &str, hung: bool, now: Timestamp) {
+        let mut keys = self.pods_on(name);
+        keys.sort_by_key(|key| self.pods.get(key).map(|entry| entry.object().order_of_admission()));
+        for key in &keys {
+            self.thaw(key, hung, now);
+            self.observe_resize(key, now);
+        }
+    }
+
+    fn thaw(&mut self, key: &Key, hung: bool, now: Timestamp) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        entry.reconcile_now();
+        for (event, at) in entry.release() {
+            self.step_pod_late(key, Input::Runtime(event), if hung { at } else { now }, now);
+        }
+        self.step_pod(key, Input::Observed, now);
+    }
+
+    /// The API server and the kubelet reach each other again: the kubelet learns what has changed.
+    fn reconnect(&mut self, name: &str, now: Timestamp) {
+        for key in self.pods_on(name) {
+            let held = self.pods.get_mut(&key).and_then(|entry| entry.held.take());
+            if let Some(record) = held {
+                self.observe_pod(record, now);
+            }
+        }
+        self.thaw_all(name, false, now);
+    }
+
+    /// The machine of a node goes off: everything under way in its runtime ends without a word.
+    fn cut_power(&mut self, name: &str, now: Timestamp) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.faults.off_since = Some(now);
+        }
+        for key in self.pods_on(name) {
+            if let Some(entry) = self.pods.get_mut(&key) {
+                entry.release();
+                self.runtime.power_off(&entry.uid);
+            }
+        }
+    }
+
+    /// The machine of a node is on again: its containers have ended when it went off.
+    fn boot(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.health.boots += 1;
+        node.post_status();
+        let off = node.faults.off_since.take().unwrap_or(now);
+        let boot = object::boot_id(name, node.health.boots);
+        for key in self.pods_on(name) {
+            if let Some(entry) = self.pods.get_mut(&key) {
+                entry.change(|machine, object| power::lose(machine, object, off));
+            }
+        }
+        self.node_event(name, true, "Rebooted", format!("Node {name} has been rebooted, boot id: {boot}"));
+    }
+
+    /// The machine of a node is gone for good: its group replaces it.
+    fn terminate_machine(&mut self, name: &str, now: Timestamp) {
+        match self.nodes.get(name).is_some_and(|node| node.member.is_some()) {
+            true => self.terminate_instance(name, now),
+            false => {
+                let text = "fault \"terminate\" is for nodes of a NodeGroup; delete the Node instead";
+                self.node_event(name, true, "InvalidSimulation", text.to_owned());
+            }
+        }
+    }
+
+    /// Forgets a pod's runtime state with its node.
+    pub(super) fn forget_pods_of(&mut self, name: &str, now: Timestamp) {
+        for key in self.pods_on(name) {
+            if let Some(uid) = self.pods.get(&key).map(|entry| entry.uid.clone()) {
+                self.forget_pod(&key, &uid, now);
+            }
+        }
+    }
+
+    /// Records an event of a node that is no matter of a kubelet: it is recorded even if normal events are not.
+    pub(super) fn node_event(&mut self, node: &str, warning: bool, reason: &'static str, message: String) {
+        let (regarding, cause) = (Regarding::Node, Revision(0));
+        let reason = Cow::Borrowed(reason);
+        self.notices.push(Notice { node: node.to_owned(), regarding, warning, reason, message, cause });
+    }
+}
+
+/// The texts about faults that have begun or ended since `known`.
+fn changes(
+    known: &std::collections::BTreeMap<(FaultKind, Timestamp), Option<std::time::Duration>>,
+    now: &FaultState,
+) -> Vec<String> {
+    let begun = now.named.iter().filter(|(key, _)| !known.contains_key(*key));
+    let begun = begun.map(|((kind, _), length)| match length.filter(|length| !length.is_zero()) {
+        Some(length) => format!("{} for {}", kind.name(), go_duration(length)),
+        None => kind.name().to_owned(),
+    });
+    let healed = known.keys().filter(|key| !now.named.contains_key(*key));
+    begun.chain(healed.map(|(kind, _)| format!("healed: {}", kind.name()))).collect()
+}

@@ -1,0 +1,176 @@
+//! Groups of nodes: they come after their delays, go in order, and are replaced.
+
+use super::World;
+use crate::config::Config;
+use crate::group::record::GroupRecord;
+use crate::record::NodeRecord;
+use kstore_informer::Delta;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A world without `--nodes`.
+fn world() -> World {
+    World::new(Config { nodes: 0, has_sim_api: true, ..Config::default() })
+}
+
+impl World {
+    /// The informer shows a group.
+    pub(super) fn group(&mut self, name: &str, spec: Value) {
+        let group = self.api.put(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "generation": 1, "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": spec,
+        }));
+        let record = Arc::new(GroupRecord::decode(&serde_json::to_vec(&group).unwrap()).unwrap());
+        self.manager.observe_groups(vec![Delta::Added(record)], self.now);
+        self.settle();
+    }
+
+    fn nodes(&self) -> Vec<&str> {
+        self.api.nodes.keys().map(String::as_str).collect()
+    }
+
+    /// The last status of a group: existing, ready, creating and terminating instances, and what they cost.
+    fn last_status(&self, group: &str) -> &str {
+        let prefix = format!("group {group} [");
+        let last = self.api.log.iter().rev().find(|(_, word)| word.starts_with(&prefix));
+        &last.unwrap().1[prefix.len() - 1..]
+    }
+}
+
+#[test]
+fn instances_register_and_become_ready_after_their_delays_and_cost_from_the_start() {
+    let mut world = world();
+    let startup = json!({"provision": "30s", "register": "5s", "ready": "10s"});
+    world.group(
+        "web",
+        json!({"replicas": 2, "zones": ["a", "b"], "startup": startup, "cost": {"perHour": "3.6"}}),
+    );
+    assert!(world.nodes().is_empty());
+    assert_eq!(world.last_status("web"), "[2, 0, 2, 0] 0.00");
+    world.run(34);
+    assert!(world.nodes().is_empty());
+    world.run(36);
+    assert_eq!(world.nodes(), ["web-0", "web-1"]);
+    let node = &world.api.nodes["web-1"];
+    assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "b");
+    assert_eq!(node["metadata"]["labels"]["sim.kstore.io/group"], "web");
+    assert_ne!(world.api.nodes["web-0"]["spec"]["podCIDR"], node["spec"]["podCIDR"]);
+    let ready = |world: &World| {
+        let conditions = world.api.nodes["web-0"]["status"]["conditions"].as_array().unwrap().clone();
+        conditions.into_iter().find(|one| one["type"] == "Ready").unwrap()
+    };
+    assert_eq!(
+        (ready(&world)["status"].clone(), ready(&world)["reason"].clone()),
+        (json!("False"), json!("KubeletNotReady"))
+    );
+    world.run(46);
+    assert_eq!(ready(&world)["status"], "True");
+    assert_eq!(world.last_status("web"), "[2, 2, 0, 0] 0.09");
+    // An hour later the cost is written again: 2 nodes of 0.001 a second.
+    world.run(3700);
+    assert!(world.last_status("web").starts_with("[2, 2, 0, 0] 7.2"), "{}", world.last_status("web"));
+    assert_eq!(world.reasons().iter().filter(|reason| **reason == "InstanceCreated").count(), 2);
+}
+
+#[test]
+fn a_smaller_group_gives_up_nodes_and_a_lost_node_is_replaced() {
+    let mut world = world();
+    world.group("web", json!({"replicas": 4}));
+    assert_eq!(world.nodes().len(), 4);
+    world.create("a", "web-3", json!({}));
+    world.group("web", json!({"replicas": 2}));
+    world.run(1);
+    // Node 3 has a pod: it stays.
+    assert_eq!(world.nodes(), ["web-0", "web-3"]);
+    assert_eq!(world.last_status("web"), "[2, 2, 0, 0] 0.00");
+    // Someone deletes a Node: its instance is gone, and another one comes.
+    world.api.nodes.remove("web-3");
+    world.show_node_gone("web-3");
+    world.settle();
+    assert_eq!(world.nodes(), ["web-0", "web-1"]);
+    world.group("web", json!({"replicas": 0}));
+    world.run(2);
+    assert!(world.nodes().is_empty());
+    assert!(world.manager.by_node.is_empty());
+}
+
+#[test]
+fn the_node_of_a_machine_that_ends_stays_for_the_delay_without_heartbeats() {
+    let mut world = world();
+    world.group("web", json!({"replicas": 1, "shutdown": {"delay": "60s"}}));
+    world.group("web", json!({"replicas": 0, "shutdown": {"delay": "60s"}}));
+    world.api.log.clear();
+    world.run(59);
+    assert_eq!(world.nodes(), ["web-0"]);
+    assert!(world.api.log.iter().all(|(_, word)| !word.starts_with("lease")), "{:?}", world.api.log);
+    world.run(61);
+    assert!(world.nodes().is_empty());
+}
+
+#[test]
+fn schedules_resize_and_a_wrong_spec_leaves_the_last_valid_one_in_force() {
+    let mut world = world();
+    let schedule = json!([{"after": "60s", "replicas": 3}]);
+    world.group("web", json!({"replicas": 1, "schedule": schedule}));
+    world.run(61);
+    assert!(world.api.log.iter().any(|(at, word)| (*at, word.as_str()) == (60, "group web sized 3")));
+    world.group("web", json!({"replicas": 60, "maxReplicas": 50}));
+    assert_eq!(world.nodes(), ["web-0"]);
+    let invalid = world.notices.iter().find(|notice| notice.reason == "InvalidSimulation").unwrap();
+    assert_eq!(invalid.message, "spec.replicas: replicas 60 is above maxReplicas 50");
+}
+
+#[test]
+fn a_marked_node_of_another_client_is_simulated_and_keeps_what_its_creator_set() {
+    let mut world = world();
+    let show = |world: &mut World, name: &str, annotations: Value| {
+        let status = json!({"capacity": {"cpu": "4", "pods": "7"}});
+        let metadata = json!({"name": name, "uid": format!("uid-{name}"), "annotations": annotations});
+        let node = world.api.put(json!({"metadata": metadata, "spec": {}, "status": status}));
+        let record = NodeRecord::decode(&serde_json::to_vec(&node).unwrap()).unwrap();
+        world.api.nodes.insert(name.to_owned(), node);
+        world.manager.observe_nodes(vec![Delta::Added(Arc::new(record))], world.now);
+        world.settle();
+    };
+    show(&mut world, "plain", json!({}));
+    show(&mut world, "marked", json!({"kubelet-sim.kstore.io/node": ""}));
+    show(&mut world, "kwok", json!({"kwok.x-k8s.io/node": "fake"}));
+    world.run(1);
+    assert!(
+        world.api.nodes["plain"]["status"]["conditions"].is_null() && !world.api.leases.contains_key("plain")
+    );
+    for name in ["marked", "kwok"] {
+        let status = &world.api.nodes[name]["status"];
+        assert_eq!(status["capacity"], json!({"cpu": "4", "pods": "7"}), "{name}");
+        assert_eq!(status["allocatable"], status["capacity"], "{name}");
+        assert_eq!(status["conditions"][3]["status"], "True", "{name}");
+        assert!(world.api.leases.contains_key(name));
+    }
+    world.create("a", "marked", json!({}));
+    assert_eq!(world.api.pods["a"]["status"]["phase"], "Running");
+    show(&mut world, "marked", json!({}));
+    world.api.log.clear();
+    world.run(60);
+    assert!(world.api.log.iter().all(|(_, word)| word != "lease marked"), "{:?}", world.api.log);
+}
+
+#[test]
+fn failing_instances_are_tried_again_after_a_wait_and_names_do_not_meet() {
+    let mut world = world();
+    let fail = json!({"probability": 1.0, "times": 2, "code": "STOCKOUT", "message": "none left"});
+    world.group("web", json!({"replicas": 1, "startup": {"fail": fail}}));
+    assert!(world.nodes().is_empty());
+    world.run(9);
+    assert!(world.nodes().is_empty());
+    world.run(25);
+    assert_eq!(world.nodes(), ["web-0"]);
+    let failed: Vec<_> = world.notices.iter().filter(|notice| notice.reason == "InstanceFailed").collect();
+    assert_eq!(
+        (failed.len(), failed[0].message.as_str()),
+        (2, "node web-0 does not come: STOCKOUT none left")
+    );
+    world.group("other", json!({"replicas": 1, "namePattern": "web-{index}"}));
+    world.run(26);
+    let invalid = world.notices.iter().find(|notice| notice.reason == "InvalidSimulation").unwrap();
+    assert_eq!(invalid.message, "node \"web-0\" belongs to group \"web\"; change namePattern");
+}

@@ -1,0 +1,193 @@
+//! Checks of documents before a simulation starts, by the schemas of the kinds and by what only this crate knows. Pure.
+
+use super::{GROUP, VERSION, definitions};
+use crate::behavior::{self, ANNOTATION_PREFIX};
+use crate::fault::request::{self, FaultRequest};
+use crate::group::spec::{GroupDoc, GroupSpec};
+use kstore_api::lenient;
+use kstore_api::schema::decode::FieldProblem;
+use kstore_api::structural::{Tree, ValidationScope};
+use kstore_client::manifest::ManifestObject;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What is wrong with a document of a simulation; empty if it can be applied. `source` is the name of its file, for the texts.
+pub fn check(source: &str, object: &ManifestObject) -> Vec<String> {
+    let (kind, name) = (object.kind(), object.name());
+    let document = object.document;
+    let text = |problem: String| format!("{source}: document {document}: {kind} {name:?}: {problem}");
+    if let Err(error) = object.check() {
+        return vec![format!("{source}: {error}")];
+    }
+    if object.api_version() != format!("{GROUP}/{VERSION}") {
+        let expected = format!("is not of {GROUP}/{VERSION}; give other objects to kubectl or --manifest");
+        return vec![text(format!("apiVersion {:?} {expected}", object.api_version()))];
+    }
+    let Some(schema) = schema(kind) else {
+        return vec![text("unknown kind; known: NodeFault, NodeGroup".to_owned())];
+    };
+    let tree = match Tree::compile(&schema) {
+        Ok(tree) => Arc::new(tree),
+        Err(error) => return vec![text(error.to_string())],
+    };
+    let mut pruned = object.value.clone();
+    let mut problems: Vec<String> =
+        tree.prune(&mut pruned).iter().map(|problem| unknown(&tree, problem)).collect();
+    problems.extend(
+        tree.validate(&object.value, None, ValidationScope::Whole).into_iter().map(|e| e.to_string()),
+    );
+    if problems.is_empty() {
+        problems.extend(tree.validate_rules(&object.value, None).errors.into_iter().map(|e| e.to_string()));
+    }
+    if problems.is_empty() {
+        problems.extend(meaning(kind, &object.value).err());
+    }
+    problems.into_iter().map(text).collect()
+}
+
+/// What is wrong with the annotations of this crate in an object of this kind, as sentences: those of pods, templates and Nodes.
+pub fn annotation_problems(kind: &str, object: &Value) -> Vec<String> {
+    let mut problems = behavior::problems(kind, object);
+    let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
+    if kind == "Node"
+        && let Some(Err(problem)) = object["metadata"]["annotations"][&*key].as_str().map(request::parse)
+    {
+        problems.push(format!("annotation {key}: {problem}"));
+    }
+    problems
+}
+
+/// The schema of a kind.
+fn schema(kind: &str) -> Option<Value> {
+    let all = definitions();
+    let of_kind = all.iter().find(|one| one.is_definition() && one.value["spec"]["names"]["kind"] == kind)?;
+    Some(of_kind.value["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
+}
+
+/// The text about an unknown member, with the most similar known one.
+fn unknown(tree: &Tree, problem: &FieldProblem) -> String {
+    let (FieldProblem::Unknown(path) | FieldProblem::Duplicate(path)) = problem;
+    let mut schema = Some(tree.root());
+    let mut parts: Vec<&str> = path.split('.').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let name = part.split('[').next().unwrap_or_default();
+        schema = schema.and_then(|schema| schema.property(name));
+        if part.contains('[') {
+            schema = schema.and_then(|schema| schema.items());
+        }
+    }
+    let known = schema.into_iter().flat_map(|schema| schema.properties().map(|(name, _)| name));
+    match known.min_by_key(|known| strsim::osa_distance(last, known)) {
+        Some(nearest) => format!("{problem}; did you mean {nearest:?}?"),
+        None => problem.to_string(),
+    }
+}
+
+/// What the schema cannot say.
+fn meaning(kind: &str, object: &Value) -> Result<(), String> {
+    match kind {
+        "NodeGroup" => {
+            let doc: GroupDoc =
+                lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
+            GroupSpec::check(&doc).map(drop)
+        }
+        _ => {
+            let text = |name: &str| object["spec"][name].as_str();
+            FaultRequest::of_object(
+                text("fault").unwrap_or_default(),
+                text("value"),
+                text("duration"),
+                text("every"),
+            )
+            .map(drop)
+            .map_err(|error| format!("spec: {error}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_client::manifest::objects;
+
+    fn problems(text: &str) -> Vec<String> {
+        objects(text).unwrap().iter().flat_map(|object| check("dc.yaml", object)).collect()
+    }
+
+    #[test]
+    fn faults_in_the_annotation_of_a_node_are_checked() {
+        let node = |faults: &str| serde_json::json!({"metadata": {"annotations": {"kubelet-sim.kstore.io/fault": faults}}});
+        assert_eq!(annotation_problems("Node", &node("crash@5m")), [""; 0]);
+        let expected =
+            "annotation kubelet-sim.kstore.io/fault: unknown fault \"crsh\"; did you mean \"crash\"?";
+        assert_eq!(annotation_problems("Node", &node("crsh")), [expected]);
+    }
+
+    #[test]
+    fn documents_are_checked_by_schema_rules_and_meaning() {
+        let good = "
+apiVersion: sim.kstore.io/v1alpha1
+kind: NodeGroup
+metadata: {name: web}
+spec:
+  replicas: 6
+  minReplicas: 2
+  maxReplicas: 50
+  zones: [eu-1a, eu-1b, eu-1c]
+  instanceType: m5.xlarge
+  template: {capacity: {cpu: 4, memory: 16Gi, pods: 58}, reserved: {cpu: 80m, memory: 600Mi}}
+  startup: {provision: \"uniform(30,60)\", ready: 10s}
+  cost: {perHour: \"0.192\"}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: NodeFault
+metadata: {name: noon}
+spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition, at: {after: 12h}, duration: 20m}
+";
+        assert_eq!(problems(good), Vec::<String>::new());
+        let group = |spec: &str| {
+            format!(
+                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeGroup\nmetadata: {{name: web}}\nspec: {spec}\n"
+            )
+        };
+        let fault = |spec: &str| {
+            format!(
+                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeFault\nmetadata: {{name: f}}\nspec: {spec}\n"
+            )
+        };
+        for (text, expected) in [
+            (group("{replica: 3}"), "unknown field \"spec.replica\"; did you mean \"replicas\"?"),
+            (
+                group("{template: {taints: [{key: a, effect: NoSchedule, valu: b}]}}"),
+                "did you mean \"value\"?",
+            ),
+            (group("{replicas: 60, maxReplicas: 50}"), "replicas is above maxReplicas"),
+            (group("{replicas: x}"), "spec.replicas"),
+            (group("{namePattern: x}"), "must contain {index} or {random}"),
+            (group("{startup: {ready: soon}}"), "spec.startup.ready \"soon\" is not a delay"),
+            (
+                group("{template: {reserved: {cpu: 1}, allocatable: {cpu: 1}}}"),
+                "give reserved or allocatable, not both",
+            ),
+            (
+                fault("{nodes: {group: web}, fault: disk-presure}"),
+                "unknown fault \"disk-presure\"; did you mean \"disk-pressure\"?",
+            ),
+            (fault("{nodes: {group: web}, fault: xid, value: \"79\"}"), "simulated nodes publish no devices"),
+            (fault("{nodes: {}, fault: crash}"), "spec.nodes"),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n".to_owned(),
+                "apiVersion \"v1\" is not of sim.kstore.io/v1alpha1",
+            ),
+            (
+                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeGrup\nmetadata: {name: a}\n".to_owned(),
+                "unknown kind",
+            ),
+        ] {
+            let found = problems(&text);
+            assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
+            assert!(found[0].starts_with("dc.yaml: document 1: "), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Flags of simulated data centres, and the arguments of `sim-crds`, `sim-lint` and `simulate`.
+
+use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
+use super::{number, time};
+use kstore_client::manifest::ManifestObject;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What makes simulated nodes besides `--nodes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimulationFlags {
+    /// Whether the cluster has the kinds of sim.kstore.io although there is no file.
+    pub is_on: bool,
+    /// Which Nodes of other clients are simulated.
+    pub adoption: Adoption,
+    /// Files and folders with objects of these kinds.
+    pub files: Vec<PathBuf>,
+    /// The objects in the files, once they are read and checked.
+    pub documents: Documents,
+}
+
+impl SimulationFlags {
+    /// Whether groups make nodes.
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_on || !self.files.is_empty()
+    }
+}
+
+/// Which Nodes that other clients create are simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// Those that an annotation marks.
+    #[default]
+    Marked,
+    /// None.
+    None,
+}
+
+impl Choice for Adoption {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        (
+            "marked",
+            Self::Marked,
+            "Those with the annotation kubelet-sim.kstore.io/node, or kwok.x-k8s.io/node: fake",
+        ),
+        ("none", Self::None, "None"),
+    ];
+}
+
+/// Objects of files, which all clusters of the process share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Documents(pub Arc<[ManifestObject]>);
+
+// JSON values without floating-point numbers that are not numbers are equal to themselves.
+impl Eq for Documents {}
+
+pub(super) const LINT_HELP: &str = "\
+Checks the documents as a start with --nodes-file does: each problem is a line, and the exit code is 1 if there is one.
+
+Example:
+  kstore-server sim-lint -f dc.yaml";
+
+pub(super) const LINT: &[Flag<SimLintArgs>] = &[Flag::value(
+    "file",
+    "PATH",
+    |o: &mut SimLintArgs, text| add(&mut o.files, parsed(text)),
+    "File or folder with NodeGroups and NodeFaults. May be repeated",
+)
+.shaped(|arg| repeated(required(arg.short('f'))))];
+
+/// Arguments of `sim-lint`.
+#[derive(Debug, Default)]
+pub struct SimLintArgs {
+    /// Files and folders.
+    pub files: Vec<PathBuf>,
+}
+
+pub(super) const CRDS_HELP: &str = "\
+Prints the definitions of NodeGroup and NodeFault, and the role that simulated nodes need for them: for clusters whose nodes run in a \
+process of their own (--components kubelet-sim).
+
+Example:
+  kstore-server sim-crds | kubectl apply -f -";
+
+pub(super) const CRDS: &[Flag<SimCrdsArgs>] = &[];
+
+/// Arguments of `sim-crds`.
+#[derive(Debug, Default)]
+pub struct SimCrdsArgs {}
+
+pub(super) const SIMULATE_HELP: &str = "\
+Runs a whole cluster in memory, whose clock jumps from one event to the next, and prints what happened: pods and how long they took to \
+start, evictions, writes by writer, and for each group its node-hours, its cost and how much of it was used. The same scenario and seed \
+give the same bytes.
+
+SCENARIO has NodeGroups, NodeFaults and any other objects, which are applied at the start, and a document `kind: Scenario` with \
+`spec.steps`: what is applied, scaled, deleted or broken at a later time.
+
+Examples:
+  kstore-server simulate day.yaml --until 24h
+  kstore-server simulate day.yaml --until 24h --seed 7 -o json --chart day.svg";
+
+pub(super) const SIMULATE: &[Flag<SimulateArgs>] = &[
+    Flag::path(
+        "scenario",
+        "SCENARIO",
+        |o: &mut SimulateArgs, path| o.scenario = path,
+        "Scenario file, or a folder",
+    )
+    .positional()
+    .shaped(required),
+    Flag::value(
+        "until",
+        "TIME",
+        |o: &mut SimulateArgs, text| put(&mut o.until, time(text).map(Some)),
+        "Time to simulate, such as 24h [default: spec.until of the scenario]",
+    ),
+    Flag::value(
+        "seed",
+        "N",
+        |o: &mut SimulateArgs, text| put(&mut o.seed, number::count(text).map(Some)),
+        "Seed of everything that is drawn [default: spec.seed of the scenario, or 1]",
+    ),
+    Flag::choice(
+        ("output", "FORM"),
+        words::<ReportOutput>,
+        |o: &mut SimulateArgs, word| put(&mut o.output, chosen(word)),
+        "Form of the report",
+    )
+    .shaped(|arg| arg.short('o'))
+    .default("text"),
+    Flag::path(
+        "chart",
+        "FILE",
+        |o: &mut SimulateArgs, path| o.chart = Some(path),
+        "Also draw nodes, pods and use over time, as an SVG picture",
+    ),
+];
+
+/// Arguments of `simulate`.
+#[derive(Debug, Default)]
+pub struct SimulateArgs {
+    /// The scenario's file or folder.
+    pub scenario: PathBuf,
+    /// Time to simulate; `None`: as the scenario says.
+    pub until: Option<Duration>,
+    /// Seed; `None`: as the scenario says.
+    pub seed: Option<u64>,
+    /// Form of the report.
+    pub output: ReportOutput,
+    /// File for the picture.
+    pub chart: Option<PathBuf>,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportOutput {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl Choice for ReportOutput {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("text", Self::Text, "For people"), ("json", Self::Json, "For programs")];
+}

@@ -1,0 +1,144 @@
+//! Documents of simulated data centres: their files for `--nodes-file`, `sim-lint` and `simulate`, and `sim-crds`.
+
+use crate::args::{Documents, LoopsConfig, SimLintArgs};
+use kstore_client::manifest::{ManifestObject, objects};
+use kstore_kubelet_sim::sim_api;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 64 << 20;
+/// Extensions of the files that are read from a folder, as with kubectl.
+const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
+
+/// What is wrong with the files, one problem a line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub(crate) struct Problems(pub(crate) Vec<String>);
+
+/// An object with the name of its file.
+pub(crate) type Sourced = (String, ManifestObject);
+
+/// Reads and checks the files of `--nodes-file`, so that nothing is started with a wrong one.
+///
+/// # Errors
+/// Every problem of the files.
+pub(crate) fn with_documents(loops: &LoopsConfig) -> Result<LoopsConfig, Problems> {
+    let mut loops = loops.clone();
+    let checked = checked(&loops.simulation.files)?;
+    loops.simulation.documents = Documents(checked.into_iter().map(|(_, object)| object).collect());
+    Ok(loops)
+}
+
+/// Reads and checks documents of the API of simulations.
+fn checked(paths: &[PathBuf]) -> Result<Vec<Sourced>, Problems> {
+    let all = read(paths)?;
+    let problems: Vec<String> =
+        all.iter().flat_map(|(source, object)| sim_api::check(source, object)).collect();
+    if problems.is_empty() { Ok(all) } else { Err(Problems(problems)) }
+}
+
+/// Reads the objects of files and folders, in their order.
+///
+/// # Errors
+/// Every file that cannot be read or parsed.
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Sourced>, Problems> {
+    let (mut all, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        let files = match files(path) {
+            Ok(files) => files,
+            Err(error) => {
+                problems.push(format!("cannot read {}: {error}", path.display()));
+                continue;
+            }
+        };
+        for file in files {
+            let name = file.display().to_string();
+            match parse(&file) {
+                Ok(found) => all.extend(found.into_iter().map(|object| (name.clone(), object))),
+                Err(error) => problems.push(format!("{name}: {error}")),
+            }
+        }
+    }
+    if problems.is_empty() { Ok(all) } else { Err(Problems(problems)) }
+}
+
+fn parse(file: &Path) -> Result<Vec<ManifestObject>, String> {
+    let size = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
+    if size > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    objects(&text).map_err(|error| error.to_string())
+}
+
+/// The file itself, or the manifest files of a folder, sorted by name.
+fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !std::fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let file = entry?.path();
+        let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default();
+        if ENDINGS.contains(&ending) && !file.is_dir() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Carries out `sim-lint`.
+pub(crate) fn lint(args: &SimLintArgs) -> anyhow::Result<ExitCode> {
+    match checked(&args.files) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(problems) => {
+            eprintln!("{problems}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Carries out `sim-crds`.
+pub(crate) fn print_definitions() -> anyhow::Result<ExitCode> {
+    print!("{}", sim_api::DEFINITIONS);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_of_all_files_are_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let group = |name: &str, spec: &str| {
+            format!(
+                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeGroup\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+            )
+        };
+        write("a.yaml", &group("web", "{replica: 3}"));
+        write(
+            "b.yml",
+            &format!("{}---\n{}", group("one", "{replicas: 3}"), group("two", "{namePattern: x}")),
+        );
+        write("notes.txt", "nothing");
+        let problems = checked(&[dir.path().to_owned()]).unwrap_err().0;
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].ends_with("a.yaml: document 1: NodeGroup \"web\": unknown field \"spec.replica\"; did you mean \"replicas\"?"));
+        assert!(problems[1].contains("b.yml: document 2: NodeGroup \"two\""), "{problems:?}");
+        write("a.yaml", "a: b: c");
+        let problems = read(&[dir.path().to_owned(), dir.path().join("none")]).unwrap_err().0;
+        assert!(problems.len() == 2 && problems[1].contains("No such file"), "{problems:?}");
+        write("a.yaml", &group("web", "{replicas: 3}"));
+        write("b.yml", "");
+        let loops = LoopsConfig::default();
+        let simulation =
+            crate::args::SimulationFlags { files: vec![dir.path().to_owned()], ..loops.simulation.clone() };
+        let read = with_documents(&LoopsConfig { simulation, ..loops }).unwrap();
+        assert_eq!(read.simulation.documents.0[0].name(), "web");
+    }
+}

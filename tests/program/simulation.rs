@@ -1,0 +1,122 @@
+//! Groups of simulated nodes in the program, and `simulate`.
+
+use crate::SERVER;
+use kstore_tests::{Launch, wait};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const GROUP: &str = "
+apiVersion: sim.kstore.io/v1alpha1
+kind: NodeGroup
+metadata: {name: web}
+spec:
+  replicas: 2
+  maxReplicas: 20
+  zones: [a, b]
+  instanceType: m5.xlarge
+  template: {capacity: {cpu: 4, memory: 16Gi, pods: 58}, reserved: {cpu: 80m}}
+  cost: {perHour: \"0.192\"}
+";
+
+const SCENARIO: &str = "
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {kubelet-sim.kstore.io/image-pull: 'uniform(1,9)'}}
+    spec: {containers: [{name: web, image: nginx, resources: {requests: {cpu: '1', memory: 1Gi}}}]}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: morning}
+spec:
+  until: 6m
+  seed: 7
+  steps:
+  - {at: 2m, scale: {kind: NodeGroup, name: web, replicas: 4}}
+  - {at: 3m, scale: {kind: Deployment, name: web, replicas: 8}}
+  - {at: 4m, fault: {node: web-0, faults: memory-pressure=1+1m}}
+";
+
+fn run(args: &[&str], file: &Path) -> Output {
+    Command::new(SERVER).args(args).arg(file).output().unwrap()
+}
+
+#[test]
+fn equal_scenarios_and_seeds_give_equal_reports_and_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("day.yaml");
+    std::fs::write(&file, format!("{GROUP}{SCENARIO}")).unwrap();
+    let simulate = |seed: &str, chart: &str| {
+        let chart = dir.path().join(chart);
+        let output =
+            run(&["simulate", "-o", "json", "--seed", seed, "--chart", chart.to_str().unwrap()], &file);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        (String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(chart).unwrap())
+    };
+    let (first, second, other) = (simulate("7", "1.svg"), simulate("7", "2.svg"), simulate("8", "3.svg"));
+    assert_eq!(first, second);
+    assert_ne!(first.0, other.0, "another seed draws other times");
+    let report: Value = serde_json::from_str(&first.0).unwrap();
+    assert_eq!(report["pods"]["started"], 9, "eight, and one that replaces the evicted one: {report:#}");
+    assert_eq!(report["evictions"]["TerminationByKubelet"], 1, "{report:#}");
+    let web = &report["groups"][0];
+    // Two nodes for two minutes, then four for four.
+    let hours = web["nodeHours"].as_f64().unwrap();
+    assert!((hours - 20.0 / 60.0).abs() < 0.02 && web["mostNodes"] == 4, "{report:#}");
+    assert!((web["cost"].as_f64().unwrap() - 20.0 / 60.0 * 0.192).abs() < 0.005, "{report:#}");
+    assert!(report["writes"]["byWriter"]["kubelets"].as_u64().unwrap() > 50, "{report:#}");
+    let longest = report["pods"]["startSeconds"]["max"].as_f64().unwrap();
+    assert!((1.0..60.0).contains(&longest), "{report:#}");
+    assert!(first.1.starts_with("<svg "));
+}
+
+#[test]
+fn files_are_checked_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dc.yaml");
+    std::fs::write(&file, GROUP.replace("replicas: 2", "replica: 2")).unwrap();
+    let lint = run(&["sim-lint", "-f"], &file);
+    let said = String::from_utf8(lint.stderr).unwrap();
+    let problem =
+        "document 1: NodeGroup \"web\": unknown field \"spec.replica\"; did you mean \"replicas\"?\n";
+    assert!(lint.status.code() == Some(1) && said.ends_with(problem) && said.lines().count() == 1, "{said}");
+    let start = run(&["--in-memory", "--listen", "127.0.0.1:0", "--nodes-file"], &file);
+    let said = String::from_utf8(start.stderr).unwrap();
+    assert!(start.status.code() == Some(1) && said.contains(problem), "{said}");
+}
+
+#[test]
+fn a_file_makes_a_group_that_kubectl_shows_and_scales() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dc.yaml");
+    std::fs::write(&file, GROUP).unwrap();
+    let args = ["--nodes-file", file.to_str().unwrap()];
+    let server = Launch::in_memory(SERVER, dir.path()).args(&args).start().unwrap();
+    let Some(mut kubectl) = server.kubectl(&["get", "nodegroups"]) else { return };
+    let shown = |args: &[&str]| {
+        let output = server.kubectl(args).expect("kubectl is there").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let ready = ["get", "nodegroup", "web", "-o", "jsonpath={.status.readyReplicas}"];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let until_ready = |count: &str| {
+        let holds = async || (shown(&ready) == count).then_some(());
+        runtime.block_on(wait::until("the nodes of the group are ready", holds));
+    };
+    until_ready("2");
+    let table = String::from_utf8(kubectl.output().unwrap().stdout).unwrap();
+    let heads: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(heads, ["NAME", "DESIRED", "READY", "CREATING", "TYPE", "COST/H", "SPENT", "AGE"], "{table}");
+    let scaled = shown(&["scale", "nodegroup", "web", "--replicas", "5"]);
+    assert!(scaled.contains("scaled"), "{scaled}");
+    until_ready("5");
+    let nodes = shown(&["get", "nodes", "-o", "name"]);
+    assert_eq!(nodes.lines().count(), 5, "{nodes}");
+}
