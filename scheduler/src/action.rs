@@ -4,6 +4,7 @@ use crate::decide::{Choice, Refusal};
 use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::extender::Question;
 use crate::pod::PodInfo;
+use crate::pod_groups::PodGroup;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record};
 use jiff::Timestamp;
@@ -26,9 +27,48 @@ pub enum Action {
     /// Evict pods for the pod, and report evictions that fail to [`crate::scheduler::Scheduler::evictions_failed`]. The pod waits
     /// until the watch shows the others.
     Preempt(Evict),
+    /// Report what the cycle over the pods of a gang has found, in the PodGroup's condition. The actions for the pods follow.
+    ReportGang(Box<GangReport>),
     /// Ask extenders, and go on with their answers by [`crate::scheduler::Scheduler::resume`]. The scheduler decides on no other pod
     /// meanwhile.
     Ask(Question),
+}
+
+impl Action {
+    /// The decision, if the pod got a node.
+    pub(crate) fn binding(&self) -> Option<&Binding> {
+        match self {
+            Self::Bind(binding) => Some(binding),
+            Self::BindVolumes(writes) => Some(&writes.binding),
+            Self::Refuse(_) | Self::Preempt(_) | Self::ReportGang(_) | Self::Ask(_) => None,
+        }
+    }
+}
+
+/// The result of a cycle over the pods of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GangResult {
+    /// Enough pods have nodes.
+    Scheduled,
+    /// Too few pods have nodes, so that none is bound.
+    Unschedulable,
+    /// The attempt of a pod ended with an error, so that none is bound.
+    Error,
+}
+
+/// What a cycle over the pods of a gang has found.
+#[derive(Clone, Debug)]
+pub struct GangReport {
+    /// The pod that began the cycle.
+    pub pod: Arc<PodInfo>,
+    /// The PodGroup; `None` if it is gone.
+    pub group: Option<Arc<Record<PodGroup>>>,
+    /// The time at which the cycle began.
+    pub began: Timestamp,
+    /// The result.
+    pub result: GangResult,
+    /// The message of the PodGroup's condition.
+    pub message: String,
 }
 
 /// A pod and its node.

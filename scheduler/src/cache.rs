@@ -16,6 +16,7 @@ use crate::pod::{PodInfo, Uid};
 #[cfg(test)]
 use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
+use crate::pod_groups::PodGroups;
 use crate::spread_constraints::{Constraints, SpreadDefaults};
 use crate::storage::Storage;
 use crate::workloads::Workloads;
@@ -135,6 +136,11 @@ impl Cache {
     #[cfg(test)]
     pub(crate) fn keep_tally(&mut self, namespace: &str, selector: &LabelSelector) {
         self.inventory.tallies.keep(namespace, selector, || self.nodes.values());
+    }
+
+    /// The PodGroups with their pods.
+    pub(crate) fn pod_groups_mut(&mut self) -> &mut PodGroups {
+        &mut self.inventory.pod_groups
     }
 
     /// The disruption budgets.

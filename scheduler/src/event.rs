@@ -4,7 +4,9 @@
 use crate::devices::{DeviceEvent, Devices};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
+use crate::pod_groups::PodGroups;
 use crate::storage::{Storage, StorageEvent};
+use kstore_informer::Key;
 
 /// A change in the cluster.
 #[derive(Clone, Copy)]
@@ -32,6 +34,8 @@ pub enum ClusterEvent<'a> {
     Storage(&'a StorageEvent, &'a Storage),
     /// A claim, class or slice of devices changed.
     Devices(&'a DeviceEvent, &'a Devices),
+    /// The PodGroup of this key is new or needs fewer pods, or has a new pod.
+    PodGroup(&'a Key, &'a PodGroups),
     /// The waiting pod itself changed; it was this before.
     OwnChange(&'a PodInfo),
 }
@@ -55,13 +59,15 @@ pub enum EventKind {
     Storage,
     /// [`ClusterEvent::Devices`].
     Devices,
+    /// [`ClusterEvent::PodGroup`].
+    PodGroup,
     /// [`ClusterEvent::OwnChange`].
     OwnChange,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NodeAdded,
         Self::NodeChanged,
         Self::NodeRemoved,
@@ -70,6 +76,7 @@ impl EventKind {
         Self::PodTerminating,
         Self::Storage,
         Self::Devices,
+        Self::PodGroup,
         Self::OwnChange,
     ];
 }
@@ -94,6 +101,7 @@ impl ClusterEvent<'_> {
             Self::PodTerminating(_) => EventKind::PodTerminating,
             Self::Storage(..) => EventKind::Storage,
             Self::Devices(..) => EventKind::Devices,
+            Self::PodGroup(..) => EventKind::PodGroup,
             Self::OwnChange(_) => EventKind::OwnChange,
         }
     }

@@ -11,6 +11,8 @@ pub struct Gates {
     pub bounds_device_search: bool,
     /// `StorageCapacityScoring`: nodes are scored by the share of their storage that the pod's claims would use.
     pub scores_storage_capacity: bool,
+    /// `GangScheduling`: the pods of a gang get their nodes together or not at all.
+    pub schedules_gangs: bool,
 }
 
 impl Default for Gates {
@@ -20,23 +22,36 @@ impl Default for Gates {
             nominates_expected_node: true,
             bounds_device_search: true,
             scores_storage_capacity: false,
+            schedules_gangs: false,
         }
     }
 }
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 4] = [
+    pub const NAMES: [&str; 5] = [
         "SchedulerPopFromBackoffQ",
         "NominatedNodeNameForExpectation",
         "DRASchedulerFilterTimeout",
         "StorageCapacityScoring",
+        "GangScheduling",
     ];
 
     /// The gates for which `is_on`, a function of the name, says yes.
     pub fn of(is_on: impl Fn(&str) -> bool) -> Self {
-        let [pop_from_backoff, nominates_expected_node, bounds_device_search, scores_storage_capacity] =
-            Self::NAMES.map(is_on);
-        Self { pop_from_backoff, nominates_expected_node, bounds_device_search, scores_storage_capacity }
+        let [
+            pop_from_backoff,
+            nominates_expected_node,
+            bounds_device_search,
+            scores_storage_capacity,
+            schedules_gangs,
+        ] = Self::NAMES.map(is_on);
+        Self {
+            pop_from_backoff,
+            nominates_expected_node,
+            bounds_device_search,
+            scores_storage_capacity,
+            schedules_gangs,
+        }
     }
 }

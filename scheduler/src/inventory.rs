@@ -4,11 +4,12 @@ use crate::budgets::Budgets;
 use crate::devices::Devices;
 use crate::images::Images;
 use crate::nominations::Nominations;
+use crate::pod_groups::PodGroups;
 use crate::storage::Storage;
 use crate::tally::Tallies;
 use crate::workloads::Workloads;
 
-/// Storage objects, devices, workloads, budgets, nominations, and what was counted over nodes and pods.
+/// Storage objects, devices, PodGroups, workloads, budgets, nominations, and what was counted over nodes and pods.
 #[derive(Default)]
 pub struct Inventory {
     /// Claims, volumes and classes of storage.
@@ -19,6 +20,8 @@ pub struct Inventory {
     pub budgets: Budgets,
     /// Waiting pods with the nodes for which they are nominated.
     pub nominations: Nominations,
+    /// PodGroups and their pods.
+    pub pod_groups: PodGroups,
     /// Services and controllers of pods.
     pub workloads: Workloads,
     /// The spread of container images.

@@ -39,6 +39,7 @@ pub mod plugin;
 pub mod plugins;
 pub mod pod;
 pub mod pod_constraints;
+pub mod pod_groups;
 mod pod_writes;
 pub mod ports;
 pub mod preemption;

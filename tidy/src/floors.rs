@@ -367,7 +367,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["node", "pod_constraints", "sampling"],
             &["images", "namespace", "node_order", "pod", "zones"],
             &["extender", "node_state", "nominations", "pod_writes", "storage"],
-            &["budgets", "devices", "tally", "workloads"],
+            &["budgets", "devices", "pod_groups", "tally", "workloads"],
             &["event", "inventory", "spread_constraints", "testing"],
             &["cache"],
             &["snapshot"],

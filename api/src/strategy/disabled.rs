@@ -26,6 +26,17 @@ pub(super) fn drop_trust_bundles(resource: &Resource, object: &mut Value, old: O
     }
 }
 
+/// Drops the PodGroup that a pod or template names, unless the object `old` that an update replaces names one.
+pub(super) fn drop_scheduling_group(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    let names_one = |template: &Value| !template["spec"]["schedulingGroup"].is_null();
+    if old.and_then(|old| resource.pod_template(old)).is_some_and(names_one) {
+        return;
+    }
+    if let Some(spec) = pod_spec_of(resource, object) {
+        remove(spec, "schedulingGroup");
+    }
+}
+
 /// The pod specification in an object of the kind.
 fn pod_spec_of<'o>(resource: &Resource, object: &'o mut Value) -> Option<&'o mut Value> {
     resource.rules.pod_template.and_then(|path| at(object, path))?.get_mut("spec")
@@ -73,7 +84,6 @@ fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mu
 }
 
 fn pod_spec(spec: &mut Value) {
-    remove(spec, "schedulingGroup");
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         items(spec, list).for_each(stop_signal);
     }

@@ -33,6 +33,8 @@ use serde_json::Value;
 pub struct Features {
     /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
     pub trust_bundle_projection: bool,
+    /// Whether pods can name a PodGroup (`GenericWorkload`), in the default version.
+    pub scheduling_groups: bool,
 }
 
 /// Prepares an object for create. The caller has wiped and filled the metadata before
@@ -101,6 +103,9 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
 pub fn drop_optional(resource: &Resource, object: &mut Value, old: Option<&Value>, features: Features) {
     if !features.trust_bundle_projection {
         disabled::drop_trust_bundles(resource, object, old);
+    }
+    if !features.scheduling_groups {
+        disabled::drop_scheduling_group(resource, object, old);
     }
 }
 

@@ -277,8 +277,23 @@ fn projected_trust_bundles_stay_with_the_feature_or_if_the_stored_object_has_one
         drop_optional(row("", "pods"), &mut object, old, features);
         object
     };
-    let with = Features { trust_bundle_projection: true };
+    let with = Features { trust_bundle_projection: true, ..Features::default() };
     let without = json!({"spec": {"volumes": [{"name": "v", "projected": {"sources": [{}]}}]}});
+    assert_eq!(after(None, with), pod);
+    assert_eq!(after(None, Features::default()), without);
+    assert_eq!(after(Some(&without), Features::default()), without);
+    assert_eq!(after(Some(&pod), Features::default()), pod);
+}
+
+#[test]
+fn pods_keep_their_scheduling_group_with_the_feature_or_if_the_stored_object_has_one() {
+    let pod = json!({"spec": {"schedulingGroup": {"podGroupName": "g"}}});
+    let after = |old: Option<&Value>, features: Features| {
+        let mut object = pod.clone();
+        drop_optional(row("", "pods"), &mut object, old, features);
+        object
+    };
+    let (with, without) = (Features { scheduling_groups: true, ..Features::default() }, json!({"spec": {}}));
     assert_eq!(after(None, with), pod);
     assert_eq!(after(None, Features::default()), without);
     assert_eq!(after(Some(&without), Features::default()), without);

@@ -1,7 +1,7 @@
 //! Executes decisions: binds pods, with the writes to their claims, evicts pods for others, and writes conditions,
 //! many at a time, and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
 
-use crate::action::{Binding, Evict, NominationChange, Notice, VolumeWrites};
+use crate::action::{Binding, Evict, GangReport, NominationChange, Notice, VolumeWrites};
 use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::extender::{Extender, Extenders};
 use crate::extender_client::ExtenderCalls;
@@ -14,7 +14,7 @@ use evict::evict;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kstore_client::{ApiError, Client, Patch, ProjectedMeta, Transaction, TransactionError};
-use kstore_informer::{Causes, Revision};
+use kstore_informer::{Causes, Key, Revision};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ enum Write {
     Volumes(Box<VolumeWrites>),
     Condition(Arc<PodInfo>, Patch, Causes),
     Evict(Box<Evict>, Option<Patch>, Timestamp),
+    PodGroup((Key, Uid), Patch, Causes),
 }
 
 /// A bind that failed.
@@ -75,6 +76,8 @@ pub(crate) enum FinishedWrite {
     Condition(Uid),
     /// The evictions for a pod, and the victims that could not be evicted.
     Evictions(Box<Evict>, Vec<Uid>),
+    /// The condition of the PodGroup with this uid.
+    PodGroup(Uid),
     /// A deallocation. Its failure is not reported: the claim has users then, or is gone.
     Deallocation,
 }
@@ -85,7 +88,11 @@ impl FinishedWrite {
         match self {
             Self::Bind(binding, result) => Some((binding, result.is_ok())),
             Self::Devices(binding, result) => Some((binding, result.is_ok())),
-            Self::Volumes(..) | Self::Condition(_) | Self::Evictions(..) | Self::Deallocation => None,
+            Self::Volumes(..)
+            | Self::Condition(_)
+            | Self::Evictions(..)
+            | Self::PodGroup(_)
+            | Self::Deallocation => None,
         }
     }
 }
@@ -128,6 +135,18 @@ impl Writes {
         let patch = status(&evict.notice, now);
         let uid = Arc::clone(&evict.notice.pod.uid);
         self.submit(&uid, Write::Evict(Box::new(evict), patch, now));
+    }
+
+    /// Starts to write what the cycle over the pods of a gang has found into its PodGroup, or queues that until the current write of the
+    /// PodGroup has finished.
+    pub(crate) fn report_gang(&mut self, report: &GangReport, now: Timestamp) {
+        if let Some(group) = &report.group
+            && let Some(patch) = pod_group::condition(report, now)
+        {
+            let uid: Uid = group.uid.as_str().into();
+            let causes = [report.pod.revision, group.revision].into_iter().collect();
+            self.submit(&uid, Write::PodGroup((group.key.clone(), Arc::clone(&uid)), patch, causes));
+        }
     }
 
     /// Starts to take the devices of a claim away.
@@ -186,6 +205,9 @@ impl Writes {
                 let span = tracing::debug_span!("condition", pod = %pod.key);
                 self.tasks.spawn(write_condition(client.causes(&causes), pod, patch).instrument(span));
             }
+            Write::PodGroup(group, patch, causes) => {
+                self.tasks.spawn(pod_group::write(client.causes(&causes), group, patch));
+            }
             Write::Evict(evictions, patch, now) => {
                 let pod = &evictions.notice.pod.key;
                 let span = tracing::debug_span!("evict", %pod, node = %evictions.node);
@@ -199,7 +221,7 @@ impl Writes {
         let uid = match &done {
             FinishedWrite::Bind(binding, _) | FinishedWrite::Devices(binding, _) => &binding.pod.uid,
             FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
-            FinishedWrite::Condition(uid) => uid,
+            FinishedWrite::Condition(uid) | FinishedWrite::PodGroup(uid) => uid,
             FinishedWrite::Evictions(evictions, _) => &evictions.notice.pod.uid,
             FinishedWrite::Deallocation => return done,
         };
@@ -387,3 +409,4 @@ fn condition(notice: &Notice, now: Timestamp) -> Option<serde_json::Value> {
 
 mod devices;
 mod evict;
+pub(crate) mod pod_group;

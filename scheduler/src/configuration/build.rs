@@ -6,7 +6,7 @@ use super::settings::{Document, PluginArgs, ProfileDoc};
 use super::{API_VERSION, ConfigurationError};
 use crate::fields::{Fields, Problems};
 use crate::plugin::{ExtensionPoint, PluginId, Row};
-use crate::plugins::{IN_TREE_PLUGINS, LineUp, RegisteredPlugin, Registry};
+use crate::plugins::{LineUp, RegisteredPlugin, Registry};
 use crate::profile::Profile;
 use kstore_api::field::{FieldError, FieldErrorKind};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl ConfiguredProfile<'_> {
     }
 
     fn line_up(self, registry: &Registry) -> Result<Registry, String> {
-        let defaults = registry.rows().take(IN_TREE_PLUGINS);
+        let defaults = registry.rows().take(registry.in_tree_plugins());
         let defaults: Vec<EnabledPlugin> =
             defaults.map(|row| EnabledPlugin { name: row.name.to_owned(), weight: row.weight }).collect();
         let row = |name: &str| registry.id(name).map(|id| registry.row(id));

@@ -51,7 +51,7 @@ const POD_ATTEMPTS: Metric =
     Metric::histogram("scheduler_pod_scheduling_attempts", "Attempts until a pod had a node.");
 
 /// Upper bounds of the durations of attempts and of the algorithm: kube-scheduler's, doubled from 1 ms.
-const ATTEMPT_BOUNDS: &[f64] = &[
+pub(super) const ATTEMPT_BOUNDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
 /// Those of extension points, doubled from 0.1 ms.
@@ -187,8 +187,8 @@ impl AttemptMetrics {
             Action::BindVolumes(writes) => (&writes.binding.pod, None),
             Action::Refuse(notice) => (&notice.pod, Some(result_of(&notice.failure))),
             Action::Preempt(evict) => (&evict.notice.pod, Some(result_of(&evict.notice.failure))),
-            // The decision is not made yet.
-            Action::Ask(_) => return,
+            // The decision is not made yet, or the actions for the pods of the gang follow.
+            Action::Ask(_) | Action::ReportGang(_) => return,
         };
         let mut durations = self.durations.lock();
         durations.algorithm.observe(took);
@@ -230,7 +230,7 @@ fn result_of(failure: &SchedulingFailure) -> AttemptResult {
 }
 
 /// The time between two readings of the clock, which may have been set back in between.
-fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
+pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 

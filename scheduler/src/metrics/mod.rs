@@ -1,9 +1,12 @@
-//! The scheduler's metrics, under kube-scheduler's names: [`PreemptionMetrics`], and [`AttemptMetrics`] of attempts and queues.
+//! The scheduler's metrics, under kube-scheduler's names: [`PreemptionMetrics`], [`GangMetrics`], and [`AttemptMetrics`] of attempts and
+//! queues.
 
 mod attempts;
+mod gangs;
 
 use crate::action::{Action, SchedulingFailure};
 pub(crate) use attempts::{AttemptMetrics, PointDurations};
+pub(crate) use gangs::GangMetrics;
 use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -42,7 +45,7 @@ impl PreemptionMetrics {
         let notice = match action {
             Action::Refuse(notice) => notice,
             Action::Preempt(evict) => &evict.notice,
-            Action::Bind(_) | Action::BindVolumes(_) | Action::Ask(_) => return,
+            Action::Bind(_) | Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => return,
         };
         if let SchedulingFailure::Unfit(refusal) = &notice.failure
             && refusal.nodes > 0

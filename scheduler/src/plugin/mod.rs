@@ -43,7 +43,7 @@ pub enum ExtensionPoint {
     Score,
     /// Once per attempt that has a node: the cache assumes the pod there.
     Reserve,
-    /// Once per attempt that has a node, before its writes. No in-tree plugin runs there.
+    /// Once per attempt that has a node, before its writes: pods of a gang wait for the others.
     Permit,
     /// The writes before the bind, or together with it, for what was reserved.
     PreBind,
@@ -260,6 +260,11 @@ pub trait Plugin: Send + Sync + 'static {
     /// stands for preemption.
     fn preempts(&self) -> Option<CandidateShare> {
         None
+    }
+
+    /// Whether the plugin is the one that stands for gangs at [`ExtensionPoint::Permit`]: the pods of a gang are decided on in one cycle.
+    fn gathers_gangs(&self) -> bool {
+        false
     }
 
     /// Whether the pod may enter the queue of ready pods. Otherwise it waits for an event that helps, without an attempt.

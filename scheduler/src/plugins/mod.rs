@@ -4,6 +4,7 @@
 mod default_binder;
 mod default_preemption;
 mod dynamic_resources;
+mod gang_scheduling;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -93,9 +94,7 @@ in_tree! {
     node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     image_locality::ImageLocality,
     default_binder::DefaultBinder,
+    gang_scheduling::GangScheduling,
 }
-
-/// The number of in-tree plugins, which are the first ones of every registry.
-pub(crate) const IN_TREE_PLUGINS: usize = IN_TREE.len();
 
 const _: () = assert!(IN_TREE.len() <= PluginSet::CAPACITY, "a set has a bit for each in-tree plugin");

@@ -11,6 +11,7 @@ use crate::taint::Toleration;
 use jiff::Timestamp;
 use kstore_api::lenient;
 use kstore_client::ProjectedMeta;
+use kstore_informer::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ struct SpecDoc {
     priority: Option<i32>,
     preemption_policy: Option<String>,
     scheduling_gates: Option<Vec<IgnoredAny>>,
+    scheduling_group: Option<SchedulingGroupDoc>,
     containers: Option<Vec<ContainerDoc>>,
     init_containers: Option<Vec<ContainerDoc>>,
     overhead: Option<Amounts>,
@@ -57,6 +59,12 @@ struct SpecDoc {
     topology_spread_constraints: Option<Vec<SpreadDoc>>,
     volumes: Option<Vec<volumes::VolumeDoc>>,
     resource_claims: Option<Vec<device_claims::EntryDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SchedulingGroupDoc {
+    pod_group_name: Option<String>,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -152,6 +160,7 @@ impl PodDoc {
         let (requests, nonzero) = spec.requests();
         let (key, revision, deleting) = (metadata.key(), metadata.revision(), metadata.is_deleting());
         let labels = metadata.labels;
+        let group = spec.scheduling_group.take().and_then(|group| group.pod_group_name);
         let preferences = spec.preferences(metadata.owner_references, &labels);
         PodInfo {
             key,
@@ -166,6 +175,7 @@ impl PodDoc {
             preempted: status.is_preempted(),
             started: status.start_time,
             ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            pod_group: group.map(|name| Key::new(&metadata.namespace, &name)),
             gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
             requests,
             nonzero,

@@ -73,6 +73,8 @@ pub struct PodInfo {
     pub ended: bool,
     /// Whether the pod has scheduling gates.
     pub gated: bool,
+    /// The PodGroup that the pod names (`spec.schedulingGroup`).
+    pub pod_group: Option<Key>,
     /// The resource requests.
     pub requests: Resources,
     /// The requests that LeastAllocated counts.

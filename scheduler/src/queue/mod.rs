@@ -47,6 +47,8 @@ pub struct QueuedPod {
     refused_by: PluginSet,
     /// The time of the last entry into the queue.
     queued: Timestamp,
+    /// The number of the first entry: orders pods that were added at the same time.
+    first_entry: u64,
     /// The number of the last entry: orders pods that entered at the same time.
     entry: u64,
 }
@@ -90,6 +92,13 @@ enum QueuePosition {
     ErrorBackoff(Timestamp, Rank),
     Unschedulable(Timestamp, u64),
     Held,
+}
+
+impl QueuePosition {
+    /// Whether the cycle of a gang may take the pod along.
+    fn is_takeable(self) -> bool {
+        matches!(self, Self::Active(_) | Self::Backoff(..) | Self::Unschedulable(..))
+    }
 }
 
 /// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
@@ -154,6 +163,7 @@ impl Queue {
             errors: 0,
             refused_by,
             queued: now,
+            first_entry: entry,
             entry,
         }
     }
@@ -195,6 +205,11 @@ impl Queue {
         self.pods.contains_key(uid) || self.is_in_flight(uid)
     }
 
+    /// The newest version of a pod in the queue.
+    pub(crate) fn waiting(&self, uid: &Uid) -> Option<&PodInfo> {
+        self.pods.get(uid).map(|(_, queued)| &*queued.pod)
+    }
+
     /// The newest version of a popped pod; `None` if it was removed since.
     pub fn in_flight(&self, uid: &Uid) -> Option<&Arc<PodInfo>> {
         self.in_flight.as_ref().map(|flight| &flight.pod).filter(|pod| pod.uid == *uid)
@@ -229,10 +244,33 @@ impl Queue {
     /// refusal: that back-off only serves to let other pods go first, unless [`PodBackoff::ends_early`] is off. A pod that backs off
     /// after an error waits in any case.
     pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
+        let uid = Arc::clone(&self.next_ready(now)?.uid);
+        self.pop_pod(&uid)
+    }
+
+    /// The pod that [`pop`](Self::pop) returns now.
+    pub(crate) fn next_ready(&mut self, now: Timestamp) -> Option<&Arc<PodInfo>> {
         self.release(now);
         let early = self.backoff.values().next().filter(|_| self.waits.ends_early);
-        let uid = self.active.values().next().or(early).cloned()?;
-        let (_, mut queued) = self.take(&uid)?;
+        let uid = self.active.values().next().or(early)?;
+        self.pods.get(uid).map(|(_, queued)| &queued.pod)
+    }
+
+    /// Of these pods those that [`pop_pod`](Self::pop_pod) may take, in the order in which they are tried: of higher priority first, then
+    /// those that wait longest.
+    pub(crate) fn takeable<'a>(&self, pods: impl Iterator<Item = &'a Uid>) -> Vec<Uid> {
+        let waiting = pods.filter_map(|uid| self.pods.get(uid));
+        let mut takeable: Vec<&QueuedPod> =
+            waiting.filter(|(position, _)| position.is_takeable()).map(|(_, queued)| queued).collect();
+        takeable.sort_by_key(|queued| (Reverse(queued.pod.priority), queued.since, queued.first_entry));
+        takeable.into_iter().map(|queued| Arc::clone(&queued.pod.uid)).collect()
+    }
+
+    /// Takes a pod that is ready, backs off after a refusal or is unschedulable, as [`pop`](Self::pop) takes the first one. `None` if the
+    /// pod is not there, backs off after an error, or is held.
+    pub(crate) fn pop_pod(&mut self, uid: &Uid) -> Option<QueuedPod> {
+        self.pods.get(uid).filter(|(position, _)| position.is_takeable())?;
+        let (_, mut queued) = self.take(uid)?;
         queued.attempts += 1;
         let (pod, revision) = (Arc::clone(&queued.pod), queued.cause);
         self.in_flight = Some(PodInFlight { pod, helped: PluginSet::default(), revision });

@@ -2,7 +2,7 @@
 //! and randomness come from `nondet`.
 
 use crate::action::{Action, Binding, Evict, Notice};
-use crate::bind::{BindError, BindFailure, FinishedWrite, Writes};
+use crate::bind::{BindError, BindFailure, FinishedWrite, Writes, pod_group};
 use crate::budgets::{self, Budget};
 use crate::change::Change;
 use crate::configuration::Configuration;
@@ -12,11 +12,12 @@ use crate::extender::{Extenders, Question};
 use crate::extender_client::{self, Answers, ExtenderCalls};
 use crate::gates::Gates;
 use crate::limits::DECISIONS_PER_BATCH;
-use crate::metrics::{AttemptMetrics, PointDurations, PreemptionMetrics};
+use crate::metrics::{AttemptMetrics, GangMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::plugins::Registry;
 use crate::pod::{self, PodInfo};
+use crate::pod_groups::{self, PodGroup};
 use crate::profile::{Profile, Profiles};
 use crate::queue::PodBackoff;
 use crate::scheduler::Scheduler;
@@ -89,6 +90,7 @@ pub fn run(
     let metrics = LoopMetrics {
         preemptions: PreemptionMetrics::registered(&config.metrics),
         attempts: AttemptMetrics::registered(&config.profiles, &config.metrics),
+        gangs: GangMetrics::registered(&config.profiles, &config.metrics),
     };
     Box::pin(supervisor.run(stop, move |tasks| {
         schedule(client.clone(), nondet.clone(), config.clone(), metrics.clone(), tasks)
@@ -100,6 +102,7 @@ pub fn run(
 struct LoopMetrics {
     preemptions: Arc<PreemptionMetrics>,
     attempts: Arc<AttemptMetrics>,
+    gangs: Arc<GangMetrics>,
 }
 
 /// One run of the scheduler between restarts.
@@ -119,6 +122,11 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let workloads = WorkloadInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
+    // A stream of its own, which is not waited for: the server may not have the resource.
+    let pod_groups = config.profiles.gates().schedules_gangs.then(|| {
+        let source = client.dynamic(pod_group::resource()).project(all(), pod_groups::decode);
+        caches.start("scheduler-pod-groups", source)
+    });
     let raw_nodes = extender_client::needs_nodes(&config.extenders).then(|| {
         let source = multi.project::<Node, _, _>(all(), extender_client::decode_node);
         caches.start("scheduler-extender-nodes", source)
@@ -152,6 +160,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
+            pod_groups: pod_groups.map(|informer| informer.subscribe()),
             writes: Writes::new(client, config.profiles.gates(), (calls.clone(), config.extenders)),
             calls,
             asked: None,
@@ -213,6 +222,8 @@ struct SchedulerLoop {
     workloads: WorkloadSubscriptions,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
+    /// With the gate for gangs.
+    pod_groups: Option<Subscription<Record<PodGroup>>>,
     writes: Writes,
     calls: ExtenderCalls,
     /// The question that a decision waits for.
@@ -252,6 +263,8 @@ impl SchedulerLoop {
         self.take_workloads(workloads);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
+        let groups = self.pod_groups.as_mut().map(Subscription::try_next);
+        self.take_pod_groups(groups.unwrap_or_default());
         let pods = self.pods.try_next();
         self.take_pods(pods);
         while let Some(done) = self.writes.try_next() {
@@ -272,6 +285,7 @@ impl SchedulerLoop {
             Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
             Some(changes) = self.workloads.next() => self.take_workloads(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
+            Some(deltas) = pod_groups(&mut self.pod_groups) => self.take_pod_groups(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
             answers = answers(&mut self.asked) => self.resume(answers),
@@ -300,10 +314,12 @@ impl SchedulerLoop {
     fn execute(&mut self, action: Action, points: PointDurations, now: Timestamp) {
         self.metrics.attempts.decided(&action, &points);
         self.metrics.preemptions.observe(&action);
+        self.metrics.gangs.observe(&action, now);
         match action {
             Action::Bind(binding) => self.writes.bind(binding),
             Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
             Action::Refuse(notice) => self.report(&notice, now),
+            Action::ReportGang(report) => self.writes.report_gang(&report, now),
             Action::Ask(question) => self.ask(question, points),
             Action::Preempt(mut evict) => {
                 self.record_failed_event(&evict.notice);
@@ -364,7 +380,7 @@ impl SchedulerLoop {
                 evicted.for_each(|victim| self.record_evicted_event(&evict, victim, ""));
                 self.scheduler.evictions_failed(&failed, self.clock.now());
             }
-            FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
+            FinishedWrite::Condition(_) | FinishedWrite::PodGroup(_) | FinishedWrite::Deallocation => {}
         }
     }
 
@@ -456,6 +472,11 @@ impl SchedulerLoop {
         deltas.into_iter().for_each(|delta| self.scheduler.node(change(delta), now));
     }
 
+    fn take_pod_groups(&mut self, deltas: Vec<Delta<Record<PodGroup>>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.pod_group(change(delta), now));
+    }
+
     fn take_pods(&mut self, deltas: Vec<Delta<PodInfo>>) {
         let now = self.clock.now();
         deltas.into_iter().for_each(|delta| self.scheduler.pod(change(delta), now));
@@ -479,6 +500,16 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
         name: pod.key.name().to_owned(),
         uid: pod.uid.to_string(),
         ..Reference::default()
+    }
+}
+
+/// The next changes of PodGroups; never without a subscription.
+async fn pod_groups(
+    groups: &mut Option<Subscription<Record<PodGroup>>>,
+) -> Option<Vec<Delta<Record<PodGroup>>>> {
+    match groups {
+        Some(groups) => groups.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -58,8 +58,19 @@ impl Scheduler {
     }
 
     /// Goes on with the answers to the last question. `None` if the pod is gone or scheduled by others, or if a change has overtaken the
-    /// decision; the scheduler decides on the pod again then.
+    /// decision; the scheduler decides on the pod again then. `None` as well if the pod is one of a gang: the end of
+    /// its cycle decides.
     pub fn resume(
+        &mut self,
+        answers: Vec<Result<Answer, String>>,
+        now: Timestamp,
+        observer: &mut dyn PointObserver,
+    ) -> Option<Action> {
+        let action = self.resume_attempt(answers, now, observer)?;
+        self.collect(action)
+    }
+
+    fn resume_attempt(
         &mut self,
         mut answers: Vec<Result<Answer, String>>,
         now: Timestamp,
@@ -242,6 +253,9 @@ impl Scheduler {
         let plugins = self.plugins(&queued.pod);
         let choice = nodes.choose(plugins, cluster, &queued.pod, (tie, extra), observer);
         if self.was_asked && !self.still_admits(&queued.pod, &choice.node) {
+            if let Some(cycle) = &mut self.gang {
+                cycle.retry(&queued.pod.uid);
+            }
             self.queue.give_back_overtaken(queued);
             return None;
         }

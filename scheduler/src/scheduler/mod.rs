@@ -25,9 +25,11 @@ use crate::storage::{Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
 use crate::workloads::WorkloadChange;
 use extend::AskedAttempt;
+use gang::GangCycle;
 use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::{HashMap, HashSet, Rng};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
@@ -49,6 +51,10 @@ pub struct Scheduler {
     extenders: Extenders,
     /// The attempt that waits for extenders. The pod is in flight in the queue.
     asked: Option<AskedAttempt>,
+    /// The cycle of a gang that runs. Its pods that have nodes are in `binding`, and nothing else knows of them.
+    gang: Option<GangCycle>,
+    /// What the last cycle of a gang has decided, as far as it was not returned yet.
+    decided: VecDeque<Action>,
     /// Whether the current attempt has waited for extenders, so that the cluster may have changed since its snapshot.
     was_asked: bool,
 }
@@ -76,6 +82,8 @@ impl Scheduler {
             evictions: Evictions::default(),
             extenders: Extenders::default(),
             asked: None,
+            gang: None,
+            decided: VecDeque::new(),
             was_asked: false,
         }
     }
@@ -99,6 +107,7 @@ impl Scheduler {
     /// Processes a change of a pod.
     pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
         self.observe_eviction(&change, now);
+        let grown = self.observe_member(&change);
         match &change {
             Change::Set(pod) if pod.is_gated_for(|name| self.profiles.has(name)) => {
                 self.gated.insert(Arc::clone(&pod.uid));
@@ -108,6 +117,8 @@ impl Scheduler {
             }
             Change::Set(_) | Change::Gone(_) => {}
         }
+        let (Change::Set(pod) | Change::Gone(pod)) = &change;
+        let revision = pod.revision;
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
@@ -116,6 +127,9 @@ impl Scheduler {
                 PodOwnership::Pending => self.pending(pod, now),
                 PodOwnership::Ignored => self.ignored(pod, now),
             },
+        }
+        if let Some(group) = grown {
+            self.wake_group(&group, revision, now);
         }
     }
 
@@ -193,16 +207,30 @@ impl Scheduler {
                 return Some(verdict);
             }
         }
-        if self.asked.is_some() {
-            return None;
+        loop {
+            if let Some(action) = self.decided.pop_front() {
+                return Some(action);
+            }
+            if self.asked.is_some() {
+                return None;
+            }
+            let Some(queued) = self.next_attempt(now) else {
+                // The end of a gang's cycle leaves actions.
+                match self.decided.is_empty() {
+                    true => return None,
+                    false => continue,
+                }
+            };
+            let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
+            self.snapshot.update(&self.cache);
+            self.cache.keep_tallies(&queued.pod);
+            observer.begin();
+            self.was_asked = false;
+            let action = self.search(queued, false, now, observer)?;
+            if let Some(action) = self.collect(action) {
+                return Some(action);
+            }
         }
-        let queued = self.queue.pop(now)?;
-        let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
-        self.snapshot.update(&self.cache);
-        self.cache.keep_tallies(&queued.pod);
-        observer.begin();
-        self.was_asked = false;
-        self.search(queued, false, now, observer)
     }
 
     /// Records that the volumes of a pod's claims were written at `revision`. The pod waits until the claims
@@ -329,7 +357,8 @@ impl Scheduler {
 
     /// Whether [`next`](Self::next) returns a decision now.
     pub fn is_ready(&self, now: Timestamp) -> bool {
-        (self.asked.is_none() && self.queue.is_ready(now))
+        !self.decided.is_empty()
+            || (self.asked.is_none() && (self.gang.is_some() || self.queue.is_ready(now)))
             || self.waits.is_ready()
             || self.waits.deadline().is_some_and(|at| at <= now)
     }
@@ -432,14 +461,24 @@ impl Scheduler {
         let nominated = self.cache.nominations_mut().remove(&pod.uid);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
-        self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
-        if nominated.is_some_and(|node| node != choice.node) {
-            self.wake(ClusterEvent::PodFreed(&pod), cause, now);
+        let has_left = nominated.is_some_and(|node| node != choice.node);
+        match &mut self.gang {
+            None => self.announce(&pod, cause, has_left, now),
+            Some(cycle) if has_left => cycle.leaves(&pod.uid),
+            Some(_) => {}
         }
         let binding = Binding { pod, choice, attempts, cause, at: now, since, devices };
         match plan {
             None => Action::Bind(binding),
             Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
+        }
+    }
+
+    /// Wakes the pods that a pod on its node helps, and those that its nomination for another node kept away.
+    fn announce(&mut self, pod: &PodInfo, cause: Revision, has_left: bool, now: Timestamp) {
+        self.wake(ClusterEvent::PodPlaced(pod), cause, now);
+        if has_left {
+            self.wake(ClusterEvent::PodFreed(pod), cause, now);
         }
     }
 
@@ -472,6 +511,7 @@ fn random(seed: u64, attempts: u32, uid: &Uid) -> Rng {
 }
 
 mod extend;
+mod gang;
 mod preempt;
 
 #[cfg(test)]

@@ -219,6 +219,9 @@ fn may_help(pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
                 || pod.pod_affinity.required.iter().any(|t| selects(t, other))
         }
         ClusterEvent::OwnChange(old) => old.labels != pod.labels,
-        ClusterEvent::PodTerminating(_) | ClusterEvent::Storage(..) | ClusterEvent::Devices(..) => false,
+        ClusterEvent::PodTerminating(_)
+        | ClusterEvent::Storage(..)
+        | ClusterEvent::Devices(..)
+        | ClusterEvent::PodGroup(..) => false,
     }
 }

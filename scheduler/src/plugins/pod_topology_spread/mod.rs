@@ -99,7 +99,7 @@ impl Plugin for PodTopologySpread {
                     && (default.is_some() || spreads.iter().any(|s| s.counts(&other.labels)))
             }
             ClusterEvent::OwnChange(old) => old.labels != pod.labels,
-            ClusterEvent::Storage(..) | ClusterEvent::Devices(..) => false,
+            ClusterEvent::Storage(..) | ClusterEvent::Devices(..) | ClusterEvent::PodGroup(..) => false,
         }
     }
 

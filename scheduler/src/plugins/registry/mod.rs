@@ -28,6 +28,7 @@ pub(crate) trait RegisteredPlugin: Send + Sync {
     fn configured(&self, args: &mut Fields<'_>) -> Option<Arc<dyn RegisteredPlugin>>;
     fn arguments(&self) -> Option<Value>;
     fn preempts(&self) -> Option<CandidateShare>;
+    fn gathers_gangs(&self) -> bool;
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool;
     fn prefilter<'a>(&'a self, pod: &'a PodInfo, cluster: ClusterView<'a>)
     -> PreFilter<'a, ActiveFilter<'a>>;
@@ -75,6 +76,10 @@ impl<P: Plugin> RegisteredPlugin for Registered<P> {
 
     fn preempts(&self) -> Option<CandidateShare> {
         self.plugin.preempts()
+    }
+
+    fn gathers_gangs(&self) -> bool {
+        self.plugin.gathers_gangs()
     }
 
     fn admits_to_queue(&self, pod: &PodInfo, inventory: &Inventory) -> bool {
@@ -153,6 +158,8 @@ impl std::error::Error for RegistryError {}
 #[derive(Clone)]
 pub struct Registry {
     plugins: Vec<Arc<dyn RegisteredPlugin>>,
+    /// The number of in-tree plugins, which are the first ones.
+    in_tree: usize,
     gates: Gates,
     line_up: LineUp,
     /// The plugins whose refusals an event may turn, by kind of the event.
@@ -180,10 +187,12 @@ impl Registry {
     /// kube-scheduler's default plugins with these feature gates, which are also those of a configuration that is read with the registry.
     pub fn in_tree_with(gates: Gates) -> Self {
         let (line_up, helped) = (LineUp::default(), Default::default());
-        let mut registry = Self { plugins: Vec::new(), gates, line_up, helped };
-        for plugin in super::in_tree(gates) {
+        let mut registry = Self { plugins: Vec::new(), in_tree: 0, gates, line_up, helped };
+        let plugins = super::in_tree(gates);
+        for plugin in plugins.into_iter().filter(|plugin| gates.schedules_gangs || !plugin.gathers_gangs()) {
             registry.add(plugin).expect("the rows of the in-tree plugins are valid");
         }
+        registry.in_tree = registry.plugins.len();
         registry
     }
 
@@ -257,6 +266,17 @@ impl Registry {
         let mut registry = Self { line_up, ..self.clone() };
         configured.into_iter().for_each(|(id, plugin)| registry.plugins[id.index()] = plugin);
         registry
+    }
+
+    /// The number of in-tree plugins, which are the first ones of the registry.
+    pub(crate) fn in_tree_plugins(&self) -> usize {
+        self.in_tree
+    }
+
+    /// The plugin that stands for gangs; `None` if pods are scheduled one by one.
+    pub(crate) fn gangs(&self) -> Option<PluginId> {
+        let permits = self.line_up.at(ExtensionPoint::Permit).iter();
+        permits.copied().find(|id| self.get(*id).gathers_gangs())
     }
 
     /// How preemption searches victims; `None` if no plugin at PostFilter evicts pods.

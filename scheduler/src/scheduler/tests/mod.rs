@@ -175,6 +175,7 @@ fn pods_of_other_schedulers_are_ignored() {
 
 mod devices;
 mod extenders;
+mod gangs;
 mod preemption;
 mod profiles;
 mod timing;
@@ -323,7 +324,7 @@ impl ModelRun {
                 };
                 (Arc::clone(&evict.notice.pod), Outcome::Unfit(refusal.clone()), 0)
             }
-            Action::BindVolumes(_) | Action::Ask(_) => {
+            Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {
                 panic!("no pod here has claims, and there are no extenders")
             }
         };
@@ -346,7 +347,7 @@ impl ModelRun {
                 assert!(self.cluster.preempts(&pod).is_none(), "{} may preempt", pod.uid);
             }
             Action::Preempt(evict) => self.evict(evict),
-            Action::BindVolumes(_) | Action::Ask(_) => {}
+            Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {}
         }
     }
 
