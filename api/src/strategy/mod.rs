@@ -89,6 +89,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         (resource.rules.prepare_update)(new, old);
     }
     if subresource == "status" {
+        (resource.rules.drop_disabled)(new, resource.minor);
         crate::meta::set_generation(new, crate::meta::generation(old));
     } else {
         generation::next(resource, new, old);
