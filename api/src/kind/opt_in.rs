@@ -78,7 +78,10 @@ impl OptIn {
         let is_served =
             |row: &Resource, gate: &str| is_on(row, switches) && (gate.is_empty() || has_gate(gate));
         let served = optional.filter(|(row, gate)| is_served(row, gate)).map(|(row, _)| *row);
-        let features = Features { trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION) };
+        let features = Features {
+            trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION),
+            static_manifests: has_gate(STATIC_MANIFESTS),
+        };
         Self { minor, has_newer_data: false, rows: served.collect(), features }
     }
 
@@ -154,6 +157,9 @@ pub fn without_gate<'a>(
 /// Feature gate of projected ClusterTrustBundles.
 const TRUST_BUNDLE_PROJECTION: &str = "ClusterTrustBundleProjection";
 
+/// The gate of webhooks and policies from files.
+pub const STATIC_MANIFESTS: &str = "ManifestBasedAdmissionControlConfig";
+
 /// Name that stands for every API.
 const ALL: &str = "api/all";
 
@@ -174,7 +180,9 @@ pub fn is_on(row: &Resource, switches: &ApiSwitches<'_>) -> bool {
 /// Whether a server has a kind or feature only with this feature gate.
 #[must_use]
 pub fn is_gate(name: &str) -> bool {
-    name == TRUST_BUNDLE_PROJECTION || OPT_IN.iter().any(|kind| !kind.gate.is_empty() && kind.gate == name)
+    name == TRUST_BUNDLE_PROJECTION
+        || name == STATIC_MANIFESTS
+        || OPT_IN.iter().any(|kind| !kind.gate.is_empty() && kind.gate == name)
 }
 
 /// Whether a `group/version`, a `version` of the core group, or a `group/version/resource` has kinds in a version, optional

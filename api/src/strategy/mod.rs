@@ -33,6 +33,8 @@ use serde_json::Value;
 pub struct Features {
     /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
     pub trust_bundle_projection: bool,
+    /// Whether webhooks and policies may come from files, so that names of such are refused (`ManifestBasedAdmissionControlConfig`).
+    pub static_manifests: bool,
 }
 
 /// Prepares an object for create. The caller has wiped and filled the metadata before

@@ -277,7 +277,7 @@ fn projected_trust_bundles_stay_with_the_feature_or_if_the_stored_object_has_one
         drop_optional(row("", "pods"), &mut object, old, features);
         object
     };
-    let with = Features { trust_bundle_projection: true };
+    let with = Features { trust_bundle_projection: true, ..Features::default() };
     let without = json!({"spec": {"volumes": [{"name": "v", "projected": {"sources": [{}]}}]}});
     assert_eq!(after(None, with), pod);
     assert_eq!(after(None, Features::default()), without);
