@@ -51,6 +51,7 @@ impl Admission {
     /// Selects the plugins, and configures them.
     #[must_use]
     pub fn with(self, switches: &PluginSwitches, configured: &ConfiguredPlugins) -> Self {
+        self.dynamic.follow(configured.manifests());
         Self { chain: Arc::new(Chain::new(switches, configured)), ..self }
     }
 
@@ -86,8 +87,10 @@ impl Admission {
     /// Writes the metrics in the Prometheus text format.
     pub fn render_metrics(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
         let (metrics, (webhooks, policies)) = (self.metrics.clone(), self.dynamic.metrics());
+        let dynamic = self.dynamic.clone();
         move |out| {
             metrics.render(&mut Page::new(out));
+            dynamic.render_manifests(&mut Page::new(out));
             webhooks.render(&mut Page::new(out));
             policies.render(&mut Page::new(out));
         }

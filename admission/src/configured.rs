@@ -1,6 +1,7 @@
 //! [`ConfiguredPlugins`]: plugins with the configuration of `--admission-control-config-file`.
 
-use crate::plugin::{Configuration, ConfigurationContext, Plugin};
+use crate::manifests::ManifestFolder;
+use crate::plugin::{Configuration, ConfigurationContext, Plugin, manifest_folder};
 use crate::registered::{PluginSwitches, row};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,9 +17,6 @@ pub enum ConfigurationError {
     /// The plugin has no configuration, here or in Kubernetes.
     #[error("admission plugin {0} takes no configuration")]
     None(String),
-    /// Kubernetes' plugin has a configuration that this server does not support.
-    #[error("kstore does not support a configuration of admission plugin {0}: {1}")]
-    Unsupported(&'static str, &'static str),
     /// A second configuration of a plugin.
     #[error("admission plugin {0} is configured twice")]
     Twice(&'static str),
@@ -32,11 +30,15 @@ pub enum ConfigurationError {
 
 /// Plugins with a configuration, by name. Cheap to clone; clones share caches and buckets.
 #[derive(Clone, Default)]
-pub struct ConfiguredPlugins(BTreeMap<&'static str, Arc<dyn Plugin>>);
+pub struct ConfiguredPlugins {
+    plugins: BTreeMap<&'static str, Arc<dyn Plugin>>,
+    /// The plugins of webhooks and policies, each with its static manifests if it has some.
+    manifests: BTreeMap<&'static str, Option<Arc<ManifestFolder>>>,
+}
 
 impl fmt::Debug for ConfiguredPlugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.plugins.keys().chain(self.manifests.keys())).finish()
     }
 }
 
@@ -54,12 +56,19 @@ impl ConfiguredPlugins {
         let row = row(name).ok_or_else(|| ConfigurationError::Unknown(name.to_owned()))?;
         let configure = match row.configuration {
             Configuration::None => return Err(ConfigurationError::None(name.to_owned())),
-            Configuration::Unsupported(why) => return Err(ConfigurationError::Unsupported(row.name, why)),
+            Configuration::Manifests(plugin) => {
+                let folder = manifest_folder(plugin, document, context);
+                let folder = folder.map_err(|why| ConfigurationError::Invalid(row.name, why))?;
+                return match self.manifests.insert(row.name, folder.map(Arc::new)) {
+                    None => Ok(()),
+                    Some(_) => Err(ConfigurationError::Twice(row.name)),
+                };
+            }
             Configuration::Optional(configure) | Configuration::Required(configure) => configure,
         };
         let plugin =
             configure(document, context).map_err(|why| ConfigurationError::Invalid(row.name, why))?;
-        match self.0.insert(row.name, plugin) {
+        match self.plugins.insert(row.name, plugin) {
             None => Ok(()),
             Some(_) => Err(ConfigurationError::Twice(row.name)),
         }
@@ -72,12 +81,17 @@ impl ConfiguredPlugins {
     pub fn check(&self, switches: &PluginSwitches) -> Result<(), ConfigurationError> {
         let needy =
             switches.enabled_rows().filter(|row| matches!(row.configuration, Configuration::Required(_)));
-        let missing = needy.map(|row| row.name).find(|name| !self.0.contains_key(name));
+        let missing = needy.map(|row| row.name).find(|name| !self.plugins.contains_key(name));
         missing.map_or(Ok(()), |name| Err(ConfigurationError::Missing(name)))
     }
 
     /// A plugin with its configuration, if it has one.
     pub(super) fn get(&self, name: &str) -> Option<Arc<dyn Plugin>> {
-        self.0.get(name).cloned()
+        self.plugins.get(name).cloned()
+    }
+
+    /// The folders of static manifests.
+    pub(super) fn manifests(&self) -> Vec<Arc<ManifestFolder>> {
+        self.manifests.values().flatten().cloned().collect()
     }
 }

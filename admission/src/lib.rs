@@ -5,6 +5,7 @@ mod admission;
 mod chain;
 mod configured;
 pub mod dynamic;
+mod manifests;
 mod metrics;
 mod plugin;
 mod plugins;

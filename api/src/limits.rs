@@ -14,6 +14,8 @@ pub const YAML_DEPTH: usize = 128;
 pub const JSON_DEPTH: usize = 127;
 /// Repeated keys of one YAML document that errors and warnings list.
 pub const YAML_REPEATED_KEYS: usize = 20;
+/// Bytes of all static manifests of one admission plugin, which are read as a whole. Webhooks and policies have some kilobytes each.
+pub const MANIFEST_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a DNS-1123 subdomain; RFC 1123 bounds host names.
 pub const SUBDOMAIN_MAX: usize = 253;
 /// Bytes of a DNS label; RFC 1035.

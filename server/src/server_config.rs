@@ -48,7 +48,7 @@ fn configured(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<(ServerConfig, b
         },
         admission: AdmissionConfig {
             switches: flags.admission.switches.clone(),
-            configured: access::configured_plugins(&flags.admission, &nondet.rng)?,
+            configured: access::configured_plugins(&flags.admission, &nondet.rng, &flags.apis.opt_in)?,
         },
         registry: RegistryConfig {
             service_ranges: api.service_ranges,

@@ -81,6 +81,8 @@ mod supervision;
 mod tokens_and_claims;
 /// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
 mod upkeep;
+/// The API tests on older versions of Kubernetes.
+mod version_rerun;
 /// Volumes and claims end to end.
 mod volumes;
 /// Watches against a model of history.

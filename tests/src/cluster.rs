@@ -78,6 +78,21 @@ pub struct Setup {
     pub minor: Minor,
 }
 
+/// Environment variable with the version of Kubernetes of simulated clusters, such as 1.34.
+pub const KUBERNETES: &str = "KSTORE_TEST_KUBERNETES";
+
+/// The version that the environment names, or the default.
+///
+/// # Panics
+///
+/// The variable names no version that is served.
+fn version_from_environment() -> Minor {
+    match std::env::var(KUBERNETES) {
+        Err(_) => Minor::DEFAULT,
+        Ok(text) => text.parse().unwrap_or_else(|error| panic!("{KUBERNETES}: {error}")),
+    }
+}
+
 /// Which loops run beside the apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loops {
@@ -110,7 +125,7 @@ impl Setup {
             shares_initial_objects: true,
             plugins: Vec::new(),
             unsafe_deletion: false,
-            minor: Minor::DEFAULT,
+            minor: version_from_environment(),
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct InitialImage {
 }
 
 /// What initial objects and their revisions depend on.
-type Origin = (Storage, u64);
+type Origin = (Storage, u64, Minor);
 
 /// The images of the process; the last used is last.
 static KEPT: Mutex<VecDeque<(Origin, Arc<InitialImage>)>> = Mutex::new(VecDeque::new());
@@ -28,7 +28,6 @@ static KEPT: Mutex<VecDeque<(Origin, Arc<InitialImage>)>> = Mutex::new(VecDeque:
 /// Returns the initial objects of a cluster; `None` if it creates its own. Blocks while they are created.
 pub(crate) fn image(setup: &Setup) -> Option<Arc<InitialImage>> {
     let has_defaults = setup.service_ranges == Default::default() && setup.plugins.is_empty();
-    let has_defaults = has_defaults && setup.minor == Minor::DEFAULT;
     let is_shared = setup.shares_initial_objects && has_defaults;
     if !is_shared {
         return None;
@@ -37,7 +36,7 @@ pub(crate) fn image(setup: &Setup) -> Option<Arc<InitialImage>> {
         Storage::RealEtcd => Storage::Etcd,
         storage => storage,
     };
-    let origin = (storage, setup.seed);
+    let origin = (storage, setup.seed, setup.minor);
     if let Some(image) = find(origin) {
         return Some(image);
     }
@@ -65,8 +64,9 @@ fn keep(origin: Origin, image: &Arc<InitialImage>) {
     kept.push_back((origin, image.clone()));
 }
 
-fn make((storage, seed): Origin) -> InitialImage {
-    let setup = Setup { loops: Loops::None, ..Setup::seed(seed) }.on(storage).creates_initial_objects();
+fn make((storage, seed, minor): Origin) -> InitialImage {
+    let setup = Setup { loops: Loops::None, minor, ..Setup::seed(seed) };
+    let setup = setup.on(storage).creates_initial_objects();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing from the system");
     runtime.block_on(async {

@@ -32,7 +32,7 @@ pub mod webhooks;
 pub mod websocket;
 
 pub use backing_store::{BackingStore, STORAGE, Storage};
-pub use cluster::{Cluster, Loops, Setup, in_real_time, simulate};
+pub use cluster::{Cluster, KUBERNETES, Loops, Setup, in_real_time, simulate};
 pub use config_map_source::ConfigMapSourceFixture;
 pub use etcd::{Etcd, free_port};
 pub use faulty_dial::FaultyDial;

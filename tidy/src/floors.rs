@@ -80,7 +80,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "admission",
         floors: &[
-            &["metrics", "request_effects", "subject"],
+            &["manifests", "metrics", "request_effects", "subject"],
             &["dynamic"],
             &["plugin"],
             &["plugins", "policy_lookup"],

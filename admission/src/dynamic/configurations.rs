@@ -1,10 +1,13 @@
-//! [`ConfigurationCache`]: the stored webhook configurations and policies, compiled again when one changes.
+//! [`ConfigurationCache`]: the webhook configurations and policies, stored ones and those from files, compiled again when one changes.
 
+use crate::manifests::{LoadedManifests, ManifestFolder};
+use kstore_api::admission::manifests::{ManifestPlugin, Manifests};
 use kstore_api::admission::policy::mutating::MutatingPolicies;
 use kstore_api::admission::policy::validating::ValidatingPolicies;
 use kstore_api::admission::{Hooks, Operation, Phase};
 use kstore_api::kind;
 use kstore_api::resource::Resource;
+use kstore_nondet::Clock;
 use kstore_registry::lookup::Lookup;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -47,32 +50,75 @@ const KINDS: [&str; 6] = [
 /// The versions of the kinds from which configurations were compiled.
 type Versions = [i64; KINDS.len()];
 
-/// The last compiled configurations.
+/// The last compiled configurations, and what they were compiled from.
 #[derive(Default)]
-pub(super) struct ConfigurationCache(Mutex<(Versions, Arc<Configurations>)>);
-
-impl ConfigurationCache {
-    /// The webhooks and policies as currently configured.
-    pub(super) fn now(&self, cluster: &dyn Lookup) -> Arc<Configurations> {
-        // Read before the objects: a change in between is compiled again next time.
-        let versions = rows().map(|row| cluster.version(row));
-        let mut compiled = self.0.lock();
-        if compiled.0 != versions {
-            *compiled = (versions, Arc::new(compile(cluster)));
-        }
-        compiled.1.clone()
-    }
+struct CompiledState {
+    versions: Versions,
+    manifests: Vec<Arc<LoadedManifests>>,
+    compiled: Arc<Configurations>,
 }
 
-fn compile(cluster: &dyn Lookup) -> Configurations {
-    let stored = rows().map(|row| cluster.list(row, ""));
-    let [mutating, validating, policies, bindings, validating_policies, validating_bindings] =
-        stored.each_ref().map(|objects| objects.iter().map(|object| &**object).collect::<Vec<&Value>>());
-    Configurations {
-        mutating_hooks: Hooks::new(Phase::Mutating, mutating),
-        validating_hooks: Hooks::new(Phase::Validating, validating),
-        mutating_policies: MutatingPolicies::new(policies, bindings),
-        validating_policies: ValidatingPolicies::new(validating_policies, validating_bindings),
+/// The configurations of one server.
+#[derive(Default)]
+pub(super) struct ConfigurationCache {
+    state: Mutex<CompiledState>,
+    /// Folders with further configurations; set once, before the first request.
+    folders: OnceLock<Vec<Arc<ManifestFolder>>>,
+}
+
+impl ConfigurationCache {
+    /// Adds the webhooks and policies of these folders.
+    pub(super) fn follow(&self, folders: Vec<Arc<ManifestFolder>>) {
+        // A second call, for which there is no use, changes nothing.
+        let _ = self.folders.set(folders);
+    }
+
+    /// The folders with static manifests.
+    pub(super) fn folders(&self) -> &[Arc<ManifestFolder>] {
+        self.folders.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The webhooks and policies as currently configured.
+    pub(super) fn now(&self, cluster: &dyn Lookup, clock: &Clock) -> Arc<Configurations> {
+        // Read before the objects: a change in between is compiled again next time.
+        let versions = rows().map(|row| cluster.version(row));
+        let manifests: Vec<_> = self.folders().iter().map(|folder| folder.now(clock)).collect();
+        let mut state = self.state.lock();
+        let is_same = |(a, b): (&Arc<LoadedManifests>, &Arc<LoadedManifests>)| Arc::ptr_eq(a, b);
+        let are_same =
+            state.manifests.len() == manifests.len() && state.manifests.iter().zip(&manifests).all(is_same);
+        if state.versions != versions || !are_same {
+            let compiled = Arc::new(self.compile(cluster, &manifests));
+            *state = CompiledState { versions, manifests, compiled };
+        }
+        state.compiled.clone()
+    }
+
+    fn compile(&self, cluster: &dyn Lookup, loaded: &[Arc<LoadedManifests>]) -> Configurations {
+        let none = Manifests::default();
+        let of = |plugin: ManifestPlugin| {
+            let mut all = self.folders().iter().zip(loaded);
+            let own = all.find(|(folder, _)| folder.plugin() == plugin);
+            own.map_or(&none, |(_, loaded)| &loaded.manifests)
+        };
+        let stored = rows().map(|row| cluster.list(row, ""));
+        let [mutating, validating, policies, bindings, validating_policies, validating_bindings] =
+            stored.each_ref().map(|objects| objects.iter().map(|object| &**object).collect::<Vec<&Value>>());
+        let hooks = |phase, plugin, stored| Hooks::with_static(phase, &of(plugin).configurations, stored);
+        Configurations {
+            mutating_hooks: hooks(Phase::Mutating, ManifestPlugin::MutatingWebhooks, mutating),
+            validating_hooks: hooks(Phase::Validating, ManifestPlugin::ValidatingWebhooks, validating),
+            mutating_policies: MutatingPolicies::with_static(
+                of(ManifestPlugin::MutatingPolicies),
+                policies,
+                bindings,
+            ),
+            validating_policies: ValidatingPolicies::with_static(
+                of(ManifestPlugin::ValidatingPolicies),
+                validating_policies,
+                validating_bindings,
+            ),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod configurations;
 pub(crate) mod form;
 mod options;
 
+use crate::manifests::{self, ManifestFolder};
 use crate::subject::Subject;
 pub use calls::Calls;
 use calls::Dependencies;
@@ -19,6 +20,7 @@ use kstore_api::admission::{Attributes, ClusterFacts, GroupVersionKind, UserInfo
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{initializers, kind};
+use kstore_metrics_text::Page;
 use kstore_nondet::Nondet;
 use kstore_registry::kinds::{Kinds, Served};
 use kstore_registry::lookup::Lookup;
@@ -59,9 +61,20 @@ impl Dynamic {
         (self.dependencies.metrics.clone(), self.dependencies.policy_metrics.clone())
     }
 
+    /// Adds the webhooks and policies of these folders.
+    pub(crate) fn follow(&self, folders: Vec<Arc<ManifestFolder>>) {
+        self.configured.follow(folders);
+    }
+
+    /// Writes the metrics of static manifests.
+    pub(crate) fn render_manifests(&self, page: &mut Page<'_>) {
+        manifests::render(self.configured.folders(), &self.dependencies.nondet.clock, page);
+    }
+
     /// The calls of one request that these plugins review. The configurations stored now judge it to its end.
     pub(crate) fn calls(&self, plugins: Arc<dyn ReviewingPlugins>) -> Calls {
-        let configurations = self.configured.now(&*self.dependencies.cluster);
+        let clock = &self.dependencies.nondet.clock;
+        let configurations = self.configured.now(&*self.dependencies.cluster, clock);
         self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
         Calls::new(configurations, self.dependencies.clone(), Some(plugins))
     }

@@ -7,7 +7,7 @@ use crate::dynamic::{Admitted, Calls};
 use crate::subject::Subject;
 pub use configuration::ConfigurationContext;
 use configuration::Unconfigured;
-pub(crate) use configuration::{Configuration, read_document};
+pub(crate) use configuration::{Configuration, manifest_folder, read_document};
 use kstore_access::authz::policy::Policy;
 use kstore_api::admission::{Operation, Reinvocation};
 use kstore_api::quota::LimitedResource;

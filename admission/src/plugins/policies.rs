@@ -4,7 +4,8 @@
 
 use crate::dynamic::form::{converted, filled};
 use crate::dynamic::{Admitted, RequestContext};
-use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use crate::plugin::{Configuration, Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::manifests::ManifestPlugin;
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
 use kstore_api::admission::{Attributes, GroupVersionKind, Operation};
 use kstore_api::group_version::split_api_version;
@@ -23,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 /// The row of MutatingAdmissionPolicy. As in Kubernetes, deletions are not reviewed.
 pub(super) static MUTATING: Row = Row {
     enabled: Enabled::ByDefault,
+    configuration: Configuration::Manifests(ManifestPlugin::MutatingPolicies),
     subresources: &[],
     mutates: &[Operation::Create, Operation::Update, Operation::Connect],
     unstored: Unstored::Reviewed,
@@ -33,6 +35,7 @@ pub(super) static MUTATING: Row = Row {
 /// The row of ValidatingAdmissionPolicy.
 pub(super) static VALIDATING: Row = Row {
     enabled: Enabled::ByDefault,
+    configuration: Configuration::Manifests(ManifestPlugin::ValidatingPolicies),
     subresources: &[],
     validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
     unstored: Unstored::Reviewed,
@@ -50,8 +53,9 @@ impl Plugin for MutatingPolicies {
         if !policies.has_candidates(subject.operation, subject.resource.plural) {
             return Ok(());
         }
-        let changed =
-            evaluate(review, Some(new), |request| policies.admit(request, &mut review.rounds.borrow_mut()))?;
+        let changed = evaluate(review, Some(new), policies.has_static(), |request| {
+            policies.admit(request, &mut review.rounds.borrow_mut())
+        })?;
         if let Some(mut changed) = changed.transpose()?.flatten() {
             // Decoding removes the added zero values again; the object gets them when it is stored.
             admitted.decode(&mut changed, Some(new))?;
@@ -71,26 +75,29 @@ impl Plugin for ValidatingPolicies {
         if !policies.has_candidates(subject.operation, subject.resource.plural) {
             return Ok(());
         }
-        let Some(outcome) = evaluate(review, new, |request| policies.admit(request))? else { return Ok(()) };
+        let has_static = policies.has_static();
+        let outcome = evaluate(review, new, has_static, |request| policies.admit(request))?;
+        let Some(outcome) = outcome else { return Ok(()) };
         calls.warn(&outcome.warnings);
         calls.annotate_all(|| outcome.audit_annotations.clone());
         outcome.denial.map_or(Ok(()), |status| Err(status.into()))
     }
 }
 
-/// Lets policies evaluate a request; `None` if the request is exempt from policies.
+/// Lets policies evaluate a request; `None` if the request is exempt from policies and none of them is from a file.
 ///
 /// # Errors
 /// The evaluation needs an authorization webhook or a conversion by one, and is repeated with the answer.
 fn evaluate<T>(
     review: &Review<'_>,
     new: Option<&Value>,
+    has_static: bool,
     admit: impl FnOnce(&PolicyRequest<'_>) -> T,
 ) -> Result<Option<T>, Undecided> {
     let (cluster, admitted): (&dyn Lookup, _) = (review.cluster, review.admitted);
     let context = RequestContext::of(cluster, admitted);
     let attributes = context.attributes(admitted, new, review.old);
-    if attributes.is_exempt() {
+    if attributes.is_exempt() && !has_static {
         return Ok(None);
     }
     let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));

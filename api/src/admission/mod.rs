@@ -16,6 +16,7 @@ pub mod client;
 pub(crate) mod conditions;
 pub mod conversion;
 pub mod equivalent;
+pub mod manifests;
 pub mod policy;
 pub mod reinvocation;
 pub mod review;

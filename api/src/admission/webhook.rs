@@ -74,6 +74,8 @@ pub struct Webhook {
     pub review_version: Option<ReviewVersion>,
     /// Whether a mutating webhook is called again after later changes.
     pub reinvoke_if_needed: bool,
+    /// Whether it comes from a file: then it also reviews the configuration of admission.
+    pub is_static: bool,
     phase: Phase,
 }
 
@@ -98,6 +100,7 @@ impl Webhook {
             timeout_seconds: seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX),
             review_version: versions.iter().find_map(|version| ReviewVersion::read(text(version))),
             reinvoke_if_needed: hook["reinvocationPolicy"] == "IfNeeded",
+            is_static: false,
             phase,
         }
     }
@@ -186,16 +189,36 @@ impl Hooks {
     /// Compiles the stored configurations of one phase.
     #[must_use]
     pub fn new<'o>(phase: Phase, configurations: impl IntoIterator<Item = &'o Value>) -> Self {
+        Self::with_static(phase, [], configurations)
+    }
+
+    /// The same with configurations from files, whose webhooks are called before those of stored ones.
+    #[must_use]
+    pub fn with_static<'o>(
+        phase: Phase,
+        manifests: impl IntoIterator<Item = &'o Value>,
+        stored: impl IntoIterator<Item = &'o Value>,
+    ) -> Self {
+        let hooks = Self::read(phase, manifests, true).into_iter().chain(Self::read(phase, stored, false));
+        let hooks = hooks.enumerate().map(|(index, hook)| Arc::new(Webhook { index, ..hook }));
+        let hooks: Vec<Arc<Webhook>> = hooks.collect();
+        let candidates = CandidateIndex::of(hooks.iter().map(|hook| &hook.selection));
+        Self { hooks, candidates }
+    }
+
+    /// The webhooks of configurations in the order of their names.
+    fn read<'o>(
+        phase: Phase,
+        configurations: impl IntoIterator<Item = &'o Value>,
+        is_static: bool,
+    ) -> Vec<Webhook> {
         let mut configurations: Vec<&Value> = configurations.into_iter().collect();
         configurations.sort_by_key(|configuration| meta::name(configuration));
         let hooks = configurations.iter().flat_map(|configuration| {
             let hooks = list(&configuration["webhooks"]).iter().enumerate();
             hooks.map(|(position, hook)| Webhook::read(phase, meta::name(configuration), position, hook))
         });
-        let hooks = hooks.enumerate().map(|(index, hook)| Arc::new(Webhook { index, ..hook }));
-        let hooks: Vec<Arc<Webhook>> = hooks.collect();
-        let candidates = CandidateIndex::of(hooks.iter().map(|hook| &hook.selection));
-        Self { hooks, candidates }
+        hooks.map(|hook| Webhook { is_static, ..hook }).collect()
     }
 
     /// Candidates for a request in calling order, with one look-up; most servers have none for most requests.

@@ -81,6 +81,7 @@ impl OptIn {
         let features = Features {
             trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION),
             scheduling_groups: has_gate(SCHEDULING_GROUPS),
+            static_manifests: has_gate(STATIC_MANIFESTS),
         };
         Self { minor, has_newer_data: false, rows: served.collect(), features }
     }
@@ -159,6 +160,8 @@ const TRUST_BUNDLE_PROJECTION: &str = "ClusterTrustBundleProjection";
 
 /// The gate of the PodGroups that pods name.
 const SCHEDULING_GROUPS: &str = "GenericWorkload";
+/// The gate of webhooks and policies from files.
+pub const STATIC_MANIFESTS: &str = "ManifestBasedAdmissionControlConfig";
 
 /// Name that stands for every API.
 const ALL: &str = "api/all";
@@ -182,6 +185,7 @@ pub fn is_on(row: &Resource, switches: &ApiSwitches<'_>) -> bool {
 pub fn is_gate(name: &str) -> bool {
     name == TRUST_BUNDLE_PROJECTION
         || name == SCHEDULING_GROUPS
+        || name == STATIC_MANIFESTS
         || OPT_IN.iter().any(|kind| !kind.gate.is_empty() && kind.gate == name)
 }
 

@@ -62,6 +62,45 @@ pub(crate) fn of_node(object: &mut Value, _: Minor) {
     remove_at(object, &["status"], "config");
 }
 
+/// Drops the members of a pod's status whose gates are off in every version.
+pub(crate) fn of_pod(object: &mut Value, _: Minor) {
+    let Some(status) = object.get_mut("status").filter(|status| status.is_object()) else { return };
+    remove(status, "nodeAllocatableResourceClaimStatuses");
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        for container in items(status, list) {
+            remove(container, "stopSignal");
+            items(container, "volumeMounts").for_each(|mount| remove(mount, "volumeStatus"));
+        }
+    }
+}
+
+/// Drops the members of a ResourceSlice whose gates are off in every version: lists of values, and resources of the node itself.
+pub(crate) fn of_resource_slice(object: &mut Value, _: Minor) {
+    for device in object.get_mut("spec").into_iter().flat_map(|spec| items(spec, "devices")) {
+        remove(device, "nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+        for attribute in attributes.into_iter().flat_map(|all| all.values_mut()) {
+            for list in ["ints", "bools", "strings", "versions"] {
+                remove(attribute, list);
+            }
+        }
+    }
+}
+
+/// Drops the members of a Lease for coordinated elections, which are off in every version.
+pub(crate) fn of_lease(object: &mut Value, _: Minor) {
+    for member in ["strategy", "preferredHolder"] {
+        remove_at(object, &["spec"], member);
+    }
+}
+
+/// Drops the disabled members of a CSIDriver.
+pub(crate) fn of_csi_driver(object: &mut Value, minor: Minor) {
+    if minor < Minor::V37 {
+        remove_at(object, &["spec"], "preventPodSchedulingIfMissing");
+    }
+}
+
 /// Drops the disabled members of a StatefulSet outside its template.
 pub(crate) fn of_stateful_set(object: &mut Value, minor: Minor) {
     if minor < Minor::V37 {

@@ -35,6 +35,8 @@ pub struct Features {
     pub trust_bundle_projection: bool,
     /// Whether pods can name a PodGroup (`GenericWorkload`), in the default version.
     pub scheduling_groups: bool,
+    /// Whether webhooks and policies may come from files, so that names of such are refused (`ManifestBasedAdmissionControlConfig`).
+    pub static_manifests: bool,
 }
 
 /// Prepares an object for create. The caller has wiped and filled the metadata before
@@ -91,6 +93,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         (resource.rules.prepare_update)(new, old);
     }
     if subresource == "status" {
+        (resource.rules.drop_disabled)(new, resource.minor);
         crate::meta::set_generation(new, crate::meta::generation(old));
     } else {
         generation::next(resource, new, old);

@@ -8,7 +8,7 @@ use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use jiff::Timestamp;
 use kstore_admission::Subject;
 use kstore_admission::dynamic::{Admitted, Calls, Options};
-use kstore_api::admission::Operation;
+use kstore_api::admission::{Operation, manifests};
 use kstore_api::status::{Reason, Status};
 use kstore_api::strategy::SharedLabels;
 use kstore_api::{meta, strategy, validate};
@@ -188,12 +188,14 @@ impl Pipeline {
         errors.extend(signing::validate_trust_bundle(resource, object, None));
         errors.extend(signing::pod_certificate::validate_request(resource, object));
         errors.extend(target.validate_new(object));
+        errors.extend(manifests::refuse_name(resource, object, self.features()));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
         drop(span);
         *object_warnings = validate::warnings(resource, object, None);
         object_warnings.extend(definition::warnings(resource, object, None));
+        object_warnings.extend(manifests::warn_of_name(resource, object, self.features()));
         let subject = Subject { name: &target.name, ..admitted.subject };
         admission.validate(&Admitted { subject, ..admitted }, Some(object), None)?;
         if is_definition(resource) {

@@ -471,6 +471,10 @@ pub const AGGREGATED_HEAD: Duration = Duration::from_secs(60);
 /// grow without end.
 pub const METRIC_LABEL_VALUES: usize = 1000;
 
+/// Time between two looks at the files of static manifests. Each look lists a folder; kube-apiserver is told of changes by the system, or
+/// looks once a minute.
+pub const MANIFEST_LOOK: Duration = Duration::from_secs(1);
+
 /// Checks of admission policies that one request adds to the metrics. More checks come from many policies
 /// with many parameters each; these are a fair sample.
 pub const POLICY_CHECKS: usize = 1000;

@@ -101,6 +101,8 @@ mod tables;
 mod transactions;
 /// Create, get, update and patch.
 mod verbs;
+/// Every row by which versions of Kubernetes differ.
+mod version_rows;
 /// Field selectors of custom kinds with several versions.
 mod version_selectors;
 /// Custom kinds with several versions, converted by a webhook.

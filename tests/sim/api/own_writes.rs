@@ -11,7 +11,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
 /// Complete objects of each kind, as `.ci/compare` sends them.
-const OBJECTS: [&str; 7] = [
+pub(super) const OBJECTS: [&str; 7] = [
     include_str!("../../../.ci/comparison/objects/access.json"),
     include_str!("../../../.ci/comparison/objects/admission.json"),
     include_str!("../../../.ci/comparison/objects/core.json"),
@@ -97,7 +97,8 @@ impl<'c> Writes<'c> {
     }
 }
 
-fn base(row: &Resource) -> String {
+/// The path of a kind's collection, in the namespace `default`.
+pub(super) fn base(row: &Resource) -> String {
     let group = if row.group.is_empty() {
         format!("/api/{}", row.version)
     } else {

@@ -2,7 +2,7 @@
 //! under every simulated cluster. The first run uses the embedded store. `KSTORE_RERUN=K/8` runs an eighth of
 //! the tests again; the eighths of K from 0 to 7 together are all of them.
 
-mod selection;
+pub(crate) mod selection;
 
 use kstore_tests::{Etcd, STORAGE};
 use selection::Selection;
@@ -36,18 +36,18 @@ const SHARED_REVISIONS: &str =
 /// Number of real etcds, and of concurrent tests.
 const ETCDS: usize = 2;
 
-fn is_rerun() -> bool {
+pub(crate) fn is_rerun() -> bool {
     std::env::var_os(STORAGE).is_some()
 }
 
 /// Starts this test binary again.
-fn start(configure: impl FnOnce(&mut Command) -> &mut Command) -> Output {
+pub(crate) fn start(configure: impl FnOnce(&mut Command) -> &mut Command) -> Output {
     let mut binary = Command::new(std::env::current_exe().unwrap());
     configure(&mut binary).output().expect("the test binary runs")
 }
 
 /// The full names of this binary's tests in [`MODULES`].
-fn tests_of_modules() -> Vec<String> {
+pub(crate) fn tests_of_modules() -> Vec<String> {
     let listed = start(|binary| binary.arg("--list"));
     assert!(listed.status.success(), "{listed:?}");
     let names = names(&String::from_utf8(listed.stdout).unwrap());
@@ -63,7 +63,7 @@ fn names(listed: &str) -> Vec<String> {
 }
 
 /// Prints a line also if the test passes: the harness captures what `eprintln!` writes.
-fn report(line: &str) {
+pub(crate) fn report(line: &str) {
     let mut stderr = std::io::stderr();
     writeln!(stderr, "{line}").unwrap();
 }

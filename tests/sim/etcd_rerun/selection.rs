@@ -68,7 +68,7 @@ impl Display for Selection {
 }
 
 /// FNV-1a with 64 bits. The hash of a name never changes, so equal values of the variable select equal tests.
-fn hash(name: &str) -> u64 {
+pub(crate) fn hash(name: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     name.bytes().fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))

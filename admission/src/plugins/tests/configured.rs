@@ -115,7 +115,11 @@ fn only_plugins_with_a_configuration_can_be_configured() {
         ("NoSuchPlugin", json!({}), "admission plugin \"NoSuchPlugin\" is unknown"),
         ("CertificateRequester", json!({}), "is unknown"),
         ("NamespaceLifecycle", json!({}), "admission plugin NamespaceLifecycle takes no configuration"),
-        ("ValidatingAdmissionWebhook", json!({}), "kubeConfigFile; webhooks are called without credentials"),
+        (
+            "ValidatingAdmissionWebhook",
+            json!({}),
+            "expected apiserver.config.k8s.io/v1 WebhookAdmissionConfiguration",
+        ),
     ]);
     let mut twice = ConfiguredPlugins::default();
     let mut again = || configure(&mut twice, "PodSecurity", security(&json!({}), &json!({})));

@@ -73,7 +73,11 @@ fn configure(
     document: Value,
 ) -> Result<(), ConfigurationError> {
     let (connect, rng) = (|_: &str, _: &_| Err("no server".to_owned()), Rng::seeded(1));
-    configured.configure(plugin, document, &ConfigurationContext { connect: &connect, rng: &rng })
+    configured.configure(
+        plugin,
+        document,
+        &ConfigurationContext { connect: &connect, rng: &rng, manifests: None },
+    )
 }
 
 /// A request, with what is known of it between decisions.

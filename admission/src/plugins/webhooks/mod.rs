@@ -6,7 +6,6 @@ pub(super) mod validating;
 
 use crate::dynamic::form::ObjectForm;
 use crate::dynamic::{Admitted, RequestContext, WebhookCall};
-use crate::plugin::Configuration;
 use kstore_api::admission::review::{self, CallError};
 use kstore_api::admission::{Attributes, FailurePolicy, MatchedForm, Webhook};
 use kstore_api::resource::Resource;
@@ -18,11 +17,6 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The webhook plugins' configuration, a kubeconfig with credentials for each webhook.
-const NO_KUBECONFIG: Configuration = Configuration::Unsupported(
-    "kubeConfigFile; webhooks are called without credentials other than those of their configuration",
-);
 
 /// Reviews, which are answered and not stored, by group and plural.
 const VIRTUAL: [(&str, &str); 6] = [

@@ -1,9 +1,10 @@
 //! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, is_virtual, matches, question};
+use super::{ShownObjects, apply_failure_policy, is_virtual, matches, question};
 use crate::dynamic::{Admitted, RequestContext};
-use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use crate::plugin::{Configuration, Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::Plugin::Webhooks;
+use kstore_api::admission::manifests::ManifestPlugin;
 use kstore_api::admission::{Attributes, MatchedForm, Operation, Webhook, audit, review};
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// The row of MutatingAdmissionWebhook.
 pub(in crate::plugins) static ROW: Row = Row {
     enabled: Enabled::ByDefault,
-    configuration: NO_KUBECONFIG,
+    configuration: Configuration::Manifests(ManifestPlugin::MutatingWebhooks),
     subresources: &[],
     mutates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
     unstored: Unstored::Reviewed,
@@ -36,8 +37,8 @@ impl Plugin for MutatingWebhooks {
         rounds.begin(Webhooks, new.as_deref());
         for hook in hooks.candidates(subject.operation, subject.resource.plural) {
             let attributes = context.attributes(admitted, new.as_deref(), review.old);
-            if attributes.is_exempt() {
-                return Ok(());
+            if attributes.is_exempt() && !hook.is_static {
+                continue;
             }
             let Some(form) = matches(&context, admitted, hook, &attributes)? else { continue };
             if !rounds.should_run(Webhooks, &hook.uid) {

@@ -1,8 +1,9 @@
 //! Validating webhooks: called concurrently with the final object.
 
-use super::{NO_KUBECONFIG, ShownObjects, apply_failure_policy, is_virtual, matches, question};
+use super::{ShownObjects, apply_failure_policy, is_virtual, matches, question};
 use crate::dynamic::RequestContext;
-use crate::plugin::{Enabled, Plugin, Review, Row, Unstored};
+use crate::plugin::{Configuration, Enabled, Plugin, Review, Row, Unstored};
+use kstore_api::admission::manifests::ManifestPlugin;
 use kstore_api::admission::{MatchedForm, Operation, Webhook, audit};
 use kstore_api::status::Status;
 use kstore_registry::undecided::Undecided;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// The row of ValidatingAdmissionWebhook.
 pub(in crate::plugins) static ROW: Row = Row {
     enabled: Enabled::ByDefault,
-    configuration: NO_KUBECONFIG,
+    configuration: Configuration::Manifests(ManifestPlugin::ValidatingWebhooks),
     subresources: &[],
     validates: &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect],
     unstored: Unstored::Reviewed,
@@ -32,11 +33,10 @@ impl Plugin for ValidatingWebhooks {
         }
         let context = RequestContext::of(review.cluster, admitted);
         let attributes = context.attributes(admitted, new, review.old);
-        if attributes.is_exempt() {
-            return Ok(());
-        }
+        let is_exempt = attributes.is_exempt();
         let mut matched: Vec<(&Arc<Webhook>, MatchedForm<'_>)> = Vec::new();
-        for hook in hooks.candidates(subject.operation, subject.resource.plural) {
+        let candidates = hooks.candidates(subject.operation, subject.resource.plural);
+        for hook in candidates.filter(|hook| hook.is_static || !is_exempt) {
             let Some(form) = matches(&context, admitted, hook, &attributes)? else { continue };
             hook.check_dry_run(&attributes)?;
             matched.push((hook, form));

@@ -98,11 +98,13 @@ pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, no
     }
 }
 
-/// Compresses a chunk as a whole gzip member, at the fastest level. Readers of gzip take several members as one text.
+/// Compresses a chunk as a whole gzip member, at the fastest level. Readers of gzip take several members as one text. The text ends with a
+/// flush, before the end of the member: Go's reader returns what comes with a member's end only when the next member begins.
 fn gzip_member(chunk: &[u8]) -> Bytes {
     const MEMORY: &str = "compressing into memory does not fail";
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(chunk).expect(MEMORY);
+    encoder.flush().expect(MEMORY);
     encoder.finish().expect(MEMORY).into()
 }
 

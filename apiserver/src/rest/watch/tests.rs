@@ -2,6 +2,7 @@
 
 use super::*;
 use flate2::read::{GzDecoder, MultiGzDecoder};
+use flate2::{Decompress, FlushDecompress};
 use futures::StreamExt as _;
 use kstore_api::kind;
 use kstore_registry::cache::{Filter, WatchStart};
@@ -64,6 +65,16 @@ async fn a_watch_that_ends_as_it_begins_marks_no_initial_state() {
     }
 }
 
+/// Bytes of the text of a gzip member that a reader has before it reads the member's end.
+fn flushed(member: &[u8]) -> u64 {
+    /// Bytes of the header of a member without a file name.
+    const HEADER: usize = 10;
+    let marker = member.windows(4).rposition(|bytes| bytes == [0, 0, 0xff, 0xff]).expect("a flush");
+    let (mut inflate, mut text) = (Decompress::new(false), vec![0; 1 << 20]);
+    inflate.decompress(&member[HEADER..marker + 4], &mut text, FlushDecompress::Sync).unwrap();
+    inflate.total_out()
+}
+
 /// No event waits for the next one, and the members together are one gzip text.
 #[tokio::test(start_paused = true)]
 async fn each_chunk_of_a_compressed_watch_can_be_read_alone() {
@@ -78,8 +89,9 @@ async fn each_chunk_of_a_compressed_watch_can_be_read_alone() {
     let events = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
     while !String::from_utf8_lossy(&text).contains("k8s.io/initial-events-end") {
         let chunk = body.next().await.unwrap().unwrap();
-        GzDecoder::new(&chunk[..]).read_to_end(&mut text).unwrap();
+        let read = GzDecoder::new(&chunk[..]).read_to_end(&mut text).unwrap();
         assert!(text.ends_with(b"\n"), "whole events");
+        assert_eq!(flushed(&chunk), read as u64, "all of it can be read before the member ends");
         (chunks, all) = (chunks + 1, [all, chunk.to_vec()].concat());
     }
     let initial = events(&text);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// One plugin with this configuration, whose server is `remote`.
 pub(super) fn configured(plugin: &str, document: Value, remote: Option<&Remote>) -> ConfiguredPlugins {
     let connect = |_: &str, _: &Path| remote.cloned().ok_or_else(|| "no server".to_owned());
-    let context = ConfigurationContext { connect: &connect, rng: &Rng::seeded(1) };
+    let context = ConfigurationContext { connect: &connect, rng: &Rng::seeded(1), manifests: None };
     let mut configured = ConfiguredPlugins::default();
     configured.configure(plugin, document, &context).unwrap();
     configured

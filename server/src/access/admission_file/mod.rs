@@ -5,6 +5,8 @@ use super::remote;
 use crate::args::AdmissionConfig;
 use anyhow::{Context, bail, ensure};
 use kstore_admission::{ConfigurationContext, ConfiguredPlugins};
+use kstore_api::kind::OptIn;
+use kstore_api::version::Minor;
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,53 +38,66 @@ struct PluginEntry {
     configuration: Option<Value>,
 }
 
-/// The plugins with the configurations that flags name.
-pub(crate) fn configured_plugins(config: &AdmissionConfig, rng: &Rng) -> anyhow::Result<ConfiguredPlugins> {
-    let mut configured = ConfiguredPlugins::default();
+/// The plugins with the configurations that flags name. A server with static manifests has the features for it and states its version.
+pub(crate) fn configured_plugins(
+    config: &AdmissionConfig,
+    rng: &Rng,
+    opt_in: &OptIn,
+) -> anyhow::Result<ConfiguredPlugins> {
+    let mut reader = Reader {
+        configured: ConfiguredPlugins::default(),
+        rng,
+        manifests: opt_in.features().static_manifests.then(|| opt_in.minor()),
+    };
     if let Some(file) = &config.file {
         let cannot = || format!("cannot use --admission-control-config-file {}", file.display());
-        read(file, &mut configured, rng).with_context(cannot)?;
+        reader.read(file).with_context(cannot)?;
     }
+    let configured = reader.configured;
     configured.check(&config.switches)?;
     Ok(configured)
 }
 
-fn read(file: &Path, configured: &mut ConfiguredPlugins, rng: &Rng) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(file).context("cannot read it")?;
-    let ConfigFile { api_version, kind, plugins } = serde_yaml_ng::from_str(&text)?;
-    ensure!(
-        VERSIONS.contains(&api_version.as_str()) && kind == KIND,
-        "expected {} {KIND}, found {api_version:?} {kind:?}",
-        VERSIONS[0]
-    );
-    let directory = file.parent().unwrap_or(Path::new(""));
-    for (index, entry) in plugins.into_iter().enumerate() {
-        let name = entry.name.clone();
-        configure(entry, directory, configured, rng)
-            .with_context(|| format!("plugins[{index}] (name: {name:?})"))?;
-    }
-    Ok(())
+/// The plugins so far, and what their configurations may use.
+struct Reader<'r> {
+    configured: ConfiguredPlugins,
+    rng: &'r Rng,
+    manifests: Option<Minor>,
 }
 
-fn configure(
-    entry: PluginEntry,
-    directory: &Path,
-    configured: &mut ConfiguredPlugins,
-    rng: &Rng,
-) -> anyhow::Result<()> {
-    let PluginEntry { name, path, configuration } = entry;
-    let document = match configuration {
-        Some(document) => document,
-        None if path.as_os_str().is_empty() => bail!("path or configuration: required"),
-        None => {
-            let path = directory.join(path);
-            let shown = path.display();
-            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {shown}"))?;
-            serde_yaml_ng::from_str(&text).with_context(|| format!("cannot parse {shown}"))?
+impl Reader<'_> {
+    fn read(&mut self, file: &Path) -> anyhow::Result<()> {
+        let text = std::fs::read_to_string(file).context("cannot read it")?;
+        let ConfigFile { api_version, kind, plugins } = serde_yaml_ng::from_str(&text)?;
+        ensure!(
+            VERSIONS.contains(&api_version.as_str()) && kind == KIND,
+            "expected {} {KIND}, found {api_version:?} {kind:?}",
+            VERSIONS[0]
+        );
+        let directory = file.parent().unwrap_or(Path::new(""));
+        for (index, entry) in plugins.into_iter().enumerate() {
+            let name = entry.name.clone();
+            self.configure(entry, directory).with_context(|| format!("plugins[{index}] (name: {name:?})"))?;
         }
-    };
-    let connect = |field: &str, file: &Path| remote(field, file).map_err(|error| format!("{error:#}"));
-    Ok(configured.configure(&name, document, &ConfigurationContext { connect: &connect, rng })?)
+        Ok(())
+    }
+
+    fn configure(&mut self, entry: PluginEntry, directory: &Path) -> anyhow::Result<()> {
+        let PluginEntry { name, path, configuration } = entry;
+        let document = match configuration {
+            Some(document) => document,
+            None if path.as_os_str().is_empty() => bail!("path or configuration: required"),
+            None => {
+                let path = directory.join(path);
+                let shown = path.display();
+                let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {shown}"))?;
+                serde_yaml_ng::from_str(&text).with_context(|| format!("cannot parse {shown}"))?
+            }
+        };
+        let connect = |field: &str, file: &Path| remote(field, file).map_err(|error| format!("{error:#}"));
+        let context = ConfigurationContext { connect: &connect, rng: self.rng, manifests: self.manifests };
+        Ok(self.configured.configure(&name, document, &context)?)
+    }
 }
 
 #[cfg(test)]

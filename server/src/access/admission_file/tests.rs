@@ -9,12 +9,23 @@ use serde_json::json;
 use std::fs;
 
 fn open(dir: &Path, text: &str, enabled: Option<&'static str>) -> Result<String, String> {
+    open_on(Minor::DEFAULT, dir, text, enabled)
+}
+
+fn open_on(minor: Minor, dir: &Path, text: &str, enabled: Option<&'static str>) -> Result<String, String> {
     let file = dir.join("admission.yaml");
     fs::write(&file, text).unwrap();
     let switches = PluginSwitches { enabled: enabled.into_iter().collect(), ..PluginSwitches::default() };
     let config = AdmissionConfig { switches, file: Some(file), warnings: Vec::new() };
-    let opened = configured_plugins(&config, &Rng::seeded(1));
+    let opened = configured_plugins(&config, &Rng::seeded(1), &OptIn::version(minor));
     opened.map(|configured| format!("{configured:?}")).map_err(|error| format!("{error:#}"))
+}
+
+/// A configuration of a plugin of webhooks or policies.
+fn manifests(plugin: &str, kind: &str, member: &str) -> String {
+    format!(
+        "{HEAD}plugins: [{{name: {plugin}, configuration: {{apiVersion: apiserver.config.k8s.io/v1, kind: {kind}, {member}}}}}]"
+    )
 }
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n";
@@ -76,7 +87,27 @@ fn files_that_cannot_be_used_say_why() {
         ),
         (
             &format!("{HEAD}plugins: [{{name: ValidatingAdmissionWebhook, configuration: {{}}}}]"),
-            "kstore does not support",
+            "expected apiserver.config.k8s.io/v1 WebhookAdmissionConfiguration",
+        ),
+        (
+            &manifests("ValidatingAdmissionWebhook", "WebhookAdmissionConfiguration", "kubeConfigFile: k"),
+            "kstore does not support kubeConfigFile",
+        ),
+        (
+            &manifests(
+                "MutatingAdmissionPolicy",
+                "MutatingAdmissionPolicyConfiguration",
+                "staticManifestsDir: /m",
+            ),
+            "staticManifestsDir: Forbidden: staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate",
+        ),
+        (
+            &manifests(
+                "MutatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyConfiguration",
+                "staticManifestsDir: /m",
+            ),
+            "expected apiserver.config.k8s.io/v1 MutatingAdmissionPolicyConfiguration",
         ),
         (
             &format!("{HEAD}plugins: [{{name: ImagePolicyWebhook, configuration: {{}}}}]"),
@@ -95,6 +126,83 @@ fn files_that_cannot_be_used_say_why() {
     }
     let refused = open(dir.path(), HEAD, Some("EventRateLimit")).unwrap_err();
     assert!(refused.starts_with("admission plugin EventRateLimit is enabled and needs"), "{refused}");
+}
+
+const DENY: &str = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\
+    metadata: {name: deny.static.k8s.io}\nspec:\n  validations: [{expression: 'object.metadata.name != \"bad\"', message: not by a file}]\n  \
+    matchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: [CREATE], resources: ['*']}]}\n---\n\
+    apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: deny.static.k8s.io}\n\
+    spec: {policyName: deny.static.k8s.io, validationActions: [Deny]}\n";
+
+#[test]
+fn a_folder_of_manifests_is_read_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("policies");
+    fs::create_dir(&folder).unwrap();
+    let member = format!("staticManifestsDir: {}", folder.display());
+    let text = manifests("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", &member);
+    let open = || open_on(Minor::V37, dir.path(), &text, None);
+    assert_eq!(open().as_deref(), Ok(r#"{"ValidatingAdmissionPolicy"}"#));
+    fs::write(folder.join("deny.yaml"), DENY).unwrap();
+    assert!(open().is_ok());
+    fs::write(
+        folder.join("deny.yaml"),
+        DENY.replace("Deny]", "Deny], paramRef: {name: x, parameterNotFoundAction: Deny}"),
+    )
+    .unwrap();
+    let refused = open().unwrap_err();
+    assert!(
+        refused.contains("deny.yaml: binding \"deny.static.k8s.io\": spec.paramRef is not supported"),
+        "{refused}"
+    );
+    let older = open_on(Minor::V36, dir.path(), &text, None).unwrap_err();
+    assert!(older.contains("requires the ManifestBasedAdmissionControlConfig feature gate"), "{older}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_of_files_hold_also_for_admission_itself_and_follow_their_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, policies) = (dir.path().join("admission.yaml"), dir.path().join("policies"));
+    fs::create_dir(&policies).unwrap();
+    fs::write(policies.join("deny.yaml"), DENY).unwrap();
+    let member = format!("staticManifestsDir: {}", policies.display());
+    let text = manifests("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", &member);
+    fs::write(&file, text).unwrap();
+    let line = format!(
+        "kstore-server --in-memory --listen 127.0.0.1:0 --components apiserver --kubernetes-version 1.36 \
+         --feature-gates ManifestBasedAdmissionControlConfig=true --admission-control-config-file {}",
+        file.display()
+    );
+    let config = Cli::try_parse_from(line.split_whitespace()).unwrap().serve.into_config().unwrap();
+    let cluster = wiring::start(&config).await.unwrap();
+    let client = cluster.client().unwrap();
+    let create = async |group: &'static str, plural: &'static str, namespace: &str, object: Value| {
+        let created = client.dynamic(Gvr::new(group, "v1", plural)).create(namespace, &object).await;
+        created.map(drop).map_err(|error| error.to_string())
+    };
+    let map = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+    create("", "configmaps", "default", map("good")).await.unwrap();
+    let refused = create("", "configmaps", "default", map("bad")).await.unwrap_err();
+    assert!(refused.contains("'deny.static.k8s.io' denied request: not by a file"), "{refused}");
+    let hooks = |name: &str| {
+        json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": name } })
+    };
+    const GROUP: &str = "admissionregistration.k8s.io";
+    let refused = create(GROUP, "validatingwebhookconfigurations", "", hooks("bad")).await.unwrap_err();
+    assert!(refused.contains("not by a file"), "{refused}");
+    create(GROUP, "validatingwebhookconfigurations", "", hooks("good")).await.unwrap();
+    let reserved = create(GROUP, "validatingwebhookconfigurations", "", hooks("a.static.k8s.io")).await;
+    assert!(reserved.unwrap_err().contains("are reserved for static manifest-based configurations"));
+    fs::remove_file(policies.join("deny.yaml")).unwrap();
+    // The files are looked at again within a second or two.
+    let followed = async {
+        while create("", "configmaps", "default", map("bad")).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), followed).await.expect("the files are followed");
+    cluster.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ use super::request::{PolicyRequest, VersionedRequest};
 use crate::admission::attributes::{Attributes, Operation};
 use crate::admission::candidates::CandidateIndex;
 use crate::admission::conditions::{ConditionsOutcome, MatchConditions};
+use crate::admission::manifests::Manifests;
 use crate::admission::reinvocation::{Plugin, Reinvocation};
 use crate::admission::selection::{MatchedForm, Selection};
 use crate::admission::webhook::FailurePolicy;
@@ -29,6 +30,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct Policy {
     name: Arc<str>,
+    /// Whether it comes from a file.
+    is_static: bool,
     selection: Selection,
     param_kind: Option<ParamKind>,
     failure_policy: FailurePolicy,
@@ -79,15 +82,35 @@ impl MutatingPolicies {
         policies: impl IntoIterator<Item = &'o Value>,
         bindings: impl IntoIterator<Item = &'o Value>,
     ) -> Self {
+        Self::with_static(&Manifests::default(), policies, bindings)
+    }
+
+    /// The same with policies and bindings from files, which come before stored ones.
+    #[must_use]
+    pub fn with_static<'o>(
+        manifests: &Manifests,
+        policies: impl IntoIterator<Item = &'o Value>,
+        bindings: impl IntoIterator<Item = &'o Value>,
+    ) -> Self {
         let bindings: Vec<&Value> = bindings.into_iter().collect();
-        let mut policies: Vec<Policy> = policies
-            .into_iter()
-            .map(|policy| Policy::read(policy, &bindings))
-            .filter(|policy| !policy.bindings.is_empty())
-            .collect();
-        policies.sort_by(|a, b| a.name.cmp(&b.name));
+        let static_bindings: Vec<&Value> = manifests.bindings.iter().collect();
+        let read = |policy, bindings: &[&Value], is_static| {
+            Some(Policy::read(policy, bindings, is_static)).filter(|policy| !policy.bindings.is_empty())
+        };
+        let manifests = manifests.configurations.iter();
+        let own = manifests.filter_map(|policy| read(policy, &static_bindings, true));
+        let stored = policies.into_iter().filter_map(|policy| read(policy, &bindings, false));
+        let mut policies: Vec<Policy> = own.chain(stored).collect();
+        policies.sort_by(|a, b| (!a.is_static, &a.name).cmp(&(!b.is_static, &b.name)));
         let candidates = CandidateIndex::of(policies.iter().map(|policy| &policy.selection));
         Self { policies, candidates }
+    }
+
+    /// Whether policies from files are among them: they also see requests that are exempt
+    /// ([`Attributes::is_exempt`](crate::admission::Attributes::is_exempt)).
+    #[must_use]
+    pub fn has_static(&self) -> bool {
+        self.policies.iter().any(|policy| policy.is_static)
     }
 
     /// Whether a policy has taken several milliseconds for one request so far, so that the next request may
@@ -104,8 +127,8 @@ impl MutatingPolicies {
     }
 
     /// Runs the policies on the object of a request; call it once per round. Returns the object if it was
-    /// written, in the version of the request. Do not call it for exempt requests
-    /// ([`Attributes::is_exempt`]).
+    /// written, in the version of the request. Exempt requests ([`Attributes::is_exempt`]) are seen by
+    /// policies from files alone.
     ///
     /// # Errors
     /// The refusal for the client, if a policy failed and its failure policy is `Fail`.
@@ -145,9 +168,13 @@ impl MutatingPolicies {
         failures: &mut Vec<Failure>,
     ) -> Vec<Invocation<'_, 'a>> {
         let mut invocations = Vec::new();
+        let is_exempt = request.attributes.is_exempt();
         for index in self.candidates.find(request.attributes.operation, request.attributes.resource.resource)
         {
             let policy = &self.policies[*index];
+            if is_exempt && !policy.is_static {
+                continue;
+            }
             let mut fail = |binding: Option<&Binding>, why: &str| {
                 let what = if binding.is_some() { "binding" } else { "policy" };
                 policy.fail(
@@ -198,7 +225,7 @@ impl MutatingPolicies {
 }
 
 impl Policy {
-    fn read(policy: &Value, bindings: &[&Value]) -> Self {
+    fn read(policy: &Value, bindings: &[&Value], is_static: bool) -> Self {
         let (name, spec) = (meta::name(policy), &policy["spec"]);
         let has_params = !spec["paramKind"].is_null();
         let mut environment = Environment::new(Uses::of_mutating_policy(has_params));
@@ -208,6 +235,7 @@ impl Policy {
         }
         Self {
             name: name.into(),
+            is_static,
             selection: Selection::of_constraints(&spec["matchConstraints"]),
             param_kind: ParamKind::read(&spec["paramKind"]),
             failure_policy: FailurePolicy::read(&spec["failurePolicy"]),

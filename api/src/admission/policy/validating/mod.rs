@@ -11,6 +11,7 @@ use super::params::{self, ParamKind};
 use super::request::PolicyRequest;
 use crate::admission::attributes::Operation;
 use crate::admission::candidates::CandidateIndex;
+use crate::admission::manifests::Manifests;
 use crate::admission::review::AuditAnnotation;
 use crate::admission::selection::Selection;
 use crate::admission::webhook::FailurePolicy;
@@ -28,6 +29,8 @@ const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure
 #[derive(Debug)]
 struct Policy {
     name: Arc<str>,
+    /// Whether it comes from a file.
+    is_static: bool,
     selection: Selection,
     param_kind: Option<ParamKind>,
     failure_policy: FailurePolicy,
@@ -63,15 +66,35 @@ impl ValidatingPolicies {
         policies: impl IntoIterator<Item = &'o Value>,
         bindings: impl IntoIterator<Item = &'o Value>,
     ) -> Self {
+        Self::with_static(&Manifests::default(), policies, bindings)
+    }
+
+    /// The same with policies and bindings from files, which come before stored ones.
+    #[must_use]
+    pub fn with_static<'o>(
+        manifests: &Manifests,
+        policies: impl IntoIterator<Item = &'o Value>,
+        bindings: impl IntoIterator<Item = &'o Value>,
+    ) -> Self {
         let bindings: Vec<&Value> = bindings.into_iter().collect();
-        let mut policies: Vec<Policy> = policies
-            .into_iter()
-            .map(|policy| Policy::read(policy, &bindings))
-            .filter(|policy| !policy.bindings.is_empty())
-            .collect();
-        policies.sort_by(|a, b| a.name.cmp(&b.name));
+        let static_bindings: Vec<&Value> = manifests.bindings.iter().collect();
+        let read = |policy, bindings: &[&Value], is_static| {
+            Some(Policy::read(policy, bindings, is_static)).filter(|policy| !policy.bindings.is_empty())
+        };
+        let manifests = manifests.configurations.iter();
+        let own = manifests.filter_map(|policy| read(policy, &static_bindings, true));
+        let stored = policies.into_iter().filter_map(|policy| read(policy, &bindings, false));
+        let mut policies: Vec<Policy> = own.chain(stored).collect();
+        policies.sort_by(|a, b| (!a.is_static, &a.name).cmp(&(!b.is_static, &b.name)));
         let candidates = CandidateIndex::of(policies.iter().map(|policy| &policy.selection));
         Self { policies, candidates }
+    }
+
+    /// Whether policies from files are among them: they also see requests that are exempt
+    /// ([`Attributes::is_exempt`](crate::admission::Attributes::is_exempt)).
+    #[must_use]
+    pub fn has_static(&self) -> bool {
+        self.policies.iter().any(|policy| policy.is_static)
     }
 
     /// Whether a policy has taken several milliseconds for one request so far, so that the next request may
@@ -87,15 +110,18 @@ impl ValidatingPolicies {
         !self.candidates.find(operation, plural).is_empty()
     }
 
-    /// Evaluates all policies for a request. Do not call it for exempt requests ([`Attributes::is_exempt`]).
+    /// Evaluates all policies for a request. Exempt requests ([`Attributes::is_exempt`]) are seen by policies from files alone.
     ///
     /// [`Attributes::is_exempt`]: crate::admission::Attributes::is_exempt
     #[must_use]
     pub fn admit(&self, request: &PolicyRequest<'_>) -> Outcome {
         let mut findings = Findings::default();
         let attributes = &request.attributes;
-        for index in self.candidates.find(attributes.operation, attributes.resource.resource) {
-            if let Err(status) = self.policies[*index].judge(request, &mut findings) {
+        let is_exempt = attributes.is_exempt();
+        let found = self.candidates.find(attributes.operation, attributes.resource.resource);
+        let policies = found.iter().map(|index| &self.policies[*index]);
+        for policy in policies.filter(|policy| policy.is_static || !is_exempt) {
+            if let Err(status) = policy.judge(request, &mut findings) {
                 return Outcome { denial: Some(status), ..findings.outcome };
             }
         }
@@ -120,10 +146,11 @@ impl ValidatingPolicies {
 }
 
 impl Policy {
-    fn read(policy: &Value, bindings: &[&Value]) -> Self {
+    fn read(policy: &Value, bindings: &[&Value], is_static: bool) -> Self {
         let (name, spec) = (meta::name(policy), &policy["spec"]);
         Self {
             name: name.into(),
+            is_static,
             selection: Selection::of_constraints(&spec["matchConstraints"]),
             param_kind: ParamKind::read(&spec["paramKind"]),
             failure_policy: FailurePolicy::read(&spec["failurePolicy"]),
