@@ -104,6 +104,23 @@ impl Components {
         }
     }
 
+    /// Lets only these controllers run, by their names in kube-controller-manager or their older forms, such as `deployment`. Without
+    /// controllers it only checks the names.
+    ///
+    /// # Errors
+    /// The first name that no controller of kstore has.
+    pub fn select_controllers(&mut self, names: &[String]) -> Result<(), String> {
+        let parsed = kstore_controllers::Selection::parse(names.iter().map(String::as_str));
+        let (selection, missing) = parsed.map_err(|unknown| unknown.to_string())?;
+        if let Some(missing) = missing.first() {
+            return Err(format!("kstore has no controller {missing:?}"));
+        }
+        if let Some(controllers) = &mut self.controllers {
+            controllers.controllers = selection;
+        }
+        Ok(())
+    }
+
     /// Whether there is no component.
     pub fn is_empty(&self) -> bool {
         self.controllers.is_none() && self.scheduler.is_none() && self.nodes.is_none()

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const MISTAKES: usize = 50;
 /// Bytes of the largest scenario or replay file.
 pub const FILE_BYTES: usize = 16 << 20;
+/// Most replicas of an operator: leader election with more shows nothing further.
+pub const REPLICAS: usize = 5;
 /// Most items of a list in a scenario: steps, operators, invariants.
 pub const ITEMS: usize = 256;
 /// Most simulated nodes.

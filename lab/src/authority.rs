@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_access::token::Tokens;
+use kstore_registry::outbound::FrontProxy;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -16,6 +17,9 @@ use std::sync::Arc;
 
 /// Host names and addresses in the serving certificate.
 const SERVING_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "kubernetes.default.svc"];
+
+/// The name in the certificate of the front proxy, which API servers publish for those behind APIServices.
+const FRONT_PROXY: &str = "front-proxy-client";
 
 /// Keys or certificates cannot be created or used.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +96,37 @@ impl ClusterKeys {
             authority_key: self.authority.issuer.key().serialize_pem(),
             token_key: self.token_key.clone(),
         }
+    }
+}
+
+/// The certificate with which clusters authenticate to the API servers behind APIServices as their front proxy, and its authority, which is
+/// the authority of nothing else.
+#[derive(Debug)]
+pub struct FrontProxyKeys {
+    authority: Authority,
+    certificate: String,
+    key: String,
+}
+
+impl FrontProxyKeys {
+    /// New keys.
+    ///
+    /// # Errors
+    /// The system has no randomness, or TLS refuses the certificates.
+    pub fn new() -> Result<Self, AuthorityError> {
+        let authority = Authority::new(&[])?;
+        let (certificate, key) = authority.client(FRONT_PROXY, &[])?;
+        Ok(Self { authority, certificate, key })
+    }
+
+    /// PEM of the authority.
+    pub fn authority(&self) -> &str {
+        self.authority.pem()
+    }
+
+    /// The certificate in the form of the client of API servers.
+    pub(crate) fn front_proxy(&self) -> Result<FrontProxy, String> {
+        FrontProxy::from_pem(&self.certificate, &self.key).map_err(|error| error.to_string())
     }
 }
 

@@ -438,7 +438,7 @@ pub(crate) mod tests {
             start: "2026-01-01T00:00:00Z".parse().unwrap(),
             keys: Arc::new(ClusterKeys::new(&[]).unwrap()),
             placement: Placement::Thread,
-            template: Arc::new(crate::template::DefaultTemplate),
+            template: Arc::new(crate::template::DefaultTemplate::default()),
             address: "127.0.0.1:1".parse().unwrap(),
             is_main: true,
         }

@@ -49,5 +49,5 @@ pub mod watch;
 pub mod webhooks;
 pub mod writes;
 
-pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials};
+pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials, FrontProxyKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};

@@ -57,7 +57,7 @@ impl Default for LabConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             names: Vec::new(),
-            template: Arc::new(DefaultTemplate),
+            template: Arc::new(DefaultTemplate::default()),
             components: ComponentChoice::ALL,
             mode: Mode::Real,
             image: None,

@@ -1,10 +1,10 @@
 //! [`Template`]: what the control planes of a lab are made of, beside state, clock and seed. The program makes them by its flags; without a
 //! program they have their defaults.
 
-use crate::authority::ClusterKeys;
+use crate::authority::{ClusterKeys, FrontProxyKeys};
 use kstore_access::token::Tokens;
 use kstore_apiserver::ServerConfig;
-use kstore_apiserver::config::AccessConfig;
+use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig};
 use kstore_cluster::{
     ClusterConfig, Components, ControlPlane, InitialObjects, server_without_listener, token_signer,
 };
@@ -100,18 +100,35 @@ pub trait Template: fmt::Debug + Send + Sync {
 }
 
 /// Control planes with their defaults, whose objects name no address.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DefaultTemplate;
+#[derive(Clone, Debug, Default)]
+pub struct DefaultTemplate {
+    /// Names of the only controllers that run, where controllers run; empty: all.
+    pub controllers: Vec<String>,
+    /// The client certificate with which API servers reach those behind APIServices; `None`: without one.
+    pub front_proxy: Option<Arc<FrontProxyKeys>>,
+}
+
+/// Checks the names of controllers of [`DefaultTemplate`].
+///
+/// # Errors
+/// The first name that no controller has.
+pub fn check_controllers(names: &[String]) -> Result<(), String> {
+    Components::default().select_controllers(names)
+}
 
 impl Template for DefaultTemplate {
     fn configure(&self, start: &ClusterStart<'_>) -> Result<Configured, String> {
         let server = server_without_listener(start.nondet);
         let access = AccessConfig { tokens: Some(start.keys.tokens.clone()), ..server.access };
-        let cluster = ClusterConfig {
-            components: start.components.configs(&start.keys.tokens),
-            initial_objects: InitialObjects::Shared,
-            ..ClusterConfig::default()
-        };
-        Ok(Configured { server: ServerConfig { access, ..server }, cluster, started: Box::new(|_| {}) })
+        let mut components = start.components.configs(&start.keys.tokens);
+        if !self.controllers.is_empty() {
+            components.select_controllers(&self.controllers)?;
+        }
+        let cluster =
+            ClusterConfig { components, initial_objects: InitialObjects::Shared, ..ClusterConfig::default() };
+        let front_proxy_ca = self.front_proxy.as_ref().map(|keys| keys.authority().to_owned());
+        let authorities = AuthoritiesConfig { front_proxy_ca, ..server.authorities };
+        let server = ServerConfig { access, authorities, ..server };
+        Ok(Configured { server, cluster, started: Box::new(|_| {}) })
     }
 }

@@ -1,6 +1,7 @@
-//! The client of a cluster's API server for webhooks: the endpoints to which it makes no call for now, and the Services that programs
-//! beside the cluster provide.
+//! The client of a cluster's API server for webhooks and aggregated APIs: the endpoints of webhooks to which it makes no call for now, and
+//! the Services that programs beside the cluster provide.
 
+use crate::authority::FrontProxyKeys;
 use axum::body::Body;
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use http::{Request, Response};
@@ -63,8 +64,8 @@ impl UnreachableWebhooks {
     }
 }
 
-/// Services of webhooks that programs beside one cluster provide, such as an operator under test. Shared by the cluster's API server and
-/// its users; a fork begins without any.
+/// Services of webhooks and APIs that programs beside one cluster provide, such as an operator under test. Shared by the cluster's API
+/// server and its users; a fork begins without any.
 #[derive(Debug, Default)]
 pub struct WebhookServices {
     provided: RwLock<Option<(ServiceBackends, Arc<Network>)>>,
@@ -86,19 +87,36 @@ impl WebhookServices {
         services.into_iter().map(backend).collect::<Result<_, _>>().map(ServiceBackends::new)
     }
 
-    /// Calls of webhooks of these Services go to these addresses from now on, whose certificates must be for `NAME.NAMESPACE.svc`. Those
-    /// that were set before are forgotten.
-    pub fn set(&self, backends: ServiceBackends) {
-        let network = Arc::new(Network::new(backends.clone()));
-        *self.provided.write() = Some((backends, network));
+    /// Calls of webhooks of these Services, and requests for APIs whose APIServices name them, go to these addresses from now on, whose
+    /// certificates must be for `NAME.NAMESPACE.svc`. Requests have the certificate of the front proxy, if there is one. Services that were
+    /// set before are forgotten.
+    ///
+    /// # Errors
+    /// The keys of the front proxy are malformed.
+    pub fn set(&self, backends: ServiceBackends, front_proxy: Option<&FrontProxyKeys>) -> Result<(), String> {
+        let network = match front_proxy {
+            None => Network::new(backends.clone()),
+            Some(keys) => Network::with_front_proxy(backends.clone(), keys.front_proxy()?),
+        };
+        *self.provided.write() = Some((backends, Arc::new(network)));
+        Ok(())
     }
 
     /// What calls an endpoint that is provided.
     fn network(&self, endpoint: &Endpoint) -> Option<Arc<Network>> {
         let Endpoint::Service { namespace, name, port, .. } = endpoint else { return None };
+        self.network_of(namespace, name, *port)
+    }
+
+    /// What reaches the API server behind a Service that is provided.
+    fn of_api(&self, backend: &ApiBackend) -> Option<Arc<Network>> {
+        self.network_of(&backend.namespace, &backend.name, backend.port)
+    }
+
+    fn network_of(&self, namespace: &str, name: &str, port: u16) -> Option<Arc<Network>> {
         let provided = self.provided.read();
         let (backends, network) = provided.as_ref()?;
-        backends.serves(namespace, name, *port).then(|| network.clone())
+        backends.serves(namespace, name, port).then(|| network.clone())
     }
 }
 
@@ -145,7 +163,10 @@ impl Outbound for LabOutbound {
     }
 
     fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable> {
-        self.inner.check(cluster, backend)
+        match self.webhooks.services.of_api(backend) {
+            Some(network) => network.check(cluster, backend),
+            None => self.inner.check(cluster, backend),
+        }
     }
 
     fn forward(
@@ -154,7 +175,10 @@ impl Outbound for LabOutbound {
         backend: ApiBackend,
         request: Request<Body>,
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
-        self.inner.forward(cluster, backend, request)
+        match self.webhooks.services.of_api(&backend) {
+            Some(network) => network.forward(cluster, backend, request),
+            None => self.inner.forward(cluster, backend, request),
+        }
     }
 }
 
@@ -177,6 +201,7 @@ fn address(cluster: &dyn Lookup, endpoint: &Endpoint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kstore_registry::outbound::Trust;
     use serde_json::json;
 
     #[test]
@@ -204,7 +229,13 @@ mod tests {
             path: "/".into(),
         };
         assert!(services.network(&endpoint("a", 443)).is_none());
-        services.set(WebhookServices::read([("ns/a", "127.0.0.1:1"), ("ns/b:8443", "127.0.0.1:2")]).unwrap());
+        let read = WebhookServices::read([("ns/a", "127.0.0.1:1"), ("ns/b:8443", "127.0.0.1:2")]).unwrap();
+        services.set(read, Some(&FrontProxyKeys::new().unwrap())).unwrap();
+        let api = |name: &str| {
+            let (namespace, name) = ("ns".into(), name.into());
+            services.of_api(&ApiBackend { namespace, name, port: 443, trust: Trust::Insecure }).is_some()
+        };
+        assert!(api("a") && !api("b"), "an API by the port of its APIService");
         let is_provided = |name, port| services.network(&endpoint(name, port)).is_some();
         assert!(
             is_provided("a", 443)

@@ -307,12 +307,12 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "lab",
         floors: &[
-            &["basis", "limits", "request", "webhooks"],
+            &["basis", "limits", "request"],
             &["error", "order"],
             &["values"],
             &["form"],
             &["authority", "client", "clock", "template"],
-            &["select"],
+            &["select", "webhooks"],
             &["fault", "idempotency", "log"],
             &["host"],
             &["advance", "objects", "programs", "waits", "writes"],

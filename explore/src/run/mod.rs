@@ -16,10 +16,10 @@ use crate::scenario::{ObjectRef, Scenario};
 use crate::sources::Sources;
 use futures::future::BoxFuture;
 use kstore_api::status::Status;
-use kstore_lab::Lab;
 use kstore_lab::cluster::{Current, LabCluster, LabImage};
 use kstore_lab::legality::observed::Observed;
 use kstore_lab::snapshot::{self, SaveError, SaveOptions};
+use kstore_lab::{FrontProxyKeys, Lab};
 use kstore_nondet::Clock;
 use operators::StartedOperators;
 pub use prepare::{PrepareError, Setup};
@@ -45,6 +45,8 @@ pub struct PreparedLab {
     folder: PathBuf,
     /// Command of operators that have none.
     command: Vec<String>,
+    /// With which the cluster reaches API servers of operators, if its scenario has Services.
+    front_proxy: Option<Arc<FrontProxyKeys>>,
     /// Folder in which each run gets an empty folder.
     scratch: tempfile::TempDir,
 }

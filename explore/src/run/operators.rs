@@ -52,11 +52,18 @@ pub(super) struct StartedOperators {
     exits: Vec<RecordedExit>,
     /// The newest of them by program: which start it was, and the real time.
     newest: BTreeMap<String, (u32, jiff::Timestamp)>,
-    /// Ports of the run by name.
+    /// Ports of the run by name, those of first replicas.
     pub(super) ports: BTreeMap<String, u16>,
+    /// Ports of further replicas by operator and name.
+    of_replicas: BTreeMap<String, BTreeMap<String, u16>>,
 }
 
 impl StartedOperators {
+    /// Ports of an operator by name.
+    fn ports_of(&self, operator: &Operator) -> &BTreeMap<String, u16> {
+        self.of_replicas.get(&operator.name).unwrap_or(&self.ports)
+    }
+
     /// Real time for which a program that has ended stays so.
     fn back_off(&self, program: &str) -> Duration {
         let exits = self.exits.iter().filter(|exit| exit.program == program).count();
@@ -106,7 +113,19 @@ impl ActiveRun<'_> {
             operators.iter().flat_map(|operator| operator.command.iter().chain(operator.env.values()));
         let services = &prepared.scenario.cluster.services;
         let texts = texts.chain(&self.prepared.command).chain(services.values());
-        let ports = free_ports(&port_names(texts))?;
+        // All at once, so that no two are equal.
+        let names = port_names(texts);
+        let further = operators.iter().filter(|operator| operator.replica_of.is_some());
+        let further: Vec<&Operator> = further.collect();
+        let own = |operator: &Operator, name: &String| format!("{name}/{}", operator.name);
+        let of_replicas = further.iter().flat_map(|operator| names.iter().map(|name| own(operator, name)));
+        let mut ports = free_ports(&names.iter().cloned().chain(of_replicas).collect::<Vec<_>>())?;
+        for operator in &further {
+            let of_replica =
+                names.iter().filter_map(|name| Some((name.clone(), ports.remove(&own(operator, name))?)));
+            let of_replica = of_replica.collect();
+            self.operators.of_replicas.insert(operator.name.clone(), of_replica);
+        }
         for operator in operators {
             if let Ready::Port(name) = &operator.ready
                 && !ports.contains_key(name)
@@ -119,10 +138,20 @@ impl ActiveRun<'_> {
         let dir = self.folder.display().to_string();
         let values = Placeholders { kubeconfig: String::new(), dir, ports };
         self.provide(services, &values)?;
-        for operator in operators {
+        let (first, further): (Vec<_>, Vec<_>) =
+            operators.iter().partition(|operator| operator.replica_of.is_none());
+        for operator in &first {
             self.start(operator, values.clone()).await?;
         }
-        for operator in operators {
+        for operator in first {
+            if let Some(end) = self.until_ready(operator).await? {
+                return Ok(Some(end));
+            }
+        }
+        // After the first one, which leads in each run, so that equal runs go alike.
+        for operator in further {
+            let ports = self.operators.of_replicas.get(&operator.name).cloned().unwrap_or_default();
+            self.start(operator, Placeholders { ports, ..values.clone() }).await?;
             if let Some(end) = self.until_ready(operator).await? {
                 return Ok(Some(end));
             }
@@ -130,7 +159,7 @@ impl ActiveRun<'_> {
         Ok(None)
     }
 
-    /// Calls of webhooks of these Services go to the operators.
+    /// Calls of webhooks and APIs of these Services go to the operators.
     fn provide(&self, services: &BTreeMap<String, String>, values: &Placeholders) -> Result<(), RunError> {
         let address =
             |(service, address): (&String, &String)| Ok((service.clone(), filled(address, values)?));
@@ -140,7 +169,10 @@ impl ActiveRun<'_> {
             |problem: String| RunError::lab("a Service cannot be provided")(Status::bad_request(problem));
         let addresses = addresses.map_err(|error| wrong(error.to_string()))?;
         let texts = addresses.iter().map(|(service, address)| (service.as_str(), address.as_str()));
-        self.current.running().webhooks.services.set(WebhookServices::read(texts).map_err(wrong)?);
+        let (backends, front_proxy) =
+            (WebhookServices::read(texts).map_err(wrong)?, &self.prepared.front_proxy);
+        let set = self.current.running().webhooks.services.set(backends, front_proxy.as_deref());
+        set.map_err(wrong)?;
         Ok(())
     }
 
@@ -228,12 +260,29 @@ impl ActiveRun<'_> {
         }
     }
 
-    /// Whether an operator does what its `ready` asks for.
+    /// Whether an operator is ready: it does what its `ready` asks for, or it has asked for something and another replica does, since one
+    /// that waits to lead may do nothing but that.
     async fn has_begun(&self, operator: &Operator, report: &ProgramReport) -> bool {
+        if self.is_active(operator, report).await {
+            return true;
+        }
+        let has_asked = self.client(&operator.name).is_some_and(|client| client.requests > 0);
+        let operators = self.prepared.scenario.operators.iter();
+        for other in operators.filter(|other| has_asked && other.group() == operator.group()) {
+            let Ok(report) = self.report(&other.name) else { continue };
+            if report.state != "ended" && self.is_active(other, &report).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether an operator does what its `ready` asks for.
+    async fn is_active(&self, operator: &Operator, report: &ProgramReport) -> bool {
         let clients = &self.current.bridge.clients;
         match &operator.ready {
             Ready::Log(text) => report.tail.contains(text.as_str()),
-            Ready::Port(name) => match self.operators.ports.get(name) {
+            Ready::Port(name) => match self.operators.ports_of(operator).get(name) {
                 Some(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await.is_ok(),
                 None => false,
             },

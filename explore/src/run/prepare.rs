@@ -5,12 +5,15 @@ use crate::scenario::Scenario;
 use crate::sources::Sources;
 use futures::future::BoxFuture;
 use kstore_client::manifest::Applier;
+use kstore_lab::FrontProxyKeys;
 use kstore_lab::clock::Mode;
 use kstore_lab::host::ComponentChoice;
 use kstore_lab::programs::private_folder;
 use kstore_lab::settle::{Settle, settle};
+use kstore_lab::template::DefaultTemplate;
 use kstore_lab::{Lab, LabConfig, LabError, MAIN, limits as lab_limits, objects};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a search is of.
 #[derive(Clone, Debug)]
@@ -56,8 +59,24 @@ impl PreparedLab {
                 scheduler: parts.scheduler,
                 nodes: parts.nodes,
             };
-            let config =
-                LabConfig { components, mode: Mode::Manual, seed: Some(seed), ..LabConfig::default() };
+            // API servers of operators trust who is named by the front proxy's certificate alone.
+            let front_proxy = match parts.services.is_empty() {
+                true => None,
+                false => Some(Arc::new(
+                    FrontProxyKeys::new().map_err(|error| PrepareError::Refused(error.to_string()))?,
+                )),
+            };
+            let template = DefaultTemplate {
+                controllers: parts.only_controllers.clone(),
+                front_proxy: front_proxy.clone(),
+            };
+            let config = LabConfig {
+                components,
+                mode: Mode::Manual,
+                seed: Some(seed),
+                template: Arc::new(template),
+                ..LabConfig::default()
+            };
             let lab = Lab::start(config).await?;
             let refused = |problem: String| PrepareError::Refused(problem);
             let main = lab.cluster(MAIN).map_err(|status| refused(status.message))?;
@@ -84,7 +103,7 @@ impl PreparedLab {
             // It goes with the process, also if that is killed.
             let runs = private_folder("explore")?;
             let scratch = tempfile::Builder::new().prefix("runs-").tempdir_in(runs)?;
-            Ok(Self { lab, image, scenario, sources, folder, command, scratch })
+            Ok(Self { lab, image, scenario, sources, folder, command, front_proxy, scratch })
         })
     }
 }

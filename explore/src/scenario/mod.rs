@@ -49,6 +49,8 @@ pub struct Scenario {
 pub struct PreparedCluster {
     /// Whether kstore's controllers run.
     pub controllers: bool,
+    /// The only controllers that run, by the names of kube-controller-manager; empty: all.
+    pub only_controllers: Vec<String>,
     /// Whether the scheduler runs.
     pub scheduler: bool,
     /// Simulated nodes; 0: none run.
@@ -57,8 +59,8 @@ pub struct PreparedCluster {
     pub crds: Vec<PathBuf>,
     /// Files and folders with further objects.
     pub manifests: Vec<PathBuf>,
-    /// Addresses of the Services whose webhooks the operators serve, by `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`; with placeholders of
-    /// ports.
+    /// Addresses of the Services whose webhooks, and APIs of APIServices, the operators serve, by `NAMESPACE/NAME` or
+    /// `NAMESPACE/NAME:PORT`; with placeholders of ports.
     pub services: BTreeMap<String, String>,
 }
 
@@ -75,9 +77,16 @@ pub struct Operator {
     pub env: BTreeMap<String, String>,
     /// When it counts as ready.
     pub ready: Ready,
+    /// The operator of which this is a further replica; `None`: it is the first or only one.
+    pub replica_of: Option<String>,
 }
 
 impl Operator {
+    /// The name that all replicas of the operator share: that of the first.
+    pub fn group(&self) -> &str {
+        self.replica_of.as_ref().unwrap_or(&self.name)
+    }
+
     /// The name of the user with which the operator authenticates to the API server.
     pub fn user(&self) -> String {
         match &self.service_account {

@@ -9,6 +9,7 @@ use crate::oracle_id::{OracleId, Severity};
 use crate::program::{Placeholders, filled, port_names};
 use crate::yaml::{Content, Node};
 use kstore_api::expression::plain::Expression;
+use kstore_lab::template::check_controllers;
 use kstore_lab::webhooks::WebhookServices;
 use std::collections::BTreeMap;
 
@@ -18,13 +19,14 @@ const COMPONENTS: [&str; 3] = ["controllers", "scheduler", "kubelet-sim"];
 pub(super) fn cluster(reading: &mut Reading<'_>, node: Option<&Node>) -> PreparedCluster {
     let mut cluster = PreparedCluster {
         controllers: true,
+        only_controllers: Vec::new(),
         scheduler: true,
         nodes: 1,
         crds: Vec::new(),
         manifests: Vec::new(),
         services: BTreeMap::new(),
     };
-    let known = ["components", "nodes", "crds", "manifests", "services"];
+    let known = ["components", "controllers", "nodes", "crds", "manifests", "services"];
     let Some(fields) = node.and_then(|node| reading.fields(node, "cluster", &known)) else { return cluster };
     if let Some(nodes) = fields.get("nodes") {
         cluster.nodes = reading.number(nodes, "cluster.nodes", limits::NODES).unwrap_or(1);
@@ -51,11 +53,37 @@ pub(super) fn cluster(reading: &mut Reading<'_>, node: Option<&Node>) -> Prepare
             cluster.nodes = 0;
         }
     }
+    if let Some(node) = fields.get("controllers") {
+        cluster.only_controllers = controllers(reading, node, cluster.controllers);
+    }
     cluster.crds = fields.get("crds").map(|node| reading.paths(node, "cluster.crds")).unwrap_or_default();
     let manifests = fields.get("manifests").map(|node| reading.paths(node, "cluster.manifests"));
     cluster.manifests = manifests.unwrap_or_default();
     cluster.services = fields.get("services").map(|node| services(reading, node)).unwrap_or_default();
     cluster
+}
+
+/// Names of the only controllers that run. `runs` is whether any may run.
+fn controllers(reading: &mut Reading<'_>, node: &Node, runs: bool) -> Vec<String> {
+    if !runs {
+        reading.wrong(node.position, "single controllers need the component \"controllers\"");
+    }
+    let items = reading.list(node, "cluster.controllers");
+    if items.is_empty() && matches!(node.content, Content::List(_)) {
+        reading.wrong(
+            node.position,
+            "cluster.controllers names no controller: leave \"controllers\" out of components",
+        );
+    }
+    let mut names = Vec::new();
+    for item in items {
+        let Some(name) = reading.text(item, "a controller") else { continue };
+        if let Err(problem) = check_controllers(std::slice::from_ref(&name)) {
+            reading.wrong(item.position, format!("cluster.controllers: {problem}"));
+        }
+        names.push(name);
+    }
+    names
 }
 
 /// Addresses of Services, whose ports may be those of the run.
@@ -77,11 +105,18 @@ pub(super) fn operators(reading: &mut Reading<'_>, node: Option<&Node>) -> Vec<O
     let items = node.map(|node| reading.list(node, "operators")).unwrap_or_default();
     let mut all: Vec<Operator> = Vec::new();
     for item in items {
-        let Some(operator) = operator(reading, item) else { continue };
-        if all.iter().any(|other| other.name == operator.name) {
-            reading.wrong(item.position, format!("two operators have the name {:?}", operator.name));
+        let Some((operator, replicas)) = operator(reading, item) else { continue };
+        let further = (2..=replicas).map(|nth| Operator {
+            name: format!("{}-{nth}", operator.name),
+            replica_of: Some(operator.name.clone()),
+            ..operator.clone()
+        });
+        for operator in std::iter::once(operator.clone()).chain(further) {
+            if all.iter().any(|other| other.name == operator.name) {
+                reading.wrong(item.position, format!("two operators have the name {:?}", operator.name));
+            }
+            all.push(operator);
         }
-        all.push(operator);
     }
     if all.is_empty() {
         // The command of the command line.
@@ -91,13 +126,15 @@ pub(super) fn operators(reading: &mut Reading<'_>, node: Option<&Node>) -> Vec<O
             service_account: None,
             env: BTreeMap::new(),
             ready: Ready::Quiet,
+            replica_of: None,
         });
     }
     all
 }
 
-fn operator(reading: &mut Reading<'_>, node: &Node) -> Option<Operator> {
-    let known = ["name", "command", "serviceAccount", "env", "ready"];
+/// An operator and the number of its replicas.
+fn operator(reading: &mut Reading<'_>, node: &Node) -> Option<(Operator, usize)> {
+    let known = ["name", "command", "serviceAccount", "env", "ready", "replicas"];
     let fields = reading.fields(node, "an operator", &known)?;
     let name = reading.required(&fields, "an operator", "name")?;
     let position = name.position;
@@ -120,13 +157,22 @@ fn operator(reading: &mut Reading<'_>, node: &Node) -> Option<Operator> {
         }
         Some(text)
     });
-    Some(Operator {
+    let replicas = fields.get("replicas").and_then(|node| {
+        let replicas = reading.number(node, "operators.replicas", limits::REPLICAS)?;
+        if replicas == 0 {
+            reading.wrong(node.position, "an operator has one replica at least");
+        }
+        Some(replicas)
+    });
+    let operator = Operator {
         name,
         command: command.unwrap_or_default(),
         service_account: account,
         env: fields.get("env").map(|node| reading.text_map(node, "operators.env")).unwrap_or_default(),
         ready: fields.get("ready").map(|node| ready(reading, node)).unwrap_or_default(),
-    })
+        replica_of: None,
+    };
+    Some((operator, replicas.unwrap_or(1)))
 }
 
 fn ready(reading: &mut Reading<'_>, node: &Node) -> Ready {

@@ -166,6 +166,19 @@ fn every_mistake_in_steps_and_the_cluster_is_refused_with_line_and_column() {
             with("cluster: {components: [controllers], nodes: 1}"),
             "5:45: nodes need the component \"kubelet-sim\"",
         ),
+        (
+            with("cluster: {controllers: [deploy]}"),
+            "5:25: cluster.controllers: \"deploy\" is not in the list of known controllers",
+        ),
+        (
+            with("cluster: {controllers: [attachdetach]}"),
+            "5:25: cluster.controllers: kstore has no controller \"persistentvolume-attach-detach-controller\"",
+        ),
+        (with("cluster: {controllers: []}"), "5:24: cluster.controllers names no controller"),
+        (
+            with("cluster: {components: [], controllers: [job]}"),
+            "5:40: single controllers need the component \"controllers\"",
+        ),
         (with("cluster: {hosts: {}}"), "5:11: cluster has no field \"hosts\"; it has components"),
         (
             with("cluster: {services: {a: \"127.0.0.1:{port:x}\"}}"),
@@ -179,7 +192,12 @@ fn every_mistake_in_the_other_parts_is_refused_with_line_and_column() {
     refuses(&[
         (with("operators: [{name: A}]"), "5:20: the name \"A\" of an operator has more than lower-case"),
         (with("operators: [{name: a}, {name: a}]"), "5:24: two operators have the name \"a\""),
-        (with("operators: [{name: a, replicas: 2}]"), "5:23: an operator has no field \"replicas\""),
+        (with("operators: [{name: a, replicas: 9}]"), "5:33: operators.replicas is at most 5, and not 9"),
+        (with("operators: [{name: a, replicas: 0}]"), "5:33: an operator has one replica at least"),
+        (
+            with("operators: [{name: a, replicas: 2}, {name: a-2}]"),
+            "5:37: two operators have the name \"a-2\"",
+        ),
         (
             with("operators: [{name: a, serviceAccount: x}]"),
             "5:39: write a service account as NAMESPACE/NAME",
@@ -218,4 +236,23 @@ fn all_mistakes_are_found_at_once() {
     let refused = parse(&format!("{HEAD}steps:\n- apply: x\n- advance: 1\nclusters: {{}}\n")).unwrap_err();
     let positions: Vec<&str> = refused.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(positions, ["5:10", "6:12", "7:1"]);
+}
+
+#[test]
+fn replicas_of_an_operator_are_operators_with_names_of_their_own() {
+    let scenario =
+        parse(&with("operators: [{name: a, env: {X: one}, replicas: 3}, {name: b, replicas: 1}]")).unwrap();
+    let all = scenario.operators.iter().map(|operator| (operator.name.as_str(), operator.group()));
+    assert_eq!(all.collect::<Vec<_>>(), [("a", "a"), ("a-2", "a"), ("a-3", "a"), ("b", "b")]);
+    let [first, second, ..] = &scenario.operators[..] else { panic!("there are four") };
+    assert_eq!((&first.env, &first.ready), (&second.env, &second.ready));
+    assert_eq!((&first.replica_of, second.replica_of.as_deref()), (&None, Some("a")));
+}
+
+#[test]
+fn single_controllers_are_chosen_by_their_names() {
+    let cluster = |text: &str| parse(&with(&format!("cluster: {text}"))).unwrap().cluster;
+    let chosen = cluster("{controllers: [deployment, replicaset-controller]}");
+    assert_eq!((chosen.controllers, chosen.only_controllers.len()), (true, 2));
+    assert_eq!(cluster("{components: [controllers]}").only_controllers, Vec::<String>::new());
 }

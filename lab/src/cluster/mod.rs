@@ -418,7 +418,7 @@ impl LabCluster {
     async fn move_auto(&self, up_to: Duration) -> bool {
         let Ok(current) = self.current() else { return false };
         let (running, clients) = (current.running(), &current.bridge.clients);
-        let (added, began) = (current.bridge.log.added.notified(), current.waits.began.notified());
+        let ((added, _), began) = (current.bridge.log.next(), current.waits.began.notified());
         let moving = self.wait_to_move().await;
         let before = running.store().revision();
         let Ok(target) = running.time().checked_add(up_to) else { return false };

@@ -139,7 +139,7 @@ impl Follower {
     pub(super) async fn requests(&mut self) -> Result<Option<(Vec<LoggedRequest>, u64)>, Forgotten> {
         let log = self.log.clone();
         while self.left > 0 {
-            let (added, answered) = (log.added.notified(), log.answered.notified());
+            let (added, answered) = log.next();
             tokio::pin!(added, answered);
             // Registered before the look, so that no request is missed.
             added.as_mut().enable();

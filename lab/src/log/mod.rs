@@ -11,6 +11,8 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};
 
 /// A request in the log. It is complete when its answer has begun; of a watch the counts go on until it ends.
@@ -289,9 +291,11 @@ pub struct Forgotten {
 pub struct RequestLog {
     state: Mutex<LogState>,
     /// Signals each new entry.
-    pub(crate) added: Notify,
+    added: Notify,
     /// Signals each answer, and the end of the log.
-    pub(crate) answered: Notify,
+    answered: Notify,
+    /// Whether anything ever waited for entries or answers. Until then requests signal nothing.
+    is_awaited: AtomicBool,
     /// Permits for followers.
     pub(crate) followers: Arc<Semaphore>,
     most: usize,
@@ -311,7 +315,14 @@ impl RequestLog {
     /// A log that keeps up to this many bytes.
     pub fn new(most: usize) -> Self {
         let followers = Arc::new(Semaphore::new(limits::FOLLOWERS));
-        Self { state: Mutex::default(), added: Notify::new(), answered: Notify::new(), followers, most }
+        Self {
+            state: Mutex::default(),
+            added: Notify::new(),
+            answered: Notify::new(),
+            is_awaited: AtomicBool::new(false),
+            followers,
+            most,
+        }
     }
 
     /// Appends a request and returns its number. The oldest go if there is no room.
@@ -331,8 +342,21 @@ impl RequestLog {
         let number = state.newest;
         drop(state);
         drop(dropped);
-        self.added.notify_waiters();
+        self.signal(&self.added);
         number
+    }
+
+    /// Wakes what waits. Whatever waits has said so before it looked at the log.
+    fn signal(&self, signal: &Notify) {
+        if self.is_awaited.load(Ordering::Acquire) {
+            signal.notify_waiters();
+        }
+    }
+
+    /// The next new entry, and the next answer or the end of the log, from this call on.
+    pub(crate) fn next(&self) -> (Notified<'_>, Notified<'_>) {
+        self.is_awaited.store(true, Ordering::Release);
+        (self.added.notified(), self.answered.notified())
     }
 
     /// Changes an entry that is still there. What [`LogRecord::size`] counts stays as it is.
@@ -346,7 +370,7 @@ impl RequestLog {
         let is_answered = before == 0 && entry.code != 0;
         drop(state);
         if is_answered {
-            self.answered.notify_waiters();
+            self.signal(&self.answered);
         }
     }
 

@@ -46,7 +46,7 @@ struct WithWebhooks;
 
 impl Template for WithWebhooks {
     fn configure(&self, start: &ClusterStart<'_>) -> Result<Configured, String> {
-        let mut configured = DefaultTemplate.configure(start)?;
+        let mut configured = DefaultTemplate::default().configure(start)?;
         configured.server.network.outbound = Arc::new(Allowing);
         Ok(configured)
     }

@@ -190,3 +190,37 @@ fn an_operator_is_ready_when_it_listens_at_the_port_that_its_scenario_names() {
     assert!(said(&output).contains("no command has {port:other}"), "{}", said(&output));
     assert_ne!(output.status.code(), Some(0));
 }
+
+/// Flags of a search that takes the references alone.
+const REFERENCES: [&str; 8] = ["--only", "crash", "--runs", "0", "--seeds", "0", "--budget", "1h"];
+
+#[test]
+fn replicas_elect_their_leader_and_have_ports_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let operator = other_file("standby.py");
+    let operator = ["python3".into(), operator.into(), "{dir}".into(), "{port:leads}".into()].to_vec();
+    let mut command = command_of((&other_file("standby.yaml"), operator), &REFERENCES, folder.path());
+    let output = command.env("PYTHONPATH", file_of("")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn an_operator_serves_an_api_and_single_controllers_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = rcgen::generate_simple_self_signed(["ext.hooks.svc".to_owned()]).unwrap();
+    let files = [
+        ("EXTENSION_CERTIFICATE", serving.cert.pem()),
+        ("EXTENSION_KEY", serving.signing_key.serialize_pem()),
+    ];
+    let program = other_file("extension.py");
+    let operator = ["python3".into(), program.clone().into(), "{port:ext}".into()].to_vec();
+    let mut command = command_of((&other_file("extension.yaml"), operator), &REFERENCES, folder.path());
+    command.env("PYTHONPATH", file_of("")).env("EXTENSION", program);
+    for (variable, text) in files {
+        let path = folder.path().join(variable);
+        fs::write(&path, text).unwrap();
+        command.env(variable, path);
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
