@@ -20,10 +20,10 @@ pub use log::{
 };
 pub use script::{LogScript, ScriptedAnswer};
 pub use shell::{
-    BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, Environment,
-    ImagePrograms, Killed, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, NotRunnable, OutputBytes,
-    ProgramNotFound, Received, ReceivedEnd, Reservation, Server, ServerAction, ServerCertificate,
-    ServerEncryption, ServerGreeting, ServerPeer, Shell, ShellStep, TlsClient, TlsFailure, TlsTrust, User,
-    WorkMeter, check_runnable, is_shell, may_read_files,
+    BufferAllowance, BufferCapacity, Content, Disk, DiskCapacity, DiskEntry, DiskFull, DnsAnswer,
+    DnsQuestion, DnsRecord, Environment, ImagePrograms, Killed, NetworkCall, NetworkEnd, NetworkFailure,
+    NetworkReply, NotRunnable, OutputBytes, ProgramNotFound, Received, ReceivedEnd, RecordKind, Reservation,
+    Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer, Shell, ShellStep,
+    TlsClient, TlsFailure, TlsTrust, User, WorkMeter, check_runnable, is_shell, may_read_files,
 };
 pub use terminal::LineDiscipline;

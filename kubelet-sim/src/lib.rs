@@ -12,11 +12,13 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod affinity;
 pub mod amounts;
 pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
 pub mod config;
+mod dns;
 pub mod execution;
 mod expansion;
 mod fault;

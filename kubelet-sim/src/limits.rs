@@ -153,6 +153,10 @@ pub(crate) const HTTP_PIPE: usize = 16 * 1024;
 
 /// How long a connection to an address without a pod takes to fail: Linux' six tries.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(127);
+/// Clients of Services whose endpoint is remembered for session affinity; beyond them the one that would be forgotten first is.
+pub(crate) const AFFINITIES: usize = 4096;
+/// Names that a name may stand for, one after the other, in an answer of the DNS.
+pub(crate) const ALIASES: usize = 8;
 /// Redirects that the HTTP request of a probe follows; Kubernetes' limit.
 pub(crate) const PROBE_REDIRECTS: usize = 10;
 /// Bytes that are read from a connection at a time.

@@ -35,6 +35,12 @@ fn command(known: Option<&'static known_image::KnownImage>, spec: &ContainerSpec
     }
 }
 
+/// The command line of a container, as far as it is known.
+pub fn command_line(pod: &PodObject, index: usize) -> String {
+    let Some(spec) = pod.container(index) else { return String::new() };
+    command(known_image::find(&spec.image), spec).join(" ")
+}
+
 /// Whether a container runs the program of its image.
 fn is_own(known: &known_image::KnownImage, spec: &ContainerSpec) -> bool {
     spec.command.is_empty() || spec.command.first().map(String::as_str) == known.entrypoint.first().copied()

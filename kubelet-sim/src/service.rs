@@ -1,12 +1,14 @@
 //! Services as the network of pods sees them: which Service or pod a name means, and which pods are behind a Service's port, as kube-proxy
 //! and CoreDNS decide. Pure.
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
+use k8s_openapi::api::discovery::v1::{EndpointConditions, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// The domain of the cluster.
-const ZONE: &str = "cluster.local";
+pub const ZONE: &str = "cluster.local";
 
 /// What a name may mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,43 +80,181 @@ fn chosen<'a>(service: &Service, pods: &'a [Pod]) -> Vec<&'a Pod> {
     if ready.is_empty() { of((true, true)) } else { ready }
 }
 
-/// The addresses of the pods behind a headless Service; with a host name only of the pod that has it.
-pub fn addresses(service: &Service, pods: &[Pod], host: Option<&str>) -> Vec<IpAddr> {
-    let name = service.metadata.name.as_deref();
-    let is_named = |pod: &&Pod| {
-        let spec = pod.spec.as_ref();
-        let of_service = spec.and_then(|spec| spec.subdomain.as_deref()) == name;
-        let own = spec.and_then(|spec| spec.hostname.as_deref()).filter(|_| of_service);
-        let dashed = address(pod).map(|ip| ip.to_string().replace(['.', ':'], "-"));
-        host.is_none_or(|host| own == Some(host) || (own.is_none() && dashed.as_deref() == Some(host)))
-    };
-    chosen(service, pods).into_iter().filter(is_named).filter_map(address).collect()
+/// An endpoint of a Service: a pod that it selects, or an entry of an EndpointSlice that was made by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    address: IpAddr,
+    /// Its host name in the DNS.
+    host: String,
+    node: Option<String>,
+    ports: EndpointPorts,
 }
 
-/// The addresses and ports behind a port of a Service, seen from a node; `None` if the Service has no such TCP port.
-pub fn backends(service: &Service, port: u16, pods: &[Pod], node: &str) -> Option<Vec<SocketAddr>> {
-    let spec = service.spec.as_ref()?;
-    let is_meant = |one: &&k8s_openapi::api::core::v1::ServicePort| {
-        one.port == i32::from(port) && one.protocol.as_deref().unwrap_or("TCP") == "TCP"
-    };
-    let entry = spec.ports.iter().flatten().find(is_meant)?;
-    let is_local = spec.internal_traffic_policy.as_deref() == Some("Local");
-    let on_node =
-        |pod: &&Pod| !is_local || pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
-    let target = |pod: &Pod| {
-        let number = match &entry.target_port {
-            None | Some(IntOrString::Int(0)) => entry.port,
-            Some(IntOrString::Int(number)) => *number,
-            Some(IntOrString::String(name)) => {
-                let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-                let mut ports = containers.flat_map(|container| container.ports.iter().flatten());
-                ports.find(|one| one.name.as_ref() == Some(name))?.container_port
-            }
-        };
-        Some(SocketAddr::new(address(pod)?, u16::try_from(number).ok()?))
-    };
-    Some(chosen(service, pods).into_iter().filter(on_node).filter_map(target).collect())
+/// The ports of an endpoint, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum EndpointPorts {
+    /// The names are those of the pod's containers, and a Service may name one.
+    OfPod(Vec<(String, i32)>),
+    /// The names are those of the Service's ports.
+    OfSlice(Vec<(String, String, i32)>),
 }
+
+/// Where connections of a Service go, and the host name of that in the DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// The address and port.
+    pub to: SocketAddr,
+    /// The host name.
+    pub host: String,
+}
+
+fn dashed(address: IpAddr) -> String {
+    address.to_string().replace(['.', ':'], "-")
+}
+
+/// The pods of a Service that take its connections, as endpoints.
+pub fn pod_endpoints(service: &Service, pods: &[Pod]) -> Vec<Endpoint> {
+    let name = service.metadata.name.as_deref();
+    let endpoint = |pod: &Pod| {
+        let (address, spec) = (address(pod)?, pod.spec.as_ref()?);
+        let own = spec.hostname.clone().filter(|_| spec.subdomain.as_deref() == name);
+        let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+        let ports = ports.filter_map(|port| Some((port.name.clone()?, port.container_port))).collect();
+        let host = own.unwrap_or_else(|| dashed(address));
+        Some(Endpoint { address, host, node: spec.node_name.clone(), ports: EndpointPorts::OfPod(ports) })
+    };
+    chosen(service, pods).into_iter().filter_map(endpoint).collect()
+}
+
+/// The entries of EndpointSlices that take connections: ready ones, else those that end and still serve.
+pub fn slice_endpoints(slices: &[EndpointSlice]) -> Vec<Endpoint> {
+    let of = |is_wanted: &dyn Fn(&EndpointConditions) -> bool| {
+        let mut all = Vec::new();
+        for slice in slices {
+            let ports: Vec<_> = slice
+                .ports
+                .iter()
+                .flatten()
+                .filter_map(|port| {
+                    let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+                    Some((port.name.clone().unwrap_or_default(), protocol, port.port?))
+                })
+                .collect();
+            for one in slice.endpoints.iter().flatten() {
+                let conditions = one.conditions.clone().unwrap_or_default();
+                let Some(address) = one.addresses.first().and_then(|text| text.parse::<IpAddr>().ok()) else {
+                    continue;
+                };
+                if is_wanted(&conditions) {
+                    let host = one.hostname.clone().unwrap_or_else(|| dashed(address));
+                    let ports = EndpointPorts::OfSlice(ports.clone());
+                    all.push(Endpoint { address, host, node: one.node_name.clone(), ports });
+                }
+            }
+        }
+        all
+    };
+    let ready = of(&|conditions| conditions.ready != Some(false));
+    if ready.is_empty() { of(&|conditions| conditions.serving == Some(true)) } else { ready }
+}
+
+/// The addresses of endpoints; with a host name only of the endpoint that has it.
+pub fn addresses(endpoints: &[Endpoint], host: Option<&str>) -> Vec<IpAddr> {
+    let named = endpoints.iter().filter(|endpoint| host.is_none_or(|host| endpoint.host == host));
+    named.map(|endpoint| endpoint.address).collect()
+}
+
+/// The host names of the endpoints that have an address.
+pub fn hosts_at(endpoints: &[Endpoint], address: IpAddr) -> impl Iterator<Item = &str> {
+    endpoints
+        .iter()
+        .filter(move |endpoint| endpoint.address == address)
+        .map(|endpoint| endpoint.host.as_str())
+}
+
+/// The port of an endpoint behind a port of its Service.
+fn target(entry: &ServicePort, endpoint: &Endpoint) -> Option<u16> {
+    let number = match (&endpoint.ports, &entry.target_port) {
+        (EndpointPorts::OfSlice(ports), _) => {
+            let name = entry.name.as_deref().unwrap_or_default();
+            let protocol = entry.protocol.as_deref().unwrap_or("TCP");
+            ports.iter().find(|(own, of, _)| own == name && of == protocol)?.2
+        }
+        (EndpointPorts::OfPod(_), None | Some(IntOrString::Int(0))) => entry.port,
+        (EndpointPorts::OfPod(_), Some(IntOrString::Int(number))) => *number,
+        (EndpointPorts::OfPod(ports), Some(IntOrString::String(name))) => {
+            ports.iter().find(|(own, _)| own == name)?.1
+        }
+    };
+    u16::try_from(number).ok()
+}
+
+/// What endpoints offer behind a port of their Service.
+pub fn backends_of(entry: &ServicePort, endpoints: &[Endpoint]) -> Vec<Backend> {
+    let backend = |endpoint: &Endpoint| {
+        let to = SocketAddr::new(endpoint.address, target(entry, endpoint)?);
+        Some(Backend { to, host: endpoint.host.clone() })
+    };
+    endpoints.iter().filter_map(backend).collect()
+}
+
+/// The port of a Service to which a connection goes: that of its own address, or the one that all nodes have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedPort {
+    /// At the cluster address.
+    Cluster(u16),
+    /// At an address of a node.
+    Node(u16),
+}
+
+impl AskedPort {
+    /// The TCP port of a Service that is meant.
+    pub fn of(self, service: &Service) -> Option<&ServicePort> {
+        let mut ports = service.spec.as_ref()?.ports.iter().flatten();
+        ports.find(|one| {
+            let is_meant = match self {
+                Self::Cluster(port) => one.port == i32::from(port),
+                Self::Node(port) => one.node_port == Some(i32::from(port)),
+            };
+            is_meant && one.protocol.as_deref().unwrap_or("TCP") == "TCP"
+        })
+    }
+}
+
+/// The addresses and ports behind a port of a Service, seen from a pod of a node; `None` if the Service has no such TCP port. The error
+/// says that packets vanish, because its policy leaves none of its endpoints. For a pod that asks a node, a Service's policy for traffic
+/// from outside does not count.
+pub fn backends(
+    service: &Service,
+    asked: AskedPort,
+    endpoints: &[Endpoint],
+    node: &str,
+) -> Option<Result<Vec<SocketAddr>, Dropped>> {
+    let entry = asked.of(service)?;
+    let policy = service.spec.as_ref()?.internal_traffic_policy.as_deref();
+    let is_local = policy == Some("Local") && matches!(asked, AskedPort::Cluster(_));
+    let on_node = |endpoint: &&Endpoint| !is_local || endpoint.node.as_deref() == Some(node);
+    let left: Vec<Endpoint> = endpoints.iter().filter(on_node).cloned().collect();
+    if left.is_empty() && !endpoints.is_empty() {
+        return Some(Err(Dropped));
+    }
+    Some(Ok(backends_of(entry, &left).into_iter().map(|backend| backend.to).collect()))
+}
+
+/// No endpoint of a Service may be used from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped;
+
+/// How long connections of one client stay with an endpoint; `None`: each is on its own.
+pub fn affinity(service: &Service) -> Option<Duration> {
+    let spec = service.spec.as_ref().filter(|spec| spec.session_affinity.as_deref() == Some("ClientIP"))?;
+    let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
+    let seconds = config.and_then(|config| config.timeout_seconds).unwrap_or(AFFINITY_SECONDS);
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+}
+
+/// The seconds of affinity of a Service that says none.
+const AFFINITY_SECONDS: i32 = 10_800;
 
 #[cfg(test)]
 mod tests {
@@ -173,8 +313,8 @@ mod tests {
             a_pod(4, true, false, "b"),
         ];
         let of = |service: &Service, port, pods: &[Pod]| {
-            let all = backends(service, port, pods, "a")?;
-            Some(all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            let all = backends(service, AskedPort::Cluster(port), &pod_endpoints(service, pods), "a")?;
+            Some(all.map(|all| texts(&all)).unwrap_or_else(|Dropped| "dropped".to_owned()))
         };
         assert_eq!(of(&web, 80, &pods).unwrap(), "10.0.0.1:8001 10.0.0.4:8004");
         assert_eq!(of(&web, 81, &pods).unwrap(), "10.0.0.1:81 10.0.0.4:81");
@@ -184,10 +324,49 @@ mod tests {
         let local =
             service(json!({"clusterIP": "10.96.0.9", "ports": ports, "internalTrafficPolicy": "Local"}));
         assert_eq!(of(&local, 80, &pods).unwrap(), "10.0.0.1:8001");
+        assert_eq!(of(&local, 80, &pods[3..]).unwrap(), "dropped");
+        let named = |host| addresses(&pod_endpoints(&web, &pods), host);
         let headless = service(json!({"clusterIP": "None", "publishNotReadyAddresses": true}));
         assert!(is_headless(&headless) && !is_headless(&web));
-        assert_eq!(addresses(&headless, &pods, Some("p-2")), ["10.0.0.2".parse::<IpAddr>().unwrap()]);
-        assert_eq!(addresses(&headless, &pods, None).len(), 4);
-        assert_eq!(addresses(&web, &pods, Some("p-2")), [] as [IpAddr; 0]);
+        let all = pod_endpoints(&headless, &pods);
+        assert_eq!(addresses(&all, Some("p-2")), ["10.0.0.2".parse::<IpAddr>().unwrap()]);
+        assert_eq!(addresses(&all, None).len(), 4);
+        assert_eq!(named(Some("p-2")), [] as [IpAddr; 0]);
+    }
+
+    fn texts(all: &[SocketAddr]) -> String {
+        all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn slices_made_by_hand_lead_by_the_names_of_ports_and_nodes_by_their_own() {
+        let service: Service =
+            serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.9",
+            "sessionAffinity": "ClientIP", "internalTrafficPolicy": "Local",
+            "ports": [{"name": "http", "port": 80, "nodePort": 30080}, {"name": "other", "port": 81}]}}))
+            .unwrap();
+        let slice = |ip: &str, port: i32, ready: bool| -> EndpointSlice {
+            serde_json::from_value(json!({"addressType": "IPv4", "ports": [{"name": "http", "port": port}],
+                "endpoints": [{"addresses": [ip], "hostname": "h", "conditions": {"ready": ready, "serving": true}}]}))
+            .unwrap()
+        };
+        let slices =
+            [slice("10.0.0.1", 8090, true), slice("10.0.0.2", 9090, true), slice("10.0.0.3", 1, false)];
+        let endpoints = slice_endpoints(&slices);
+        let of = |asked| backends(&service, asked, &endpoints, "a");
+        assert_eq!(texts(&of(AskedPort::Node(30080)).unwrap().unwrap()), "10.0.0.1:8090 10.0.0.2:9090");
+        assert_eq!(of(AskedPort::Cluster(80)), Some(Err(Dropped)), "none of them is on the node");
+        assert_eq!((of(AskedPort::Node(80)), of(AskedPort::Cluster(82))), (None, None));
+        assert_eq!(addresses(&endpoints, Some("h")).len(), 2);
+        assert_eq!(
+            texts(
+                &backends_of(AskedPort::Cluster(80).of(&service).unwrap(), &slice_endpoints(&slices[2..]))
+                    .iter()
+                    .map(|one| one.to)
+                    .collect::<Vec<_>>()
+            ),
+            "10.0.0.3:1"
+        );
+        assert_eq!(affinity(&service), Some(Duration::from_secs(10_800)));
     }
 }

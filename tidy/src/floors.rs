@@ -388,9 +388,9 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         folder: "kubelet-sim",
         floors: &[
             &["amounts", "identities", "known_image", "limits", "time"],
-            &["backoff", "behavior", "expansion", "plan", "pressure"],
+            &["affinity", "backoff", "behavior", "expansion", "plan", "pressure"],
             &["config", "pod_object", "service", "usage"],
-            &["image", "probe", "process_end", "shape"],
+            &["dns", "image", "probe", "process_end", "shape"],
             &["execution", "fault", "group", "node", "program"],
             &["sim_api"],
             &["record", "runtime"],

@@ -45,8 +45,8 @@ use machine::{Kernel, Machine, Offered, Options, Process, State};
 use memory::Buffer;
 pub use memory::{BufferAllowance, BufferCapacity, OutputBytes, Reservation};
 pub use network::{
-    NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, TlsClient, TlsFailure,
-    TlsTrust,
+    DnsAnswer, DnsQuestion, DnsRecord, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received,
+    ReceivedEnd, RecordKind, TlsClient, TlsFailure, TlsTrust,
 };
 pub use reading::may_read_files;
 pub use server::{Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer};
@@ -80,6 +80,8 @@ pub struct Environment {
     pub user: User,
     /// Programs of the container's image beside those of every image, by path.
     pub programs: ImagePrograms,
+    /// The command line of the container's first process, for `ps`; empty if the command is that process itself.
+    pub first_process: String,
     /// Scripted answers by command line: the words of the command joined by blanks.
     pub answers: BTreeMap<String, ScriptedAnswer>,
     /// The time in seconds since 1970, when the command begins.

@@ -66,6 +66,70 @@ pub enum NetworkEnd {
     Connect(String, u16),
     /// Waits at this port for one connection.
     Accept(u16),
+    /// Makes no connection, and asks the cluster's DNS.
+    Lookup(DnsQuestion),
+}
+
+/// A question to a name server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsQuestion {
+    /// The whole name, in small letters and without a dot at its end.
+    pub name: String,
+    /// The wanted records.
+    pub kind: RecordKind,
+}
+
+/// The kind of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// An IPv4 address.
+    A,
+    /// An IPv6 address.
+    Aaaa,
+    /// The name that another one stands for.
+    Cname,
+    /// The name of an address.
+    Ptr,
+    /// Priority, weight, port and host of a service.
+    Srv,
+}
+
+impl RecordKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::A, Self::Aaaa, Self::Cname, Self::Ptr, Self::Srv];
+
+    /// Its name.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::Aaaa => "AAAA",
+            Self::Cname => "CNAME",
+            Self::Ptr => "PTR",
+            Self::Srv => "SRV",
+        }
+    }
+}
+
+/// The answer of a name server. By default the name does not exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DnsAnswer {
+    /// Whether there is the name, with whatever records.
+    pub exists: bool,
+    /// The records of the wanted kind, after those of the names that it stands for.
+    pub records: Vec<DnsRecord>,
+}
+
+/// A record of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsRecord {
+    /// The name, without a dot at its end.
+    pub name: String,
+    /// What the value is.
+    pub kind: RecordKind,
+    /// The value as `dig` prints it.
+    pub value: String,
+    /// How many seconds it may be kept.
+    pub ttl: u32,
 }
 
 /// What came of a [`NetworkCall`].
@@ -75,12 +139,14 @@ pub struct NetworkReply {
     pub result: Result<Received, NetworkFailure>,
     /// The memory of the received bytes.
     pub room: Option<Arc<Reservation>>,
+    /// The answer to a question.
+    pub answer: Option<DnsAnswer>,
 }
 
 impl NetworkReply {
     /// The reply without a connection.
     pub fn failed(why: NetworkFailure) -> Self {
-        Self { result: Err(why), room: None }
+        Self { result: Err(why), room: None, answer: None }
     }
 }
 

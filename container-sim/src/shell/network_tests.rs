@@ -2,8 +2,9 @@
 //! over.
 
 use super::{
-    Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, Server,
-    ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep, TlsFailure, TlsTrust,
+    DnsAnswer, DnsQuestion, DnsRecord, Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply,
+    Received, ReceivedEnd, RecordKind, Server, ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep,
+    TlsFailure, TlsTrust,
 };
 use crate::http::{HttpRead, HttpResponse, RequestReader};
 use std::collections::BTreeMap;
@@ -96,7 +97,37 @@ fn served(
     }
 }
 
+/// A name server that knows two names, one of which stands for the other.
+fn looked_up(question: &DnsQuestion) -> DnsAnswer {
+    let record = |name: &str, kind, value: &str| DnsRecord {
+        name: name.to_owned(),
+        kind,
+        value: value.to_owned(),
+        ttl: 30,
+    };
+    let web = || record("web.ns.svc.cluster.local", RecordKind::A, "10.96.0.7");
+    let records = match (question.name.as_str(), question.kind) {
+        ("web.ns.svc.cluster.local", RecordKind::A) => vec![web()],
+        ("alias.ns.svc.cluster.local", RecordKind::A) => {
+            let to = "web.ns.svc.cluster.local.";
+            vec![record("alias.ns.svc.cluster.local", RecordKind::Cname, to), web()]
+        }
+        ("7.0.96.10.in-addr.arpa", RecordKind::Ptr) => {
+            vec![record("7.0.96.10.in-addr.arpa", RecordKind::Ptr, "web.ns.svc.cluster.local.")]
+        }
+        ("web.ns.svc.cluster.local" | "alias.ns.svc.cluster.local", _) => Vec::new(),
+        _ => return DnsAnswer::default(),
+    };
+    DnsAnswer { exists: true, records }
+}
+
 fn carried_out(servers: &Servers, call: &NetworkCall) -> NetworkReply {
+    if let NetworkEnd::Lookup(question) = &call.end {
+        return NetworkReply {
+            answer: Some(looked_up(question)),
+            ..NetworkReply::failed(NetworkFailure::InUse)
+        };
+    }
     let NetworkEnd::Connect(host, port) = &call.end else {
         return NetworkReply::failed(NetworkFailure::InUse);
     };
@@ -119,7 +150,11 @@ fn carried_out(servers: &Servers, call: &NetworkCall) -> NetworkReply {
     }
     let (mut bytes, end) = served(servers, server, environment, *port, &call.send);
     bytes.truncate(call.most);
-    NetworkReply { result: Ok(Received { peer: SocketAddr::new(ip, *port), bytes, end }), room: None }
+    NetworkReply {
+        result: Ok(Received { peer: SocketAddr::new(ip, *port), bytes, end }),
+        room: None,
+        answer: None,
+    }
 }
 
 /// Standard output, standard error and exit code of a script.
@@ -249,6 +284,45 @@ fn curl_answers_with_the_exit_codes_and_texts_of_the_real_one() {
     }
     let tries = "curl -s --retry 2 --retry-connrefused --retry-delay 1 10.0.0.1:1; echo $SECONDS";
     assert_eq!(sh(&env, tries).0, "3\n", "a second, and then two");
+}
+
+#[test]
+fn ps_shows_the_first_process() {
+    let env = Environment { first_process: "sleep 3600".to_owned(), ..environment("c") };
+    let head = "PID   USER     TIME  COMMAND\n";
+    assert_eq!(sh(&env, "ps").0, format!("{head}    1 root      0:00 sleep 3600\n    7 root      0:00 ps\n"));
+    assert_eq!(sh(&environment("c"), "ps aux | tail -n 1").0, "    7 root      0:00 ps aux\n");
+}
+
+#[test]
+fn names_are_looked_up_by_the_search_list() {
+    let resolver = "search ns.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n";
+    let files = [("/etc/resolv.conf", resolver), ("/etc/hosts", "10.0.0.9\town\n")];
+    let files = files.map(|(path, text)| (path.to_owned(), Arc::from(text.as_bytes())));
+    let env = Environment { files: files.into(), ..environment("c") };
+    let head = "Server:\t\t10.96.0.10\nAddress:\t10.96.0.10:53\n\n";
+    let whole = "web.ns.svc.cluster.local";
+    for (script, out, code) in [
+        ("nslookup web".to_owned(), format!("{head}Name:\t{whole}\nAddress: 10.96.0.7\n\n"), 0),
+        ("nslookup none".to_owned(), format!("{head}** server can't find none: NXDOMAIN\n\n"), 1),
+        ("nslookup 10.96.0.7".to_owned(), format!("{head}7.0.96.10.in-addr.arpa\tname = {whole}.\n\n"), 0),
+        ("dig +short +search web".to_owned(), "10.96.0.7\n".to_owned(), 0),
+        ("dig +short web".to_owned(), String::new(), 0),
+        (format!("dig +notcp +noall +answer {whole} A"), format!("{whole}.\t30\tIN\tA\t10.96.0.7\n"), 0),
+        (format!("dig +short {whole} AAAA"), String::new(), 0),
+        ("dig +short -x 10.96.0.7".to_owned(), format!("{whole}.\n"), 0),
+        (
+            "dig +noall +answer +search alias".to_owned(),
+            format!("alias.ns.svc.cluster.local.\t30\tIN\tCNAME\t{whole}.\n{whole}.\t30\tIN\tA\t10.96.0.7\n"),
+            0,
+        ),
+        ("getent hosts web".to_owned(), format!("10.96.0.7       {whole}\n"), 0),
+        ("getent hosts own".to_owned(), "10.0.0.9        own\n".to_owned(), 0),
+        ("getent hosts none".to_owned(), String::new(), 2),
+        ("dig none | grep -o 'status: [A-Z]*'".to_owned(), "status: NXDOMAIN\n".to_owned(), 0),
+    ] {
+        assert_eq!(sh(&env, &script), (out, String::new(), code), "{script}");
+    }
 }
 
 #[test]

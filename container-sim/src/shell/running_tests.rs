@@ -216,7 +216,7 @@ fn files_are_for_the_users_that_their_modes_name() {
     );
     assert_eq!(code, 1);
     let (text, _) = of(User::default(), "chown 5:6 /data/new; ls -l /data/new; cat /data/private");
-    assert_eq!(text, "-rw-------    1 5        6                2 /data/new\np");
+    assert_eq!(text, "-rw-------    1 5        6                2 Jan  1 00:00 /data/new\np");
 }
 
 #[test]

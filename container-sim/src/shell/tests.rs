@@ -100,8 +100,8 @@ fn scripts_run_command_by_command() {
         ),
         ("ln -s /tmp /t; echo x > /t/f; cat /tmp/f; cd /t && pwd", "x\n/tmp\n", 0),
         (
-            "mkdir /a; cp /etc/hostname /a; mv /a /b; ls /b; ls -l /b/hostname",
-            "hostname\n-rw-r--r--    1 root     root             4 /b/hostname\n",
+            "mkdir /a; cp /etc/hostname /a; mv /a /b; ls /b; ls -l /b; ls -a /b | tr '\\n' ' '",
+            "hostname\ntotal 4\n-rw-r--r--    1 root     root             4 Jan  1 00:00 hostname\n. .. hostname ",
             0,
         ),
         (

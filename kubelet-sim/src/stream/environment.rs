@@ -10,7 +10,7 @@ use crate::plan::downward::NodeFacts;
 use crate::plan::volume::Values;
 use crate::plan::{downward, etc, services, user, volume};
 use crate::pod_object::options::TERMINATION_LOG;
-use crate::{behavior, known_image};
+use crate::{behavior, known_image, program};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, Node, Pod, PodSpec, Secret, Service};
 use kstore_client::ListParams;
 use kstore_container_sim::{Environment, WorkMeter, may_read_files};
@@ -86,6 +86,7 @@ impl Streams {
             user,
             programs: known_image::programs(&image),
             disk: snapshot.disks.container(container, run, &namespace.disks),
+            first_process: first_process(snapshot, container, argv),
             answers: script.exec,
             now,
             terminal: None,
@@ -242,6 +243,14 @@ impl Streams {
         let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
         secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into())).collect()
     }
+}
+
+/// The command line of the first process of a container; empty for the command that is that process.
+fn first_process(snapshot: &Snapshot, container: &str, argv: &[String]) -> String {
+    let object = &snapshot.record.pod;
+    let index = object.containers().position(|spec| spec.name == container);
+    let line = index.map(|index| program::command_line(object, index)).unwrap_or_default();
+    if line == argv.join(" ") { String::new() } else { line }
 }
 
 /// The container of this name: an init, regular or ephemeral one.

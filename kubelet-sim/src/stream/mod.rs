@@ -24,6 +24,7 @@ mod tokens;
 mod trust_bundles;
 mod volumes;
 
+use crate::affinity::Affinities;
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::pod::Pod;
@@ -45,7 +46,7 @@ pub(crate) use outputs::Outputs;
 pub(crate) use program::Launch;
 use runner::ProgramRunner;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub(crate) use termination::TerminationMessageSource;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -117,6 +118,8 @@ pub(crate) struct Streams {
     runner: ProgramRunner,
     /// The network of the pods.
     fabric: Fabric,
+    /// Endpoints that clients of Services with session affinity use.
+    affinities: Arc<Mutex<Affinities>>,
     /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
     /// Processor time of the nodes whose metrics were read.
@@ -144,6 +147,7 @@ impl Streams {
                 messages,
                 runner: ProgramRunner::new(),
                 fabric: Fabric::default(),
+                affinities: Arc::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
             },

@@ -6,8 +6,8 @@ use super::tls;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::limits::{CONNECT_TIME, CONNECTION_WORK, NETWORK_BUFFER};
 use kstore_container_sim::{
-    BufferAllowance, Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, ProgramNotFound,
-    Received, ReceivedEnd, Reservation,
+    BufferAllowance, DnsQuestion, Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply,
+    ProgramNotFound, Received, ReceivedEnd, Reservation,
 };
 use kstore_fabric::{Attachment, Host, NetError, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +17,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
+
+/// The port of name servers.
+const DNS_PORT: u16 = 53;
 
 /// What has an address.
 pub(crate) enum AddressOwner {
@@ -111,6 +114,9 @@ impl PodNetwork {
     /// Carries out a call. Not an `async fn`: servers make calls, too, and the type of its future would contain itself.
     pub(super) fn perform(self, call: NetworkCall) -> Boxed<NetworkReply> {
         Box::pin(async move {
+            if let NetworkEnd::Lookup(question) = &call.end {
+                return self.looked_up(question).await;
+            }
             let mut progress = Progress { peer: None, bytes: Vec::new(), room: self.memory.hold(0) };
             let within = call.within;
             let end = tokio::select! {
@@ -120,6 +126,14 @@ impl PodNetwork {
             };
             progress.reply(end)
         })
+    }
+
+    /// The answer to a question about a name.
+    async fn looked_up(&self, question: &DnsQuestion) -> NetworkReply {
+        let answer = Box::pin(self.streams.lookup(question)).await;
+        let (peer, bytes) = (SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), DNS_PORT), Vec::new());
+        let result = Ok(Received { peer, bytes, end: ReceivedEnd::Done });
+        NetworkReply { result, room: None, answer: Some(answer) }
     }
 
     async fn exchange(
@@ -140,6 +154,7 @@ impl PodNetwork {
                 let stream = accepted.ok().flatten().ok_or(NetworkFailure::TimedOut(at.ip()))?;
                 Connection { stream, serving: None }
             }
+            NetworkEnd::Lookup(_) => return Err(NetworkFailure::UnknownName),
             NetworkEnd::Connect(name, port) => {
                 let ip = match resolved(name) {
                     Some(ip) => Some(ip),
@@ -163,19 +178,31 @@ impl PodNetwork {
 
     /// Connects to a listener of a command, to a server of a known image, or to a pod behind a Service.
     pub(super) async fn connect(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
-        match self.connect_to_pod(host, to).await {
-            Err(NetworkFailure::NoRoute(ip)) => match Box::pin(self.streams.backend(to, &self.node)).await {
-                Some(backend) => self.connect_to_pod(host, backend?).await,
-                None => Err(NetworkFailure::NoRoute(ip)),
-            },
-            done => done,
+        let client = (&*self.node, host.address());
+        let backend = match self.connect_to_pod(host, to).await {
+            Err(Unconnected::Outside) => Box::pin(self.streams.backend(to, client)).await,
+            Err(Unconnected::Node) => Box::pin(self.streams.node_backend(to, client)).await,
+            done => return done.map_err(|why| why.failure(to.ip())),
+        };
+        match backend.transpose()? {
+            // An endpoint is never the client's own loopback, such as that of an API server on this machine.
+            Some(backend) if !backend.ip().is_loopback() => {
+                let done = self.connect_to_pod(host, backend).await;
+                done.map_err(|why| why.failure(backend.ip()))
+            }
+            Some(_) => Err(NetworkFailure::Refused(to.ip())),
+            None if matches!(self.streams.owner_of(to.ip()).await, AddressOwner::Node) => {
+                Err(NetworkFailure::Refused(to.ip()))
+            }
+            None => Err(NetworkFailure::NoRoute(to.ip())),
         }
     }
 
-    async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+    async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {
+        let failed = |why| Err(Unconnected::Failed(why));
         match host.connect(to) {
             Ok(stream) => return Ok(Connection { stream, serving: None }),
-            Err(NetError::Exhausted) => return Err(NetworkFailure::Exhausted),
+            Err(NetError::Exhausted) => return failed(NetworkFailure::Exhausted),
             // A server without a listener may be there.
             Err(_) => {}
         }
@@ -185,15 +212,37 @@ impl PodNetwork {
             AddressOwner::Pod(feed) if feed.get().1.reachable => feed,
             AddressOwner::Pod(_) | AddressOwner::Nobody => {
                 sleep(CONNECT_TIME).await;
-                return Err(NetworkFailure::TimedOut(ip));
+                return failed(NetworkFailure::TimedOut(ip));
             }
-            AddressOwner::Node => return Err(NetworkFailure::Refused(ip)),
-            AddressOwner::Outside => return Err(NetworkFailure::NoRoute(ip)),
+            AddressOwner::Node => return Err(Unconnected::Node),
+            AddressOwner::Outside => return Err(Unconnected::Outside),
         };
         let served = Box::pin(self.streams.listener(feed, to.port(), self.asker)).await;
-        let Some(served) = served else { return Err(NetworkFailure::Refused(ip)) };
-        let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
+        let Some(served) = served else { return failed(NetworkFailure::Refused(ip)) };
+        let opened = host.open(to).map_err(|_| Unconnected::Failed(NetworkFailure::Exhausted));
+        let (stream, end) = opened?;
         Ok(Connection { stream, serving: Some(served.serve(end)) })
+    }
+}
+
+/// Why there is no connection to a pod.
+enum Unconnected {
+    /// The address is that of a node.
+    Node,
+    /// The address is neither that of a pod nor of a node.
+    Outside,
+    /// There is a pod, or might be one.
+    Failed(NetworkFailure),
+}
+
+impl Unconnected {
+    /// What the program is told that asked for this address.
+    fn failure(self, address: IpAddr) -> NetworkFailure {
+        match self {
+            Self::Node => NetworkFailure::Refused(address),
+            Self::Outside => NetworkFailure::NoRoute(address),
+            Self::Failed(why) => why,
+        }
     }
 }
 
@@ -230,7 +279,7 @@ impl Progress {
             Ok(end) => received(end).ok_or(NetworkFailure::UnknownName),
             Err(why) => Err(why),
         };
-        NetworkReply { result, room: room.map(Arc::new) }
+        NetworkReply { result, room: room.map(Arc::new), answer: None }
     }
 }
 

@@ -242,3 +242,81 @@ fn probes_and_hooks_ask_the_servers_of_known_images() {
         cluster.wait_until("it is ready", async || status("web").await["ready"] == true).await;
     });
 }
+
+#[test]
+fn services_without_selectors_node_ports_and_affinity_lead_to_their_endpoints() {
+    simulate(Setup::seed(39), async |cluster| {
+        for name in ["a", "b"] {
+            let mut pod = of_image(name, "agnhost", &["serve-hostname"]);
+            pod["metadata"]["labels"] = json!({"app": "names"});
+            run(cluster, pod).await;
+        }
+        run(cluster, of_image("c", "busybox", &["sleep", "86400"])).await;
+        let service = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        let ports = json!([{"name": "http", "port": 80, "targetPort": 9376}]);
+        cluster.create(service("by-hand", json!({"ports": [{"name": "http", "port": 80}]}))).await;
+        for (slice, pod) in [("one", "a"), ("two", "b")] {
+            let labels = json!({"kubernetes.io/service-name": "by-hand"});
+            let endpoints = json!([{"addresses": [address(cluster, pod).await]}]);
+            cluster.create(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": slice, "labels": labels},
+                "addressType": "IPv4", "ports": [{"name": "http", "port": 9376}], "endpoints": endpoints})).await;
+        }
+        let spec = json!({"selector": {"app": "names"}, "type": "NodePort", "sessionAffinity": "ClientIP",
+            "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 100}}, "ports": ports});
+        let made = cluster.create(service("sticky", spec)).await;
+        let node_port = made["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+        let nodes = cluster.list("nodes", "").await;
+        let node = nodes[0]["status"]["addresses"].as_array().unwrap();
+        let node = node.iter().find(|one| one["type"] == "InternalIP").unwrap()["address"].as_str().unwrap();
+        let many = |target: &str| {
+            format!("for i in $(seq 1 20); do wget -qO- http://{target}; echo; done | sort -u | tr '\\n' ' '")
+        };
+        assert_eq!(sh(cluster, "c", &many("by-hand")).await.0, "a b ");
+        let first = sh(cluster, "c", &many("sticky")).await.0;
+        assert!(["a ", "b "].contains(&first.as_str()), "one client, one endpoint: {first}");
+        let over_node = sh(cluster, "c", &many(&format!("{node}:{node_port}"))).await.0;
+        assert!(["a ", "b "].contains(&over_node.as_str()), "{over_node}");
+        let refused = format!("wget: can't connect to remote host ({node}): Connection refused\n");
+        assert_eq!(sh(cluster, "c", &format!("wget -qO- {node}:1")).await.1, refused);
+        assert_eq!(sh(cluster, "c", "wget -qO- http://10.96.0.1:443").await.2, 1, "not the own loopback");
+        names_are_answered(cluster, &service, &ports).await;
+    });
+}
+
+/// The names of the Services of the test above, as the commands of a pod are told them.
+async fn names_are_answered(cluster: &Cluster, service: &impl Fn(&str, Value) -> Value, ports: &Value) {
+    cluster
+        .create(service("all", json!({"selector": {"app": "names"}, "clusterIP": "None", "ports": ports})))
+        .await;
+    cluster
+        .create(service(
+            "alias",
+            json!({"type": "ExternalName", "externalName": "by-hand.default.svc.cluster.local"}),
+        ))
+        .await;
+    let ip = cluster.get("services", "default", "by-hand").await.unwrap()["spec"]["clusterIP"].clone();
+    let (ip, zone) = (ip.as_str().unwrap(), "default.svc.cluster.local");
+    let dashed = address(cluster, "a").await.replace('.', "-");
+    for (script, out, code) in [
+        ("dig +short +search by-hand".to_owned(), format!("{ip}\n"), 0),
+        ("getent hosts by-hand.default.svc".to_owned(), format!("{ip:<15} by-hand.{zone}\n"), 0),
+        (format!("dig +short -x {ip}"), format!("by-hand.{zone}.\n"), 0),
+        ("dig +short +search alias".to_owned(), format!("by-hand.{zone}.\n{ip}\n"), 0),
+        (format!("dig +short _http._tcp.by-hand.{zone} SRV"), format!("0 100 80 by-hand.{zone}.\n"), 0),
+        (format!("dig +short {dashed}.all.{zone}"), format!("{}\n", address(cluster, "a").await), 0),
+        (format!("dig +short -x {}", address(cluster, "a").await), format!("{dashed}.all.{zone}.\n"), 0),
+        (format!("dig +short all.{zone} | wc -l"), "2\n".to_owned(), 0),
+        (
+            format!("dig +short {dashed}.default.pod.cluster.local"),
+            format!("{}\n", address(cluster, "a").await),
+            0,
+        ),
+        (
+            "nslookup nothing >/dev/null; echo $?; getent hosts nothing; echo $?".to_owned(),
+            "1\n2\n".to_owned(),
+            0,
+        ),
+    ] {
+        assert_eq!(sh(cluster, "c", &script).await, (out, String::new(), code), "{script}");
+    }
+}

@@ -55,9 +55,10 @@ const KUBELET_SIM: &[Grant] = &[
     On("delete get list watch", "-", "pods"),
     On("create patch update", "- events.k8s.io", "events"),
     On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes serviceaccounts services"),
-    On("get", "-", "secrets"),
+    On("get", "-", "namespaces secrets"),
     On("create delete get list patch update watch", "coordination.k8s.io", "leases"),
     On("create delete get patch update", "storage.k8s.io", "csinodes"),
+    On(READ, "discovery.k8s.io", "endpointslices"),
     On(READ, "node.k8s.io", "runtimeclasses"),
     On(READ, "resource.k8s.io", "resourceclaims"),
 ];

@@ -171,7 +171,8 @@ fn list(env: &Env, arguments: &[String]) -> Outcome {
         let names: Vec<String> = match (inside, found.content) {
             (true, Content::Folder | Content::Link(_)) => {
                 let shown = |name: &String| flag('a') || flag('A') || !name.starts_with('.');
-                env.children(&env.resolved(&path)).into_iter().filter(shown).collect()
+                let own = [".", ".."].into_iter().filter(|_| flag('a')).map(str::to_owned);
+                own.chain(env.children(&env.resolved(&path)).into_iter().filter(shown)).collect()
             }
             (_, _) => vec![(*given).clone()],
         };
@@ -179,6 +180,12 @@ fn list(env: &Env, arguments: &[String]) -> Outcome {
             out.push(format!("{given}:\n").as_bytes());
         }
         let folder = if inside { path.as_str() } else { env.workdir.as_str() };
+        if inside && flag('l') {
+            let entries = names.iter().filter_map(|name| env.entry(&env.path_in(folder, name)));
+            let kilobytes: usize =
+                entries.map(|entry| size_of_entry(&entry.content).div_ceil(BLOCK) * BLOCK / 1024).sum();
+            out.push(format!("total {kilobytes}\n").as_bytes());
+        }
         for name in names {
             if !out.push(line(env, folder, &name, flag('l')).as_bytes()) {
                 break;
@@ -188,6 +195,11 @@ fn list(env: &Env, arguments: &[String]) -> Outcome {
     outcome.out = Output::Reserved(out);
     outcome
 }
+
+/// Bytes of a block of a disk.
+const BLOCK: usize = 4096;
+/// Seconds since the change of a file for which `ls` shows the time and not the year.
+const HALF_A_YEAR: i64 = 60 * 60 * 24 * 365 / 2;
 
 fn line(env: &Env, folder: &str, name: &str, long: bool) -> String {
     let Some(entry) = env.entry(&env.path_in(folder, name)).filter(|_| long) else {
@@ -200,5 +212,8 @@ fn line(env: &Env, folder: &str, name: &str, long: bool) -> String {
     let (mode, size) = (mode_text(&entry), size_of_entry(&entry.content));
     let user = name_of(env, entry.user, "/etc/passwd").unwrap_or_else(|| entry.user.to_string());
     let group = name_of(env, entry.group, "/etc/group").unwrap_or_else(|| entry.group.to_string());
-    format!("{mode}    1 {user:<8} {group:<8} {size:>9} {name}{to}\n")
+    let time = jiff::Timestamp::from_second(entry.modified).unwrap_or_default();
+    let is_recent = (0..=HALF_A_YEAR).contains(&(env.now - entry.modified));
+    let time = time.strftime(if is_recent { "%b %e %H:%M" } else { "%b %e  %Y" });
+    format!("{mode}    1 {user:<8} {group:<8} {size:>9} {time} {name}{to}\n")
 }

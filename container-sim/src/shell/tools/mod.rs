@@ -21,6 +21,7 @@ mod numbers;
 mod od;
 mod path;
 pub(super) mod printf;
+mod resolve;
 mod runners;
 mod search;
 mod sed;
@@ -209,7 +210,7 @@ const fn whole(name: &'static str, reads: fn(&[String]) -> bool, run: fn(&ToolCa
 }
 
 /// All programs.
-const TABLES: [&[Tool]; 22] = [
+const TABLES: [&[Tool]; 23] = [
     basic::TOOLS,
     compare::TOOLS,
     compress::TOOLS,
@@ -231,6 +232,7 @@ const TABLES: [&[Tool]; 22] = [
     runners::TOOLS,
     curl::TOOLS,
     netcat::TOOLS,
+    resolve::TOOLS,
     wget::TOOLS,
 ];
 

@@ -56,6 +56,7 @@ fn run(call: &ToolCall<'_>) -> Outcome {
     };
     let port = match &end {
         NetworkEnd::Connect(_, port) | NetworkEnd::Accept(port) => *port,
+        NetworkEnd::Lookup(_) => 0,
     };
     let scans = parsed.has('z');
     let wait = seconds('w');

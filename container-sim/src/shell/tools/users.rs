@@ -1,4 +1,4 @@
-//! The user of a command: `id`, `whoami`, `groups` and `logname`.
+//! The user of a command: `id`, `whoami`, `groups` and `logname`; and the processes of its container: `ps`.
 
 use super::{Outcome, Tool, ToolCall, plain};
 use crate::shell::env::Env;
@@ -13,11 +13,36 @@ pub(super) const TOOLS: &[Tool] = &[
         let names: Vec<String> = call.env.user.groups().map(|group| group_name(call.env, group)).collect();
         Outcome::text(format!("{}\n", names.join(" ")))
     }),
+    Tool { check: check_processes, ..plain("ps", processes) },
     plain("logname", |call| match name_of(call.env, call.env.user.user, "/etc/passwd") {
         Some(name) => Outcome::text(format!("{name}\n")),
         None => Outcome::fail(1, "logname: getlogin: No such file or directory\n".to_owned()),
     }),
 ];
+
+/// The words that change nothing about what `ps` shows here, or only its columns.
+fn check_processes(arguments: &[String]) -> Result<(), String> {
+    let is_known = |word: &String| {
+        let letters = word.trim_start_matches('-');
+        !letters.is_empty() && letters.chars().all(|c| "auxefwlTA".contains(c))
+    };
+    match arguments.iter().find(|word| !is_known(word)) {
+        Some(word) => Err(format!("its argument {word} is not simulated")),
+        None => Ok(()),
+    }
+}
+
+/// The first process of the container, and the program itself; others are not listed.
+fn processes(call: &ToolCall<'_>) -> Outcome {
+    let env = call.env;
+    let user = name_of(env, env.user.user, "/etc/passwd").unwrap_or_else(|| env.user.user.to_string());
+    let own = call.argv.join(" ");
+    let first = (!env.first_process.is_empty()).then_some((1, env.first_process.as_str()));
+    let rows = first.into_iter().chain([(7, own.as_str())]);
+    let rows: String =
+        rows.map(|(number, command)| format!("{number:>5} {user:<8}  0:00 {command}\n")).collect();
+    Outcome::text(format!("PID   USER     TIME  COMMAND\n{rows}"))
+}
 
 /// The names that every image has, for users and groups alike.
 const NAMES: [(&str, u32); 2] = [("root", 0), ("nobody", 65534)];
