@@ -18,6 +18,10 @@ pub enum Action {
     /// Bind the pod, together with the writes to its resource claims. The cache assumes the pod on its node until
     /// [`crate::scheduler::Scheduler::bind_failed`].
     Bind(Binding),
+    /// Write the pod's resource claims, and report to [`crate::scheduler::Scheduler::devices_claimed`] or
+    /// [`crate::scheduler::Scheduler::devices_refused`]. The cache assumes the pod on its node meanwhile. The scheduler binds the pod when
+    /// its devices are prepared.
+    ClaimDevices(Binding),
     /// Nominate the pod for its node, write which volumes the pod's claims get, and report to
     /// [`crate::scheduler::Scheduler::volumes_written`] or [`crate::scheduler::Scheduler::volumes_refused`]. The cache assumes the pod on
     /// its node meanwhile. The scheduler binds the pod when its claims are bound.
@@ -38,7 +42,7 @@ impl Action {
     /// The decision, if the pod got a node.
     pub(crate) fn binding(&self) -> Option<&Binding> {
         match self {
-            Self::Bind(binding) => Some(binding),
+            Self::Bind(binding) | Self::ClaimDevices(binding) => Some(binding),
             Self::BindVolumes(writes) => Some(&writes.binding),
             Self::Refuse(_) | Self::Preempt(_) | Self::ReportGang(_) | Self::Ask(_) => None,
         }

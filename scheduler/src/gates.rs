@@ -9,6 +9,8 @@ pub struct Gates {
     pub nominates_expected_node: bool,
     /// `DRASchedulerFilterTimeout`: the search for devices on a node is bounded.
     pub bounds_device_search: bool,
+    /// `DRADeviceBindingConditions`: devices that must be prepared before a pod is bound are allocated, and the pod waits for them.
+    pub prepares_devices: bool,
     /// `StorageCapacityScoring`: nodes are scored by the share of their storage that the pod's claims would use.
     pub scores_storage_capacity: bool,
     /// `GangScheduling`: the pods of a gang get their nodes together or not at all.
@@ -21,6 +23,7 @@ impl Default for Gates {
             pop_from_backoff: true,
             nominates_expected_node: true,
             bounds_device_search: true,
+            prepares_devices: true,
             scores_storage_capacity: false,
             schedules_gangs: false,
         }
@@ -29,10 +32,11 @@ impl Default for Gates {
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 5] = [
+    pub const NAMES: [&str; 6] = [
         "SchedulerPopFromBackoffQ",
         "NominatedNodeNameForExpectation",
         "DRASchedulerFilterTimeout",
+        "DRADeviceBindingConditions",
         "StorageCapacityScoring",
         "GangScheduling",
     ];
@@ -43,6 +47,7 @@ impl Gates {
             pop_from_backoff,
             nominates_expected_node,
             bounds_device_search,
+            prepares_devices,
             scores_storage_capacity,
             schedules_gangs,
         ] = Self::NAMES.map(is_on);
@@ -50,6 +55,7 @@ impl Gates {
             pop_from_backoff,
             nominates_expected_node,
             bounds_device_search,
+            prepares_devices,
             scores_storage_capacity,
             schedules_gangs,
         }

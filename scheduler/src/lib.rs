@@ -17,6 +17,7 @@ pub mod cache;
 pub mod change;
 pub mod configuration;
 pub mod decide;
+mod device_waits;
 pub mod devices;
 pub mod disk;
 pub mod event;

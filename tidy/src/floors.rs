@@ -379,7 +379,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["configuration", "decide"],
             &["action", "explain", "reference"],
             &["extender_client"],
-            &["bind", "metrics", "preemption", "volume_waits"],
+            &["bind", "device_waits", "metrics", "preemption", "volume_waits"],
             &["scheduler"],
             &["run"],
         ],

@@ -27,7 +27,8 @@ pub(super) async fn bind_devices(client: Client, binding: Binding, plan: Arc<Dev
     FinishedWrite::Devices(binding, outcome)
 }
 
-/// Allocates and reserves the claims of a pod that an extender binds, all at one revision, or nothing.
+/// Allocates and reserves the claims of a pod that is bound later or by an extender, all at one revision, or nothing. Revision zero: there
+/// is nothing to write.
 ///
 /// # Errors
 ///
@@ -37,6 +38,9 @@ pub(super) async fn claim(
     binding: &Binding,
     plan: &DevicePlan,
 ) -> Result<Revision, ApiError> {
+    if !plan.has_writes() {
+        return Ok(Revision(0));
+    }
     let written = claims(client, binding, plan).commit().await;
     written.map(|committed| committed.revision()).map_err(|refused| refused.error)
 }

@@ -39,6 +39,7 @@ pub(crate) struct Writes {
 
 enum Write {
     Bind(Binding),
+    Claims(Binding),
     Volumes(Box<VolumeWrites>),
     Condition(Arc<PodInfo>, Patch, Causes),
     Evict(Box<Evict>, Option<Patch>, Timestamp),
@@ -69,6 +70,8 @@ pub(crate) enum FinishedWrite {
     Bind(Binding, Result<(), BindFailure>),
     /// A bind with the writes to claims of devices: their revision, or the error.
     Devices(Binding, Result<Revision, ApiError>),
+    /// The claims of devices of a pod that is bound later: the revision of the write, or the error.
+    Claims(Binding, Result<Revision, ApiError>),
     /// The volumes of a pod's claims: the revision of the write, or the error.
     Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
     /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
@@ -88,7 +91,8 @@ impl FinishedWrite {
         match self {
             Self::Bind(binding, result) => Some((binding, result.is_ok())),
             Self::Devices(binding, result) => Some((binding, result.is_ok())),
-            Self::Volumes(..)
+            Self::Claims(..)
+            | Self::Volumes(..)
             | Self::Condition(_)
             | Self::Evictions(..)
             | Self::PodGroup(_)
@@ -112,6 +116,12 @@ impl Writes {
     pub(crate) fn bind(&mut self, binding: Binding) {
         let uid = Arc::clone(&binding.pod.uid);
         self.submit(&uid, Write::Bind(binding));
+    }
+
+    /// Starts to write the claims of devices of a pod, or queues it until the pod's current write has finished.
+    pub(crate) fn claim_devices(&mut self, binding: Binding) {
+        let uid = Arc::clone(&binding.pod.uid);
+        self.submit(&uid, Write::Claims(binding));
     }
 
     /// Starts to write which volumes the claims of a pod get, or queues it until the pod's current write has
@@ -196,6 +206,11 @@ impl Writes {
                     }
                 };
             }
+            Write::Claims(binding) => {
+                let span = tracing::debug_span!("claims", pod = %binding.pod.key);
+                let nominates = self.gates.nominates_expected_node;
+                self.tasks.spawn(claim_devices(client, binding, nominates).instrument(span));
+            }
             Write::Volumes(writes) => {
                 let span = tracing::debug_span!("volumes", pod = %writes.binding.pod.key);
                 let nominates = self.gates.nominates_expected_node;
@@ -219,7 +234,9 @@ impl Writes {
     fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
-            FinishedWrite::Bind(binding, _) | FinishedWrite::Devices(binding, _) => &binding.pod.uid,
+            FinishedWrite::Bind(binding, _)
+            | FinishedWrite::Devices(binding, _)
+            | FinishedWrite::Claims(binding, _) => &binding.pod.uid,
             FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
             FinishedWrite::Condition(uid) | FinishedWrite::PodGroup(uid) => uid,
             FinishedWrite::Evictions(evictions, _) => &evictions.notice.pod.uid,
@@ -282,6 +299,16 @@ async fn bind_by_extender(
         }
         (finished, _) => finished,
     }
+}
+
+/// Writes the claims of a pod whose devices are prepared before the bind.
+async fn claim_devices(client: Client, binding: Binding, nominates: bool) -> FinishedWrite {
+    if nominates {
+        nominate(&client.causes(&binding.causes()), &binding).await;
+    }
+    let plan = binding.devices.clone().unwrap_or_default();
+    let claimed = devices::claim(&client, &binding, &plan).await;
+    FinishedWrite::Claims(binding, claimed)
 }
 
 /// Writes all of `writes` at one revision, or nothing. A volume must be unchanged since the scheduler read

@@ -49,7 +49,16 @@ pub struct ChosenDevice<'a> {
     pub consumed: Option<Amounts>,
 }
 
-/// The devices for each of `claims` on the node. The search examines at most `steps` candidates.
+/// What a search may do.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchTerms {
+    /// The largest number of candidates that it examines.
+    pub steps: usize,
+    /// Whether it takes devices that have binding conditions.
+    pub allows_binding_conditions: bool,
+}
+
+/// The devices for each of `claims` on the node.
 ///
 /// # Errors
 ///
@@ -58,9 +67,9 @@ pub fn allocate<'a>(
     devices: &'a Devices,
     claims: &[&'a Record<Claim>],
     node: &NodeInfo,
-    steps: usize,
+    terms: SearchTerms,
 ) -> Result<Vec<Vec<ChosenDevice<'a>>>, AllocationFailure> {
-    let mut search = Search { limit: steps, ..Search::new(devices, claims, node)? };
+    let mut search = Search { terms, ..Search::new(devices, claims, node)? };
     search.run()?;
     Ok(search.into_chosen())
 }
@@ -147,8 +156,7 @@ struct Search<'a> {
     /// The chosen candidates of each claim.
     chosen: Vec<Vec<Choice>>,
     steps: usize,
-    /// The largest number of them.
-    limit: usize,
+    terms: SearchTerms,
 }
 
 impl<'a> Search<'a> {
@@ -180,7 +188,7 @@ impl<'a> Search<'a> {
             counters: BTreeMap::new(),
             chosen: claims.iter().map(|_| Vec::new()).collect(),
             steps: 0,
-            limit: 0,
+            terms: SearchTerms { steps: 0, allows_binding_conditions: false },
         };
         for (index, claim) in claims.iter().enumerate() {
             search.add_claim(index, claim)?;
@@ -292,7 +300,7 @@ impl<'a> Search<'a> {
                     let at = step.cursor;
                     step.cursor += 1;
                     self.steps += 1;
-                    if self.steps > self.limit {
+                    if self.steps > self.terms.steps {
                         return Err(AllocationFailure::TimedOut);
                     }
                     if self.take(step.slot, step.offer, at).map_err(AllocationFailure::Faulty)? {
@@ -430,7 +438,7 @@ impl<'a> Search<'a> {
         }
         let class = (&chosen_offer.class.selectors, format_args!("class {}", chosen_offer.class.key.name()));
         let claim = &self.claims[request_slot.claim].key;
-        let matches = !found.device.has_binding_conditions
+        let matches = (self.terms.allows_binding_conditions || found.device.binding_conditions.is_empty())
             && self.satisfies(found.device, class.0, class.1)?
             && self.satisfies(
                 found.device,

@@ -4,6 +4,7 @@ use super::DeviceId;
 use crate::affinity::Term;
 use crate::storage::{MetaDoc, Record, controller_uid};
 use crate::taint::{self, Toleration};
+use jiff::Timestamp;
 use kstore_api::lenient;
 use kstore_api::quantity::Quantity;
 use serde::Deserialize;
@@ -33,6 +34,8 @@ pub struct Claim {
     pub allocation: Option<Arc<Allocation>>,
     /// The uids of the consumers for which the claim is reserved.
     pub reserved_for: Vec<String>,
+    /// What drivers say about the allocated devices.
+    pub device_conditions: Vec<DeviceConditions>,
 }
 
 /// A request of a claim.
@@ -94,6 +97,8 @@ pub struct Allocation {
     pub nodes: Option<Vec<Term>>,
     /// The devices.
     pub devices: Vec<AllocatedDevice>,
+    /// The time of the allocation.
+    pub timestamp: Option<Timestamp>,
 }
 
 /// A device of an allocated claim.
@@ -105,6 +110,38 @@ pub struct AllocatedDevice {
     pub is_admin: bool,
     /// The capacity that the claim consumes of a device with several users.
     pub consumed: Option<BTreeMap<String, Quantity>>,
+    /// The identity of the claim's share of a device with several users.
+    pub share: Option<String>,
+    /// The conditions that must be true of the device before a pod is bound.
+    pub binding_conditions: Vec<String>,
+    /// The conditions that say that the device cannot be used.
+    pub binding_failure_conditions: Vec<String>,
+}
+
+/// What a driver says about an allocated device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceConditions {
+    /// The device.
+    pub id: DeviceId,
+    /// The identity of the claim's share of a device with several users.
+    pub share: Option<String>,
+    /// The conditions.
+    pub conditions: Vec<DeviceCondition>,
+}
+
+/// A condition of an allocated device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceCondition {
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// A machine-readable reason.
+    pub reason: String,
+    /// A human-readable message.
+    pub message: String,
 }
 
 impl Request {
@@ -150,10 +187,13 @@ impl Allocation {
         let devices = devices.into_iter().map(|result| AllocatedDevice {
             id: DeviceId::new(&result.driver, &result.pool, &result.device),
             is_admin: result.admin_access == Some(true),
-            consumed: result.share_id.map(|_| quantities(result.consumed_capacity)),
+            consumed: result.share_id.as_ref().map(|_| quantities(result.consumed_capacity)),
+            share: result.share_id,
+            binding_conditions: result.binding_conditions.unwrap_or_default(),
+            binding_failure_conditions: result.binding_failure_conditions.unwrap_or_default(),
         });
         let nodes = doc.node_selector.map(|selector| selector.node_selector_terms.unwrap_or_default());
-        Ok(Self { devices: devices.collect(), nodes, json })
+        Ok(Self { devices: devices.collect(), nodes, timestamp: doc.allocation_timestamp, json })
     }
 }
 
@@ -179,6 +219,12 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
         config: devices.config.unwrap_or_default(),
         allocation: status.allocation.map(Allocation::of).transpose()?.map(Arc::new),
         reserved_for: status.reserved_for.unwrap_or_default().into_iter().map(|one| one.uid).collect(),
+        device_conditions: status
+            .devices
+            .unwrap_or_default()
+            .into_iter()
+            .map(DeviceStatusDoc::conditions)
+            .collect(),
     };
     Ok(Record::of(metadata, claim))
 }
@@ -260,6 +306,28 @@ struct ConstraintDoc {
 struct StatusDoc {
     allocation: Option<Value>,
     reserved_for: Option<Vec<ConsumerDoc>>,
+    devices: Option<Vec<DeviceStatusDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DeviceStatusDoc {
+    driver: String,
+    pool: String,
+    device: String,
+    #[serde(rename = "shareID")]
+    share_id: Option<String>,
+    conditions: Option<Vec<DeviceCondition>>,
+}
+
+impl DeviceStatusDoc {
+    fn conditions(self) -> DeviceConditions {
+        DeviceConditions {
+            id: DeviceId::new(&self.driver, &self.pool, &self.device),
+            share: self.share_id,
+            conditions: self.conditions.unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -272,6 +340,7 @@ struct ConsumerDoc {
 #[serde(rename_all = "camelCase", default)]
 struct AllocationDoc {
     devices: Option<ResultsDoc>,
+    allocation_timestamp: Option<Timestamp>,
     node_selector: Option<NodeSelectorDoc>,
 }
 
@@ -291,6 +360,8 @@ struct ResultDoc {
     #[serde(rename = "shareID")]
     share_id: Option<String>,
     consumed_capacity: Option<BTreeMap<String, String>>,
+    binding_conditions: Option<Vec<String>>,
+    binding_failure_conditions: Option<Vec<String>>,
 }
 
 /// A node selector.

@@ -3,6 +3,7 @@
 //! feed it.
 
 pub mod allocate;
+pub(crate) mod binding;
 pub mod capacity;
 pub mod claim;
 pub mod class;

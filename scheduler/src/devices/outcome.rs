@@ -41,6 +41,11 @@ fn result(claim: &Claim, chosen: &ChosenDevice<'_>, share_id: &mut dyn FnMut() -
     if alternative.tolerations_json.as_array().is_some_and(|all| !all.is_empty()) {
         result["tolerations"] = alternative.tolerations_json.clone();
     }
+    let device = chosen.device;
+    if !device.binding_conditions.is_empty() {
+        result["bindingConditions"] = device.binding_conditions.clone().into();
+        result["bindingFailureConditions"] = device.binding_failure_conditions.clone().into();
+    }
     if let Some(amounts) = &chosen.consumed {
         result["shareID"] = share_id().into();
         if !amounts.is_empty() {

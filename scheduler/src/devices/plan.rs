@@ -2,6 +2,7 @@
 
 use super::claim::{Allocation, Claim};
 use crate::storage::Record;
+use jiff::SignedDuration;
 use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
@@ -12,12 +13,21 @@ pub struct DevicePlan {
     pub allocate: Vec<(Arc<Record<Claim>>, Arc<Allocation>)>,
     /// The allocated claims that are reserved for the pod.
     pub reserve: Vec<Arc<Record<Claim>>>,
+    /// The claims whose devices must be prepared before the pod is bound.
+    pub unprepared: Vec<Key>,
+    /// The time that this may take.
+    pub binding_timeout: SignedDuration,
 }
 
 impl DevicePlan {
-    /// Whether there is nothing to write.
+    /// Whether there is nothing to write and nothing to wait for.
     pub fn is_empty(&self) -> bool {
-        self.allocate.is_empty() && self.reserve.is_empty()
+        !self.has_writes() && self.unprepared.is_empty()
+    }
+
+    /// Whether a claim is written.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.allocate.is_empty() || !self.reserve.is_empty()
     }
 }
 

@@ -136,7 +136,7 @@ fn remove_key(index: &mut BTreeMap<PoolId, BTreeSet<Key>>, id: &PoolId, key: &Ke
 impl<'a> NodePool<'a> {
     fn has_binding_conditions(&self) -> bool {
         let slices = self.slices.iter().flatten();
-        slices.flat_map(|slice| &slice.devices).any(|device| device.has_binding_conditions)
+        slices.flat_map(|slice| &slice.devices).any(|device| !device.binding_conditions.is_empty())
     }
 
     /// The devices for the node, in order.

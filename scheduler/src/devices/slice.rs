@@ -70,8 +70,10 @@ pub struct Device {
     pub consumes: CounterSets,
     /// Whether an allocation binds the device to the node.
     pub binds_to_node: bool,
-    /// Whether the device must be prepared before a pod is bound. The scheduler does not allocate such devices.
-    pub has_binding_conditions: bool,
+    /// The conditions that must be true of the device before a pod is bound.
+    pub binding_conditions: Vec<String>,
+    /// The conditions that say that the device cannot be used.
+    pub binding_failure_conditions: Vec<String>,
     /// Whether several claims can share the device.
     pub is_shareable: bool,
 }
@@ -204,6 +206,7 @@ struct DeviceDoc {
     consumes_counters: Option<Vec<CounterSetDoc>>,
     binds_to_node: Option<bool>,
     binding_conditions: Option<Vec<String>>,
+    binding_failure_conditions: Option<Vec<String>>,
     allow_multiple_allocations: Option<bool>,
 }
 
@@ -264,7 +267,8 @@ impl DeviceDoc {
             taints: self.taints.unwrap_or_default().into_iter().filter_map(TaintDoc::taint).collect(),
             consumes: consumes.map(|set| (set.counter_set, counters_of(set.counters))).collect(),
             binds_to_node: self.binds_to_node == Some(true),
-            has_binding_conditions: !self.binding_conditions.unwrap_or_default().is_empty(),
+            binding_conditions: self.binding_conditions.unwrap_or_default(),
+            binding_failure_conditions: self.binding_failure_conditions.unwrap_or_default(),
             is_shareable,
         })
     }

@@ -1,6 +1,6 @@
 //! Tests of the search for devices: the documented rules as a table, and the comparison with the reference.
 
-use super::allocate::{AllocationFailure, allocate};
+use super::allocate::{AllocationFailure, SearchTerms, allocate};
 use super::outcome::allocation;
 use super::*;
 use crate::limits::ALLOCATION_STEPS;
@@ -9,6 +9,8 @@ use crate::testing::{device_claim, device_class, device_slice, gpus, node};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+const TERMS: SearchTerms = SearchTerms { steps: ALLOCATION_STEPS, allows_binding_conditions: false };
 
 fn devices(changes: Vec<DeviceChange>) -> Devices {
     let mut devices = Devices::default();
@@ -22,7 +24,7 @@ fn devices(changes: Vec<DeviceChange>) -> Devices {
 fn names(devices: &Devices, claims: &[&str], node: &NodeInfo) -> Result<Vec<Vec<String>>, AllocationFailure> {
     let claims: Vec<&Record<Claim>> =
         claims.iter().map(|name| &**devices.claim(&Key::new("ns", name)).unwrap()).collect();
-    let chosen = allocate(devices, &claims, node, ALLOCATION_STEPS)?;
+    let chosen = allocate(devices, &claims, node, TERMS)?;
     let name = |device: &allocate::ChosenDevice<'_>| device.device.id.device.to_string();
     Ok(chosen.iter().map(|devices| devices.iter().map(name).collect()).collect())
 }
@@ -314,7 +316,7 @@ fn an_allocation_has_the_configuration_of_classes_and_claim_and_the_nodes_of_its
         device_slice("n1", json!({ "nodeName": "n1", "devices": [gpu("g0", "x", 0), gpu("g1", "x", 1)] }));
     let devices = devices(vec![class, claim, slice]);
     let claim = devices.claim(&Key::new("ns", "c")).unwrap();
-    let chosen = allocate(&devices, &[claim], &node("n1", json!({})), ALLOCATION_STEPS).unwrap();
+    let chosen = allocate(&devices, &[claim], &node("n1", json!({})), TERMS).unwrap();
     let found = allocation(&devices, claim, &chosen[0], "n1", &mut String::new);
     let entry = |source: &str, mode: &str, requests: Option<&str>| {
         let mut entry = opaque(mode);
@@ -450,7 +452,7 @@ proptest! {
         let claims = ["c0", "c1"].map(|name| &**devices.claim(&Key::new("ns", name)).unwrap());
         let here = node("n1", json!({}));
         let expected = reference::allocate(&devices, &claims, &here);
-        match allocate(&devices, &claims, &here, ALLOCATION_STEPS) {
+        match allocate(&devices, &claims, &here, TERMS) {
             Ok(chosen) => {
                 let chosen = chosen.iter().enumerate().flat_map(|(claim, all)| {
                     all.iter().map(move |one| (claim, one.request, one.alternative, &one.device.id))

@@ -183,7 +183,7 @@ impl AttemptMetrics {
     pub(crate) fn decided(&self, action: &Action, points: &PointDurations) {
         let took = points.began.elapsed();
         let (pod, result) = match action {
-            Action::Bind(binding) => (&binding.pod, None),
+            Action::Bind(binding) | Action::ClaimDevices(binding) => (&binding.pod, None),
             Action::BindVolumes(writes) => (&writes.binding.pod, None),
             Action::Refuse(notice) => (&notice.pod, Some(result_of(&notice.failure))),
             Action::Preempt(evict) => (&evict.notice.pod, Some(result_of(&evict.notice.failure))),

@@ -45,7 +45,11 @@ impl PreemptionMetrics {
         let notice = match action {
             Action::Refuse(notice) => notice,
             Action::Preempt(evict) => &evict.notice,
-            Action::Bind(_) | Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => return,
+            Action::Bind(_)
+            | Action::ClaimDevices(_)
+            | Action::BindVolumes(_)
+            | Action::ReportGang(_)
+            | Action::Ask(_) => return,
         };
         if let SchedulingFailure::Unfit(refusal) = &notice.failure
             && refusal.nodes > 0

@@ -1,7 +1,8 @@
 //! The plugin DynamicResources: the pod's resource claims are allocated and the node can use their devices, or
 //! the claims can get devices there.
 
-use crate::devices::allocate::{AllocationFailure, ChosenDevice, allocate};
+use crate::devices::allocate::{AllocationFailure, ChosenDevice, SearchTerms, allocate};
+use crate::devices::binding::{BindingProgress, progress};
 use crate::devices::claim::{Allocation, Claim, Request};
 use crate::devices::outcome::allocation;
 use crate::devices::plan::{Deallocation, DevicePlan};
@@ -22,6 +23,7 @@ use crate::pod::{ClaimSource, PodInfo};
 use crate::score::{Candidates, scaled};
 use crate::snapshot::Snapshot;
 use crate::storage::Record;
+use jiff::SignedDuration;
 use kstore_informer::Key;
 use kstore_nondet::Rng;
 use serde_json::{Value, json};
@@ -48,6 +50,8 @@ pub(crate) struct DynamicResources {
     binding_timeout: i64,
     /// The gate `DRASchedulerFilterTimeout`.
     is_bounded: bool,
+    /// The gate `DRADeviceBindingConditions`.
+    prepares_devices: bool,
 }
 
 impl Default for DynamicResources {
@@ -56,11 +60,17 @@ impl Default for DynamicResources {
             filter_timeout: DEFAULT_FILTER_TIMEOUT,
             binding_timeout: DEFAULT_BINDING_TIMEOUT,
             is_bounded: true,
+            prepares_devices: true,
         }
     }
 }
 
 impl DynamicResources {
+    /// What the search on a node may do.
+    fn terms(&self) -> SearchTerms {
+        SearchTerms { steps: self.steps(), allows_binding_conditions: self.prepares_devices }
+    }
+
     /// The largest number of devices that the search examines on a node; zero nanoseconds are no limit.
     fn steps(&self) -> usize {
         if self.filter_timeout == 0 || !self.is_bounded {
@@ -94,7 +104,7 @@ impl Plugin for DynamicResources {
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Devices);
 
     fn gated(self, gates: Gates) -> Self {
-        Self { is_bounded: gates.bounds_device_search, ..self }
+        Self { is_bounded: gates.bounds_device_search, prepares_devices: gates.prepares_devices, ..self }
     }
 
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
@@ -106,18 +116,12 @@ impl Plugin for DynamicResources {
                 "must be zero or positive",
             );
         }
-        let has_binding_timeout = args.has(BINDING_TIMEOUT);
         let binding_timeout = args.duration(BINDING_TIMEOUT).unwrap_or(self.binding_timeout);
         if binding_timeout < 1_000_000_000 {
             let printed = kstore_go_duration::format(binding_timeout);
             args.invalid(BINDING_TIMEOUT, &printed, "must be at least 1 second");
-        } else if has_binding_timeout && binding_timeout != self.binding_timeout {
-            args.warn(
-                BINDING_TIMEOUT,
-                "has no effect: this scheduler waits for no binding conditions of devices",
-            );
         }
-        Some(Self { filter_timeout, binding_timeout, is_bounded: self.is_bounded })
+        Some(Self { filter_timeout, binding_timeout, ..*self })
     }
 
     fn arguments(&self) -> Option<Value> {
@@ -131,7 +135,7 @@ impl Plugin for DynamicResources {
     }
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, DeviceClaims<'a>> {
-        match DeviceClaims::of(pod, &cluster.inventory.devices, self.steps()) {
+        match DeviceClaims::of(pod, &cluster.inventory.devices, self.terms()) {
             Err(why) => PreFilter::Refuse(why.into()),
             Ok(None) => PreFilter::Skip,
             Ok(Some(claims)) => PreFilter::Check(claims),
@@ -149,17 +153,18 @@ impl Plugin for DynamicResources {
         inventory: &mut Inventory,
         random: &dyn Fn() -> Rng,
     ) -> Option<Reservation> {
-        let claims = DeviceClaims::of(pod, &inventory.devices, self.steps());
+        let claims = DeviceClaims::of(pod, &inventory.devices, self.terms());
         let claims = claims.expect("a pod that was admitted may have its claims")?;
         let shares = random().fork("shares");
         let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
+        let plan = DevicePlan { binding_timeout: SignedDuration::from_nanos(self.binding_timeout), ..plan };
         inventory.devices.assume(&pod.uid, &plan);
         (!plan.is_empty()).then_some(Reservation::Devices(plan))
     }
 
     /// Nodes that serve better alternatives of the claims' requests score higher.
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
-        let claims = DeviceClaims::of(pod, &candidates.inventory.devices, self.steps()).ok()??;
+        let claims = DeviceClaims::of(pod, &candidates.inventory.devices, self.terms()).ok()??;
         let is_ranked = claims.open.iter().any(|claim| claim.fields.requests.iter().any(Request::is_ranked));
         is_ranked.then(|| scaled(candidates.map(|node| claims.rank(node.info()))))
     }
@@ -218,8 +223,7 @@ pub(crate) struct DeviceClaims<'a> {
     claims: Vec<&'a Arc<Record<Claim>>>,
     /// The claims without an allocation.
     open: Vec<&'a Record<Claim>>,
-    /// The largest number of devices that the search examines on a node.
-    steps: usize,
+    terms: SearchTerms,
 }
 
 /// The claims of a pod, each once.
@@ -279,7 +283,11 @@ impl<'a> DeviceClaims<'a> {
     /// # Errors
     ///
     /// Why no node can have the pod, in kube-scheduler's words.
-    pub(crate) fn of(pod: &PodInfo, devices: &'a Devices, steps: usize) -> Result<Option<Self>, String> {
+    pub(crate) fn of(
+        pod: &PodInfo,
+        devices: &'a Devices,
+        terms: SearchTerms,
+    ) -> Result<Option<Self>, String> {
         if pod.device_claims.is_empty() {
             return Ok(None);
         }
@@ -300,14 +308,14 @@ impl<'a> DeviceClaims<'a> {
                 }
             }
         }
-        Ok((!claims.is_empty()).then_some(Self { devices, claims, open, steps }))
+        Ok((!claims.is_empty()).then_some(Self { devices, claims, open, terms }))
     }
 
     /// The devices for the open claims on the node.
     fn choose(&self, node: &NodeInfo) -> Result<Vec<Vec<ChosenDevice<'a>>>, Refused> {
         let chosen = match self.open.is_empty() {
             true => Vec::new(),
-            false => allocate(self.devices, &self.open, node, self.steps)
+            false => allocate(self.devices, &self.open, node, self.terms)
                 .map_err(|failure| unallocatable(failure, node))?,
         };
         let is_available = |allocation: &Arc<Allocation>| allocation.is_available_on(node);
@@ -348,8 +356,16 @@ impl<'a> DeviceClaims<'a> {
                 let devices = chosen.next().expect("every open claim has its devices");
                 let json = allocation(self.devices, claim, &devices, &node.name, share_id);
                 let allocation = Allocation::of(json).expect("the scheduler makes valid allocations");
+                if allocation.has_binding_conditions() {
+                    plan.unprepared.push(claim.key.clone());
+                }
                 plan.allocate.push((Arc::clone(claim), Arc::new(allocation)));
-            } else if !is_reserved(claim, pod) {
+                continue;
+            }
+            if self.terms.allows_binding_conditions && progress(claim) != BindingProgress::Ready {
+                plan.unprepared.push(claim.key.clone());
+            }
+            if !is_reserved(claim, pod) {
                 plan.reserve.push(Arc::clone(claim));
             }
         }

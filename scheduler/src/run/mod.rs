@@ -317,6 +317,7 @@ impl SchedulerLoop {
         self.metrics.gangs.observe(&action, now);
         match action {
             Action::Bind(binding) => self.writes.bind(binding),
+            Action::ClaimDevices(binding) => self.writes.claim_devices(binding),
             Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
             Action::Refuse(notice) => self.report(&notice, now),
             Action::ReportGang(report) => self.writes.report_gang(&report, now),
@@ -368,7 +369,11 @@ impl SchedulerLoop {
                 self.scheduler.bound(&binding.pod.uid);
                 self.record_bound_event(&binding);
             }
-            FinishedWrite::Devices(binding, Err(error)) => {
+            FinishedWrite::Claims(binding, Ok(revision)) => {
+                self.record_pending_event(&binding);
+                self.scheduler.devices_claimed(&binding, revision, self.clock.now());
+            }
+            FinishedWrite::Devices(binding, Err(error)) | FinishedWrite::Claims(binding, Err(error)) => {
                 let now = self.clock.now();
                 tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod with its devices");
                 if let Some(notice) = self.scheduler.devices_refused(&binding, &error.to_string(), now) {
@@ -412,6 +417,16 @@ impl SchedulerLoop {
         let recorder = self.recorder(&binding.pod).causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
+    }
+
+    /// Records the event for a pod that waits for its devices.
+    fn record_pending_event(&self, binding: &Binding) {
+        let node = &binding.choice.node;
+        let message = format!("waiting for binding conditions for device on node {node}");
+        let recorder = self.recorder(&binding.pod).causes(&binding.causes());
+        let pending =
+            Occurrence::new(&reference(&binding.pod), EventType::Normal, "BindingConditionsPending", message);
+        recorder.record(Occurrence { action: "Scheduling".to_owned(), ..pending });
     }
 
     /// Records the event for a victim. Its message ends with `how`.

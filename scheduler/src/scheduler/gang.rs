@@ -150,7 +150,7 @@ impl Scheduler {
         let Some(cycle) = &mut self.gang else { return Some(action) };
         match action {
             Action::Ask(_) | Action::ReportGang(_) => return Some(action),
-            Action::Bind(_) | Action::BindVolumes(_) => cycle.placed.push(action),
+            Action::Bind(_) | Action::ClaimDevices(_) | Action::BindVolumes(_) => cycle.placed.push(action),
             Action::Refuse(notice) => {
                 if !matches!(notice.failure, SchedulingFailure::Unfit(_)) {
                     cycle.failure = Some(GangFailure::Error(notice.message.clone()));

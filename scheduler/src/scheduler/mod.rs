@@ -9,6 +9,7 @@ use crate::budgets::Budget;
 use crate::cache::Cache;
 use crate::change::Change;
 use crate::decide::Choice;
+use crate::device_waits::DeviceWaits;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
 use crate::extender::Extenders;
@@ -46,6 +47,8 @@ pub struct Scheduler {
     gated: HashSet<Uid>,
     /// The pods of `binding` that wait for their volumes.
     waits: VolumeWaits,
+    /// The pods of `binding` that wait for their devices.
+    device_waits: DeviceWaits,
     /// The evictions in flight, for which pods are held in the queue.
     evictions: Evictions,
     extenders: Extenders,
@@ -79,6 +82,7 @@ impl Scheduler {
             binding: HashMap::default(),
             gated: HashSet::default(),
             waits: VolumeWaits::default(),
+            device_waits: DeviceWaits::default(),
             evictions: Evictions::default(),
             extenders: Extenders::default(),
             asked: None,
@@ -186,6 +190,9 @@ impl Scheduler {
 
     fn on_device_event(&mut self, event: &DeviceEvent, revision: Revision, now: Timestamp) {
         self.queue.on_event(ClusterEvent::Devices(event, self.cache.devices()), revision, now);
+        if let DeviceEvent::Claim(claim) = event {
+            self.device_waits.on_claim(claim, revision, self.cache.devices());
+        }
     }
 
     fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
@@ -204,6 +211,11 @@ impl Scheduler {
     pub fn next_observed(&mut self, now: Timestamp, observer: &mut dyn PointObserver) -> Option<Action> {
         while let Some((wait, outcome)) = self.waits.next(now) {
             if let Some(verdict) = self.end_wait(wait, outcome, now) {
+                return Some(verdict);
+            }
+        }
+        while let Some((wait, outcome)) = self.device_waits.next(now, self.cache.devices()) {
+            if let Some(verdict) = self.end_device_wait(wait, outcome, now) {
                 return Some(verdict);
             }
         }
@@ -274,7 +286,10 @@ impl Scheduler {
     pub fn devices_refused(&mut self, binding: &Binding, error: &str, now: Timestamp) -> Option<Notice> {
         self.forget_devices(binding, now);
         let message = self.plugins(&binding.pod).pre_bind_error(ReservationKind::Devices, error);
-        self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)
+        let notice = self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)?;
+        let is_awaited = binding.devices.as_ref().is_some_and(|plan| !plan.unprepared.is_empty());
+        let nomination = if is_awaited { NominationChange::Clear } else { notice.nomination.clone() };
+        Some(Notice { nomination, ..notice })
     }
 
     /// Discards the decision about the devices of a pod; other pods may get them then.
@@ -315,7 +330,7 @@ impl Scheduler {
                 self.cache.storage_mut().forget(uid, &wait.plan);
                 // Revision zero: the claims were bound before the wait.
                 let cause = if revision == Revision(0) { wait.binding.cause } else { revision };
-                Some(Action::Bind(Binding { at: now, cause, ..wait.binding }))
+                Some(claim_or_bind(Binding { at: now, cause, ..wait.binding }))
             }
             Err(why) => {
                 self.forget_volumes(&wait, now);
@@ -328,16 +343,6 @@ impl Scheduler {
         }
     }
 
-    /// Ends the wait of a pod for its volumes, so that another pod gets its room. It is tried again after a back-off.
-    fn withdraw(&mut self, uid: &Uid, now: Timestamp) -> Option<Notice> {
-        let wait = self.waits.remove(uid)?;
-        self.forget_volumes(&wait, now);
-        self.forget_devices(&wait.binding, now);
-        let plugins = self.plugins(&wait.binding.pod);
-        let message = plugins.pre_bind_error(ReservationKind::Volumes, "binding volumes: context canceled");
-        self.fail(uid, SchedulingFailure::VolumesFailed, message, now)
-    }
-
     /// Discards the decision about the volumes of a pod; other pods may get them then.
     fn forget_volumes(&mut self, wait: &VolumeWait, now: Timestamp) {
         let pod = &wait.binding.pod;
@@ -348,6 +353,10 @@ impl Scheduler {
 
     /// Cancels the pod's wait for volumes. True if the pod waited.
     fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
+        if self.device_waits.remove(uid).is_some() {
+            self.binding.remove(uid);
+            return true;
+        }
         let Some(wait) = self.waits.remove(uid) else { return false };
         self.forget_volumes(&wait, now);
         self.forget_devices(&wait.binding, now);
@@ -360,13 +369,14 @@ impl Scheduler {
         !self.decided.is_empty()
             || (self.asked.is_none() && (self.gang.is_some() || self.queue.is_ready(now)))
             || self.waits.is_ready()
-            || self.waits.deadline().is_some_and(|at| at <= now)
+            || self.device_waits.is_ready()
+            || self.waits.deadline().into_iter().chain(self.device_waits.deadline()).any(|at| at <= now)
     }
 
     /// The time at which [`next`](Self::next) may return a decision without a further change.
     pub fn deadline(&self) -> Option<Timestamp> {
         let queue = self.queue.deadline().filter(|_| self.asked.is_none());
-        queue.into_iter().chain(self.waits.deadline()).min()
+        queue.into_iter().chain(self.waits.deadline()).chain(self.device_waits.deadline()).min()
     }
 
     /// The number of pods in each queue, and behind gates.
@@ -469,7 +479,7 @@ impl Scheduler {
         }
         let binding = Binding { pod, choice, attempts, cause, at: now, since, devices };
         match plan {
-            None => Action::Bind(binding),
+            None => claim_or_bind(binding),
             Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
         }
     }
@@ -505,11 +515,20 @@ impl Scheduler {
     }
 }
 
+/// What is to be done for a pod that has its volumes: its devices may have to be prepared before it is bound.
+fn claim_or_bind(binding: Binding) -> Action {
+    match &binding.devices {
+        Some(plan) if !plan.unprepared.is_empty() => Action::ClaimDevices(binding),
+        _ => Action::Bind(binding),
+    }
+}
+
 /// The random numbers of a pod's attempt.
 fn random(seed: u64, attempts: u32, uid: &Uid) -> Rng {
     Rng::seeded(seed.wrapping_add(u64::from(attempts))).fork(uid)
 }
 
+mod await_devices;
 mod extend;
 mod gang;
 mod preempt;

@@ -107,8 +107,8 @@ impl Scheduler {
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose
-    /// eviction is in flight for another pod is not evicted again. A victim that waits for its volumes has no node in the API yet: it goes
-    /// back to the queue, and the API hears nothing of it.
+    /// eviction is in flight for another pod is not evicted again. A victim that waits for its volumes or devices has no node in
+    /// the API yet: it goes back to the queue, and the API hears nothing of it.
     fn evict(&mut self, queued: QueuedPod, refusal: Refusal, candidate: Candidate, now: Timestamp) -> Action {
         let Candidate { node, victims, violations: _ } = candidate;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
@@ -119,7 +119,7 @@ impl Scheduler {
         let (message, by) = (explain::message(&refusal, None, None), refusal.plugins);
         let count = NonZero::new(victims.len());
         let alive = victims.into_iter().filter(|victim| !victim.deleting);
-        let (waiting, alive): (Vec<_>, Vec<_>) = alive.partition(|victim| self.waits.has(&victim.uid));
+        let (waiting, alive): (Vec<_>, Vec<_>) = alive.partition(|victim| self.is_waiting(&victim.uid));
         let is_new = |victim: &&Arc<PodInfo>| !self.evictions.is_evicting(&victim.uid);
         let victims = alive.iter().filter(is_new).cloned().collect();
         match self.evictions.add(&pod.uid, alive.iter().map(|victim| &victim.uid)) {

@@ -384,9 +384,7 @@ fn what_has_no_effect_is_a_warning() {
         ["profiles[0].pluginConfig[0].args: no plugin \"Coscheduling\" exists; the arguments have no effect"]
     );
     let binding = "profiles: [{pluginConfig: [{name: DynamicResources, args: {bindingTimeout: 20s}}]}]";
-    assert!(
-        warnings(binding)[0].starts_with("profiles[0].pluginConfig[0].args.bindingTimeout: has no effect")
-    );
+    assert!(warnings(binding).is_empty());
 }
 
 proptest! {

@@ -173,6 +173,7 @@ fn pods_of_other_schedulers_are_ignored() {
     assert_eq!(bind(&mut s, 1).attempts, 1, "the last gate is gone");
 }
 
+mod await_devices;
 mod devices;
 mod extenders;
 mod gangs;
@@ -324,7 +325,7 @@ impl ModelRun {
                 };
                 (Arc::clone(&evict.notice.pod), Outcome::Unfit(refusal.clone()), 0)
             }
-            Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {
+            Action::ClaimDevices(_) | Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {
                 panic!("no pod here has claims, and there are no extenders")
             }
         };
@@ -347,7 +348,7 @@ impl ModelRun {
                 assert!(self.cluster.preempts(&pod).is_none(), "{} may preempt", pod.uid);
             }
             Action::Preempt(evict) => self.evict(evict),
-            Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {}
+            Action::ClaimDevices(_) | Action::BindVolumes(_) | Action::ReportGang(_) | Action::Ask(_) => {}
         }
     }
 

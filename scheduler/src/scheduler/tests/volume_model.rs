@@ -166,7 +166,9 @@ impl VolumeRun {
             Some(Action::BindVolumes(writes)) => self.writing.push(writes),
             Some(Action::Refuse(_)) | None => {}
             Some(Action::Preempt(_)) => panic!("all pods have the same priority"),
-            Some(Action::Ask(_) | Action::ReportGang(_)) => panic!("there are no extenders and no gangs"),
+            Some(Action::Ask(_) | Action::ClaimDevices(_) | Action::ReportGang(_)) => {
+                panic!("there are no extenders, devices and gangs")
+            }
         }
     }
 

@@ -211,7 +211,7 @@ mod tests {
             "MutatingAdmissionPolicy=true,kube:WatchList=true",
             "MaxUnavailableStatefulSet=true",
             "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,StorageVersionMigrator=true",
-            "DynamicResourceAllocation=true,DRAConsumableCapacity=true",
+            "DynamicResourceAllocation=true,DRAConsumableCapacity=true,DRADeviceBindingConditions=false",
             "SchedulerPopFromBackoffQ=false,NominatedNodeNameForExpectation=false,DRASchedulerFilterTimeout=false",
         ] {
             assert_eq!(gates(silent), Ok(vec![]), "{silent}");
