@@ -98,8 +98,15 @@ pub(crate) const FAULTS: &[FaultRow] = &[
 /// The fault is unknown, or has no effect; the text says what to write instead.
 pub(crate) fn find(name: &str) -> Result<(&'static FaultRow, FaultKind), String> {
     let Some(row) = FAULTS.iter().find(|row| row.name == name) else {
-        let nearest = FAULTS.iter().map(|row| row.name).min_by_key(|known| strsim::osa_distance(name, known));
-        return Err(format!("unknown fault {name:?}; did you mean {:?}?", nearest.unwrap_or_default()));
+        let distance = |known: &&str| strsim::osa_distance(name, known);
+        let nearest = FAULTS.iter().map(|row| row.name).min_by_key(distance);
+        return Err(match nearest.filter(|known| distance(known) * 3 <= known.len()) {
+            Some(nearest) => format!("unknown fault {name:?}; did you mean {nearest:?}?"),
+            None => {
+                let known = FAULTS.iter().filter(|row| row.effect.is_ok()).map(|row| row.name);
+                format!("unknown fault {name:?}; known: {}", known.collect::<Vec<_>>().join(", "))
+            }
+        });
     };
     match row.effect {
         Ok(kind) => Ok((row, kind)),
@@ -131,5 +138,7 @@ mod tests {
         }
         let unknown = find("disk-presure").err().unwrap();
         assert_eq!(unknown, "unknown fault \"disk-presure\"; did you mean \"disk-pressure\"?");
+        let far = find("meltdown").err().unwrap();
+        assert!(far.starts_with("unknown fault \"meltdown\"; known: crash, "), "{far}");
     }
 }
