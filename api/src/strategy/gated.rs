@@ -197,9 +197,10 @@ mod tests {
     }
 
     /// Members that gates do not decide here, by the end of their paths.
-    const OTHERWISE: [(&str, &str); 3] = [
+    const OTHERWISE: [(&str, &str); 4] = [
         (".projected.sources.clusterTrustBundle", "`Features` decides, since an operator can turn it on"),
         (".projected.sources.podCertificate", "left out in 1.37"),
+        (".schedulingGroup", "`Features` decides in the default version, since an operator can turn it on"),
         (".dataSourceRef.namespace", "in a template of claims, it is decided when the claim is made"),
     ];
 

@@ -83,7 +83,7 @@ fn check(tree: &Tree) -> Vec<Offence> {
 
 fn is_front_end(path: &str) -> bool {
     let is_in = |folder: &&str| path.starts_with(*folder);
-    FRONT_ENDS.iter().any(|folder| is_in(folder)) && !REST_ALONE.iter().any(|folder| is_in(folder))
+    FRONT_ENDS.iter().any(&is_in) && !REST_ALONE.iter().any(is_in)
 }
 
 /// The names of a file's constants.
