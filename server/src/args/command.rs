@@ -133,7 +133,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "ui",
-        about: "Show a server in a browser: its objects, their history, and the cluster at any retained revision",
+        about: "Show a server in a browser, now and at any retained revision",
         help: ui::HELP,
         is_hidden: false,
         build: |command| parser::add(command, ui::FLAGS),
@@ -157,7 +157,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "certs",
-        about: "Show and renew the certificates in a data directory, and issue certificates of the cluster",
+        about: "Show and renew certificates of a data directory, and issue new ones",
         help: certs::CERTS_HELP,
         is_hidden: false,
         build: certs::build,
@@ -221,7 +221,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "as",
-        about: "Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them",
+        about: "Run as another program, with its flags: `kstore-server as etcd --help`",
         help: "",
         is_hidden: false,
         build: |command| parser::add(command, dropin::AS),

@@ -16,7 +16,7 @@ Examples:
                                                  one of several apiservers on an etcd
 
   kstore-server --components store --etcd-listen 127.0.0.1:2379
-                                                 a plain etcd: the store and its API, nothing of Kubernetes
+                                                 a plain etcd, without Kubernetes
 
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms; \
 RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_pipeline=debug shows more of one crate.";

@@ -98,7 +98,6 @@ const STORE: &[Flag] = &[
     )
     .part(Part::StoreTuning)
     .server_only()
-    .daily()
     .shaped(not_in_memory),
     Flag::switch(
         "allow-downgrade",
@@ -200,8 +199,7 @@ const LISTENER: &[Flag] = &[
         "NAME",
         |o, text| put(&mut o.api.name, naming::name(text).map(Some)),
         "Name of the cluster: context, cluster and user of its kubeconfigs are kstore-NAME [default: that of the data directory]",
-    )
-    .daily(),
+    ),
 ];
 
 const LOOPS: &[Flag] = &[

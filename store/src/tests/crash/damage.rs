@@ -108,7 +108,7 @@ fn a_flipped_bit_anywhere_is_repaired_or_refused() {
             // Testing every byte would take too long; this covers each kind of field in each file.
             let places = files(&machine.0).into_iter().flat_map(|(path, len)| {
                 let content = machine.0.disk.content(&path);
-                let wanted = (0..len).filter(move |at| content[*at] != 0 || at % 64 == 0).step_by(7);
+                let wanted = (0..len).filter(move |at| content[*at] != 0 || at % 64 == 0).step_by(5);
                 wanted.map(move |at| (path.clone(), at))
             });
             let flips = places.map(|(path, at)| {
