@@ -162,7 +162,7 @@ spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition
                 group("{template: {taints: [{key: a, effect: NoSchedule, valu: b}]}}"),
                 "did you mean \"value\"?",
             ),
-            (group("{replicas: 60, maxReplicas: 50}"), "replicas 60 is above maxReplicas 50"),
+            (group("{replicas: 60, maxReplicas: 50}"), "replicas is above maxReplicas"),
             (group("{replicas: x}"), "spec.replicas"),
             (group("{namePattern: x}"), "must contain {index} or {random}"),
             (group("{startup: {ready: soon}}"), "spec.startup.ready \"soon\" is not a delay"),
