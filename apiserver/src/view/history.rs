@@ -29,7 +29,8 @@ pub(crate) struct History(Mutex<Option<TimeIndex>>);
 /// # Errors
 /// The storage does not answer.
 pub(crate) async fn oldest(storage: &SharedStorage) -> Result<i64, Status> {
-    match storage.get(ROOT, EMPTY).await {
+    // A watch, since only its refusal names the compacted revision in an etcd.
+    match storage.watch(ROOT, EMPTY).await {
         Err(ReadError::Compacted { oldest }) => Ok(oldest),
         Ok(_) => Ok(EMPTY),
         Err(error) => Err(error::of_read(error)),
