@@ -29,12 +29,16 @@ pub(crate) struct History(Mutex<Option<TimeIndex>>);
 /// # Errors
 /// The storage does not answer.
 pub(crate) async fn oldest(storage: &SharedStorage) -> Result<i64, Status> {
-    // A watch, since only its refusal names the compacted revision in an etcd.
-    match storage.watch(ROOT, EMPTY).await {
-        Err(ReadError::Compacted { oldest }) => Ok(oldest),
-        Ok(_) => Ok(EMPTY),
-        Err(error) => Err(error::of_read(error)),
-    }
+    let known = match storage.get(ROOT, EMPTY).await {
+        Err(ReadError::Compacted { oldest }) => oldest,
+        Ok(_) => return Ok(EMPTY),
+        Err(error) => return Err(error::of_read(error)),
+    };
+    // A read of an external etcd does not name the compacted revision; the refusal of a watch does.
+    Ok(match storage.watch(ROOT, EMPTY).await {
+        Err(ReadError::Compacted { oldest }) => oldest.max(known),
+        Ok(_) | Err(_) => known,
+    })
 }
 
 /// The time of a revision: that of its note, else of the revision before; `None` if the notes of all of these are gone.
