@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::quantity::{Format, Quantity as Amount};
 use std::cmp::Reverse;
 
-/// A resource of which a node has too little.
+/// A resource that is short on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scarce {
     /// Memory.

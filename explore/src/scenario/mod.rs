@@ -77,7 +77,7 @@ pub struct Operator {
     pub env: BTreeMap<String, String>,
     /// When it counts as ready.
     pub ready: Ready,
-    /// The operator of which this is a further replica; `None`: it is the first or only one.
+    /// The operator whose further replica this process is; `None`: it is the first or only one.
     pub replica_of: Option<String>,
 }
 

@@ -365,7 +365,7 @@ impl Manager {
         self.step_pod_late(key, input, now, now);
     }
 
-    /// Steps a pod with an input of time `at`, of which its kubelet learns only now.
+    /// Steps a pod with an input that happened at `at`, and that its kubelet receives only now.
     fn step_pod_late(&mut self, key: &Key, input: Input, at: Timestamp, now: Timestamp) {
         let begun = match &input {
             Input::Runtime(Event::Started { container, .. } | Event::Adopted(container, _)) => {

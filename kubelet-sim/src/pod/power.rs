@@ -5,7 +5,7 @@ use super::{Pod, Stage};
 use crate::pod_object::PodObject;
 use jiff::Timestamp;
 
-/// Exit code of a container of which the runtime knows nothing after a reboot.
+/// Exit code that a kubelet reports for a container that its runtime has lost in a reboot.
 const CODE: i32 = 255;
 /// The reason that goes with it.
 const REASON: &str = "Unknown";

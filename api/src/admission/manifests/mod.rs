@@ -1,6 +1,6 @@
 //! Static manifests: webhook configurations and policies that an API server reads from files of its machine, so that they hold before the
-//! first request and nobody changes them through the API. Here is which objects a file may contain, and that the API refuses their names;
-//! reading the files is the caller's.
+//! first request and nobody changes them through the API. This module decides which objects a file may contain and which names
+//! the API refuses; its caller reads the files.
 //!
 //! Follows `staticManifestsDir` of Kubernetes 1.36 and later (`ManifestBasedAdmissionControlConfig`).
 
@@ -38,7 +38,7 @@ pub enum ManifestPlugin {
 }
 
 impl ManifestPlugin {
-    /// All of them.
+    /// The four admission plugins that can read manifests.
     pub const ALL: [Self; 4] =
         [Self::ValidatingWebhooks, Self::MutatingWebhooks, Self::ValidatingPolicies, Self::MutatingPolicies];
 

@@ -6,7 +6,7 @@ use kstore_api::quantity::Quantity;
 use kstore_api::resource::Resource;
 use serde_json::{Map, Value, json};
 
-/// The row of an object: short members, of which empty ones are left out.
+/// The row of an object: short members; empty ones are left out.
 ///
 /// | member | value |
 /// |---|---|
