@@ -11,10 +11,11 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # they are new ones; the input that fails there becomes a test of its own.
 [ "${CI_MODE:-}" = all ] || export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# Everything is built once, with this profile of Cargo.toml, and clippy is the compiler of the workspace's crates: its lints cost a few
-# seconds more in a build that happens anyway, and a second pass over all crates without it.
+# Everything is built once, with this profile of Cargo.toml, and clippy is the compiler of what the workspace builds for tests: its lints
+# cost a fifth more in a build that happens anyway, and a second pass over all crates without it.
 export PROFILE=gate
-RUSTC_WORKSPACE_WRAPPER=$(command -v clippy-driver || true)
+RUSTC_WORKSPACE_WRAPPER=
+if command -v clippy-driver >/dev/null; then RUSTC_WORKSPACE_WRAPPER=$ROOT/.ci/rustc; fi
 export RUSTC_WORKSPACE_WRAPPER
 
 # The packages and features of that build. Every call names the same ones: with others, cargo would build much of it again.
