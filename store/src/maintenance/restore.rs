@@ -74,6 +74,9 @@ pub enum RestoreError {
     /// The memory engine has no directory.
     #[error("the memory engine stores nothing on disk: choose another engine")]
     NoEngine,
+    /// A version of a new store is older than the one before it, or of a revision that no store has.
+    #[error("revision {0} is out of order or out of range in a new store")]
+    Order(Revision),
     /// The operating system refused a write.
     #[error("cannot write in {}: {source}", dir.display())]
     Write {
@@ -122,7 +125,7 @@ pub fn restore_visiting(
     restore_from(&disk, &snapshot, request, rng, Observers { visit, progress })
 }
 
-fn write_error(dir: &Path, source: io::Error) -> RestoreError {
+pub(super) fn write_error(dir: &Path, source: io::Error) -> RestoreError {
     RestoreError::Write { dir: dir.to_owned(), source }
 }
 
@@ -155,11 +158,11 @@ pub(super) fn restore_from(
 const SEQ: u64 = 1;
 
 /// The directory that is being restored.
-struct Target<'a> {
-    disk: &'a Arc<dyn Disk>,
-    dir: &'a Path,
-    engine: EngineKind,
-    rng: &'a Rng,
+pub(super) struct Target<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) dir: &'a Path,
+    pub(super) engine: EngineKind,
+    pub(super) rng: &'a Rng,
 }
 
 impl Target<'_> {
@@ -176,7 +179,7 @@ impl Target<'_> {
     }
 
     /// Checks that there is no store, and writes the marker file.
-    fn prepare(&self) -> Result<(), RestoreError> {
+    pub(super) fn prepare(&self) -> Result<(), RestoreError> {
         let occupied = || RestoreError::Occupied { dir: self.dir.to_owned() };
         let names = self.disk.list(self.dir).map_err(self.error())?;
         let marked = names.iter().any(|name| name == manifest::RESTORING);
@@ -198,7 +201,7 @@ impl Target<'_> {
     }
 
     /// Removes all files of an incomplete restore, the marker last.
-    fn clear(&self) -> io::Result<()> {
+    pub(super) fn clear(&self) -> io::Result<()> {
         self.clear_files()?;
         self.unmark()
     }
@@ -226,36 +229,57 @@ impl Target<'_> {
         bump: u64,
         observers: Observers<'_, '_, '_>,
     ) -> Result<RestoreReport, RestoreError> {
-        let cluster = self.rng.next_u64() | 1;
-        // A log without a manifest: no store opens this directory until the restore is done.
-        self.begin_log(cluster).map_err(self.error())?;
+        let cluster = self.begin_log()?;
         let (contents, token) = self.fill_engine(snapshot, observers)?;
         let (revision, compacted) = bumped(&contents.state, bump)?;
+        let state = DurableState { revision, compacted, ..contents.state };
+        let leases = state.leases.len() as u64;
+        self.complete(cluster, state, token)?;
+        let (records, users_left_out) = (contents.records, contents.has_users);
+        Ok(RestoreReport { revision, compacted, records, leases, users_left_out })
+    }
+
+    /// Creates a log that starts after the restored state; returns the store's identity. No store opens a directory that has a log and no
+    /// manifest.
+    pub(super) fn begin_log(&self) -> Result<u64, RestoreError> {
+        let cluster = self.rng.next_u64() | 1;
+        let begin = || {
+            let segments = Arc::new(WalSegments::list(self.disk.clone(), &self.wal())?);
+            let before = ReplayResult { last_seq: SEQ, confirmed: (SEQ, 0), ..ReplayResult::default() };
+            Wal::begin(segments, cluster, self.rng.fork("wal"), &before, &Limits::default()).map(drop)
+        };
+        begin().map_err(self.error())?;
+        Ok(cluster)
+    }
+
+    /// Writes the manifest: from now on the directory is a store. `token` is that of the sealed engine.
+    pub(super) fn complete(
+        &self,
+        cluster: u64,
+        state: DurableState,
+        token: Vec<u8>,
+    ) -> Result<(), RestoreError> {
         let manifest = Manifest {
             cluster,
             generation: 1,
-            state: DurableState { seq: SEQ, revision, compacted, ..contents.state },
+            state: DurableState { seq: SEQ, ..state },
             engine: self.engine.name().to_owned(),
             token,
             swept: Revision::NEVER_COMPACTED.0,
         };
         manifest::replace(&**self.disk, self.dir, &manifest)
             .and_then(|()| self.unmark())
-            .map_err(self.error())?;
-        Ok(RestoreReport {
-            revision,
-            compacted,
-            records: contents.records,
-            leases: manifest.state.leases.len() as u64,
-            users_left_out: contents.has_users,
-        })
+            .map_err(self.error())
     }
 
-    /// Creates a log that starts after the restored state.
-    fn begin_log(&self, cluster: u64) -> io::Result<()> {
-        let segments = Arc::new(WalSegments::list(self.disk.clone(), &self.wal())?);
-        let before = ReplayResult { last_seq: SEQ, confirmed: (SEQ, 0), ..ReplayResult::default() };
-        Wal::begin(segments, cluster, self.rng.fork("wal"), &before, &Limits::default()).map(drop)
+    /// An engine without records in the directory.
+    pub(super) fn new_engine(&self) -> Result<Arc<dyn Engine>, RestoreError> {
+        let engine = data_dir::new_engine(self.disk, &self.engine(), self.engine);
+        engine.map_err(|error| self.engine_error(error))
+    }
+
+    pub(super) fn engine_error(&self, error: EngineError) -> RestoreError {
+        write_error(self.dir, engine_error(error))
     }
 
     /// Writes all records to a new engine; returns its token.
@@ -264,8 +288,7 @@ impl Target<'_> {
         snapshot: &SnapshotFile,
         Observers { visit, progress }: Observers<'_, '_, '_>,
     ) -> Result<(SnapshotContents, Vec<u8>), RestoreError> {
-        let engine = data_dir::new_engine(self.disk, &self.engine(), self.engine);
-        let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
+        let engine = self.new_engine()?;
         let mut batch = Batch::new(&*engine, snapshot.len(), progress);
         let read = contents::read(snapshot, &mut |record| {
             let is_version = matches!(record.kind, RecordKind::Put | RecordKind::Delete);
@@ -276,9 +299,9 @@ impl Target<'_> {
         });
         let flushed = batch.finish();
         // An engine error also fails the reading, so it is reported first.
-        flushed.map_err(|error| write_error(self.dir, engine_error(error)))?;
+        flushed.map_err(|error| self.engine_error(error))?;
         let contents = read?;
-        let token = engine.seal().map_err(|error| write_error(self.dir, engine_error(error)))?;
+        let token = engine.seal().map_err(|error| self.engine_error(error))?;
         engine.close();
         Ok((contents, token.to_vec()))
     }
@@ -303,7 +326,7 @@ fn bumped(state: &DurableState, bump: u64) -> Result<(Revision, Revision), Resto
 }
 
 /// Batches records for an engine.
-struct Batch<'a, 'p> {
+pub(super) struct Batch<'a, 'p> {
     engine: &'a dyn Engine,
     records: Vec<Record>,
     bytes: usize,
@@ -314,11 +337,12 @@ struct Batch<'a, 'p> {
 }
 
 impl<'a, 'p> Batch<'a, 'p> {
-    fn new(engine: &'a dyn Engine, total: u64, progress: &'a mut Progress<'p>) -> Self {
+    pub(super) fn new(engine: &'a dyn Engine, total: u64, progress: &'a mut Progress<'p>) -> Self {
         Self { engine, records: Vec::new(), bytes: 0, done: 0, total, progress, failed: None }
     }
 
-    fn add(&mut self, record: Record) -> Result<(), String> {
+    /// Adds a record, and writes the batch if it is full. An error is only the text of what [`Self::finish`] returns.
+    pub(super) fn add(&mut self, record: Record) -> Result<(), String> {
         /// Bytes written per batch.
         const FULL: usize = 1 << 20;
         /// Bytes that a record takes in addition to its content.
@@ -341,7 +365,8 @@ impl<'a, 'p> Batch<'a, 'p> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), EngineError> {
+    /// Writes the rest. Returns the first error of all writes.
+    pub(super) fn finish(mut self) -> Result<(), EngineError> {
         if self.failed.is_none() {
             let _ = self.flush();
         }

@@ -120,6 +120,17 @@ impl SnapshotFile {
         }
     }
 
+    /// Opens the file at `path`, whose checksum must be right. A file without one is refused unless `unchecked`.
+    pub(super) fn open(path: &Path, unchecked: bool) -> Result<Self, SnapshotFileError> {
+        let io = |source| SnapshotFileError::Io { path: path.to_owned(), source };
+        let file = Self::of(path, RealDisk.open_read(path).map_err(io)?).map_err(io)?;
+        if !file.has_checksum() && !unchecked {
+            return Err(SnapshotFileError::NoChecksum { path: path.to_owned() });
+        }
+        file.check()?;
+        Ok(file)
+    }
+
     /// Opens a file that is no envelope.
     pub(super) fn plain(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
         let mut len = file.len()?;
