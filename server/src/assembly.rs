@@ -2,13 +2,16 @@
 //! the audit log, published authorities and the metrics server. `kstore_cluster` starts it; `wiring` calls this and ends it.
 
 use crate::args::{
-    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, Quota, Storage, StoreAlone,
+    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, OutboundPolicy, Quota, Storage,
+    StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
+use crate::data_dir::IMPORT_FILE;
 use crate::etcd_listener::BoundEtcdListener;
 use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
+use crate::no_connections::NoConnections;
 use crate::telemetry::millis;
 use crate::{
     audit, clients, data_version, encryption, external, load_report, no_space, pki, salvage, scheduler_config,
@@ -79,6 +82,10 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     } = parts;
     let (nondet, metrics) = (config.nondet.clone(), Registry::new());
     let (outbound, metrics_server) = outbound(front_proxy, flags);
+    let outbound: Arc<dyn Outbound> = match calls_what_data_name(flags, parts.data_path.as_deref()) {
+        true => outbound,
+        false => Arc::new(NoConnections),
+    };
     let encryption = encryption::open(flags, &phases.core, &nondet).await?;
     if let Some(audit) = &config.audit {
         audit::flush_at_end(&phases.core, audit.clone());
@@ -107,7 +114,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         explains_no_space: no_space::explain,
         retention: retention(flags.history),
         components: components(loops, controllers, flags.access.apis.scheduler),
-        host: Some(hostname()),
+        host: (!flags.is_read_only).then(hostname),
         // Several processes may share an external etcd, and each may run these components.
         elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),
         metrics: metrics.clone(),
@@ -119,6 +126,9 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         Some(etcd) => noting_wait(start, etcd).await.with_context(|| unreachable_etcd(etcd))?,
         None => start.await?,
     };
+    if flags.is_read_only {
+        plane.api().pipeline().freeze();
+    }
     let listeners = &phases.listeners;
     if let (Some(listener), Some(store)) = (parts.etcd_listener, plane.store()) {
         open_etcd(listeners, store, listener, &metrics);
@@ -131,6 +141,15 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     serve_api(listeners, plane.api(), listener, tls, &metrics)?;
     plane.run_components();
     Ok(plane)
+}
+
+/// Whether the server calls webhooks and API servers that its data name. Those of an imported cluster are others' to call.
+fn calls_what_data_name(flags: &ApiHere, dir: Option<&Path>) -> bool {
+    let is_imported = || dir.is_some_and(|dir| dir.join(IMPORT_FILE).exists());
+    match flags.outbound {
+        Some(policy) => policy == OutboundPolicy::Allow,
+        None => !flags.is_read_only && !is_imported(),
+    }
 }
 
 /// The way of outbound calls, and the same value to begin the metrics server with, once there is an apiserver.

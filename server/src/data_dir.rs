@@ -14,6 +14,9 @@ pub(crate) const LOCK: &str = "server.lock";
 /// Name of the file with the version of Kubernetes with which the directory is served; `data_version` reads and writes it.
 pub(crate) const VERSION_FILE: &str = "kubernetes-version";
 
+/// Name of the file that says where imported data came from; `import` writes it.
+pub(crate) const IMPORT_FILE: &str = "import-report.json";
+
 /// A data directory locked by this process. The system releases the lock when the value is dropped or the
 /// process ends in any way.
 #[derive(Debug)]
@@ -113,7 +116,7 @@ fn is_own(name: &str, is_dir: bool) -> bool {
     if is_dir {
         name == "pki"
     } else {
-        name == LOCK || name == VERSION_FILE || is_kubeconfig(name) || is_unfinished(name)
+        [LOCK, VERSION_FILE, IMPORT_FILE].contains(&name) || is_kubeconfig(name) || is_unfinished(name)
     }
 }
 
@@ -174,7 +177,14 @@ mod tests {
         for folder in ["lost+found", "pki", "wal", "engine"] {
             fs::create_dir(dir.path().join(folder)).unwrap();
         }
-        for name in ["admin.kubeconfig", ".admin.kubeconfig.17.new", "LOCK", "RESERVE", "pki/ca.key"] {
+        for name in [
+            "admin.kubeconfig",
+            ".admin.kubeconfig.17.new",
+            "LOCK",
+            "RESERVE",
+            "pki/ca.key",
+            "import-report.json",
+        ] {
             fs::write(dir.path().join(name), "").unwrap();
         }
         drop(DataDir::open(dir.path()).unwrap());

@@ -23,12 +23,14 @@ mod files;
 mod flags;
 mod history;
 mod hostname;
+mod import;
 mod kubeconfig;
 mod lab;
 mod listen;
 mod load_report;
 mod memory_file;
 mod metrics_server;
+mod no_connections;
 mod no_space;
 mod open_files;
 mod pages;
@@ -46,6 +48,7 @@ mod signing;
 mod simulate;
 mod simulation;
 mod socket_file;
+mod source_copy;
 mod stop;
 mod store_cmd;
 mod telemetry;
@@ -92,8 +95,9 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::History(_) | Command::Diff(_) | Command::At(_) | Command::Undo(_))
     );
     let outcome = match cli.command {
-        None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
+        None => cli.serve.into_config().map_err(Into::into).and_then(import::serve),
         Some(Command::Run(run)) => run::run(*run),
+        Some(Command::Import(args)) => import::import(&args),
         Some(Command::Explore(args)) => explore::explore(*args),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::History(args)) => history::history(args),
@@ -121,6 +125,7 @@ pub fn main(cli: Cli) -> ExitCode {
         eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));
         let is_expression = error.chain().any(|cause| cause.is::<ExpressionError>());
         let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>() || is_expression;
+        let is_usage = is_usage || error.is::<import::UnusableSource>();
         match (is_usage, reads_history) {
             (true, _) => ExitCode::from(USAGE),
             (false, true) => ExitCode::from(REFUSED),

@@ -277,8 +277,10 @@ impl Cluster {
         let (api_at, in_memory) = (Some((address, path)), data_dir.is_none());
         self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, in_memory });
         self._data_dir = data_dir;
-        // In the background, so that the start does not wait for it.
-        self.keep_metrics_server(api.metrics, api.access.apis.opt_in.minor());
+        if !api.is_read_only {
+            // In the background, so that the start does not wait for it.
+            self.keep_metrics_server(api.metrics, api.access.apis.opt_in.minor());
+        }
         Ok(())
     }
 

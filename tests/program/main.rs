@@ -43,6 +43,8 @@ mod grpc;
 mod history;
 /// Attacks on identities, memory, connections, files and time.
 mod hostile;
+/// Data of other clusters: `kstore-server import`.
+mod import;
 /// kubectl, where it is installed.
 mod kubectl;
 /// The lab of the program, over HTTP and with kubectl.

@@ -23,6 +23,7 @@ use kstore_registry::service_ranges::ServiceRanges;
 use kstore_storage::limits;
 use kstore_storage::metrics::Metrics;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Who may send requests, and what they may do. By default RBAC authorizes, tokens of service accounts are
@@ -182,6 +183,7 @@ impl Pipeline {
             bearers: access.bearers,
             local: local_components,
             definition_writes: tokio::sync::Mutex::default(),
+            is_frozen: AtomicBool::new(false),
             anonymous: access.anonymous,
             impersonation,
         }

@@ -64,6 +64,7 @@ use kstore_storage::metrics::{self, Metrics};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 pub use transact::Transacted;
@@ -159,6 +160,8 @@ pub struct Pipeline {
     /// Whether requests without credentials are served.
     anonymous: AnonymousAccess,
     impersonation: Arc<Impersonation>,
+    /// Whether all writes are refused.
+    is_frozen: AtomicBool,
 }
 
 impl Pipeline {
@@ -219,6 +222,22 @@ impl Pipeline {
         &self.authorizer
     }
 
+    /// Refuses all writes from now on, those of the server's own tasks included. Reviews, which store nothing, are answered.
+    pub fn freeze(&self) {
+        self.is_frozen.store(true, Ordering::Release);
+    }
+
+    /// 405 for a write to a frozen server.
+    fn check_not_frozen(&self, is_write: bool) -> Result<(), Status> {
+        if !is_write || !self.is_frozen.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let text = "the server shows imported data, which cannot be changed (--read-only)";
+        let mut status = Status::bad_request(text);
+        (status.code, status.reason) = (405, Reason::MethodNotAllowed);
+        Err(status)
+    }
+
     /// Serves a request. A write that is answered with success is durable.
     ///
     /// # Errors
@@ -276,6 +295,7 @@ impl Pipeline {
         self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request).await?;
         check_method(&request)?;
+        self.check_not_frozen(request.action.is_write() && request.target.resource.is_stored())?;
         let mut texts = warnings::of_deprecated_kind(request.target.resource);
         // The commit checks the fence again at its own revision; this check also covers requests that write
         // nothing.

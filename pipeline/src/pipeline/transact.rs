@@ -89,6 +89,7 @@ impl Pipeline {
     }
 
     async fn transact_admitted(&self, transaction: &Transaction) -> Result<Transacted, Status> {
+        self.check_not_frozen(true)?;
         if let Some(fence) = &transaction.fence {
             self.cache().fresh().await.map_err(error::of_read)?;
             self.authorize_all(transaction).await?;

@@ -2,9 +2,10 @@
 
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
-    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, KubeconfigArgs, ManArgs, RunArgs, SimCrdsArgs,
-    SimLintArgs, SimulateArgs, StopArgs, StoreArgs, UiArgs, UndoArgs, at, basic_auth, certs, dropin, explain,
-    explore, history, pages, parser, run, scheduler_config, simulation, stop, store, ui, undo,
+    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RunArgs,
+    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, UiArgs, UndoArgs, at, basic_auth, certs,
+    dropin, explain, explore, history, import, pages, parser, run, scheduler_config, simulation, stop, store,
+    ui, undo,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -28,6 +29,8 @@ pub enum Command {
     Undo(UndoArgs),
     /// `ui`: the page of a server in a browser.
     Ui(UiArgs),
+    /// `import`: a data directory with the state of another cluster.
+    Import(ImportArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -138,6 +141,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, ui::FLAGS),
         read: |matches| parser::read(ui::FLAGS, matches).map(Command::Ui),
+    },
+    CommandRow {
+        name: "import",
+        about: "Make a data directory of a snapshot of a Kubernetes' etcd, or of manifests",
+        help: import::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, import::FLAGS),
+        read: |matches| parser::read(import::FLAGS, matches).map(Command::Import),
     },
     CommandRow {
         name: "stop",

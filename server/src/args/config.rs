@@ -185,6 +185,26 @@ pub struct ApiHere {
     pub name: Option<String>,
     /// The lab, if the process serves it.
     pub lab: Option<Box<LabFlags>>,
+    /// Whether the data cannot be changed. The server works on a copy of them.
+    pub is_read_only: bool,
+    /// Whether the server calls webhooks and API servers that the data name; `None`: unless the data were imported.
+    pub outbound: Option<OutboundPolicy>,
+}
+
+/// Whether a server calls what its data name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutboundPolicy {
+    /// No webhook and no API server is called.
+    None,
+    /// They are called.
+    Allow,
+}
+
+impl Choice for OutboundPolicy {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("none", Self::None, "No webhook and no API server is called; requests that need them fail"),
+        ("allow", Self::Allow, "They are called"),
+    ];
 }
 
 impl Default for ApiHere {
@@ -206,6 +226,8 @@ impl Default for ApiHere {
             allow_downgrade: false,
             name: None,
             lab: None,
+            is_read_only: false,
+            outbound: None,
         }
     }
 }

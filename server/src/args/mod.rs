@@ -16,6 +16,7 @@ mod explore;
 mod external;
 mod flag;
 mod history;
+mod import;
 mod keep;
 mod lab;
 mod listen;
@@ -53,7 +54,9 @@ pub use basic_auth::BasicAuthArgs;
 pub use certs::{CertsArgs, CertsCommand, IssueArgs, KubeconfigArgs, RenewArgs};
 pub use command::Command;
 pub(crate) use config::MAX_NODES;
-pub use config::{Api, ApiHere, Component, Config, Durability, Engine, LoopsConfig, Storage, StoreAlone};
+pub use config::{
+    Api, ApiHere, Component, Config, Durability, Engine, LoopsConfig, OutboundPolicy, Storage, StoreAlone,
+};
 pub use dropin::{AsArgs, AssetsArgs, Program};
 pub use encryption::EncryptionFile;
 pub(crate) use encryption::encryption_file;
@@ -65,6 +68,7 @@ pub(crate) use external::time;
 pub use flag::ServerValue;
 pub(crate) use flag::{BOOL, Flag, Verdict, accept, honour, refuse, refuse_unless};
 pub use history::{DiffArgs, HistoryArgs, HistoryDetail};
+pub use import::{ImportArgs, SecretPolicy};
 pub use keep::{History, Quota};
 pub use lab::LabFlags;
 pub use listen::ListenAddress;

@@ -98,7 +98,8 @@ impl ServerOptions {
         let api = match role {
             ProcessRole::Store => self.into_store()?,
             ProcessRole::Apiserver(components) => {
-                loops.components = components;
+                // Components write.
+                loops.components = if self.api.is_read_only { BTreeSet::new() } else { components };
                 self.into_apiserver(&loops)?
             }
             ProcessRole::Loops(components) => {
@@ -151,7 +152,9 @@ impl ServerOptions {
         let audit_log = self.given.among(table::AUDIT_LOG);
         let lab = self.lab.into_flags(&self.given, &self.api.listen)?;
         // A lab's forks and plans read old states, and no clock of it says when these are old.
-        let history = if lab.is_some() { History::All } else { CLUSTER_HISTORY };
+        // What cannot change needs all that it has.
+        let keeps_all = lab.is_some() || self.api.is_read_only;
+        let history = if keeps_all { History::All } else { CLUSTER_HISTORY };
         Ok(ApiHere {
             etcd: self.etcd.into_listen(self.given.of(Part::EtcdListener))?,
             quota: Quota::of(self.quota_bytes),

@@ -11,8 +11,8 @@ use super::options::controllers;
 use super::scope::Part;
 use super::simulation::Adoption;
 use super::{
-    Component, Durability, Engine, SchedulerFile, ServerOptions, audit, encryption, etcd, naming, number,
-    time,
+    Component, Durability, Engine, OutboundPolicy, SchedulerFile, ServerOptions, audit, encryption, etcd,
+    naming, number, time,
 };
 use crate::telemetry::LogFormat;
 use clap::Arg;
@@ -99,6 +99,21 @@ const STORE: &[Flag] = &[
     .part(Part::StoreTuning)
     .server_only()
     .shaped(not_in_memory),
+    Flag::switch(
+        "read-only",
+        |o| o.api.is_read_only = true,
+        "Serve the data of DIR as they are: the API server alone, on a copy, refuses all writes, and calls nothing that the data name",
+    )
+    .part(Part::StoreTuning)
+    .server_only()
+    .shaped(|arg| arg.conflicts_with_all(["in-memory", "components", "etcd-servers", "etcd-listen", "lab"])),
+    Flag::choice(
+        ("outbound", "WHICH"),
+        words::<OutboundPolicy>,
+        |o, word| put(&mut o.api.outbound, chosen(word).map(Some)),
+        "Webhooks and API servers that the data name [default: allow; none for imported data]",
+    )
+    .server_only(),
     Flag::switch(
         "allow-downgrade",
         |o| o.api.allow_downgrade = true,

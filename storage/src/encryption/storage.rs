@@ -10,6 +10,7 @@ use crate::storage::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 /// Encrypts and decrypts in front of another storage. A value that cannot be decrypted stays as it is stored,
@@ -26,6 +27,21 @@ impl EncryptedStorage {
 }
 
 impl Encryption {
+    /// The plaintext of a value that is stored under a key of the apiserver, such as `/registry/secrets/a/b`, outside of any storage. A
+    /// value of a resource that the configuration does not name is returned as it is.
+    /// Boxed here, so that no crate above generates the code again.
+    ///
+    /// # Errors
+    /// Why it cannot be decrypted.
+    pub fn decrypt<'a>(&'a self, key: &'a str, stored: Bytes) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async move {
+            let transformers = self.transformers();
+            let Some(providers) = transformers.of_key(key) else { return Ok(stored) };
+            let opened = self.opened(providers, &stored, key).await;
+            opened.map(|opened| opened.plain).map_err(|error| error.to_string())
+        })
+    }
+
     /// Decrypts a value, or records why it cannot be decrypted. A key management service is called only for a
     /// seed that it has not decrypted yet.
     async fn open_value(&self, transformers: &Transformers, raw: &mut Raw) {

@@ -1,4 +1,5 @@
-//! `run --from`: the copy of a prepared cluster on which `run` works. The original is only read, so that many runs can use it.
+//! The copy of a prepared cluster on which `run --from` and a server with `--read-only` work. The original is only read, so that many
+//! can use it.
 
 use crate::args::{Durability, Engine, Storage};
 use crate::{data_dir, files};
@@ -12,10 +13,11 @@ use tempfile::TempDir;
 
 /// Files and folders of a data directory that hold its objects, keys and version of Kubernetes. Kubeconfigs name an address of the past,
 /// and `RESERVE` is made again.
-const COPIED: [&str; 6] = ["MANIFEST", "MANIFEST.old", "wal", "engine", "pki", data_dir::VERSION_FILE];
+const COPIED: [&str; 7] =
+    ["MANIFEST", "MANIFEST.old", "wal", "engine", "pki", data_dir::VERSION_FILE, data_dir::IMPORT_FILE];
 
 /// A copy of a cluster in a temporary folder, which is removed with the value.
-pub(super) struct SourceCopy {
+pub(crate) struct SourceCopy {
     folder: TempDir,
     engine: Engine,
 }
@@ -25,7 +27,7 @@ impl SourceCopy {
     ///
     /// # Errors
     /// There is no such cluster, a server uses it, or it cannot be copied.
-    pub(super) fn of(source: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn of(source: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kstore-run-").tempdir();
         let folder = folder.context("cannot make a temporary folder")?;
         let data = folder.path().join("data");
@@ -38,12 +40,12 @@ impl SourceCopy {
     }
 
     /// The temporary folder.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The copy as the storage of a cluster. Its writes need not survive the machine.
-    pub(super) fn storage(&self) -> Storage {
+    pub(crate) fn storage(&self) -> Storage {
         let (dir, durability) = (self.folder.path().join("data"), Durability::Relaxed);
         Storage::Disk { dir, durability, engine: self.engine, salvage: false }
     }

@@ -1,0 +1,39 @@
+//! Servers of data that cannot be changed: an API server alone, on a copy of them.
+
+use crate::args::{Api, Cli, Config, Durability, Engine, ListenAddress, Storage};
+use crate::source_copy::SourceCopy;
+use crate::wiring;
+use anyhow::{Context as _, bail};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the server of a checked command line, with `--read-only` on a copy of its data directory.
+pub(crate) fn serve(mut config: Config) -> anyhow::Result<ExitCode> {
+    let Some(api) = here(&mut config).filter(|api| api.is_read_only) else { return wiring::serve(config) };
+    let dir = api.storage.dir().context("--read-only needs a data directory")?;
+    let copy = SourceCopy::of(&dir).with_context(|| format!("cannot copy {}", dir.display()))?;
+    api.storage = copy.storage();
+    wiring::serve(config)
+}
+
+/// Serves a directory that was just imported and is used by nothing else.
+pub(super) fn serve_import(dir: &Path, listen: Option<ListenAddress>) -> anyhow::Result<ExitCode> {
+    let words = ["kstore-server", "--read-only", "--data-dir"].map(OsString::from);
+    let words = words.into_iter().chain([dir.as_os_str().to_owned()]);
+    let mut config = Cli::try_parse_from(words).context("the flags of --serve")?.serve.into_config()?;
+    let Some(api) = here(&mut config) else { bail!("--serve has an API server") };
+    let (dir, durability, engine) = (dir.to_owned(), Durability::Relaxed, Engine::Segments);
+    api.storage = Storage::Disk { dir, durability, engine, salvage: false };
+    if let Some(listen) = listen {
+        api.listen = listen;
+    }
+    wiring::serve(config)
+}
+
+fn here(config: &mut Config) -> Option<&mut crate::args::ApiHere> {
+    match &mut config.api {
+        Api::Here(api) => Some(api),
+        Api::Store(_) | Api::Elsewhere(_) => None,
+    }
+}
