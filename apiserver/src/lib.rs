@@ -26,6 +26,7 @@ mod memory_shares;
 pub mod plain_http;
 pub mod rest;
 mod server;
+pub mod tags;
 pub mod tunnel;
 mod unread_body;
 mod view;

@@ -2,6 +2,7 @@
 
 use crate::phase::Phase;
 use jiff::{SignedDuration, Timestamp};
+use kstore_apiserver::tags;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Clock;
 use kstore_store::{Revision, Store};
@@ -72,7 +73,7 @@ async fn run(store: Store, retention: Retention, clock: Clock, stop: Cancellatio
         }
         samples.push_back((clock.now(), store.revision()));
         let Some(revision) = due(history, &mut samples, clock.now()) else { continue };
-        let revision = revision.min(before_newest(&store));
+        let revision = revision.min(before_newest(&store)).min(oldest_tag(&store).unwrap_or(revision));
         if revision <= store.compacted() {
             continue;
         }
@@ -89,6 +90,13 @@ async fn run(store: Store, retention: Retention, clock: Clock, stop: Cancellatio
 /// no newer revision at which it could list.
 fn before_newest(store: &Store) -> Revision {
     Revision(store.revision().0 - 1)
+}
+
+/// The oldest revision that a tag names. Tags that are encrypted at rest cannot be read here, and keep nothing.
+fn oldest_tag(store: &Store) -> Option<Revision> {
+    let stored = store.get(tags::storage_key()).ok()??;
+    let object = serde_json::from_slice(stored.value()).ok()?;
+    tags::of(&object).into_values().min().map(Revision)
 }
 
 fn period(history: History) -> Duration {
@@ -139,6 +147,29 @@ mod tests {
         assert_eq!(due(History::Revisions(10), &mut samples(), at(0)), Some(Revision(20)));
         assert_eq!(due(History::Revisions(100), &mut samples(), at(0)), None);
         assert_eq!(due(History::All, &mut samples(), at(9999)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn automatic_compaction_keeps_the_states_from_the_oldest_tag_on() {
+        let nondet = kstore_nondet::Nondet::simulated(1);
+        let store = Store::open(kstore_store::Config::memory(), nondet.clone()).await.unwrap();
+        for value in ["1", "2", "3", "4"] {
+            store.put("key", value).await.unwrap();
+        }
+        let map =
+            |data: &str| format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{}},"data":{data}}}"#);
+        let tagged = map(r#"{"before":"3","later":"4","broken":"x"}"#);
+        store.put(tags::storage_key(), tagged).await.unwrap();
+        let stop = CancellationToken::new();
+        let retention = Retention::of(History::For(Duration::from_secs(1)));
+        let task = tokio::spawn(run(store.clone(), retention, nondet.clock, stop.clone()));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!((store.revision(), store.compacted()), (Revision(6), Revision(3)));
+        store.put(tags::storage_key(), map("{}")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(store.compacted(), Revision(6), "the tag is deleted");
+        stop.cancel();
+        task.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -92,7 +92,7 @@ pub fn main(cli: Cli) -> ExitCode {
     telemetry::init(cli.log_format);
     let reads_history = matches!(
         cli.command,
-        Some(Command::History(_) | Command::Diff(_) | Command::At(_) | Command::Undo(_))
+        Some(Command::History(_) | Command::Diff(_) | Command::At(_) | Command::Undo(_) | Command::Tag(_))
     );
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(import::serve),
@@ -104,6 +104,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Diff(args)) => history::diff(args),
         Some(Command::At(args)) => at::at(args),
         Some(Command::Undo(args)) => history::undo(args),
+        Some(Command::Tag(args)) => history::tag(&args),
         Some(Command::Ui(args)) => ui::ui(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),

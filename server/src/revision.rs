@@ -52,6 +52,19 @@ pub(crate) async fn resolve(
     Ok(resolved.revision)
 }
 
+/// The revision that a text names at the server, which has its state, and its time, if the server knows it.
+///
+/// # Errors
+/// The text has none of the forms, or the server knows no such state.
+pub(crate) async fn retained(client: &Client, text: &str) -> anyhow::Result<(i64, Option<Timestamp>)> {
+    expression(text)?;
+    let answer = client.get_path(&query(text, zone(), None)).await;
+    let answer = answer.map_err(|error| anyhow!("{error}")).with_context(|| format!("revision {text:?}"))?;
+    let Resolved { revision, time } =
+        serde_json::from_slice(&answer).context("the server's answer is not a revision")?;
+    Ok((revision, time))
+}
+
 /// The revisions of `A..B` at the server, of which one side may be missing; twice the same one for a text that is no range.
 ///
 /// # Errors

@@ -104,6 +104,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "identity",
                 "memory_shares",
                 "plain_http",
+                "tags",
                 "tunnel",
                 "unread_body",
                 "view",

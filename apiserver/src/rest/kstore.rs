@@ -4,6 +4,7 @@
 use super::page_data::first_of_changes;
 use super::path::{Paths, namespace_of};
 use super::query::Query;
+use crate::tags;
 use crate::view::history::{future, next, not_retained, oldest, time_of};
 use crate::view::resolve::Resolver;
 use http::request::Parts;
@@ -67,8 +68,11 @@ impl Paths {
         }
         let clock = if self.pipeline.nondet().clock.is_simulated() { "virtual" } else { "real" };
         let newest = known.pop();
+        let tags = tags::in_cache(cache).into_iter();
+        let tags: Vec<Value> =
+            tags.map(|(name, revision)| json!({"name": name, "revision": revision})).collect();
         Ok(json!({"kind": "Revisions", "apiVersion": "kstore/v1", "oldest": known.pop(), "newest": newest,
-            "from": first_of_changes(oldest, newest_revision), "compacted": oldest, "clock": clock, "tags": [],
+            "from": first_of_changes(oldest, newest_revision), "compacted": oldest, "clock": clock, "tags": tags,
             "user": user.username}))
     }
 

@@ -1,6 +1,7 @@
 //! Revision expressions → revisions, by the history of this server. `kstore_api::revision_expression` parses them.
 
 use super::history::{History, future, not_retained, oldest, shown_time};
+use crate::tags;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use kstore_api::revision_expression::{Moment, RevisionExpression};
@@ -26,8 +27,8 @@ impl Resolver<'_> {
     /// The revision that a text names.
     ///
     /// # Errors
-    /// 400 for a text of another form, and for a tag; 504 for the future; 410 for a state that is not retained; 404 if there are fewer
-    /// outside writes.
+    /// 400 for a text of another form, and for an unknown tag; 504 for the future; 410 for a state that is not retained; 404 if there
+    /// are fewer outside writes.
     pub(crate) async fn resolve(&self, text: &str) -> Result<i64, Status> {
         let expression =
             RevisionExpression::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
@@ -37,12 +38,7 @@ impl Resolver<'_> {
             Moment::Now => newest,
             Moment::Oldest => oldest(storage).await?,
             Moment::Revision(revision) => *revision,
-            Moment::Tag(name) => {
-                return Err(Status::bad_request(format!(
-                    "there is no tag {name:?}: this server has none. Write a number such as 244, `now`, `oldest`, a duration such as 5m, \
-                     or a time such as 23:38:56"
-                )));
-            }
+            Moment::Tag(name) => self.tagged(name)?,
             moment => self.state_at(moment, newest).await?,
         };
         if revision > newest {
@@ -52,6 +48,24 @@ impl Resolver<'_> {
             return Err(not_retained(storage, &format!("revision {revision}"), self.now).await);
         }
         self.outside_write_before(revision, expression.back).await
+    }
+
+    /// The revision of a tag.
+    fn tagged(&self, name: &str) -> Result<i64, Status> {
+        let tags = tags::in_cache(self.cache);
+        let known = || match tags.is_empty() {
+            true => "this server has none".to_owned(),
+            false => {
+                format!("this server has {}", tags.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
+        };
+        tags.get(name).copied().ok_or_else(|| {
+            Status::bad_request(format!(
+                "there is no tag {name:?}: {}. Write a tag, a number such as 244, `now`, `oldest`, a duration such as 5m, or a time such \
+                 as 23:38:56",
+                known()
+            ))
+        })
     }
 
     async fn state_at(&self, moment: &Moment, newest: i64) -> Result<i64, Status> {

@@ -3,9 +3,9 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RunArgs,
-    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, UiArgs, UndoArgs, at, basic_auth, certs,
-    dropin, explain, explore, history, import, pages, parser, run, scheduler_config, simulation, stop, store,
-    ui, undo,
+    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs, UndoArgs, at, basic_auth,
+    certs, dropin, explain, explore, history, import, pages, parser, run, scheduler_config, simulation, stop,
+    store, tag, ui, undo,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -27,6 +27,8 @@ pub enum Command {
     At(AtArgs),
     /// `undo`: takes back a write.
     Undo(UndoArgs),
+    /// `tag`: names of revisions.
+    Tag(TagArgs),
     /// `ui`: the page of a server in a browser.
     Ui(UiArgs),
     /// `import`: a data directory with the state of another cluster.
@@ -133,6 +135,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, undo::FLAGS),
         read: |matches| parser::read(undo::FLAGS, matches).map(Command::Undo),
+    },
+    CommandRow {
+        name: "tag",
+        about: "Name a revision, and keep its state until the name is deleted",
+        help: tag::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, tag::FLAGS),
+        read: |matches| parser::read(tag::FLAGS, matches).map(Command::Tag),
     },
     CommandRow {
         name: "ui",

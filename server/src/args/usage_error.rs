@@ -51,6 +51,11 @@ pub enum UsageError {
     /// A flag of the embedded store together with an external etcd.
     #[error("--{0} configures the embedded store and cannot be combined with --etcd-servers")]
     OwnStoreOnly(&'static str),
+    /// A name of a tag that expressions take for something else.
+    #[error(
+        "{0:?} cannot be the name of a tag: write lower-case letters, digits and dashes, and no number, time or `now`"
+    )]
+    NoTag(String),
     /// A flag without another flag that it requires.
     #[error("--{0} needs {1}")]
     NeedsFlag(&'static str, &'static str),

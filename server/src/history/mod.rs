@@ -1,6 +1,7 @@
 //! `kstore-server history KIND/NAME`: the retained revisions of an object, each with its writer, its cause and what it changed;
-//! `kstore-server diff`: an object, or the whole cluster, at two revisions; and `kstore-server undo`, which takes back a write. They read a
-//! running server with the permissions of their kubeconfig: who may not list the objects sees writers and times, and no values.
+//! `kstore-server diff`: an object, or the whole cluster, at two revisions; `kstore-server undo`, which takes back a write; and
+//! `kstore-server tag`, which names a revision. They read a running server with the permissions of their kubeconfig: who may not list the
+//! objects sees writers and times, and no values.
 
 mod change;
 mod cluster;
@@ -10,6 +11,7 @@ mod entry;
 mod object;
 mod states;
 mod summary;
+mod tag;
 mod text;
 mod undo;
 mod writes;
@@ -29,6 +31,7 @@ use object::{HistoryObject, revision};
 use serde_json::{Value, json};
 use states::{ObjectState, state};
 use std::process::ExitCode;
+pub(crate) use tag::tag;
 use text::Detail;
 pub(crate) use undo::undo;
 

@@ -343,3 +343,34 @@ fn texts_resolve_to_revisions_and_writes_name_their_objects() {
         assert_eq!(write["objects"], json!([object]));
     });
 }
+
+#[test]
+fn tags_are_revisions_by_name() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let rest = cluster.rest();
+        let mut made = Vec::new();
+        for n in 0..2 {
+            let reply = rest.call("POST", CONFIG_MAPS, config_map(&format!("c-{n}"), &json!({}))).await;
+            made.push(reply.text("/metadata/resourceVersion").parse::<i64>().unwrap());
+        }
+        let data = json!({"release": made[1].to_string(), "later": "99999"});
+        let maps = "/api/v1/namespaces/kube-system/configmaps";
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kstore-tags"}, "data": data});
+        let reply = rest.call("POST", maps, map.to_string()).await;
+        assert_eq!(reply.code, 201, "{}", reply.json());
+        let resolve = async |text: &str| {
+            cluster.rest().call("GET", &format!("/kstore/v1/resolve?text={text}"), "").await
+        };
+        assert_eq!(resolve("release").await.json()["revision"], made[1]);
+        assert_eq!(resolve("release~1").await.json()["revision"], made[0]);
+        for (tag, code, part) in
+            [("none", 400, "this server has later, release"), ("later", 504, "does not exist yet")]
+        {
+            let refused = resolve(tag).await;
+            assert!(refused.code == code && refused.text("/message").contains(part), "{}", refused.json());
+        }
+        let known = rest.call("GET", "/kstore/v1/revisions", "").await.json();
+        let tags = json!([{"name": "later", "revision": 99999}, {"name": "release", "revision": made[1]}]);
+        assert_eq!(known["tags"], tags);
+    });
+}
