@@ -112,7 +112,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     let cluster = ClusterConfig {
         storage,
         explains_no_space: no_space::explain,
-        retention: retention(flags.history),
+        retention: retention(flags.history, flags.history_bytes),
         components: components(loops, controllers, flags.access.apis.scheduler),
         host: (!flags.is_read_only).then(hostname),
         // Several processes may share an external etcd, and each may run these components.
@@ -272,7 +272,8 @@ pub(crate) async fn store_only(
     let shown = metrics.clone();
     listener.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
     open_etcd(&phases.listeners, &store, listener, &metrics);
-    kstore_cluster::keep_store(&store, retention(flags.history), nondet.clock, &metrics, &phases.core);
+    let retention = retention(flags.history, flags.history_bytes);
+    kstore_cluster::keep_store(&store, retention, nondet.clock, &metrics, &phases.core);
     Ok(())
 }
 
@@ -323,13 +324,17 @@ fn open_etcd(listeners: &Phase, store: &Store, bound: BoundEtcdListener, metrics
     });
 }
 
-/// The history that the store keeps.
-pub(crate) fn retention(history: args::History) -> Retention {
-    Retention::of(match history {
+/// The history that the store keeps: as long as `history`, and at most so many bytes.
+pub(crate) fn retention(history: args::History, bytes: Option<u64>) -> Retention {
+    let retention = Retention::of(match history {
         args::History::For(kept) => History::For(kept),
         args::History::Revisions(kept) => History::Revisions(kept),
         args::History::All => History::All,
-    })
+    });
+    match bytes {
+        Some(bytes) => retention.within(bytes),
+        None => retention,
+    }
 }
 
 /// The components that run beside the API server. The scheduler has the feature gates `gates`.

@@ -163,6 +163,8 @@ pub struct ApiHere {
     pub quota: Quota,
     /// History that automatic compaction keeps.
     pub history: History,
+    /// Most bytes of it.
+    pub history_bytes: Option<u64>,
     /// Networks of Service addresses.
     pub service_ranges: ServiceRanges,
     /// Addresses of webhook Services outside the cluster.
@@ -215,6 +217,7 @@ impl Default for ApiHere {
             etcd: None,
             quota: Quota::Default,
             history: History::All,
+            history_bytes: None,
             service_ranges: ServiceRanges::default(),
             service_backends: ServiceBackends::default(),
             anonymous: true,
@@ -243,6 +246,8 @@ pub struct StoreAlone {
     pub quota: Quota,
     /// History that automatic compaction keeps.
     pub history: History,
+    /// Most bytes of it.
+    pub history_bytes: Option<u64>,
 }
 
 /// A checked command line.

@@ -1,5 +1,6 @@
-//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`).
+//! Limits of stored data: [`HistoryBounds`] (`--history`) and [`Quota`] (`--quota-bytes`).
 
+use super::number;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -36,6 +37,29 @@ impl FromStr for History {
             "d" => Self::For(seconds(86400)?),
             _ => return Err(wrong()),
         })
+    }
+}
+
+/// Bounds of the history: in time or revisions, and in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HistoryBounds {
+    /// Bound in time or revisions.
+    pub(crate) kept: History,
+    /// Most bytes of versions that are not the newest of their keys; `None`: no bound but the quota, at which writes are refused.
+    pub(crate) bytes: Option<u64>,
+}
+
+impl FromStr for HistoryBounds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((kept, bytes)) = text.split_once(',') else {
+            return Ok(Self { kept: text.parse()?, bytes: None });
+        };
+        let bytes = number::bytes(bytes).ok().and_then(|bytes| u64::try_from(bytes).ok());
+        let bytes = bytes.filter(|bytes| *bytes > 0);
+        let bytes = bytes.ok_or("expected a number of bytes after the comma, for example 7d,20GiB")?;
+        Ok(Self { kept: kept.parse()?, bytes: Some(bytes) })
     }
 }
 

@@ -70,6 +70,7 @@ pub use flag::ServerValue;
 pub(crate) use flag::{BOOL, Flag, Verdict, accept, honour, refuse, refuse_unless};
 pub use history::{DiffArgs, HistoryArgs, HistoryDetail};
 pub use import::{ImportArgs, SecretPolicy};
+pub(crate) use keep::HistoryBounds;
 pub use keep::{History, Quota};
 pub use lab::LabFlags;
 pub use listen::ListenAddress;

@@ -10,7 +10,8 @@ use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
 use super::{
     AccessConfig, Api, ApiHere, Component, Config, DEFAULT_DATA_DIR, Durability, Engine, Flag, History,
-    LoopsConfig, MetricsServer, Quota, Storage, StoreAlone, UsageError, encryption_file, table,
+    HistoryBounds, LoopsConfig, MetricsServer, Quota, Storage, StoreAlone, UsageError, encryption_file,
+    table,
 };
 use crate::telemetry::LogFormat;
 use clap::ArgMatches;
@@ -44,7 +45,7 @@ pub struct ServerOptions {
     pub(super) quota_bytes: Option<i64>,
     pub(super) encryption_config: Option<PathBuf>,
     pub(super) encryption_reloads: Option<bool>,
-    pub(super) history: Option<History>,
+    pub(super) history: Option<HistoryBounds>,
     pub(super) service_backends: Vec<ServiceBackend>,
     pub(super) anonymous_auth: Option<bool>,
     pub(super) kubeconfig: Option<PathBuf>,
@@ -116,10 +117,11 @@ impl ServerOptions {
     fn into_store(self) -> Result<Api, UsageError> {
         self.given.check(Process::StoreAlone)?;
         let storage = self.storage();
-        let history = self.history.unwrap_or(History::All);
+        let history_bytes = self.history.and_then(|history| history.bytes);
+        let history = self.history.map_or(History::All, |history| history.kept);
         let etcd = self.etcd.into_listen(self.given.of(Part::EtcdListener))?;
         let (etcd, quota) = (etcd.ok_or(UsageError::NoEtcdListen)?, Quota::of(self.quota_bytes));
-        Ok(Api::Store(Box::new(StoreAlone { storage, etcd, quota, history })))
+        Ok(Api::Store(Box::new(StoreAlone { storage, etcd, quota, history, history_bytes })))
     }
 
     fn into_apiserver(mut self, loops: &LoopsConfig) -> Result<Api, UsageError> {
@@ -158,7 +160,8 @@ impl ServerOptions {
         Ok(ApiHere {
             etcd: self.etcd.into_listen(self.given.of(Part::EtcdListener))?,
             quota: Quota::of(self.quota_bytes),
-            history: self.history.unwrap_or(history),
+            history: self.history.map_or(history, |history| history.kept),
+            history_bytes: self.history.and_then(|history| history.bytes),
             service_backends: ServiceBackends::new(self.service_backends),
             anonymous: self.anonymous_auth.unwrap_or(true),
             audit: self.audit.into_config(audit_log, audit_webhook(&self.named)?)?,

@@ -147,7 +147,7 @@ const STORE: &[Flag] = &[
         "history",
         "KEEP",
         |o, text| put(&mut o.history, parsed(text).map(Some)),
-        "History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all [default: 5m; all with the store alone]",
+        "History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all; and after a comma a number of bytes, such as 7d,20GiB, at which the oldest history goes [default: 5m; all with the store alone]",
     )
     .part(Part::StoreTuning),
     Flag::server(

@@ -74,7 +74,7 @@ fn images_can_be_missing_for_all_simulated_nodes() {
 #[test]
 fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
-    let StoreAlone { storage, etcd, quota, history } = store_of(alone);
+    let StoreAlone { storage, etcd, quota, history, .. } = store_of(alone);
     assert_eq!(
         (storage, history, etcd.listen),
         (Storage::Memory, History::All, EtcdAddress::Tcp(":2379".parse().unwrap()))
@@ -178,6 +178,18 @@ fn history_is_a_time_a_count_or_all() {
         ("99999999999999999999s", None),
     ] {
         assert_eq!(text.parse::<History>().ok(), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("7d,20GiB", Some((History::For(Duration::from_secs(604_800)), Some(20 << 30)))),
+        ("all,128MiB", Some((History::All, Some(128 << 20)))),
+        ("all", Some((History::All, None))),
+        ("all,", None),
+        ("all,0", None),
+        ("all,-1", None),
+        ("20GiB", None),
+    ] {
+        let bounds = text.parse::<HistoryBounds>().ok().map(|bounds| (bounds.kept, bounds.bytes));
+        assert_eq!(bounds, expected, "{text}");
     }
 }
 

@@ -106,6 +106,7 @@ fn config(flags: &Parsed) -> Result<Config, UsageError> {
         etcd: client_listener(flags, name)?,
         quota: quota(flags)?,
         history: history(flags)?,
+        history_bytes: None,
     };
     Ok(Config { api: Api::Store(Box::new(store)), loops: LoopsConfig::default() })
 }
