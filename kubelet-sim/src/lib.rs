@@ -18,6 +18,7 @@ pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
 pub mod config;
+mod device;
 mod dns;
 pub mod execution;
 mod expansion;

@@ -67,6 +67,18 @@ pub(crate) const INSTANCE_CHANGES: usize = 1024;
 pub(crate) const GROUP_INSTANCES: u32 = 20_000;
 /// The status of a group is written again after this time even if only what it has cost has changed.
 pub(crate) const COST_INTERVAL: Duration = Duration::from_secs(3600);
+/// Devices of one entry of a NodeGroup's template: more than any machine has, and few enough for some ten ResourceSlices of a node.
+pub(crate) const DEVICES_OF_A_KIND: u32 = 1024;
+/// Divided devices of one entry: their counters are in one ResourceSlice, which has eight sets at most.
+pub(crate) const PARTITIONED_DEVICES: u32 = 8;
+/// Partitions of a device of the example driver: those of a pool fill eight ResourceSlices then.
+pub(crate) const PARTITIONS: u32 = 50;
+/// Devices in a ResourceSlice if none has taints or counters; Kubernetes' limit.
+pub(crate) const SLICE_PLAIN_DEVICES: usize = 128;
+/// Devices in another ResourceSlice; Kubernetes' limit.
+pub(crate) const SLICE_DEVICES: usize = 64;
+/// From the end of a driver until its ResourceSlices vanish; kubelet's `wipingDelay`.
+pub(crate) const SLICE_WIPE: Duration = Duration::from_secs(30);
 /// Nodes that the status of a NodeFault names.
 pub(crate) const FAULT_NODES_SHOWN: usize = 100;
 /// Queued reports about referenced objects to the manager. Their watches wait when the queue is full.

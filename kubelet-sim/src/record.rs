@@ -108,6 +108,11 @@ impl NodeRecord {
         addresses.filter(|one| one.type_ == "InternalIP").map(|one| one.address.as_str()).next()
     }
 
+    /// The taints of the Node.
+    pub(crate) fn taints(&self) -> &[Taint] {
+        &self.object.spec.taints
+    }
+
     /// The subnet for pods in the Node object, or an empty text.
     pub(crate) fn pod_cidr(&self) -> &str {
         &self.object.spec.pod_cidr

@@ -393,6 +393,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["affinity", "backoff", "behavior", "expansion", "plan", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "image", "probe", "process_end", "shape"],
+            &["device"],
             &["execution", "fault", "group", "node", "program"],
             &["sim_api"],
             &["record", "runtime"],

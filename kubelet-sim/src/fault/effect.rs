@@ -2,7 +2,8 @@
 
 use super::request::{FaultRequest, FaultValue};
 use super::table::FaultKind;
-use crate::limits::SHUTDOWN;
+use crate::device::health::{DeviceFault, DeviceProblem};
+use crate::limits::{SHUTDOWN, SLICE_WIPE};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::collections::BTreeMap;
@@ -42,8 +43,14 @@ pub(crate) struct Effects {
     pub(crate) lacks_network: bool,
     /// Whether the kubelet ends its pods, because the machine is about to go off.
     pub(crate) shuts_down: bool,
+    /// When the machine's owner takes it back, of which the node has notice.
+    pub(crate) reclaim: Option<Timestamp>,
     /// Whether the machine is gone for good.
     pub(crate) is_gone: bool,
+    /// What is wrong with devices.
+    pub(crate) devices: Vec<DeviceFault>,
+    /// Drivers of devices whose slices are gone; an empty name stands for all.
+    pub(crate) drivers_away: Vec<String>,
 }
 
 /// Requests of one origin, and when they were made.
@@ -96,12 +103,19 @@ impl NodeFaults {
                 });
                 if let Some(since) = since {
                     holding.faults.insert((request.kind, since), request.duration);
-                    let off = later(since, SHUTDOWN);
-                    if request.kind == FaultKind::Reboot && now < off {
-                        holding.effects.shuts_down = true;
-                        holding.next = holding.next.into_iter().chain([off]).min();
-                    } else {
+                    // What the fault does at last, it may do some time after its beginning.
+                    let at = later(since, prelude(request));
+                    if at <= now {
                         holding.effects.add(request);
+                        continue;
+                    }
+                    holding.next = holding.next.into_iter().chain([at]).min();
+                    match request.kind {
+                        FaultKind::Reboot => holding.effects.shuts_down = true,
+                        FaultKind::Reclaim => {
+                            holding.effects.reclaim = holding.effects.reclaim.into_iter().chain([at]).min();
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -110,32 +124,53 @@ impl NodeFaults {
     }
 }
 
+/// From the beginning of a fault until its last effect: a node shuts down before it is off, has notice before its machine is taken back,
+/// and keeps the slices of a driver for a while.
+fn prelude(request: &FaultRequest) -> Duration {
+    match (request.kind, &request.value) {
+        (FaultKind::Reboot, _) => SHUTDOWN,
+        (FaultKind::DriverAway, _) => SLICE_WIPE,
+        (FaultKind::Reclaim, FaultValue::Duration(notice)) => *notice,
+        _ => Duration::ZERO,
+    }
+}
+
 impl Effects {
     fn add(&mut self, request: &FaultRequest) {
         let bound = match request.value {
             FaultValue::Number(number) => Some(number),
-            FaultValue::None | FaultValue::Text(_) | FaultValue::Duration(_) => None,
+            FaultValue::None | FaultValue::Text(_) | FaultValue::Duration(_) | FaultValue::Code(..) => None,
+        };
+        let text = match &request.value {
+            FaultValue::Text(text) => Some(text.clone()),
+            FaultValue::None | FaultValue::Number(_) | FaultValue::Duration(_) | FaultValue::Code(..) => None,
         };
         match request.kind {
             FaultKind::Crash | FaultKind::Reboot => self.power = self.power.max(Power::Off),
             FaultKind::Freeze => self.power = self.power.max(Power::Frozen),
-            FaultKind::Hang => self.power = self.power.max(Power::Hung),
-            FaultKind::Partition => self.is_cut = true,
+            FaultKind::Hang | FaultKind::KubeletRestart => self.power = self.power.max(Power::Hung),
+            FaultKind::Partition | FaultKind::Flap => self.is_cut = true,
             FaultKind::NotReady => {
-                let message = match &request.value {
-                    FaultValue::Text(text) => text.clone(),
-                    FaultValue::None | FaultValue::Number(_) | FaultValue::Duration(_) => {
-                        NOT_READY.to_owned()
-                    }
-                };
-                self.not_ready.get_or_insert(message);
+                self.not_ready.get_or_insert(text.unwrap_or_else(|| NOT_READY.to_owned()));
             }
             FaultKind::MemoryPressure => self.memory = Some(bound),
             FaultKind::DiskPressure => self.disk = Some(bound),
             FaultKind::PidPressure => self.pids = Some(bound),
             FaultKind::NetworkUnavailable => self.lacks_network = true,
-            FaultKind::Terminate => self.is_gone = true,
+            FaultKind::Terminate | FaultKind::Reclaim => self.is_gone = true,
+            FaultKind::DeviceUnhealthy => self.device(text, DeviceProblem::Unhealthy),
+            FaultKind::GpuLost => self.device(text, DeviceProblem::Lost),
+            FaultKind::Xid => {
+                if let FaultValue::Code(code, device) = &request.value {
+                    self.device(device.clone(), DeviceProblem::Xid(*code));
+                }
+            }
+            FaultKind::DriverAway => self.drivers_away.push(text.unwrap_or_default()),
         }
+    }
+
+    fn device(&mut self, device: Option<String>, problem: DeviceProblem) {
+        self.devices.push(DeviceFault { device, problem });
     }
 }
 
@@ -163,5 +198,26 @@ mod tests {
         assert!(faults.is_empty() && faults.holding(at(7)).effects == Effects::default());
         faults.set("annotation", asked("terminate", 0));
         assert!(faults.holding(at(900)).effects.is_gone);
+    }
+
+    #[test]
+    fn a_machine_is_reclaimed_after_its_notice_and_slices_outlive_their_driver_for_a_while() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut faults = NodeFaults::default();
+        let requests = parse("reclaim=60s@10; driver-away=dra.cpu+50; xid=79,gpu-3; gpu-lost").unwrap();
+        faults.set("annotation", Some(Asked { from: at(0), requests }));
+        let early = faults.holding(at(15));
+        assert_eq!(
+            (early.effects.reclaim, early.effects.is_gone, early.next),
+            (Some(at(70)), false, Some(at(30)))
+        );
+        assert!(early.effects.drivers_away.is_empty());
+        let device = |name: Option<&str>, problem| DeviceFault { device: name.map(str::to_owned), problem };
+        let expected = [device(Some("gpu-3"), DeviceProblem::Xid(79)), device(None, DeviceProblem::Lost)];
+        assert_eq!(early.effects.devices, expected);
+        assert_eq!(faults.holding(at(30)).effects.drivers_away, ["dra.cpu"]);
+        assert!(faults.holding(at(50)).effects.drivers_away.is_empty());
+        let late = faults.holding(at(70));
+        assert!(late.effects.is_gone && late.effects.reclaim.is_none());
     }
 }

@@ -72,7 +72,7 @@ impl FaultRecord {
             FaultRequest::of_object(fault, value.as_deref(), duration.as_deref(), every.as_deref())?;
         if let Some(after) = &at.after {
             let span = crate::behavior::duration(after);
-            request.after = span.map_err(|expected| format!("at.after {after:?} is not {expected}"))?;
+            request.after += span.map_err(|expected| format!("at.after {after:?} is not {expected}"))?;
         }
         let created = self.object.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
         Ok((request, at.time.as_ref().map_or(created, |time| time.0)))

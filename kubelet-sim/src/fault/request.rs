@@ -22,6 +22,8 @@ pub(crate) enum FaultValue {
     Duration(Duration),
     /// A number.
     Number(u32),
+    /// The code of an error, and the device that reports it if one is named.
+    Code(u32, Option<String>),
 }
 
 /// A fault and when it holds.
@@ -66,7 +68,30 @@ impl FaultRequest {
         let value = match (row.value, value) {
             (ValueForm::None, None) | (ValueForm::Text | ValueForm::Number, None) => FaultValue::None,
             (ValueForm::None, Some(_)) => return Err(format!("fault {name:?} has no value")),
-            (ValueForm::Text, Some(text)) => FaultValue::Text(text.to_owned()),
+            (ValueForm::Name | ValueForm::Code | ValueForm::Durations, None | Some("")) => {
+                return Err(format!("fault {name:?} needs a value, such as {}", example(kind)));
+            }
+            (ValueForm::Text | ValueForm::Name, Some(text)) => FaultValue::Text(text.to_owned()),
+            (ValueForm::Code, Some(text)) => {
+                let (code, device) = match text.split_once(',') {
+                    Some((code, device)) => (code, Some(device.trim().to_owned())),
+                    None => (text, None),
+                };
+                FaultValue::Code(code.trim().parse().map_err(|_| wrong(example(kind)))?, device)
+            }
+            (ValueForm::Durations, Some(text)) => {
+                let (up, down) = text.split_once(',').ok_or_else(|| wrong(example(kind)))?;
+                let (up, down) = (duration(up.trim()).map_err(wrong)?, duration(down.trim()).map_err(wrong)?);
+                if up.is_zero() || down.is_zero() {
+                    return Err(wrong("two durations above zero"));
+                }
+                return Ok(Self {
+                    after: up,
+                    duration: Some(down),
+                    every: Some(up + down),
+                    ..Self::at_once(kind, FaultValue::None)
+                });
+            }
             (ValueForm::Duration(seconds), None) => FaultValue::Duration(Duration::from_secs(seconds)),
             (ValueForm::Duration(_), Some(text)) => FaultValue::Duration(duration(text).map_err(wrong)?),
             (ValueForm::Number, Some(text)) => {
@@ -78,6 +103,7 @@ impl FaultRequest {
         match (kind, &request.value) {
             // The value of a reboot is how long the machine is off.
             (FaultKind::Reboot, FaultValue::Duration(time)) => request.duration = Some(*time + SHUTDOWN),
+            (FaultKind::KubeletRestart, FaultValue::Duration(time)) => request.duration = Some(*time),
             (FaultKind::Terminate, _) => request.duration = Some(Duration::ZERO),
             _ => {}
         }
@@ -127,7 +153,7 @@ impl FaultRequest {
         };
         let mut request = Self::named(name, value)?;
         if let Some(after) = after {
-            request.after = of(after)?;
+            request.after += of(after)?;
         }
         if let Some(length) = length {
             if request.duration.is_some() {
@@ -165,6 +191,15 @@ impl FaultRequest {
             Some(end) if now < end => Window { since: Some(begin), activations, next: Some(end) },
             Some(_) => Window { since: None, activations, next: again },
         }
+    }
+}
+
+/// A value of a fault that needs one.
+fn example(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Flap => "60s,20s: how long it is there, and how long it is not",
+        FaultKind::Xid => "79, or 79,gpu-3",
+        _ => "gpu-3",
     }
 }
 
@@ -219,7 +254,17 @@ mod tests {
         ];
         assert_eq!(parsed, expected);
         for (wrong, text) in [
-            ("xid=79@5m", "fault \"xid\" is not simulated: simulated nodes publish no devices"),
+            (
+                "slow=3@5m",
+                "fault \"slow\" is not simulated: the times of a node's pods come from annotations alone; give the pods longer ones",
+            ),
+            ("xid=gpu-3", "fault \"xid\": value \"gpu-3\" is not 79, or 79,gpu-3"),
+            ("device-unhealthy", "fault \"device-unhealthy\" needs a value, such as gpu-3"),
+            (
+                "flap=1m",
+                "fault \"flap\": value \"1m\" is not 60s,20s: how long it is there, and how long it is not",
+            ),
+            ("flap=60s,20s+1m", "\"flap=60s,20s+1m\": flap has no duration of its own"),
             ("crash=1", "fault \"crash\" has no value"),
             ("memory-pressure=0", "fault \"memory-pressure\": value \"0\" is not a whole number above zero"),
             ("crash/1h", "\"crash/1h\": a fault that repeats needs a duration below 3600"),
@@ -261,5 +306,13 @@ mod tests {
         ];
         assert_eq!(again, expected);
         assert_eq!(windows("freeze", &[100, 5000]), [(Some(100), 1, None); 2]);
+        let flaps = windows("flap=60s,20s@10", &[169, 170, 190, 250]);
+        let expected = [
+            (None, 0, Some(170)),
+            (Some(170), 1, Some(190)),
+            (None, 1, Some(250)),
+            (Some(250), 2, Some(270)),
+        ];
+        assert_eq!(flaps, expected);
     }
 }

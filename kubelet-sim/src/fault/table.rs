@@ -26,6 +26,20 @@ pub(crate) enum FaultKind {
     NetworkUnavailable,
     /// The machine is gone.
     Terminate,
+    /// Kubelet and API server lose each other again and again.
+    Flap,
+    /// The kubelet ends and starts again.
+    KubeletRestart,
+    /// The machine is gone after a notice.
+    Reclaim,
+    /// A device is unhealthy.
+    DeviceUnhealthy,
+    /// A GPU reports an error.
+    Xid,
+    /// A GPU fell off its bus.
+    GpuLost,
+    /// A driver of devices is away.
+    DriverAway,
 }
 
 /// The form of a fault's value.
@@ -39,6 +53,12 @@ pub(crate) enum ValueForm {
     Duration(u64),
     /// A whole number above zero, or none.
     Number,
+    /// Two durations with a comma.
+    Durations,
+    /// A text, which is required.
+    Name,
+    /// A number, and perhaps a comma and a text.
+    Code,
 }
 
 /// A fault.
@@ -59,7 +79,6 @@ const fn missing(name: &'static str, why: &'static str) -> FaultRow {
     FaultRow { name, effect: Err(why), value: ValueForm::Text }
 }
 
-const NO_DEVICES: &str = "simulated nodes publish no devices";
 const NO_SPEED: &str = "the times of a node's pods come from annotations alone; give the pods longer ones";
 
 /// All faults, in the order in which the documentation lists them.
@@ -75,21 +94,21 @@ pub(crate) const FAULTS: &[FaultRow] = &[
     row("pid-pressure", FaultKind::PidPressure, ValueForm::Number),
     row("network-unavailable", FaultKind::NetworkUnavailable, ValueForm::None),
     row("terminate", FaultKind::Terminate, ValueForm::None),
+    row("reclaim", FaultKind::Reclaim, ValueForm::Duration(120)),
+    row("flap", FaultKind::Flap, ValueForm::Durations),
+    row("kubelet-restart", FaultKind::KubeletRestart, ValueForm::Duration(2)),
+    row("device-unhealthy", FaultKind::DeviceUnhealthy, ValueForm::Name),
+    row("xid", FaultKind::Xid, ValueForm::Code),
+    row("gpu-lost", FaultKind::GpuLost, ValueForm::Text),
+    row("driver-away", FaultKind::DriverAway, ValueForm::Text),
     missing("slow", NO_SPEED),
-    missing("flap", "use partition with a duration and an interval: partition+30s/2m"),
     missing("runtime-down", "starts of containers cannot fail by node; use not-ready"),
-    missing("kubelet-restart", "use hang with a duration: hang+2s"),
     missing("clock-skew", "all nodes read the cluster's clock"),
     missing("clock-drift", "all nodes read the cluster's clock"),
     missing("pull-fail", "use the annotation image-pull of pods, or --missing-image"),
     missing("pull-slow", NO_SPEED),
     missing("volume-attach-fail", "attachments of volumes cannot fail by node"),
     missing("mount-slow", NO_SPEED),
-    missing("device-unhealthy", NO_DEVICES),
-    missing("xid", NO_DEVICES),
-    missing("gpu-lost", NO_DEVICES),
-    missing("driver-away", NO_DEVICES),
-    missing("reclaim", "use terminate, and a taint before it"),
 ];
 
 /// The row of a name.

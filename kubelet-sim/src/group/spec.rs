@@ -3,11 +3,13 @@
 use super::cost::micros;
 use super::names::NamePattern;
 use crate::behavior::{Delay, delay, duration};
+use crate::device::spec::{DeviceDoc, DeviceSpec};
 use crate::limits::GROUP_INSTANCES;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `spec` of a NodeGroup.
@@ -45,6 +47,7 @@ pub(crate) struct TemplateDoc {
     pub(crate) node_info: NodeInfoDoc,
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
+    pub(crate) devices: Vec<DeviceDoc>,
 }
 
 /// The software of a node; what is empty is as on other simulated nodes.
@@ -148,6 +151,8 @@ pub(crate) struct GroupSpec {
     /// Price of an instance an hour, in millionths.
     pub(crate) micros_per_hour: u64,
     pub(crate) schedule: Vec<ScheduledSize>,
+    /// The devices of each node.
+    pub(crate) devices: Arc<[DeviceSpec]>,
 }
 
 impl GroupSpec {
@@ -195,6 +200,7 @@ impl GroupSpec {
             on_node_delete,
             micros_per_hour: price(doc)?,
             schedule: doc.schedule.iter().map(size).collect::<Result<_, _>>()?,
+            devices: DeviceSpec::check_all(&doc.template.devices)?.into(),
             doc: doc.clone(),
         })
     }

@@ -4,6 +4,7 @@ use super::names::{Placeholders, fill};
 use super::spec::GroupDoc;
 use super::{CAPACITY_TYPE_LABEL, GROUP_LABEL, INDEX_ANNOTATION};
 use crate::config::Config;
+use crate::device::spec::DeviceSpec;
 use crate::shape::NodeShape;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::quantity::Quantity as Amount;
@@ -42,7 +43,12 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
     let mut annotations = filled(&template.annotations);
     annotations.insert(INDEX_ANNOTATION.to_owned(), of.index.to_string());
     let defaults = CAPACITY.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
-    let capacity: BTreeMap<_, _> = defaults.into_iter().chain(template.capacity.clone()).collect();
+    let mut capacity: BTreeMap<_, _> = defaults.into_iter().chain(template.capacity.clone()).collect();
+    for spec in DeviceSpec::check_all(&template.devices).iter().flatten() {
+        if let Some(resource) = spec.plugin_resource() {
+            capacity.insert(resource.to_owned(), Quantity(spec.count.to_string()));
+        }
+    }
     let mut allocatable = capacity.clone();
     for (name, reserved) in &template.reserved {
         if let Some(amount) = allocatable.get_mut(name) {

@@ -1,14 +1,18 @@
 //! Executes writes, singly or several in a transaction, and reports their results. The manager decides what
 //! follows from a failure.
 
-use super::write::{Failure, Write, Written};
+use super::write::{DevicePools, Failure, Write, Written};
+use crate::device::publication::{self, SliceWrite};
 use crate::node::object::LEASE_NAMESPACE;
 use crate::sim_api;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, Resource};
-use kstore_client::{ApiError, Client, DeleteParams, Patch, Transaction, TransactionError, revision_of};
+use kstore_client::{
+    ApiError, Client, DeleteParams, ListParams, Patch, Transaction, TransactionError, revision_of,
+};
 use kstore_informer::{Causes, Key, Revision};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -50,6 +54,13 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
                 Err(error) => Err(failure(&error)),
             }
         }
+        Write::ReclaimNotice { node, patch } => {
+            done(client.api::<NodeAck>().patch("", node, &Patch::Merge((**patch).clone())).await)
+        }
+        Write::Devices { node, pools, .. } => match publish(client, node, pools).await {
+            Ok(revision) => Ok(Written { revision, with_status: false }),
+            Err(error) => Err(failure(&error)),
+        },
         Write::GroupStatus { group, status } => {
             patch_custom(client, (GROUPS, group, "status"), json!({ "status": status })).await
         }
@@ -62,6 +73,31 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
             patch_custom(client, (GROUPS, group, ""), patch).await
         }
     }
+}
+
+/// Creates the DeviceClasses that are not there, and brings the ResourceSlices of a node to what its drivers publish. Returns the revision
+/// at which the slices were compared.
+async fn publish(client: &Client, node: &str, wanted: &DevicePools) -> Result<Revision, ApiError> {
+    for class in &wanted.classes {
+        match client.api::<DeviceClass>().create("", class).await {
+            Err(error) if !error.is_already_exists() => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let api = client.api::<ResourceSlice>();
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let (existing, revision) = api.list("", &of_node).await?;
+    for write in publication::plan(node, &wanted.uid, &wanted.pools, &existing) {
+        match write {
+            SliceWrite::Create(slice) => drop(api.create("", &slice).await?),
+            SliceWrite::Replace(slice) => drop(api.update(&slice).await?),
+            SliceWrite::Delete(name) => match api.delete("", &name, &DeleteParams::default()).await {
+                Err(error) if !error.is_not_found() => return Err(error),
+                Ok(_) | Err(_) => {}
+            },
+        }
+    }
+    Ok(revision)
 }
 
 /// Merges `patch` into an object of the API of simulations: its resource, name and subresource.
@@ -136,7 +172,7 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
         }
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
         Write::DeleteNode { .. } | Write::GroupStatus { .. } | Write::GroupSize { .. } => return None,
-        Write::FaultStatus { .. } => return None,
+        Write::FaultStatus { .. } | Write::ReclaimNotice { .. } | Write::Devices { .. } => return None,
     })
 }
 

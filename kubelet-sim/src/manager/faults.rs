@@ -11,6 +11,7 @@ use crate::fault::{Fault, FaultError};
 use crate::node::{self, object};
 use crate::pod::{Input, power};
 use jiff::Timestamp;
+use kstore_api::meta::format_time;
 use kstore_container_sim::time::go_duration;
 use kstore_informer::{Key, Revision};
 use std::borrow::Cow;
@@ -77,8 +78,13 @@ impl Manager {
         let before = node.faults.replace(effects, now);
         let events = changes(&known, &node.faults);
         let effects = node.faults.effects.clone();
+        node.devices.take_faults(&before, &effects);
         for message in events {
             self.node_event(name, false, "SimulatedFault", message);
+        }
+        if let Some(at) = effects.reclaim.filter(|_| before.reclaim.is_none()) {
+            let text = format!("the machine is taken back at {}", format_time(at));
+            self.node_event(name, true, "SpotInterruption", text);
         }
         if effects.is_gone && !before.is_gone {
             self.terminate_machine(name, now);
@@ -204,7 +210,7 @@ impl Manager {
         match self.nodes.get(name).is_some_and(|node| node.member.is_some()) {
             true => self.terminate_instance(name, now),
             false => {
-                let text = "fault \"terminate\" is for nodes of a NodeGroup; delete the Node instead";
+                let text = "faults \"terminate\" and \"reclaim\" are for nodes of a NodeGroup; delete the Node instead";
                 self.node_event(name, true, "InvalidSimulation", text.to_owned());
             }
         }

@@ -1,9 +1,11 @@
 //! Groups of nodes in the manager: executes what `group::plan` decides, and reports it in the status of NodeGroups. Synchronous.
 
+use super::devices::DeviceState;
 use super::nodes::{Membership, NodeEntry, Removal};
 use super::timers::Timers;
 use super::{Manager, Notice, Queue, Regarding};
 use crate::config::Network;
+use crate::device::spec::DeviceSpec;
 use crate::group::cost::Spent;
 use crate::group::names::Placeholders;
 use crate::group::plan::{Action, Instance, InstanceState, plan, scheduled};
@@ -18,6 +20,7 @@ use crate::node::object::Identity;
 use crate::record::NodeRecord;
 use crate::shape::NodeShape;
 use jiff::Timestamp;
+use kstore_api::version::Minor;
 use kstore_container_sim::time::later;
 use kstore_informer::{Delta, Object, Revision};
 use kstore_nondet::Rng;
@@ -55,6 +58,7 @@ struct CreatingInstance {
     due: Timestamp,
     fails: bool,
     shape: NodeShape,
+    devices: Arc<[DeviceSpec]>,
     /// From its registration until it is ready.
     starts: std::time::Duration,
 }
@@ -181,6 +185,7 @@ impl Manager {
             let name = record.key().name().to_owned();
             let Some(entry) = self.groups.entries.get(group) else { return };
             let doc = &entry.record.object.spec;
+            let devices = entry.spec.as_ref().map(|spec| Arc::clone(&spec.devices)).unwrap_or_default();
             let draw = (self.seed, entry.created);
             let of = Placeholders { group, index, zone: zone(doc, index), draw };
             let shape = shape(&self.config, doc, &of, &name);
@@ -194,9 +199,15 @@ impl Manager {
             }
             let mut node = NodeEntry::new(identity, slot, Arc::new(shape), Some(record));
             node.member = Some(Membership { group: group.into(), index, since });
+            node.devices = self.devices_of(devices);
             self.join(group, &name);
             self.add_node(node, now);
         }
+    }
+
+    /// The devices of a new node. Kubernetes 1.33 serves no version of their API that is simulated: its nodes have none.
+    fn devices_of(&self, specs: Arc<[DeviceSpec]>) -> DeviceState {
+        DeviceState::new(if self.config.minor >= Minor::V34 { specs } else { Arc::default() })
     }
 
     fn join(&mut self, group: &str, node: &str) {
@@ -337,6 +348,7 @@ impl Manager {
             due: later(later(now, provision), if fails { std::time::Duration::ZERO } else { register }),
             fails,
             shape: shape(&self.config, &spec.doc, &of, &name),
+            devices: Arc::clone(&spec.devices),
             starts,
         };
         let taken =
@@ -390,6 +402,7 @@ impl Manager {
             let mut node = NodeEntry::new(identity, slot, Arc::new(instance.shape), None);
             let member = Membership { group: group.into(), index: instance.index, since: instance.since };
             node.member = Some(member);
+            node.devices = self.devices_of(instance.devices);
             node.ready_at = Some(later(now, instance.starts)).filter(|at| *at > now);
             self.join(group, &name);
             self.add_node(node, now);

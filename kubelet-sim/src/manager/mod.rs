@@ -4,6 +4,7 @@
 mod admission;
 mod adopted;
 pub(crate) mod apply;
+mod devices;
 mod evictions;
 mod faults;
 mod follow;
@@ -104,6 +105,8 @@ pub(crate) struct Manager {
     others: BTreeMap<String, Arc<NodeRecord>>,
     groups: Groups,
     fault_objects: FaultObjects,
+    /// DeviceClasses that exist.
+    device_classes: BTreeSet<String>,
     /// Seed of what groups and faults draw.
     seed: u64,
     /// Whether the nodes that streams reach may have changed.
@@ -139,6 +142,7 @@ impl Manager {
             others: BTreeMap::new(),
             groups: Groups::default(),
             fault_objects: FaultObjects::default(),
+            device_classes: BTreeSet::new(),
             seed: rng.next_u64(),
             is_serving_changed: false,
         };
@@ -417,7 +421,7 @@ impl Manager {
         while self.node_writes < NODE_WRITES {
             let Some(name) = self.dirty_nodes.pop() else { break };
             let Some(node) = self.nodes.get_mut(&name) else { continue };
-            if let Some(write) = node.next_write(&self.runtime, now) {
+            if let Some(write) = node.next_write(&self.runtime, &self.device_classes, now) {
                 self.node_writes += 1;
                 writes.push(write);
             }
@@ -451,6 +455,12 @@ impl Manager {
             }
             Write::CreateNode(node) => node.metadata.name.clone().unwrap_or_default(),
             Write::NodeStatus { node, .. } | Write::Lease { node, .. } | Write::DeleteNode { node, .. } => {
+                node.clone()
+            }
+            Write::ReclaimNotice { node, .. } => node.clone(),
+            Write::Devices { node, pools, .. } => {
+                let names = pools.classes.iter().filter_map(|class| class.metadata.name.clone());
+                self.device_classes.extend(names.filter(|_| result.is_ok()));
                 node.clone()
             }
         };

@@ -1,17 +1,26 @@
 //! The faults of one node in the manager: what holds now, and what of it the node's conditions show. Synchronous.
 
 use super::nodes::NodeEntry;
+use super::write::Write;
 use crate::fault::effect::{Effects, NodeFaults};
 use crate::fault::table::FaultKind;
 use crate::limits::PRESSURE_TRANSITION;
+use crate::time::api_time;
 use jiff::Timestamp;
+use kstore_api::json::value_of;
 use kstore_container_sim::time::later;
+use kstore_informer::Object as _;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The message of a node that is starting.
 const STARTING: &str = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: \
      cni plugin not initialized";
+/// The taint of a node whose machine is taken back.
+const RECLAIM_TAINT: &str = "sim.kstore.io/reclaim";
+/// The annotation of such a node with the time.
+const RECLAIM_ANNOTATION: &str = "sim.kstore.io/reclaim-at";
 /// The message of a node that is about to go off.
 const SHUTTING_DOWN: &str = "node is shutting down";
 
@@ -36,6 +45,8 @@ pub(super) struct FaultState {
     pub(super) evicted: [u32; 3],
     /// When the machine went off.
     pub(super) off_since: Option<Timestamp>,
+    /// The time of the notice that the Node shows.
+    reclaim_shown: Option<Timestamp>,
 }
 
 impl FaultState {
@@ -68,9 +79,30 @@ impl FaultState {
         };
         before
     }
+
+    /// Takes the success of the write of a notice.
+    pub(super) fn reclaim_shown(&mut self) {
+        self.reclaim_shown = self.effects.reclaim;
+    }
 }
 
 impl NodeEntry {
+    /// The write of the notice that the machine's owner takes it back, if the Node does not show it: what cloud providers' interruption
+    /// handlers write.
+    pub(super) fn reclaim_write(&self) -> Option<Write> {
+        let at = self.faults.effects.reclaim.filter(|at| self.faults.reclaim_shown != Some(*at))?;
+        let record = self.record.as_ref()?;
+        let taint = json!({ "key": RECLAIM_TAINT, "effect": "NoSchedule" });
+        let mut taints: Vec<Value> = record.taints().iter().filter_map(|one| value_of(one).ok()).collect();
+        taints.retain(|one| one["key"] != RECLAIM_TAINT);
+        taints.push(taint);
+        let annotations = json!({ RECLAIM_ANNOTATION: api_time(at) });
+        let metadata =
+            json!({ "resourceVersion": record.revision().to_string(), "annotations": annotations });
+        let patch = Box::new(json!({ "metadata": metadata, "spec": { "taints": taints } }));
+        Some(Write::ReclaimNotice { node: self.identity.name.clone(), patch })
+    }
+
     /// Whether its kubelet and the API server reach each other.
     pub(super) fn is_linked(&self) -> bool {
         !self.stopped() && !self.faults.effects.is_cut

@@ -1,5 +1,6 @@
 //! One node in the manager: its state, its newest object and its writes, one at a time. Synchronous.
 
+use super::devices::DeviceState;
 use super::node_faults::FaultState;
 use super::pods::retry_wait;
 use super::write::{Failure, Write, Written};
@@ -61,6 +62,7 @@ pub(super) struct NodeEntry {
     /// When its start is over; `None`: it is.
     pub(super) ready_at: Option<Timestamp>,
     pub(super) faults: FaultState,
+    pub(super) devices: DeviceState,
     pub(super) removal: Removal,
     /// The number by which it got its networks.
     pub(super) slot: usize,
@@ -101,6 +103,7 @@ impl NodeEntry {
             member: None,
             ready_at: None,
             faults: FaultState::default(),
+            devices: DeviceState::default(),
             removal: Removal::None,
             slot,
             ledger: Ledger::default(),
@@ -219,7 +222,12 @@ impl NodeEntry {
     }
 
     /// The next write, if one is due. At most one is in flight.
-    pub(super) fn next_write(&mut self, runtime: &SimRuntime, now: Timestamp) -> Option<Write> {
+    pub(super) fn next_write(
+        &mut self,
+        runtime: &SimRuntime,
+        classes: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Option<Write> {
         let node = self.identity.name.clone();
         if self.removal == Removal::Due && !self.in_flight {
             self.in_flight = true;
@@ -228,6 +236,10 @@ impl NodeEntry {
         }
         if self.in_flight || self.retry_at.is_some() || self.faults.effects.is_cut {
             return None;
+        }
+        if let Some(write) = self.reclaim_write().or_else(|| self.device_write(classes)) {
+            self.in_flight = true;
+            return Some(write);
         }
         let (shape, health) = (&self.shape, &self.health);
         let write = match self.pending.front()? {
@@ -287,6 +299,11 @@ impl NodeEntry {
             }
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
+            (Ok(_) | Err(Failure::NotFound), Write::ReclaimNotice { .. }) => self.faults.reclaim_shown(),
+            (Ok(_), Write::Devices { version, .. }) => {
+                self.failures = 0;
+                self.devices.written(*version);
+            }
             (Ok(_), Write::PodStatus { .. } | Write::RemovePod { .. }) => {}
             (Ok(_), Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. }) => {}
             (Err(Failure::Refused(why)), _) => {

@@ -1,10 +1,12 @@
 //! Writes of the manager and their results. Plain data: `apply` executes the writes, `Manager` takes the
 //! results.
 
+use crate::device::pool::Pool;
 use crate::group::GROUP_LABEL;
 use crate::limits::NODE_BATCH;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, PodStatus};
+use k8s_openapi::api::resource::v1::DeviceClass;
 use kstore_informer::{Key, Revision};
 use serde_json::Value;
 use std::sync::Arc;
@@ -32,12 +34,27 @@ pub(crate) enum Write {
     Lease { node: String, exists: bool, base: Option<Revision>, lease: Box<Lease> },
     /// The deletion of the Node object of a machine that is gone, if its uid is still `uid`, which is empty if it is unknown.
     DeleteNode { node: String, uid: String },
+    /// The notice that the owner of a node's machine takes it back: a merge patch, if the Node's revision is still the one in it.
+    ReclaimNotice { node: String, patch: Box<Value> },
+    /// What the drivers of a node's devices publish, by the number of its change.
+    Devices { node: String, version: u64, pools: Box<DevicePools> },
     /// The status of a NodeGroup.
     GroupStatus { group: String, status: Box<Value> },
     /// The size of a NodeGroup: its schedule, or a node that went away, changes it. Only if its revision is still `base`.
     GroupSize { group: String, base: Revision, replicas: u32 },
     /// The status of a NodeFault.
     FaultStatus { fault: String, status: Box<Value> },
+}
+
+/// The devices of a node as their drivers publish them.
+#[derive(Clone, Debug)]
+pub(crate) struct DevicePools {
+    /// The uid of the Node, which owns the slices.
+    pub(crate) uid: String,
+    /// DeviceClasses that are created if they do not exist.
+    pub(crate) classes: Vec<DeviceClass>,
+    /// The pools, whole.
+    pub(crate) pools: Vec<Pool>,
 }
 
 impl Write {
@@ -49,8 +66,10 @@ impl Write {
             Self::CreateNode(node) if has_group(node) => "",
             Self::CreateNode(node) => node.metadata.name.as_deref().unwrap_or_default(),
             Self::NodeStatus { node, .. } | Self::Lease { node, .. } => node,
-            // The machine's owner deletes the Node, not its kubelet.
+            // The machine's owner deletes the Node, not its kubelet; and drivers have users of their own.
             Self::DeleteNode { .. }
+            | Self::ReclaimNotice { .. }
+            | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
             | Self::FaultStatus { .. } => "",
@@ -63,6 +82,8 @@ impl Write {
             Self::CreateNode(_) | Self::NodeStatus { .. } | Self::Lease { .. } => true,
             Self::PodStatus { .. } | Self::RemovePod { .. } => false,
             Self::DeleteNode { .. }
+            | Self::ReclaimNotice { .. }
+            | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
             | Self::FaultStatus { .. } => false,

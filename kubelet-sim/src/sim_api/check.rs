@@ -174,7 +174,14 @@ spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition
                 fault("{nodes: {group: web}, fault: disk-presure}"),
                 "unknown fault \"disk-presure\"; did you mean \"disk-pressure\"?",
             ),
-            (fault("{nodes: {group: web}, fault: xid, value: \"79\"}"), "simulated nodes publish no devices"),
+            (
+                fault("{nodes: {group: web}, fault: xid, value: lost}"),
+                "value \"lost\" is not 79, or 79,gpu-3",
+            ),
+            (
+                group("{template: {devices: [{profile: nvidia, count: 8, model: H101}]}}"),
+                "spec.template.devices[0].model: unknown model \"H101\"; known: A100-40GB, A100-80GB, H100-80GB",
+            ),
             (fault("{nodes: {}, fault: crash}"), "spec.nodes"),
             (
                 "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n".to_owned(),

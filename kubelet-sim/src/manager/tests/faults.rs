@@ -14,7 +14,7 @@ fn world() -> World {
 
 impl World {
     /// A user annotates a Node with faults.
-    fn annotate(&mut self, node: &str, faults: &str) {
+    pub(super) fn annotate(&mut self, node: &str, faults: &str) {
         let mut object = self.api.nodes[node].clone();
         object["metadata"]["annotations"]["kubelet-sim.kstore.io/fault"] = json!(faults);
         let object = self.api.put(object);

@@ -1,6 +1,7 @@
 //! The manager against a dumb API in memory: every write is carried out, its echo observed, time passes by deadlines.
 
 mod admission;
+mod devices;
 mod faults;
 mod groups;
 
@@ -12,6 +13,7 @@ use crate::fault::{Fault, FaultError};
 use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
 use crate::record::{NodeRecord, PodRecord};
 use jiff::Timestamp;
+use k8s_openapi::api::resource::v1::ResourceSlice;
 use kstore_container_sim::time::{between, later};
 use kstore_informer::{Delta, Revision};
 use kstore_nondet::Rng;
@@ -28,6 +30,9 @@ struct Api {
     pods: BTreeMap<String, Value>,
     nodes: BTreeMap<String, Value>,
     leases: BTreeMap<String, Value>,
+    /// ResourceSlices by node, and the names of DeviceClasses as often as they were created.
+    slices: BTreeMap<String, Vec<ResourceSlice>>,
+    classes: Vec<String>,
     /// Every write: the second, and a word about it.
     log: Vec<(u64, String)>,
     /// Outcomes to answer the next writes with.
@@ -90,6 +95,8 @@ impl Api {
                 self.nodes.remove(node).ok_or(Failure::NotFound)?;
             }
             Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
+            Write::ReclaimNotice { node, patch } => self.notify(node, patch)?,
+            Write::Devices { node, pools, .. } => self.publish(node, pools),
             Write::Lease { node, lease, base, .. } => {
                 let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
                 if base.is_some_and(|base| current != Some(json!(base.to_string()))) {
@@ -110,6 +117,8 @@ impl World {
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             leases: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            classes: Vec::new(),
             log: Vec::new(),
             failures: Vec::new(),
         };
@@ -151,13 +160,13 @@ impl World {
                 let record = PodRecord::decode(&serde_json::to_vec(&gone).unwrap()).unwrap();
                 self.manager.observe_pods(vec![Delta::Deleted(Arc::new(record))], self.now);
             }
-            Write::CreateNode(_) | Write::NodeStatus { .. } => {
+            Write::CreateNode(_) | Write::NodeStatus { .. } | Write::ReclaimNotice { .. } => {
                 let json = serde_json::to_vec(&self.api.nodes[name]).unwrap();
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
                 self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
             }
             Write::DeleteNode { .. } => self.show_node_gone(name),
-            Write::Lease { .. } => {}
+            Write::Lease { .. } | Write::Devices { .. } => {}
             Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
         }
     }
@@ -233,6 +242,8 @@ fn word(write: &Write) -> (String, String) {
         Write::NodeStatus { node, .. } => (format!("node {node} status"), node.clone()),
         Write::Lease { node, .. } => (format!("lease {node}"), node.clone()),
         Write::DeleteNode { node, .. } => (format!("node {node} deleted"), node.clone()),
+        Write::ReclaimNotice { node, .. } => (format!("node {node} reclaimed"), node.clone()),
+        Write::Devices { node, .. } => (format!("devices {node}"), node.clone()),
         Write::GroupStatus { group, status } => {
             let count = |name: &str| status[name].as_i64().unwrap();
             let counts = ["replicas", "readyReplicas", "creating", "terminating"].map(count);
