@@ -129,7 +129,7 @@ pub fn matches(pattern: &str, image: &str) -> bool {
 }
 
 /// Whether `text` matches `pattern`, in which `*` is any text and `?` one byte. Takes at most the product of the lengths.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // The place after the last star, and the text that it has taken so far.
     let mut star: Option<(usize, usize)> = None;

@@ -14,17 +14,31 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
 /// A pod in the cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PodRecord {
     key: Key,
     revision: Revision,
     pub(crate) pod: PodObject,
+    /// The labels, if PodBehaviors may select by them.
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 impl PodRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let pod: PodObject = lenient::from_slice(json)?;
-        Ok(Self { key: pod.metadata.key(), revision: pod.metadata.revision(), pod })
+        let labels = BTreeMap::new();
+        Ok(Self { key: pod.metadata.key(), revision: pod.metadata.revision(), pod, labels })
+    }
+
+    /// Decodes a pod with its labels.
+    pub(crate) fn decode_labelled(json: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Labelled {
+            metadata: ProjectedMeta<BTreeMap<String, String>>,
+        }
+        let Labelled { metadata } = lenient::from_slice(json)?;
+        Ok(Self { labels: metadata.labels, ..Self::decode(json)? })
     }
 }
 

@@ -43,6 +43,112 @@ spec:
   - {at: 4m, fault: {node: web-0, faults: memory-pressure=1+1m}}
 ";
 
+/// Two nodes of two GPUs, of which one reports an error, and pods that claim a GPU each.
+const GPUS: &str = "
+apiVersion: sim.kstore.io/v1alpha1
+kind: NodeGroup
+metadata: {name: gpu}
+spec:
+  replicas: 2
+  template: {devices: [{profile: nvidia, model: H100-80GB, count: 2}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one-gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: claims}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: claims}}
+  template:
+    metadata: {labels: {app: claims}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+      containers: [{name: c, image: cuda, resources: {claims: [{name: gpu}]}}]
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: gpus}
+spec:
+  until: 6m
+  steps:
+  - {at: 1m, fault: {node: gpu-1, faults: 'xid=79,gpu-0'}}
+  - {at: 2m, scale: {kind: Deployment, name: claims, replicas: 5}}
+";
+
+/// A deployment whose pods share 900 requests a second, each of two thousandths of a processor.
+const LOAD: &str = "
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx, resources: {requests: {cpu: 500m}, limits: {cpu: 800m}}}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  minReplicas: 2
+  maxReplicas: 12
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: ServiceLoad
+metadata: {name: web, namespace: default}
+spec: {service: web, curve: {constant: 900}, perRequest: {cpu: 2m}, idle: {cpu: 10m}}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: PodBehavior
+metadata: {name: nginx-is-slow}
+spec: {match: {images: ['*/library/nginx:*']}, behavior: {ready-after: 20s}}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: load}
+spec: {until: 10m, seed: 3}
+";
+
+/// The report of a scenario, which leaves nothing on standard error.
+fn report_of(scenario: &str) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("scenario.yaml");
+    std::fs::write(&file, scenario).unwrap();
+    let output = run(&["simulate", "-o", "json"], &file);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn pods_get_the_healthy_devices_of_a_group_by_their_claims() {
+    let report = report_of(GPUS);
+    assert_eq!(report["pods"]["created"], 5, "{report:#}");
+    assert_eq!(report["pods"]["started"], 3, "four GPUs, of which one has a taint: {report:#}");
+}
+
+#[test]
+fn a_load_lets_an_autoscaler_make_more_pods() {
+    let report = report_of(&format!("{GROUP}{LOAD}"));
+    // With n pods each uses 1800m / n and 10m more: half of its request of 500m at n = 7.5, and the autoscaler tolerates a tenth.
+    let created = report["pods"]["created"].as_u64().unwrap();
+    assert!((7..=9).contains(&created), "{report:#}");
+    assert_eq!(report["pods"]["started"], created, "{report:#}");
+}
+
 fn run(args: &[&str], file: &Path) -> Output {
     Command::new(SERVER).args(args).arg(file).output().unwrap()
 }

@@ -394,7 +394,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["config", "pod_object", "service", "usage"],
             &["dns", "image", "probe", "process_end", "shape"],
             &["device"],
-            &["execution", "fault", "group", "node", "program"],
+            &["execution", "fault", "group", "load", "node", "pod_behavior", "program"],
             &["sim_api"],
             &["record", "runtime"],
             &["pod"],

@@ -91,11 +91,7 @@ fn uuid(prefix: &str, node: &str, place: &str) -> String {
 /// What a device takes of a counter set.
 fn consumes(set: &str, counters: BTreeMap<String, Quantity>) -> Option<Vec<DeviceCounterConsumption>> {
     let counters = counters.into_iter().map(|(name, value)| (name, Counter { value })).collect();
-    Some(vec![DeviceCounterConsumption {
-        counter_set: set.to_owned(),
-        counters,
-        ..DeviceCounterConsumption::default()
-    }])
+    Some(vec![DeviceCounterConsumption { counter_set: set.to_owned(), counters }])
 }
 
 fn counter_set(name: String, counters: BTreeMap<String, Quantity>) -> CounterSet {

@@ -39,17 +39,29 @@ pub(super) struct SineDoc {
     pub(super) peak: Option<String>,
 }
 
-/// A checked curve.
+/// A checked curve: the sum of its parts.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Curve {
+pub(super) struct Curve(Vec<Part>);
+
+/// A part of a curve.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
     Constant(f64),
     /// Points in the order of their times, which are seconds from the start. Before the first and after the last the curve is level.
-    Points { points: Vec<(f64, f64)>, is_linear: bool, repeat: Option<f64> },
+    Points {
+        points: Vec<(f64, f64)>,
+        is_linear: bool,
+        repeat: Option<f64>,
+    },
     /// Mean, amplitude, period and the time of a peak in seconds.
-    Sine { mean: f64, amplitude: f64, period: f64, peak: f64 },
+    Sine {
+        mean: f64,
+        amplitude: f64,
+        period: f64,
+        peak: f64,
+    },
     /// The load at each full hour of a day in UTC.
     Hours(Vec<f64>),
-    Sum(Vec<Curve>),
 }
 
 impl Curve {
@@ -58,10 +70,35 @@ impl Curve {
     /// # Errors
     /// The member that is wrong, with its path below `path`.
     pub(super) fn check(path: &str, doc: &CurveDoc) -> Result<Self, String> {
+        if doc.sum.is_empty() {
+            return Ok(Self(vec![Part::check(path, doc)?]));
+        }
+        if *doc != (CurveDoc { sum: doc.sum.clone(), ..CurveDoc::default() }) {
+            return Err(format!("{path}: {ONE_OF}"));
+        }
+        let part = |(index, doc)| Part::check(&format!("{path}.sum[{index}]"), doc);
+        Ok(Self(doc.sum.iter().enumerate().map(part).collect::<Result<_, _>>()?))
+    }
+
+    /// Requests a second, at least zero, `elapsed` after the start of the load. `day` is the time since midnight in UTC.
+    pub(super) fn at(&self, elapsed: Duration, day: Duration) -> f64 {
+        let (elapsed, day) = (elapsed.as_secs_f64(), day.as_secs_f64());
+        self.0.iter().map(|part| part.at(elapsed, day)).sum::<f64>().max(0.0)
+    }
+}
+
+/// What a curve must have.
+const ONE_OF: &str = "give one of constant, points, sine, hours and sum";
+
+impl Part {
+    fn check(path: &str, doc: &CurveDoc) -> Result<Self, String> {
         let CurveDoc { constant, points, interpolate, repeat, sine, hours, sum } = doc;
-        let given = [constant.is_some(), !points.is_empty(), sine.is_some(), !hours.is_empty(), !sum.is_empty()];
+        if !sum.is_empty() {
+            return Err(format!("{path}.sum: a sum has no sums"));
+        }
+        let given = [constant.is_some(), !points.is_empty(), sine.is_some(), !hours.is_empty()];
         if given.iter().filter(|is_given| **is_given).count() != 1 {
-            return Err(format!("{path}: give one of constant, points, sine, hours and sum"));
+            return Err(format!("{path}: {ONE_OF}"));
         }
         if points.is_empty() && (repeat.is_some() || !interpolate.is_empty()) {
             return Err(format!("{path}: interpolate and repeat are members of a curve of points"));
@@ -72,10 +109,6 @@ impl Curve {
         if let Some(constant) = constant {
             return Ok(Self::Constant(*constant));
         }
-        if !sum.is_empty() {
-            let part = |(index, doc)| Self::check(&format!("{path}.sum[{index}]"), doc);
-            return Ok(Self::Sum(sum.iter().enumerate().map(part).collect::<Result<_, _>>()?));
-        }
         match hours.len() {
             0 => line(path, doc),
             24 => Ok(Self::Hours(hours.clone())),
@@ -83,45 +116,43 @@ impl Curve {
         }
     }
 
-    /// Requests a second, at least zero, `elapsed` after the start of the load. `day` is the time since midnight in UTC.
-    pub(super) fn at(&self, elapsed: Duration, day: Duration) -> f64 {
-        self.value(elapsed.as_secs_f64(), day.as_secs_f64()).max(0.0)
-    }
-
-    fn value(&self, elapsed: f64, day: f64) -> f64 {
+    fn at(&self, elapsed: f64, day: f64) -> f64 {
         match self {
             Self::Constant(rps) => *rps,
             Self::Points { points, is_linear, repeat } => {
                 let at = repeat.map_or(elapsed, |repeat| elapsed % repeat);
                 let next = points.iter().position(|(time, _)| *time > at).unwrap_or(points.len());
                 match (next.checked_sub(1).map(|before| points[before]), points.get(next)) {
-                    (Some((from, low)), Some((to, high))) if *is_linear => low + (high - low) * (at - from) / (to - from),
+                    (Some((from, low)), Some((to, high))) if *is_linear => {
+                        low + (high - low) * (at - from) / (to - from)
+                    }
                     (Some((_, rps)), _) => rps,
                     (None, first) => first.map_or(0.0, |(_, rps)| *rps),
                 }
             }
-            Self::Sine { mean, amplitude, period, peak } => mean + amplitude * (TAU * (elapsed - peak) / period).cos(),
+            Self::Sine { mean, amplitude, period, peak } => {
+                mean + amplitude * (TAU * (elapsed - peak) / period).cos()
+            }
             Self::Hours(hours) => {
                 let hour = (day / DAY * 24.0).clamp(0.0, 23.999_999);
                 let (before, share) = (hour as usize, hour.fract());
                 hours[before] + (hours[(before + 1) % 24] - hours[before]) * share
             }
-            Self::Sum(parts) => parts.iter().map(|part| part.value(elapsed, day)).sum(),
         }
     }
 }
 
-fn wave(path: &str, doc: &SineDoc) -> Result<Curve, String> {
+fn wave(path: &str, doc: &SineDoc) -> Result<Part, String> {
     let period = seconds(&format!("{path}.sine.period"), &doc.period)?;
     if period <= 0.0 {
         return Err(format!("{path}.sine.period: must be above zero"));
     }
     let peak = doc.peak.as_deref().map(|peak| seconds(&format!("{path}.sine.peak"), peak)).transpose()?;
     let peak = peak.unwrap_or(period / 4.0);
-    Ok(Curve::Sine { mean: doc.mean, amplitude: doc.amplitude, period, peak })
+    Ok(Part::Sine { mean: doc.mean, amplitude: doc.amplitude, period, peak })
 }
 
-fn line(path: &str, doc: &CurveDoc) -> Result<Curve, String> {
+fn line(path: &str, doc: &CurveDoc) -> Result<Part, String> {
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(doc.points.len());
     for (index, point) in doc.points.iter().enumerate() {
         let at = seconds(&format!("{path}.points[{index}].at"), &point.at)?;
@@ -139,7 +170,7 @@ fn line(path: &str, doc: &CurveDoc) -> Result<Curve, String> {
     if repeat.is_some_and(|repeat| repeat <= 0.0) {
         return Err(format!("{path}.repeat: must be above zero"));
     }
-    Ok(Curve::Points { points, is_linear, repeat })
+    Ok(Part::Points { points, is_linear, repeat })
 }
 
 fn seconds(path: &str, text: &str) -> Result<f64, String> {
@@ -172,7 +203,10 @@ mod tests {
     fn curves_have_the_values_of_their_points_and_what_is_between() {
         assert_eq!(at_hours(json!({"constant": 7}), &[0.0, 30.0]), [7.0, 7.0]);
         let points = json!([{"at": "1h", "rps": 10}, {"at": "3h", "rps": 30}]);
-        assert_eq!(at_hours(json!({"points": points}), &[0.0, 1.0, 2.0, 3.0, 9.0]), [10.0, 10.0, 20.0, 30.0, 30.0]);
+        assert_eq!(
+            at_hours(json!({"points": points}), &[0.0, 1.0, 2.0, 3.0, 9.0]),
+            [10.0, 10.0, 20.0, 30.0, 30.0]
+        );
         let steps = json!({"points": points, "interpolate": "step", "repeat": "4h"});
         assert_eq!(at_hours(steps, &[0.5, 2.9, 3.0, 4.5, 7.5]), [10.0, 10.0, 30.0, 10.0, 30.0]);
         let sine = json!({"sine": {"mean": 500, "amplitude": 400, "period": "24h", "peak": "14h"}});
@@ -190,7 +224,10 @@ mod tests {
             (json!({"constant": 1, "hours": [1]}), "spec.curve: give one of"),
             (json!({"hours": [1]}), "spec.curve.hours: 1 numbers; a day has 24"),
             (json!({"points": [{"at": "2h"}, {"at": "1h"}]}), "spec.curve.points[1].at: must be later"),
-            (json!({"sum": [{"sine": {"period": "soon"}}]}), "spec.curve.sum[0].sine.period \"soon\" is not a delay"),
+            (
+                json!({"sum": [{"sine": {"period": "soon"}}]}),
+                "spec.curve.sum[0].sine.period \"soon\" is not a delay",
+            ),
             (json!({"constant": 1, "repeat": "1h"}), "members of a curve of points"),
         ] {
             let problem = curve(doc).unwrap_err();

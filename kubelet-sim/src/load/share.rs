@@ -48,14 +48,15 @@ mod tests {
     use serde_json::{Value, json};
 
     fn slices(endpoints: Value) -> Vec<EndpointSlice> {
-        vec![serde_json::from_value(json!({"metadata": {}, "addressType": "IPv4", "endpoints": endpoints})).unwrap()]
+        vec![
+            serde_json::from_value(json!({"metadata": {}, "addressType": "IPv4", "endpoints": endpoints}))
+                .unwrap(),
+        ]
     }
 
     #[test]
     fn pods_that_serve_and_do_not_end_share_the_requests() {
-        let endpoint = |uid: &str, conditions: Value| {
-            json!({"addresses": ["10.0.0.1"], "conditions": conditions, "targetRef": {"kind": "Pod", "uid": uid}})
-        };
+        let endpoint = |uid: &str, conditions: Value| json!({"addresses": ["10.0.0.1"], "conditions": conditions, "targetRef": {"kind": "Pod", "uid": uid}});
         let serving = serving(&slices(json!([
             endpoint("a", json!({"ready": true, "serving": true})),
             endpoint("b", json!({"ready": true})),
@@ -72,7 +73,11 @@ mod tests {
         add(&mut loads, &record(spec.clone()), &serving, now);
         add(&mut loads, &record(spec), &serving, now);
         let each = &loads["a"];
-        assert_eq!((each.nano_cores, each.idle_cpu), (1_000_000_000, Some(10_000_000)), "two loads of 500m each");
+        assert_eq!(
+            (each.nano_cores, each.idle_cpu),
+            (1_000_000_000, Some(10_000_000)),
+            "two loads of 500m each"
+        );
         assert_eq!((each.memory, each.idle_memory), (2 * 250 * 100 * 1024, None));
         assert_eq!(loads.len(), 2);
         let noisy = json!({"service": "web", "curve": {"constant": 100}, "noise": {"percent": 10, "every": "60s"}, "perRequest": {"cpu": 1}});
@@ -82,6 +87,11 @@ mod tests {
         assert_eq!(at(0), at(59), "noise is a step");
         assert!((0..50).all(|step| (90.0..=110.0).contains(&at(step * 60))) && at(0) != at(60));
         let bad = record(json!({"service": "web", "curve": {"constant": 1}, "start": "noon"}));
-        assert!(bad.spec.as_ref().unwrap_err().starts_with("spec.start \"noon\": must be creation, midnight or a time"));
+        assert!(
+            bad.spec
+                .as_ref()
+                .unwrap_err()
+                .starts_with("spec.start \"noon\": must be creation, midnight or a time")
+        );
     }
 }

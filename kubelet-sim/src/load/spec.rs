@@ -74,7 +74,9 @@ impl LoadSpec {
             "" | "creation" => Start::Creation,
             "midnight" => Start::Midnight,
             text => Start::At(text.parse().map_err(|_| {
-                format!("spec.start {text:?}: must be creation, midnight or a time such as 2026-01-01T00:00:00Z")
+                format!(
+                    "spec.start {text:?}: must be creation, midnight or a time such as 2026-01-01T00:00:00Z"
+                )
             })?),
         };
         let noise = doc.noise.as_ref().map(noise).transpose()?;
@@ -110,7 +112,8 @@ impl LoadSpec {
 
 fn noise(doc: &NoiseDoc) -> Result<(f64, Duration), String> {
     let every = doc.every.as_deref().unwrap_or("30s");
-    let every = duration(every).map_err(|expected| format!("spec.noise.every {every:?} is not {expected}"))?;
+    let every =
+        duration(every).map_err(|expected| format!("spec.noise.every {every:?} is not {expected}"))?;
     if every < Duration::from_secs(1) {
         return Err("spec.noise.every: must be at least a second".to_owned());
     }

@@ -22,6 +22,10 @@ use serde_json::{Value, json};
 pub(super) const GROUPS: &str = "nodegroups";
 /// The plural name of faults of nodes.
 pub(super) const FAULTS: &str = "nodefaults";
+/// The plural name of annotations of pods from outside.
+pub(super) const BEHAVIORS: &str = "podbehaviors";
+/// The plural name of loads of Services.
+pub(super) const LOADS: &str = "serviceloads";
 
 /// Executes one write once. The result says whether it may be repeated.
 pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {

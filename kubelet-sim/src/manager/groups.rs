@@ -36,6 +36,8 @@ pub(crate) enum SimKind {
     NodeGroup,
     /// A fault of nodes.
     NodeFault,
+    /// Annotations of pods from outside.
+    PodBehavior,
 }
 
 /// The groups of this process.

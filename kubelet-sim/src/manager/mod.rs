@@ -4,6 +4,7 @@
 mod admission;
 mod adopted;
 pub(crate) mod apply;
+mod behaviors;
 mod devices;
 mod evictions;
 mod faults;
@@ -34,6 +35,7 @@ use crate::runtime::sim::SimRuntime;
 use crate::runtime::{DueEvent, Event, Runtime};
 use crate::shape::NodeShape;
 use crate::stream::{Feed, Launch, PodExecution};
+use behaviors::Behaviors;
 use groups::{Groups, SimKind};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
@@ -105,6 +107,7 @@ pub(crate) struct Manager {
     others: BTreeMap<String, Arc<NodeRecord>>,
     groups: Groups,
     fault_objects: FaultObjects,
+    behaviors: Behaviors,
     /// DeviceClasses that exist.
     device_classes: BTreeSet<String>,
     /// Seed of what groups and faults draw.
@@ -142,6 +145,7 @@ impl Manager {
             others: BTreeMap::new(),
             groups: Groups::default(),
             fault_objects: FaultObjects::default(),
+            behaviors: Behaviors::default(),
             device_classes: BTreeSet::new(),
             seed: rng.next_u64(),
             is_serving_changed: false,
@@ -203,6 +207,7 @@ impl Manager {
         let key = record.key();
         let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
+        let record = self.with_behaviors(record);
         let (stopped, is_cut) = (node.stopped(), node.faults.effects.is_cut);
         let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());
         if !same {

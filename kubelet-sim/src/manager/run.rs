@@ -1,7 +1,7 @@
 //! The asynchronous edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the
 //! writes in flight. It wakes for an event or the next deadline and decides nothing.
 
-use super::apply::{FAULTS, GROUPS, apply_batch};
+use super::apply::{BEHAVIORS, FAULTS, GROUPS, LOADS, apply_batch};
 use super::follow::{Followers, Report};
 use super::write::{Failure, Write, Written, batches, singles};
 use super::{Manager, Notice, Regarding};
@@ -10,9 +10,11 @@ use crate::fault::object::FaultRecord;
 use crate::fault::{Handle, Order};
 use crate::group::record::GroupRecord;
 use crate::identities::{AGENT, Identities};
+use crate::load::record::LoadRecord;
+use crate::pod_behavior::record::BehaviorRecord;
 use crate::record::{NodeRecord, PodRecord};
 use crate::sim_api;
-use crate::stream::{Latest, ManagerMessage, PodQuery, Streams};
+use crate::stream::{Latest, ManagerMessage, PodQuery, Streams, UsageCaches};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
@@ -77,11 +79,24 @@ impl Simulator {
         informer
     }
 
+    /// Starts the informers of what decides about the usage of pods.
+    fn usage_caches(&self, tasks: &TaskGroup) -> UsageCaches {
+        let loads = self.client.dynamic(sim_api::resource(LOADS));
+        let loads = loads.project(WatchParams::default(), LoadRecord::decode);
+        let behaviors = self.client.dynamic(sim_api::resource(BEHAVIORS));
+        let behaviors = behaviors.project(WatchParams::default(), BehaviorRecord::decode);
+        UsageCaches {
+            loads: self.informer("kubelet-service-loads", loads, tasks),
+            behaviors: self.informer("kubelet-pod-behaviors", behaviors, tasks),
+        }
+    }
+
     async fn simulate(self, tasks: TaskGroup) {
         let stop = tasks.stop();
         let orders = Arc::clone(&self.orders).lock_owned().await;
         let bound = WatchParams::default().fields("spec.nodeName!=");
-        let pods = self.client.api::<Pod>().project(bound, PodRecord::decode);
+        let decode = if self.config.has_sim_api { PodRecord::decode_labelled } else { PodRecord::decode };
+        let pods = self.client.api::<Pod>().project(bound, decode);
         let pods = self.informer("kubelet-pods", pods, &tasks);
         let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
         let nodes = self.informer("kubelet-nodes", nodes, &tasks);
@@ -97,6 +112,8 @@ impl Simulator {
             (groups.subscribe(), self.informer("kubelet-node-faults", faults, &tasks).subscribe())
         });
         let (groups, faults) = simulation.unzip();
+        let usage_caches = self.config.has_sim_api.then(|| self.usage_caches(&tasks));
+        let behaviors = usage_caches.as_ref().map(|caches| caches.behaviors.clone());
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
@@ -108,6 +125,7 @@ impl Simulator {
             rng.fork("tunnel"),
             serving.clone(),
         );
+        let streams = streams.with_usage_caches(usage_caches);
         let (followers, reports) =
             Followers::new((self.client.clone(), minor), rng.fork("sources"), tasks.clone());
         let sink = ClientSink::new(&self.client);
@@ -123,6 +141,8 @@ impl Simulator {
             nodes: nodes.subscribe(),
             groups,
             faults,
+            behavior_changes: behaviors.as_ref().map(Informer::subscribe),
+            behaviors,
             orders,
             serving,
             messages,
@@ -152,6 +172,9 @@ struct Edge {
     /// Of the API of simulations, if the cluster has it.
     groups: Option<Subscription<GroupRecord>>,
     faults: Option<Subscription<FaultRecord>>,
+    behavior_changes: Option<Subscription<BehaviorRecord>>,
+    /// The cache of PodBehaviors until it is synced: no group makes nodes before, so that the first pods have what they say.
+    behaviors: Option<Informer<BehaviorRecord>>,
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
     /// The nodes that are not stopped.
     serving: Arc<Latest<Vec<String>>>,
@@ -249,7 +272,9 @@ impl Edge {
             Some(deltas) = self.pods.next() => {
                 self.manager.observe_pods(deltas, self.nondet.clock.now());
             }
-            Some(deltas) = next_of(&mut self.groups) => self.manager.observe_groups(deltas, self.nondet.clock.now()),
+            Some(deltas) = next_of(&mut self.behavior_changes) => self.manager.observe_behaviors(deltas),
+            () = synced(self.behaviors.as_ref()), if self.behaviors.is_some() => self.behaviors = None,
+            Some(deltas) = next_of(&mut self.groups), if self.behaviors.is_none() => self.manager.observe_groups(deltas, self.nondet.clock.now()),
             Some(deltas) = next_of(&mut self.faults) => self.manager.observe_faults(deltas, self.nondet.clock.now()),
             () = tokio::time::sleep(deadline.unwrap_or_default()), if deadline.is_some() => {}
         }
@@ -286,6 +311,14 @@ async fn next_of<T: Object>(source: &mut Option<Subscription<T>>) -> Option<Vec<
     match source {
         Some(source) => source.next().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until a cache has its first list, or has ended.
+async fn synced<T: Object>(informer: Option<&Informer<T>>) {
+    if let Some(informer) = informer {
+        // An informer that has ended has no list; then the simulation ends, too.
+        let _ = informer.synced().await;
     }
 }
 

@@ -69,13 +69,20 @@ mod tests {
     /// The annotations, without their prefix, of a pod in `prod-1` with the containers `db` (postgres) and `log` (fluent-bit).
     fn merged(rules: &[(&str, Value)], annotations: Value) -> Value {
         let rules = ordered(rules.iter().map(|(name, spec)| rule(name, spec.clone())));
-        let own: BTreeMap<String, String> = annotations.as_object().unwrap().iter()
+        let own: BTreeMap<String, String> = annotations
+            .as_object()
+            .unwrap()
+            .iter()
             .map(|(name, value)| (format!("{ANNOTATION_PREFIX}{name}"), value.as_str().unwrap().to_owned()))
             .collect();
         let labels = BTreeMap::from([("app".to_owned(), "shop".to_owned())]);
         let pod = PodFacts { namespace: "prod-1", labels: &labels, annotations: &own };
         let found = effective(&rules, pod, &[("db", "postgres:17"), ("log", "fluent/fluent-bit:4")]);
-        found.iter().map(|(key, value)| (key.trim_start_matches(ANNOTATION_PREFIX).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into()
+        found
+            .iter()
+            .map(|(key, value)| (key.trim_start_matches(ANNOTATION_PREFIX).to_owned(), json!(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     #[test]
@@ -87,7 +94,10 @@ mod tests {
             (json!({"containers": ["log"]}), json!({"log.ready-after": "20s"})),
             (json!({"namespaces": ["prod-*"]}), json!({"db.ready-after": "20s", "log.ready-after": "20s"})),
             (json!({"namespaces": ["test-*"]}), json!({})),
-            (json!({"podSelector": {"matchLabels": {"app": "shop"}}, "containers": ["db"]}), json!({"db.ready-after": "20s"})),
+            (
+                json!({"podSelector": {"matchLabels": {"app": "shop"}}, "containers": ["db"]}),
+                json!({"db.ready-after": "20s"}),
+            ),
             (json!({"podSelector": {"matchLabels": {"app": "bank"}}}), json!({})),
         ] {
             let found = merged(&[("a", json!({"match": matching, "behavior": slow}))], json!({}));
@@ -105,7 +115,10 @@ mod tests {
             ("bad", json!({"match": only, "behavior": {"cpu": "much"}, "priority": 9})),
         ];
         assert_eq!(merged(&rules, json!({})), json!({"db.cpu": "2", "db.memory": "1Gi"}));
-        assert_eq!(merged(&rules, json!({"cpu": "7", "db.memory": "9Mi"})), json!({"cpu": "7", "db.memory": "9Mi"}));
+        assert_eq!(
+            merged(&rules, json!({"cpu": "7", "db.memory": "9Mi"})),
+            json!({"cpu": "7", "db.memory": "9Mi"})
+        );
         let whole = [("a", json!({"match": only, "behavior": {"sandbox-seconds": "2"}}))];
         assert_eq!(merged(&whole, json!({})), json!({"sandbox-seconds": "2"}));
     }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 #[serde(default)]
 pub(crate) struct BehaviorDoc {
     priority: i32,
-    r#match: MatchDoc,
+    #[serde(rename = "match")]
+    matching: MatchDoc,
     behavior: BTreeMap<String, String>,
 }
 
@@ -34,7 +35,7 @@ struct SelectorDoc {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BehaviorSpec {
     pub(crate) priority: i32,
-    r#match: MatchDoc,
+    matching: MatchDoc,
     /// Values by the names of annotations, without the prefix.
     pub(crate) behavior: BTreeMap<String, String>,
 }
@@ -45,30 +46,32 @@ impl BehaviorSpec {
     /// # Errors
     /// The first name or value of `behavior` that a pod could not have.
     pub(crate) fn check(doc: &BehaviorDoc) -> Result<Self, String> {
-        let BehaviorDoc { priority, r#match, behavior } = doc;
+        let BehaviorDoc { priority, matching, behavior } = doc;
         if behavior.is_empty() {
             return Err("spec.behavior: must have at least one name, such as ready-after".to_owned());
         }
         if let Some(name) = behavior.keys().find(|name| name.contains('.')) {
-            return Err(format!("spec.behavior: {name:?}: leave the container out and name it in spec.match.containers"));
+            return Err(format!(
+                "spec.behavior: {name:?}: leave the container out and name it in spec.match.containers"
+            ));
         }
         let keys = behavior.iter().map(|(name, value)| (format!("{ANNOTATION_PREFIX}{name}"), value.clone()));
         if let Some(bad) = check(&keys.collect(), &[]).first() {
             return Err(format!("spec.behavior: {bad}"));
         }
-        Ok(Self { priority: *priority, r#match: r#match.clone(), behavior: behavior.clone() })
+        Ok(Self { priority: *priority, matching: matching.clone(), behavior: behavior.clone() })
     }
 
     /// Whether the rule may be for containers of a pod.
     pub(crate) fn matches_pod(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        let MatchDoc { namespaces, pod_selector, .. } = &self.r#match;
+        let MatchDoc { namespaces, pod_selector, .. } = &self.matching;
         (namespaces.is_empty() || namespaces.iter().any(|one| glob(one.as_bytes(), namespace.as_bytes())))
             && pod_selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
     }
 
     /// Whether the rule is for a container of a pod that matches.
     pub(crate) fn matches_container(&self, name: &str, image: &str) -> bool {
-        let MatchDoc { images, containers, .. } = &self.r#match;
+        let MatchDoc { images, containers, .. } = &self.matching;
         (images.is_empty() || images.iter().any(|pattern| matches(pattern, image)))
             && (containers.is_empty() || containers.iter().any(|one| one == name))
     }

@@ -4,6 +4,8 @@ use super::{GROUP, VERSION, definitions};
 use crate::behavior::{self, ANNOTATION_PREFIX};
 use crate::fault::request::{self, FaultRequest};
 use crate::group::spec::{GroupDoc, GroupSpec};
+use crate::load::spec::{LoadDoc, LoadSpec};
+use crate::pod_behavior::spec::{BehaviorDoc, BehaviorSpec};
 use kstore_api::lenient;
 use kstore_api::schema::decode::FieldProblem;
 use kstore_api::structural::{Tree, ValidationScope};
@@ -24,7 +26,7 @@ pub fn check(source: &str, object: &ManifestObject) -> Vec<String> {
         return vec![text(format!("apiVersion {:?} {expected}", object.api_version()))];
     }
     let Some(schema) = schema(kind) else {
-        return vec![text("unknown kind; known: NodeFault, NodeGroup".to_owned())];
+        return vec![text("unknown kind; known: NodeFault, NodeGroup, PodBehavior, ServiceLoad".to_owned())];
     };
     let tree = match Tree::compile(&schema) {
         Ok(tree) => Arc::new(tree),
@@ -92,6 +94,16 @@ fn meaning(kind: &str, object: &Value) -> Result<(), String> {
                 lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
             GroupSpec::check(&doc).map(drop)
         }
+        "PodBehavior" => {
+            let doc: BehaviorDoc =
+                lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
+            BehaviorSpec::check(&doc).map(drop)
+        }
+        "ServiceLoad" => {
+            let doc: LoadDoc =
+                lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
+            LoadSpec::check(&doc).map(drop)
+        }
         _ => {
             let text = |name: &str| object["spec"][name].as_str();
             FaultRequest::of_object(
@@ -124,9 +136,7 @@ mod tests {
         assert_eq!(annotation_problems("Node", &node("crsh")), [expected]);
     }
 
-    #[test]
-    fn documents_are_checked_by_schema_rules_and_meaning() {
-        let good = "
+    const GOOD: &str = "
 apiVersion: sim.kstore.io/v1alpha1
 kind: NodeGroup
 metadata: {name: web}
@@ -145,17 +155,23 @@ kind: NodeFault
 metadata: {name: noon}
 spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition, at: {after: 12h}, duration: 20m}
 ";
-        assert_eq!(problems(good), Vec::<String>::new());
-        let group = |spec: &str| {
-            format!(
-                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeGroup\nmetadata: {{name: web}}\nspec: {spec}\n"
-            )
-        };
-        let fault = |spec: &str| {
-            format!(
-                "apiVersion: sim.kstore.io/v1alpha1\nkind: NodeFault\nmetadata: {{name: f}}\nspec: {spec}\n"
-            )
-        };
+
+    /// A document of this kind.
+    fn of(kind: &str, spec: &str) -> String {
+        format!("apiVersion: sim.kstore.io/v1alpha1\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n")
+    }
+
+    fn group(spec: &str) -> String {
+        of("NodeGroup", spec)
+    }
+
+    fn fault(spec: &str) -> String {
+        of("NodeFault", spec)
+    }
+
+    #[test]
+    fn documents_are_checked_by_schema_rules_and_meaning() {
+        assert_eq!(problems(GOOD), Vec::<String>::new());
         for (text, expected) in [
             (group("{replica: 3}"), "unknown field \"spec.replica\"; did you mean \"replicas\"?"),
             (
@@ -195,6 +211,25 @@ spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition
             let found = problems(&text);
             assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
             assert!(found[0].starts_with("dc.yaml: document 1: "), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn behaviour_and_load_are_checked_by_what_pods_understand() {
+        for (text, expected) in [
+            (
+                of("PodBehavior", "{match: {images: [x]}, behavior: {ready-afte: 5s}}"),
+                "spec.behavior: annotation kubelet-sim.kstore.io/ready-afte: unknown name \"ready-afte\", did you mean \"ready-after\"?",
+            ),
+            (of("PodBehavior", "{behavior: {}}"), "spec.behavior"),
+            (
+                of("ServiceLoad", "{service: web, curve: {constant: 1, hours: [2]}}"),
+                "spec.curve: give one of",
+            ),
+            (of("ServiceLoad", "{service: web, curve: {constnat: 1}}"), "did you mean \"constant\"?"),
+        ] {
+            let found = problems(&text);
+            assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
         }
     }
 }

@@ -94,12 +94,13 @@ impl Streams {
     async fn usage(&self, node: &str) -> Result<NodeUsage, ApiError> {
         let params = ListParams::default().fields(&of_node(node));
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
+        let external = self.external_usage(&pods).await?;
         let (_, served) = self.serving.get();
         let mut counters = self.cpu_counters.lock().unwrap_or_else(PoisonError::into_inner);
         if counters.len() > served.len() {
             counters.retain(|name, _| served.contains(name));
         }
         let counters = counters.entry(node.to_owned()).or_default();
-        Ok(NodeUsage::sample(node, &pods, self.clock.now(), counters))
+        Ok(NodeUsage::sample(node, &pods, &external, self.clock.now(), counters))
     }
 }

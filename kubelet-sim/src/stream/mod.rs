@@ -6,6 +6,7 @@ mod disks;
 mod environment;
 mod exec;
 mod execution;
+mod external_usage;
 mod http;
 mod kubelet;
 mod latest;
@@ -31,6 +32,7 @@ use crate::pod::Pod;
 use crate::record::PodRecord;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
+pub(crate) use external_usage::UsageCaches;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_api::version::Minor;
 use kstore_client::{
@@ -124,6 +126,8 @@ pub(crate) struct Streams {
     program_starts: Arc<Semaphore>,
     /// Processor time of the nodes whose metrics were read.
     cpu_counters: NodeCounters,
+    /// What decides about the usage of pods besides their annotations, if the cluster has the API of simulations.
+    usage_caches: Option<UsageCaches>,
 }
 
 impl Streams {
@@ -150,9 +154,15 @@ impl Streams {
                 affinities: Arc::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
+                usage_caches: None,
             },
             receiver,
         )
+    }
+
+    /// Lets these objects decide about the usage of pods, too.
+    pub(crate) fn with_usage_caches(self, usage_caches: Option<UsageCaches>) -> Self {
+        Self { usage_caches, ..self }
     }
 
     /// A client of the node that the pod is on.

@@ -7,12 +7,35 @@ mod counters;
 mod resource_metrics;
 mod summary;
 
+use crate::amounts::Amounts;
 use crate::behavior;
 pub(crate) use counters::CpuCounters;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 pub(crate) use resource_metrics::resource_metrics;
+use std::collections::BTreeMap;
 pub(crate) use summary::summary;
+
+/// What decides about the usage of pods besides their own annotations, by the uids of the pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExternalUsage {
+    /// Annotations that replace the pod's own: with those of PodBehaviors.
+    pub(crate) annotations: BTreeMap<String, BTreeMap<String, String>>,
+    /// What requests of Services take.
+    pub(crate) loads: BTreeMap<String, PodLoad>,
+}
+
+/// What a pod uses because of requests: its first container does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodLoad {
+    /// Processor usage in billionths of a processor, which the container's limit bounds.
+    pub(crate) nano_cores: u64,
+    /// Memory usage in bytes.
+    pub(crate) memory: u64,
+    /// What it uses without requests, instead of what its annotations say.
+    pub(crate) idle_cpu: Option<u64>,
+    pub(crate) idle_memory: Option<u64>,
+}
 
 /// The usage of a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +88,14 @@ pub(crate) struct NodeUsage {
 impl NodeUsage {
     /// Samples the usage of the pods of node `name` at `at`. Counts processor time in `counters`, which
     /// belong to this node.
-    pub(crate) fn sample(name: &str, pods: &[Pod], at: Timestamp, counters: &mut CpuCounters) -> Self {
-        let mut pods: Vec<PodUsage> = pods.iter().filter_map(of_pod).collect();
+    pub(crate) fn sample(
+        name: &str,
+        pods: &[Pod],
+        external: &ExternalUsage,
+        at: Timestamp,
+        counters: &mut CpuCounters,
+    ) -> Self {
+        let mut pods: Vec<PodUsage> = pods.iter().filter_map(|pod| of_pod(pod, external)).collect();
         let cpu_nanos = counters.advance(at, &mut pods);
         Self { name: name.to_owned(), at, pods, cpu_nanos }
     }
@@ -85,20 +114,23 @@ fn saturating_sum(amounts: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The usage of a pod without processor time; `None` if no container runs.
-fn of_pod(pod: &Pod) -> Option<PodUsage> {
+fn of_pod(pod: &Pod, external: &ExternalUsage) -> Option<PodUsage> {
     let status = pod.status.as_ref()?;
-    let annotations = pod.metadata.annotations.clone().unwrap_or_default();
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let own = || pod.metadata.annotations.clone().unwrap_or_default();
+    let annotations = external.annotations.get(uid).cloned().unwrap_or_else(own);
+    let load = external.loads.get(uid).and_then(|load| Some((load, pod.spec.as_ref()?.containers.first()?)));
     let containers: Vec<ContainerUsage> = statuses(status)
         .filter_map(|container| {
             let started = container.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0;
             let script = behavior::script(&annotations, &container.name);
-            Some(ContainerUsage {
-                name: container.name.clone(),
-                started,
-                nano_cores: script.cpu.unwrap_or(0),
-                memory: script.memory.unwrap_or(0),
-                cpu_nanos: 0,
-            })
+            let (mut nano_cores, mut memory) = (script.cpu.unwrap_or(0), script.memory.unwrap_or(0));
+            if let Some((load, first)) = load.filter(|(_, first)| first.name == container.name) {
+                let busy = load.idle_cpu.unwrap_or(nano_cores).saturating_add(load.nano_cores);
+                nano_cores = busy.min(cpu_limit(first).unwrap_or(u64::MAX));
+                memory = load.idle_memory.unwrap_or(memory).saturating_add(load.memory);
+            }
+            Some(ContainerUsage { name: container.name.clone(), started, nano_cores, memory, cpu_nanos: 0 })
         })
         .collect();
     if containers.is_empty() {
@@ -112,6 +144,12 @@ fn of_pod(pod: &Pod) -> Option<PodUsage> {
         containers,
         cpu_nanos: 0,
     })
+}
+
+/// The limit of a container in billionths of a processor.
+fn cpu_limit(container: &Container) -> Option<u64> {
+    let limits = Amounts::of(container.resources.as_ref()?.limits.as_ref());
+    u64::try_from(limits.milli_cpu).ok()?.checked_mul(1_000_000).filter(|limit| *limit > 0)
 }
 
 /// The statuses of all containers that can run: sidecars are init containers.

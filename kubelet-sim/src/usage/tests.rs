@@ -1,6 +1,6 @@
 //! Samples of a node's pods, and both documents.
 
-use super::{CpuCounters, NodeUsage, resource_metrics, summary};
+use super::{CpuCounters, ExternalUsage, NodeUsage, PodLoad, resource_metrics, summary};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -40,7 +40,8 @@ fn running_containers_use_the_annotated_amounts_and_others_nothing() {
         pod("plain", &json!({}), &[running("a", 0), ended.clone()]),
         pod("done", &using("1", "1Gi"), &[ended]),
     ];
-    let usage = NodeUsage::sample("node-0", &pods, at(10), &mut CpuCounters::default());
+    let usage =
+        NodeUsage::sample("node-0", &pods, &ExternalUsage::default(), at(10), &mut CpuCounters::default());
     let now = "2026-01-01T00:00:10Z";
     let figures = |nano: u64, core: u64, memory: u64| {
         json!({"cpu": {"time": now, "usageNanoCores": nano, "usageCoreNanoSeconds": core},
@@ -85,7 +86,7 @@ fn processor_time_never_decreases_when_usage_falls_or_containers_restart() {
     for (second, cpu, start, expected) in steps {
         let statuses: Vec<Value> = start.iter().map(|start| running("c", *start)).collect();
         let pods = [pod("web", &using(cpu, "1Mi"), &statuses)];
-        let usage = NodeUsage::sample("n", &pods, at(second), &mut counters);
+        let usage = NodeUsage::sample("n", &pods, &ExternalUsage::default(), at(second), &mut counters);
         let document = summary(&usage);
         let core = |of: &Value| of["cpu"]["usageCoreNanoSeconds"].as_u64().unwrap_or(0) / 1_000_000_000;
         let pod = &document["pods"][0];
@@ -102,7 +103,8 @@ fn processor_time_never_decreases_when_usage_falls_or_containers_restart() {
 fn amounts_beyond_all_bounds_saturate() {
     let huge = using("18000000000", "9223372036854775807");
     let pods = ["a", "b", "c"].map(|name| pod(name, &huge, &[running("c", -100_000_000)]));
-    let usage = NodeUsage::sample("n", &pods, Timestamp::MAX, &mut CpuCounters::default());
+    let usage =
+        NodeUsage::sample("n", &pods, &ExternalUsage::default(), Timestamp::MAX, &mut CpuCounters::default());
     assert_eq!(summary(&usage)["node"]["cpu"]["usageCoreNanoSeconds"], u64::MAX);
     assert_eq!(summary(&usage)["node"]["memory"]["workingSetBytes"], u64::MAX);
 }
@@ -110,7 +112,8 @@ fn amounts_beyond_all_bounds_saturate() {
 #[test]
 fn prometheus_reads_the_kubelets_names_and_labels() {
     let pods = [pod("web", &using("250m", "64Mi"), &[running("c", 0)])];
-    let usage = NodeUsage::sample("node-0", &pods, at(10), &mut CpuCounters::default());
+    let usage =
+        NodeUsage::sample("node-0", &pods, &ExternalUsage::default(), at(10), &mut CpuCounters::default());
     let text = resource_metrics(&usage);
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(
@@ -129,4 +132,35 @@ fn prometheus_reads_the_kubelets_names_and_labels() {
     let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     assert_eq!(types[0], "container_cpu_usage_seconds_total counter");
     assert_eq!(types.len(), 8);
+}
+
+#[test]
+fn requests_of_services_are_work_of_the_first_container_up_to_its_limit() {
+    let mut pods = [pod("web", &using("100m", "64Mi"), &[running("web", 0), running("sidecar", 0)])];
+    let limits = json!({"cpu": "800m"});
+    let containers = json!([{"name": "web", "resources": {"limits": limits}}, {"name": "sidecar"}]);
+    pods[0].spec = Some(serde_json::from_value(json!({ "containers": containers })).unwrap());
+    let used = |load: PodLoad| {
+        let external =
+            ExternalUsage { loads: [("uid-web".to_owned(), load)].into(), ..ExternalUsage::default() };
+        let usage = NodeUsage::sample("n", &pods, &external, at(10), &mut CpuCounters::default());
+        let of =
+            |container: &super::ContainerUsage| (container.nano_cores / 1_000_000, container.memory >> 20);
+        usage.pods[0].containers.iter().map(of).collect::<Vec<_>>()
+    };
+    let load = PodLoad { nano_cores: 500_000_000, memory: 32 << 20, ..PodLoad::default() };
+    assert_eq!(
+        used(load.clone()),
+        [(600, 96), (100, 64)],
+        "its annotations are what it uses without requests"
+    );
+    let busy = PodLoad { nano_cores: 5_000_000_000, ..load.clone() };
+    assert_eq!(used(busy), [(800, 96), (100, 64)], "it is throttled");
+    let idle = PodLoad { idle_cpu: Some(10_000_000), idle_memory: Some(16 << 20), ..load };
+    assert_eq!(used(idle), [(510, 48), (100, 64)]);
+    let behavior =
+        [("uid-web".to_owned(), [("kubelet-sim.kstore.io/web.cpu".to_owned(), "2".to_owned())].into())];
+    let external = ExternalUsage { annotations: behavior.into(), ..ExternalUsage::default() };
+    let usage = NodeUsage::sample("n", &pods, &external, at(10), &mut CpuCounters::default());
+    assert_eq!(usage.pods[0].containers[0].nano_cores, 2_000_000_000);
 }

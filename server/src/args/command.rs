@@ -218,7 +218,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "sim-crds",
-        about: "Print the definitions of NodeGroup and NodeFault",
+        about: "Print the definitions of NodeGroup and the other kinds of sim.kstore.io",
         help: simulation::CRDS_HELP,
         is_hidden: false,
         build: |command| parser::add(command, simulation::CRDS),

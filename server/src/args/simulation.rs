@@ -65,7 +65,7 @@ pub(super) const LINT: &[Flag<SimLintArgs>] = &[Flag::value(
     "file",
     "PATH",
     |o: &mut SimLintArgs, text| add(&mut o.files, parsed(text)),
-    "File or folder with NodeGroups and NodeFaults. May be repeated",
+    "File or folder with objects of sim.kstore.io. May be repeated",
 )
 .shaped(|arg| repeated(required(arg.short('f'))))];
 
@@ -77,7 +77,7 @@ pub struct SimLintArgs {
 }
 
 pub(super) const CRDS_HELP: &str = "\
-Prints the definitions of NodeGroup and NodeFault, and the role that simulated nodes need for them: for clusters whose nodes run in a \
+Prints the definitions of NodeGroup, NodeFault, PodBehavior and ServiceLoad, and the role that simulated nodes need for them: for clusters whose nodes run in a \
 process of their own (--components kubelet-sim).
 
 Example:
@@ -94,7 +94,7 @@ Runs a whole cluster in memory, whose clock jumps from one event to the next, an
 start, evictions, writes by writer, and for each group its node-hours, its cost and how much of it was used. The same scenario and seed \
 give the same bytes.
 
-SCENARIO has NodeGroups, NodeFaults and any other objects, which are applied at the start, and a document `kind: Scenario` with \
+SCENARIO has NodeGroups, NodeFaults, PodBehaviors, ServiceLoads and any other objects, which are applied at the start, and a document `kind: Scenario` with \
 `spec.steps`: what is applied, scaled, deleted or broken at a later time.
 
 Examples:

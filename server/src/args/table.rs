@@ -286,7 +286,7 @@ const LOOPS: &[Flag] = &[
         "nodes-file",
         "PATH",
         |o, text| add(&mut o.loops.simulation.files, parsed(text)),
-        "Apply the NodeGroups and NodeFaults in PATH (a file or a folder) at the start, and simulate their nodes; --nodes is then 0 by default. May be repeated",
+        "Apply the objects of sim.kstore.io in PATH (a file or a folder) at the start, such as NodeGroups, and simulate their nodes; --nodes is then 0 by default. May be repeated",
     )
     .shaped(repeated),
     Flag::choice(
@@ -300,7 +300,7 @@ const LOOPS: &[Flag] = &[
     Flag::boolean(
         "sim-api",
         |o, is_on| o.loops.simulation.is_on = is_on,
-        "Serve the kinds NodeGroup and NodeFault of sim.kstore.io, by which simulated nodes are made and broken",
+        "Serve the kinds of sim.kstore.io, by which simulated nodes are made and broken, and pods behave",
     )
     .part(Part::Process),
     Flag::value(

@@ -6,14 +6,20 @@ mod observed;
 mod report;
 mod scenario;
 
-use crate::args::{ReportOutput, SimulateArgs};
+use crate::args::{MetricsServer, ReportOutput, SimulateArgs};
+use crate::metrics_server::{WithMetricsServer, keep_objects};
 use crate::simulation::{self, Problems};
+use crate::{clients, pki};
 use anyhow::{Context, anyhow, bail};
+use kstore_api::version::Minor;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::config::NetworkConfig;
 use kstore_client::manifest::{Applier, ManifestObject, sort_for_apply};
 use kstore_client::{Client, DeleteParams};
 use kstore_cluster::{ClusterConfig, Components, ControlPlane, InitialObjects, server_without_listener};
 use kstore_kubelet_sim::sim_api;
 use kstore_nondet::Nondet;
+use kstore_registry::outbound::{Network, ServiceBackends};
 use kstore_registry::provenance::Note;
 use kstore_registry::user::UserInfo;
 use kstore_storage::storage_key::KeyPlace;
@@ -24,6 +30,7 @@ use scenario::{Scenario, Step, TimedStep};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,6 +38,10 @@ use tokio::time::Instant;
 const ROOT: &str = "/registry/";
 /// The user agent of what the scenario does.
 const AGENT: &str = "scenario";
+/// The user agent of the metrics server's objects.
+const METRICS_AGENT: &str = "metrics-server";
+/// All controllers but the one of tokens in Secrets: a simulation has no keys of service accounts, since none of its clients sends a token.
+const CONTROLLERS: [&str; 2] = ["*", "-serviceaccount-token-controller"];
 /// Moments that the picture shows.
 const SAMPLES: u32 = 240;
 /// Time after which a step that the API server refuses for now fails.
@@ -71,10 +82,21 @@ fn block_on(scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Ob
 async fn run(scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Observed> {
     let nondet = Nondet::simulated(seed);
     let nodes = kstore_kubelet_sim::Config { nodes: 0, has_sim_api: true, ..Default::default() };
-    let components = Components { nodes: Some(Box::new(nodes)), ..Components::all(0) };
+    let mut components = Components { nodes: Some(Box::new(nodes)), ..Components::all(0) };
+    components.select_controllers(&CONTROLLERS.map(str::to_owned)).map_err(|problem| anyhow!(problem))?;
     let initial_objects = InitialObjects::Shared;
     let config = ClusterConfig { components, initial_objects, ..ClusterConfig::default() };
-    let plane = ControlPlane::start(server_without_listener(&nondet), config).await?;
+    let (backends, choice) = (ServiceBackends::default(), MetricsServer::Installed);
+    let metrics = WithMetricsServer::new(Network::new(backends.clone()), choice, &backends, Minor::DEFAULT);
+    let server = server_without_listener(&nondet);
+    let network = NetworkConfig { outbound: Arc::new(metrics.clone()), ..server.network };
+    let plane = ControlPlane::start(ServerConfig { network, ..server }, config).await?;
+    if scenario.reads_usage() {
+        metrics.begin(|| clients::client(&plane, pki::METRICS_SERVER), &plane.phases().core);
+        let (admin, loops) =
+            (clients::client(&plane, pki::ADMIN).agent(METRICS_AGENT), &plane.phases().loops);
+        loops.spawn("metrics-server", keep_objects(admin, (choice, Minor::DEFAULT), loops.stop()));
+    }
     let store = plane.store().context("the cluster has no store of its own")?.clone();
     let client = plane.client(UserInfo::new("kubernetes-admin", ["system:masters"]), AGENT);
     sim_api::install(&client, &[]).await?;

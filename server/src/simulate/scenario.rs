@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// The API version of scenarios and of what they simulate.
 const SIMULATION: &str = "sim.kstore.io/v1alpha1";
+/// The kind whose objects scale by the usage of pods.
+const AUTOSCALER: &str = "HorizontalPodAutoscaler";
 /// The kind of the document with the steps.
 const SCENARIO: &str = "Scenario";
 
@@ -136,6 +138,15 @@ impl Scenario {
         if problems.is_empty() { Ok(scenario) } else { Err(problems) }
     }
 
+    /// Whether an object of the scenario asks for the usage of pods, so that the cluster needs a metrics server.
+    pub(super) fn reads_usage(&self) -> bool {
+        let applied = self.steps.iter().filter_map(|step| match &step.step {
+            Step::Apply(object) => Some(object),
+            Step::Change(..) | Step::Delete(_) => None,
+        });
+        self.objects.iter().chain(applied).any(|object| object.kind() == AUTOSCALER)
+    }
+
     fn take(&mut self, object: &ManifestObject) -> Result<(), String> {
         let spec = object.value.get("spec").cloned().unwrap_or_default();
         let spec: ScenarioSpec = serde_json::from_value(spec).map_err(|error| format!("spec: {error}"))?;
@@ -191,6 +202,8 @@ fn target(path: &str, kind: &str, name: &str, namespace: &str) -> Result<Target,
     let (resource, is_namespaced) = match kind {
         "NodeGroup" => (Gvr::new("sim.kstore.io", "v1alpha1", "nodegroups"), false),
         "NodeFault" => (Gvr::new("sim.kstore.io", "v1alpha1", "nodefaults"), false),
+        "PodBehavior" => (Gvr::new("sim.kstore.io", "v1alpha1", "podbehaviors"), false),
+        "ServiceLoad" => (Gvr::new("sim.kstore.io", "v1alpha1", "serviceloads"), true),
         kind => {
             let row = kind::stored().find(|row| row.kind == kind);
             let row = row.ok_or_else(|| {
@@ -230,6 +243,12 @@ mod tests {
         .unwrap();
         assert_eq!((scenario.until, scenario.seed), (Some(Duration::from_secs(86_400)), Some(7)));
         assert_eq!((scenario.simulation.len(), scenario.objects.len()), (1, 1));
+        assert!(!scenario.reads_usage());
+        let later = "{at: 1h, apply: {apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web}}}";
+        let text = format!(
+            "apiVersion: {SIMULATION}\nkind: Scenario\nmetadata: {{name: a}}\nspec: {{steps: [{later}]}}\n"
+        );
+        assert!(read(&text).unwrap().reads_usage());
         let seconds: Vec<_> = scenario.steps.iter().map(|step| step.at.as_secs()).collect();
         assert_eq!(seconds, [90, 21_600, 25_200]);
         let Step::Change(target, change) = &scenario.steps[1].step else { panic!("{:?}", scenario.steps[1]) };

@@ -122,5 +122,9 @@ fn a_reclaimed_node_has_notice_and_is_replaced_when_it_is_over() {
     world.run(69);
     assert!(world.api.nodes["gpu-1"]["spec"]["taints"].is_array());
     world.run(72);
-    assert_eq!(world.api.nodes.keys().collect::<Vec<_>>(), ["gpu-0", "gpu-2"], "another instance replaces it");
+    assert_eq!(
+        world.api.nodes.keys().collect::<Vec<_>>(),
+        ["gpu-0", "gpu-2"],
+        "another instance replaces it"
+    );
 }
