@@ -7,6 +7,7 @@ mod assembly;
 mod at;
 mod audit;
 mod authorities;
+mod autoscaler;
 mod basic_auth;
 mod certs;
 mod client_command;

@@ -77,6 +77,10 @@ pub(crate) const KUBELET_SIM: Identity =
 pub(crate) const METRICS_SERVER: Identity =
     Identity { file: "metrics-server", user: "system:kstore:metrics-server", group: None };
 
+/// The cloud of a Cluster Autoscaler. It has no certificate, as the metrics server.
+pub(crate) const AUTOSCALER: Identity =
+    Identity { file: "autoscaler", user: "system:kstore:autoscaler", group: None };
+
 /// The apiserver as a front proxy of aggregated API servers. A separate authority signs its certificate, so
 /// that no other client certificate of this cluster is accepted as a front proxy.
 const FRONT_PROXY: Identity =

@@ -1,7 +1,9 @@
 //! The start and end of a process: a control plane, a store alone, or components of a control plane elsewhere, with the files around them.
 //! `assembly` makes the control plane.
 
-use crate::args::{Api, ApiHere, Config, LabFlags, LoopsConfig, MetricsServer, Storage, StoreAlone};
+use crate::args::{
+    Api, ApiHere, Config, LabFlags, ListenAddress, LoopsConfig, MetricsServer, Storage, StoreAlone,
+};
 use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
@@ -16,7 +18,8 @@ use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
 use crate::{
-    clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, simulation, tls,
+    autoscaler, clients, kubeconfig, listen, metrics_server, open_files, runtime, server_config, simulation,
+    tls,
 };
 use anyhow::{Context, bail};
 use kstore_api::version::Minor;
@@ -113,6 +116,12 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
 
 async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<()> {
     let nondet = Nondet::real();
+    let is_alone = matches!(&config.api, Api::Here(api) if api.lab.is_none());
+    if config.loops.simulation.autoscaler.is_some() && !is_alone {
+        bail!(
+            "--autoscaler-listen needs the API server in this process, and one cluster: leave --lab and --kubeconfig out"
+        );
+    }
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
             assembly::loops_only(&config.loops, kubeconfig, &nondet, &cluster.phases.loops).await?;
@@ -277,10 +286,21 @@ impl Cluster {
         let (api_at, in_memory) = (Some((address, path)), data_dir.is_none());
         self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, in_memory });
         self._data_dir = data_dir;
-        if !api.is_read_only {
-            // In the background, so that the start does not wait for it.
-            self.keep_metrics_server(api.metrics, api.access.apis.opt_in.minor());
+        if api.is_read_only {
+            return Ok(());
         }
+        // In the background, so that the start does not wait for it.
+        self.keep_metrics_server(api.metrics, api.access.apis.opt_in.minor());
+        self.serve_autoscaler(loops.simulation.autoscaler.as_ref(), api.access.apis.opt_in.minor()).await
+    }
+
+    /// Accepts the calls of a Cluster Autoscaler, if an address is given.
+    async fn serve_autoscaler(&self, address: Option<&ListenAddress>, minor: Minor) -> anyhow::Result<()> {
+        let (Some(address), Some(plane)) = (address, &self.plane) else { return Ok(()) };
+        let listener = autoscaler::bind(address).await?;
+        info!(address = %listen::reachable(&listener)?, "listening for a Cluster Autoscaler");
+        let client = clients::client(plane, pki::AUTOSCALER);
+        self.run_listener("autoscaler", |stop| autoscaler::serve(listener, client, minor, stop));
         Ok(())
     }
 

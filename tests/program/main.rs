@@ -9,6 +9,8 @@ mod access_files;
 mod aggregated_server;
 /// The audit log of the program.
 mod audit;
+/// A Cluster Autoscaler's calls.
+mod autoscaler;
 /// Refused requests over a connection, and starts that cannot succeed.
 mod bad_input;
 /// Unmodified kube-rs over TLS.

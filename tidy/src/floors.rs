@@ -297,7 +297,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "tls",
             ],
             &["access", "client_command", "encryption", "external", "metrics_server", "no_connections"],
-            &["audit", "authorities", "certs", "etcd_listener", "explain", "revision"],
+            &["audit", "authorities", "autoscaler", "certs", "etcd_listener", "explain", "revision"],
             &["at", "history", "ui"],
             &["server_config", "simulate"],
             &["assembly"],

@@ -10,6 +10,8 @@ pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 
+/// The annotation of a NodeGroup with the uids of Nodes, separated by commas, that it gives up before all others.
+pub(crate) const REMOVE_ANNOTATION: &str = "sim.kstore.io/remove";
 /// The label of a group's nodes.
 pub(crate) const GROUP_LABEL: &str = "sim.kstore.io/group";
 /// The annotation of a group's node with its number.

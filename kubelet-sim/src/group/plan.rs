@@ -30,6 +30,8 @@ pub(crate) struct Instance {
     pub(crate) since: Timestamp,
     /// Its pods, but those of DaemonSets.
     pub(crate) pods: usize,
+    /// Whether it is to be given up before all others.
+    pub(crate) is_unwanted: bool,
 }
 
 /// A change of the group's instances.
@@ -71,7 +73,8 @@ pub(crate) fn plan(spec: &GroupSpec, instances: &[Instance]) -> Vec<Action> {
 fn cheaper(by: ScaleDown, a: &Instance, b: &Instance) -> std::cmp::Ordering {
     let has_node = |one: &Instance| one.state != InstanceState::Creating;
     let last = |one: &Instance| Reverse(one.index);
-    has_node(a).cmp(&has_node(b)).then_with(|| match by {
+    let kept = |one: &Instance| (!one.is_unwanted, has_node(one));
+    kept(a).cmp(&kept(b)).then_with(|| match by {
         ScaleDown::Cheapest => {
             let key = |one: &Instance| (one.state == InstanceState::Ready, one.pods, last(one));
             key(a).cmp(&key(b))

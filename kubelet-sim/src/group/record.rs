@@ -1,5 +1,6 @@
 //! [`GroupRecord`]: a NodeGroup in the informer's cache.
 
+use super::REMOVE_ANNOTATION;
 use super::spec::GroupDoc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_api::lenient;
@@ -7,6 +8,7 @@ use kstore_client::ProjectedMeta;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 
 /// A group.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub(crate) struct GroupRecord {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct GroupObject {
-    pub(crate) metadata: ProjectedMeta<IgnoredAny, IgnoredAny, IgnoredAny, Time>,
+    pub(crate) metadata: ProjectedMeta<IgnoredAny, BTreeMap<String, String>, IgnoredAny, Time>,
     pub(crate) spec: GroupDoc,
     pub(crate) status: GroupStatus,
 }
@@ -43,6 +45,12 @@ impl GroupRecord {
 
     pub(crate) fn name(&self) -> &str {
         &self.object.metadata.name
+    }
+
+    /// Whether a Node with this uid is to be given up before all others.
+    pub(crate) fn is_removing(&self, uid: &str) -> bool {
+        let uids = self.object.metadata.annotations.get(REMOVE_ANNOTATION);
+        uids.is_some_and(|uids| uids.split(',').any(|one| one == uid))
     }
 }
 

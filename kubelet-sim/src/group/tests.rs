@@ -23,7 +23,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn instance(index: u32, state: InstanceState, pods: usize, since: i64) -> Instance {
-    Instance { name: format!("web-{index}"), index, state, since: at(since), pods }
+    Instance { name: format!("web-{index}"), index, state, since: at(since), pods, is_unwanted: false }
 }
 
 #[test]
@@ -181,4 +181,14 @@ proptest! {
         let alive = all.iter().filter(|one| one.state != InstanceState::Terminating).count();
         assert_eq!(alive + lacking, (replicas as usize).max(alive));
     }
+}
+
+#[test]
+fn an_instance_that_is_unwanted_goes_before_those_that_are_being_created() {
+    let spec = checked(json!({"replicas": 1})).unwrap();
+    let ready = |index| instance(index, InstanceState::Ready, 9, 0);
+    let unwanted = Instance { is_unwanted: true, ..ready(1) };
+    let all = [instance(2, InstanceState::Creating, 0, 0), unwanted, ready(0)];
+    let expected = [Action::Terminate("web-1".to_owned()), Action::Cancel("web-2".to_owned())];
+    assert_eq!(plan(&spec, &all), expected);
 }

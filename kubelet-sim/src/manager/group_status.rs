@@ -85,6 +85,7 @@ impl Manager {
             "creating": count(InstanceState::Creating) + count(InstanceState::Registered),
             "terminating": terminating,
             "failed": entry.failed,
+            "failure": entry.failure.as_ref().map(|(code, message)| json!({ "code": code, "message": message })),
             "selector": format!("{GROUP_LABEL}={name}"),
             "hourlyCost": cost::text(u128::from(price) * instances.len() as u128),
             "spent": cost::text(entry.spent.micros()),

@@ -77,6 +77,8 @@ pub(super) struct GroupEntry {
     /// Instances that this process has asked for.
     created: u64,
     pub(super) failed: u32,
+    /// Code and message of the last instance that never came, until another one comes.
+    pub(super) failure: Option<(String, String)>,
     /// No instance is created before this time.
     not_before: Option<Timestamp>,
     pub(super) spent: Spent,
@@ -105,6 +107,7 @@ impl GroupEntry {
             members: BTreeSet::new(),
             created: 0,
             failed: 0,
+            failure: None,
             not_before: None,
             spent: Spent::restored(&status.spent, since.unwrap_or(now)),
             followed: since,
@@ -313,6 +316,7 @@ impl Manager {
             state: InstanceState::Creating,
             since: one.since,
             pods: 0,
+            is_unwanted: false,
         });
         let members = entry.members.iter().filter_map(|name| {
             let node = self.nodes.get(name)?;
@@ -326,7 +330,10 @@ impl Manager {
                 }
             };
             let pods = self.by_node.get(name).map_or(0, BTreeSet::len);
-            Some(Instance { name: name.clone(), index: member.index, state, since: member.since, pods })
+            let is_unwanted =
+                node.record.as_ref().is_some_and(|record| entry.record.is_removing(record.uid()));
+            let (name, index, since) = (name.clone(), member.index, member.since);
+            Some(Instance { name, index, state, since, pods, is_unwanted })
         });
         creating.chain(members).collect()
     }
@@ -408,6 +415,9 @@ impl Manager {
             node.ready_at = Some(later(now, instance.starts)).filter(|at| *at > now);
             self.join(group, &name);
             self.add_node(node, now);
+            if let Some(entry) = self.groups.entries.get_mut(group) {
+                entry.failure = None;
+            }
             self.group_event(group, false, "InstanceCreated", format!("node {name} registers"));
         }
     }
@@ -418,6 +428,7 @@ impl Manager {
         entry.not_before = Some(later(now, INSTANCE_RETRY));
         let fail = entry.spec.as_ref().and_then(|spec| spec.doc.startup.fail.clone()).unwrap_or_default();
         let code = if fail.code.is_empty() { "InstanceFailed" } else { &fail.code };
+        entry.failure = Some((code.to_owned(), fail.message.clone()));
         self.group_event(
             group,
             true,

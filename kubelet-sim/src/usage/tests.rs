@@ -154,7 +154,7 @@ fn requests_of_services_are_work_of_the_first_container_up_to_its_limit() {
         [(600, 96), (100, 64)],
         "its annotations are what it uses without requests"
     );
-    let busy = PodLoad { nano_cores: 5_000_000_000, ..load.clone() };
+    let busy = PodLoad { nano_cores: 5_000_000_000, memory: 32 << 20, ..PodLoad::default() };
     assert_eq!(used(busy), [(800, 96), (100, 64)], "it is throttled");
     let idle = PodLoad { idle_cpu: Some(10_000_000), idle_memory: Some(16 << 20), ..load };
     assert_eq!(used(idle), [(510, 48), (100, 64)]);

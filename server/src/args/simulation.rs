@@ -1,7 +1,7 @@
 //! Flags of simulated data centres, and the arguments of `sim-crds`, `sim-lint` and `simulate`.
 
 use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
-use super::{number, time};
+use super::{ListenAddress, number, time};
 use kstore_client::manifest::ManifestObject;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub struct SimulationFlags {
     pub is_on: bool,
     /// Which Nodes of other clients are simulated.
     pub adoption: Adoption,
+    /// Where the calls of a Cluster Autoscaler are accepted.
+    pub autoscaler: Option<ListenAddress>,
     /// Files and folders with objects of these kinds.
     pub files: Vec<PathBuf>,
     /// The objects in the files, once they are read and checked.
@@ -23,7 +25,7 @@ pub struct SimulationFlags {
 impl SimulationFlags {
     /// Whether groups make nodes.
     pub(crate) fn is_active(&self) -> bool {
-        self.is_on || !self.files.is_empty()
+        self.is_on || !self.files.is_empty() || self.autoscaler.is_some()
     }
 }
 

@@ -304,6 +304,14 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process),
     Flag::value(
+        "autoscaler-listen",
+        "ADDR",
+        |o, text| put(&mut o.loops.simulation.autoscaler, parsed(text).map(Some)),
+        "Let a Cluster Autoscaler (--cloud-provider=externalgrpc) scale the NodeGroups by calls without TLS to this address on loopback, such as 127.0.0.1:8086",
+    )
+    .part(Part::Process)
+    .server_only(),
+    Flag::value(
         "missing-image",
         "PATTERN",
         |o, text| add(&mut o.loops.missing_images, parsed(text)),

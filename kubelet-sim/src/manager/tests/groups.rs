@@ -162,7 +162,9 @@ fn failing_instances_are_tried_again_after_a_wait_and_names_do_not_meet() {
     assert!(world.nodes().is_empty());
     world.run(9);
     assert!(world.nodes().is_empty());
+    assert_eq!(world.last_status("web"), "[0, 0, 0, 0] 0.00 STOCKOUT");
     world.run(25);
+    assert_eq!(world.last_status("web"), "[1, 1, 0, 0] 0.00");
     assert_eq!(world.nodes(), ["web-0"]);
     let failed: Vec<_> = world.notices.iter().filter(|notice| notice.reason == "InstanceFailed").collect();
     assert_eq!(

@@ -246,8 +246,11 @@ fn word(write: &Write) -> (String, String) {
         Write::Devices { node, .. } => (format!("devices {node}"), node.clone()),
         Write::GroupStatus { group, status } => {
             let count = |name: &str| status[name].as_i64().unwrap();
+            let failure =
+                status["failure"]["code"].as_str().map(|code| format!(" {code}")).unwrap_or_default();
             let counts = ["replicas", "readyReplicas", "creating", "terminating"].map(count);
-            (format!("group {group} {counts:?} {}", status["spent"].as_str().unwrap()), group.clone())
+            let spent = status["spent"].as_str().unwrap();
+            (format!("group {group} {counts:?} {spent}{failure}"), group.clone())
         }
         Write::GroupSize { group, replicas, .. } => {
             (format!("group {group} sized {replicas}"), group.clone())
