@@ -1,6 +1,7 @@
 //! [`ServerConfig`]: the configuration of an API server, besides its storage. `ServerConfig::complete` fills
 //! in what follows from other fields and divides it among the parts of the server.
 
+use crate::attempt_source::AttemptSource;
 use kstore_access::audit::Audit;
 use kstore_access::authn::FrontProxies;
 use kstore_api::kind::OptIn;
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     /// The components that run in the same process: the server warns about objects on which none of them
     /// acts.
     pub local_components: LocalComponents,
+    /// The attempts of the scheduler in the same process; `None` if there is none.
+    pub attempts: Option<Arc<dyn AttemptSource>>,
 }
 
 /// Addresses of an API server, and its connections in both directions.
@@ -110,6 +113,7 @@ impl Default for ServerConfig {
             opt_in: OptIn::default(),
             audit: None,
             local_components: LocalComponents::default(),
+            attempts: None,
         }
     }
 }
@@ -145,6 +149,7 @@ pub(crate) struct CompletedConfig {
     pub(crate) document_address: String,
     pub(crate) front_proxies: Option<Arc<FrontProxies>>,
     pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) attempts: Option<Arc<dyn AttemptSource>>,
     /// The largest number of open connections.
     pub(crate) connections: usize,
     /// Descriptor sets of gRPC services in front of the server.
@@ -175,6 +180,7 @@ impl ServerConfig {
             document_address: network.external_address.unwrap_or(network.advertised),
             front_proxies: authorities.front_proxies,
             audit: self.audit,
+            attempts: self.attempts,
             connections: network.connections.min(limits::CONNECTIONS),
             services_in_front: network.services_in_front,
             compresses_watches: network.compresses_watches,

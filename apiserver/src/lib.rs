@@ -14,6 +14,7 @@ mod agent;
 mod aggregator;
 mod anonymous_slots;
 mod answer_kind;
+pub mod attempt_source;
 mod body_budget;
 pub mod config;
 mod definitions;

@@ -1,5 +1,6 @@
 //! [`ControlPlane`]: a running control plane, and its assembly in the order in which the parts need each other.
 
+use crate::attempts::LocalAttempts;
 use crate::clients::Clients;
 use crate::component::{Component, candidate};
 use crate::config::{ClusterConfig, ComponentCaches, Components};
@@ -16,6 +17,7 @@ use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
+use kstore_scheduler::attempt::AttemptLog;
 use kstore_storage::storage::SharedStorage;
 use kstore_store::{NoSpaceReason, OpenError, Store};
 use std::fmt;
@@ -63,6 +65,8 @@ pub struct ControlPlane {
     nodes: Handle,
     /// The caches of the components, perhaps from an image.
     caches: ComponentCaches,
+    /// What the scheduler says about its attempts.
+    attempts: AttemptLog,
     /// Number of images between this control plane and an original one; 0: it started from no image.
     generation: u64,
 }
@@ -124,6 +128,9 @@ impl ControlPlane {
         };
         server.stop = phases.listeners.stop();
         server.local_components = components.local();
+        // A log of its own: the records of another control plane with the same configuration are about other pods.
+        let attempts = components.scheduler.is_some().then(AttemptLog::default);
+        server.attempts = attempts.clone().map(|log| Arc::new(LocalAttempts(log)) as _);
         let minor = server.opt_in.minor();
         let has_node_users = server.access.authorization.current().judge_nodes();
         let unlayered = start_server(schedule.storage(storage), server, origin.image, &phases.core).await?;
@@ -150,6 +157,7 @@ impl ControlPlane {
             running: RunningComponents::default(),
             nodes: Handle::ended(),
             caches: origin.caches,
+            attempts: attempts.unwrap_or_default(),
             generation: origin.generation,
         })
     }
@@ -182,7 +190,8 @@ impl ControlPlane {
     /// The scheduler as a client of this API server.
     fn scheduler(&self, config: kstore_scheduler::Config) -> Component {
         let (metrics, caches) = (self.metrics.clone(), self.caches.scheduler.clone());
-        let config = kstore_scheduler::Config { metrics, caches, ..config };
+        let attempts = self.attempts.clone();
+        let config = kstore_scheduler::Config { metrics, caches, attempts, ..config };
         let user = UserInfo::new("system:kube-scheduler", None::<&str>);
         Component::scheduler(config, self.client(user, "scheduler"), &self.nondet)
     }

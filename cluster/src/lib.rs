@@ -9,6 +9,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod attempts;
 mod clients;
 mod component;
 mod config;

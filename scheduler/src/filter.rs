@@ -115,6 +115,33 @@ impl<'a> PreFilterState<'a> {
         Ok(())
     }
 
+    /// The filters that do not skip the pod, in order.
+    pub(crate) fn filter_names(&self) -> Vec<&'static str> {
+        self.active.iter().map(|(id, _)| self.registry.row(*id).name).collect()
+    }
+
+    /// The refusals of *all* filters for `node`, for explanations. If only waiting pods that are nominated for the node and go before the
+    /// pod are in the way, the first refusal because of them. None if [`Self::check_with_nominated`] admits the pod.
+    pub(crate) fn refusals(
+        &mut self,
+        node: &NodeState,
+        nominations: &Nominations,
+        namespaces: &Namespaces,
+    ) -> Vec<Rejection> {
+        let all = |state: &Self, node: &NodeState| {
+            let refused = state.active.iter().filter_map(|(id, filter)| {
+                let refused = filter.check(state.pod, node).err()?;
+                Some(Rejection::new(*id, state.registry.row(*id), refused))
+            });
+            refused.collect::<Vec<_>>()
+        };
+        let found = all(self, node);
+        if !found.is_empty() {
+            return found;
+        }
+        self.check_with_nominated(node, nominations, namespaces).err().into_iter().collect()
+    }
+
     /// Runs the filters in order on `node`, which must also admit the pod together with the waiting pods that are nominated for it and go
     /// before the pod. It must admit the pod without them as well: they may come later or never. kube-scheduler's
     /// `RunFilterPluginsWithNominatedPods`.

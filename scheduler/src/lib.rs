@@ -11,6 +11,7 @@ struct Readme;
 
 pub mod action;
 pub mod affinity;
+pub mod attempt;
 mod bind;
 pub mod budgets;
 pub mod cache;
@@ -47,6 +48,7 @@ pub mod preemption;
 pub mod profile;
 mod quantity;
 pub mod queue;
+pub mod reconstruct;
 #[cfg(test)]
 mod reference;
 pub mod resources;
@@ -57,10 +59,12 @@ pub mod score;
 pub mod snapshot;
 pub mod spread_constraints;
 pub mod storage;
+pub mod suggest;
 pub mod taint;
 pub mod tally;
 #[cfg(test)]
 mod testing;
+pub mod verdict;
 mod volume_waits;
 pub mod workloads;
 pub mod zones;

@@ -70,6 +70,28 @@ pub const MIN_CANDIDATE_NODES: usize = 100;
 /// cut.
 pub const EVENT_MESSAGE_BYTES: usize = 1024;
 
+/// The estimated size of the records of attempts ([`crate::attempt::AttemptLog`]) in bytes: the newest attempts of about 8,000 pods. Beyond
+/// it the records of the pods whose last attempt is the oldest are dropped.
+pub const ATTEMPT_LOG_BYTES: usize = 4 << 20;
+
+/// The number of records of one pod; the oldest is dropped. Equal consecutive results are one record.
+pub const ATTEMPTS_PER_POD: usize = 4;
+
+/// The number of reasons of one record; nodes with further reasons are counted together.
+pub const ATTEMPT_REASONS: usize = 12;
+
+/// The number of victims that a record names; further ones are counted.
+pub const ATTEMPT_VICTIMS: usize = 8;
+
+/// The number of changes that are tried on a copy of the cluster for a pod that no node fits. Each try is a decision over all nodes.
+pub const SUGGESTION_TRIES: usize = 64;
+
+/// The number of changes that are suggested; the search ends there.
+pub const SUGGESTIONS: usize = 8;
+
+/// The number of pods of one node that a suggestion removes.
+pub const SUGGESTED_REMOVALS: usize = 8;
+
 /// The end of an event message that was cut.
 pub const EVENT_CUT_MARK: &str = " ...";
 

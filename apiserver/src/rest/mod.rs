@@ -2,6 +2,7 @@
 
 mod accept;
 mod aggregated;
+mod attempts;
 mod audited;
 mod authorize;
 mod chunk;
@@ -35,6 +36,7 @@ use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
 use crate::anonymous_slots::{AnonymousSlot, AnonymousSlots};
 use crate::answer_kind::AnswerKind;
+use crate::attempt_source::AttemptSource;
 use crate::body_budget::BodyBudget;
 use crate::tunnel::Tunnels;
 use crate::view::{View, ViewRange, Views};
@@ -119,6 +121,11 @@ impl Rest {
     /// Replaces the budget for request bodies by a budget that gRPC shares.
     pub(crate) fn with_body_budget(self, bodies: BodyBudget) -> Self {
         Self { bodies, ..self }
+    }
+
+    /// Adds what the scheduler of this process says about its attempts.
+    pub(crate) fn with_attempts(self, attempts: Option<Arc<dyn AttemptSource>>) -> Self {
+        Self { paths: self.paths.with_attempts(attempts), ..self }
     }
 
     /// Adds an audit log.

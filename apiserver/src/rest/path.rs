@@ -1,5 +1,6 @@
 //! Paths outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace. `kstore` has its other endpoints.
 
+use super::attempts::ATTEMPTS;
 use super::content::Encoding;
 use super::discovery::Discovery;
 use super::document::compress;
@@ -12,6 +13,7 @@ use super::respond::{encode, plain, refusal, response};
 use super::{accept, content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
+use crate::attempt_source::AttemptSource;
 use crate::view::View;
 use crate::view::history::History;
 use axum::body::Body;
@@ -112,6 +114,8 @@ pub(super) struct Paths {
     documents: Mutex<Option<Arc<Documents>>>,
     health: Health,
     page_data: PageData,
+    /// The attempts of the scheduler in this process.
+    pub(super) attempts: Option<Arc<dyn AttemptSource>>,
     stop: CancellationToken,
     advertised: String,
 }
@@ -136,6 +140,7 @@ impl Paths {
             })),
             health,
             page_data: PageData::new(pipeline.clone(), stop.clone()),
+            attempts: None,
             pipeline,
             revision_times: History::default(),
             of_views: Mutex::default(),
@@ -143,6 +148,11 @@ impl Paths {
             stop,
             advertised: advertised.into(),
         }
+    }
+
+    /// Adds what the scheduler of this process says about its attempts.
+    pub(super) fn with_attempts(self, attempts: Option<Arc<dyn AttemptSource>>) -> Self {
+        Self { attempts, ..self }
     }
 
     /// Serves a path outside the resource API.
@@ -245,6 +255,9 @@ impl Paths {
                 .trace(parts, user)
                 .await
                 .map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
+            ATTEMPTS => Box::pin(self.attempts(parts, user))
+                .await
+                .map_or_else(|status| refusal(&status), |found| json(parts, &found)),
             "/.well-known/openid-configuration" => match self.pipeline.tokens() {
                 Some(tokens) => json(parts, &tokens.configuration(&self.advertised)),
                 None => not_found(),

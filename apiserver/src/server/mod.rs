@@ -222,6 +222,7 @@ impl ApiServer {
         let known = image.map(ServerImage::documents);
         let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), (address, known), stop);
         let rest = rest.with_body_budget(bodies.clone()).with_audit(audit.clone());
+        let rest = rest.with_attempts(config.attempts);
         let rest = Arc::new(rest.with_compressed_watches(config.compresses_watches));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), config.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);

@@ -2,6 +2,7 @@
 //! and randomness come from `nondet`.
 
 use crate::action::{Action, Binding, Evict, Notice};
+use crate::attempt::AttemptLog;
 use crate::bind::{BindError, BindFailure, FinishedWrite, Writes, pod_group};
 use crate::budgets::{self, Budget};
 use crate::change::Change;
@@ -34,7 +35,7 @@ use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry as Metrics;
 use kstore_informer::{
     Builder, CacheSet, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
-    Subscription, Supervisor, TaskGroup,
+    Revision, Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
 use std::pin::Pin;
@@ -57,6 +58,8 @@ pub struct Config {
     pub caches: CacheSet,
     /// The servers that take part in decisions over HTTP.
     pub extenders: Extenders,
+    /// Where the results of attempts are recorded. The caller keeps a clone to read them.
+    pub attempts: AttemptLog,
 }
 
 impl Config {
@@ -164,6 +167,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             writes: Writes::new(client, config.profiles.gates(), (calls.clone(), config.extenders)),
             calls,
             asked: None,
+            attempts: config.attempts,
+            seen: Revision(0),
             metrics,
             recorders,
             clock: nondet.clock,
@@ -228,6 +233,9 @@ struct SchedulerLoop {
     calls: ExtenderCalls,
     /// The question that a decision waits for.
     asked: Option<AskedExtenders>,
+    attempts: AttemptLog,
+    /// The newest revision of the pods and nodes that the scheduler has taken.
+    seen: Revision,
     metrics: LoopMetrics,
     /// The recorder of each profile.
     recorders: Vec<Recorder>,
@@ -312,6 +320,9 @@ impl SchedulerLoop {
 
     /// Starts what the scheduler decided. `points` are the durations of the attempt so far.
     fn execute(&mut self, action: Action, points: PointDurations, now: Timestamp) {
+        if let Some(binding) = action.binding() {
+            self.attempts.placed(binding, self.seen);
+        }
         self.metrics.attempts.decided(&action, &points);
         self.metrics.preemptions.observe(&action);
         self.metrics.gangs.observe(&action, now);
@@ -323,6 +334,7 @@ impl SchedulerLoop {
             Action::ReportGang(report) => self.writes.report_gang(&report, now),
             Action::Ask(question) => self.ask(question, points),
             Action::Preempt(mut evict) => {
+                self.attempts.preempted(&evict, now, self.seen);
                 self.record_failed_event(&evict.notice);
                 self.deallocate(&evict.notice);
                 for victim in std::mem::take(&mut evict.withdrawn) {
@@ -440,6 +452,7 @@ impl SchedulerLoop {
     }
 
     fn report(&mut self, notice: &Notice, now: Timestamp) {
+        self.attempts.refused(notice, now, self.seen);
         self.record_failed_event(notice);
         self.writes.report(notice, now);
         self.deallocate(notice);
@@ -484,6 +497,7 @@ impl SchedulerLoop {
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
         let now = self.clock.now();
+        self.seen = newest(&deltas, self.seen);
         deltas.into_iter().for_each(|delta| self.scheduler.node(change(delta), now));
     }
 
@@ -494,8 +508,14 @@ impl SchedulerLoop {
 
     fn take_pods(&mut self, deltas: Vec<Delta<PodInfo>>) {
         let now = self.clock.now();
+        self.seen = newest(&deltas, self.seen);
         deltas.into_iter().for_each(|delta| self.scheduler.pod(change(delta), now));
     }
+}
+
+/// The newest revision among `known` and the objects of these changes.
+fn newest<T: Object>(deltas: &[Delta<T>], known: Revision) -> Revision {
+    deltas.iter().map(|delta| delta.object().revision()).fold(known, Revision::max)
 }
 
 fn change<T: Object>(delta: Delta<T>) -> Change<T> {
