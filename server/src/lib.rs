@@ -33,6 +33,7 @@ mod memory_file;
 mod metrics_server;
 mod no_connections;
 mod no_space;
+mod object_lists;
 mod open_files;
 mod pages;
 mod pki;
@@ -57,6 +58,7 @@ mod tls;
 mod ui;
 mod version;
 mod watched_object;
+mod what_if;
 mod wiring;
 
 pub use args::Cli;
@@ -93,7 +95,14 @@ pub fn main(cli: Cli) -> ExitCode {
     telemetry::init(cli.log_format);
     let reads_history = matches!(
         cli.command,
-        Some(Command::History(_) | Command::Diff(_) | Command::At(_) | Command::Undo(_) | Command::Tag(_))
+        Some(
+            Command::History(_)
+                | Command::Diff(_)
+                | Command::At(_)
+                | Command::Undo(_)
+                | Command::Tag(_)
+                | Command::WhatIf(_)
+        )
     );
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(import::serve),
@@ -106,6 +115,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::At(args)) => at::at(args),
         Some(Command::Undo(args)) => history::undo(args),
         Some(Command::Tag(args)) => history::tag(&args),
+        Some(Command::WhatIf(args)) => what_if::what_if(&args),
         Some(Command::Ui(args)) => ui::ui(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
@@ -126,8 +136,11 @@ pub fn main(cli: Cli) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));
         let is_expression = error.chain().any(|cause| cause.is::<ExpressionError>());
-        let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>() || is_expression;
-        let is_usage = is_usage || error.is::<import::UnusableSource>();
+        let is_usage = error.is::<args::UsageError>()
+            || error.is::<args::FlagError>()
+            || error.is::<import::UnusableSource>()
+            || is_expression
+            || (reads_history && error.is::<simulation::Problems>());
         match (is_usage, reads_history) {
             (true, _) => ExitCode::from(USAGE),
             (false, true) => ExitCode::from(REFUSED),

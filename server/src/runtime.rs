@@ -2,11 +2,10 @@
 
 use anyhow::Context;
 use std::future::Future;
-use std::process::ExitCode;
 
 /// Runs a future on this thread, with a runtime of two to four workers: a control plane is mostly idle, and
 /// threads cost memory.
-pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) -> anyhow::Result<ExitCode> {
+pub(crate) fn block_on<T, F: Future<Output = anyhow::Result<T>>>(future: F) -> anyhow::Result<T> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(2, 4))

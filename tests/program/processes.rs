@@ -1,11 +1,13 @@
 //! Components in separate processes: each connects to the apiserver as a client, survives the apiserver's
-//! death, and can be replaced. Also `kstore-server explain`.
+//! death, and can be replaced. Also `kstore-server explain` and `what-if`.
 
 use crate::SERVER;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, Gvr};
 use kstore_tests::wait::{rolled_out, watch_until};
 use kstore_tests::{Launch, Server, free_port, manifests};
+use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -136,7 +138,12 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
     let output = explain(&format!("pod/web-{pod}"));
     let led = String::from_utf8_lossy(&output.stdout).into_owned();
     let at = |part: &str| led.find(part).unwrap_or_else(|| panic!("no {part} in\n{led}"));
-    assert!(led.starts_with("what led to it:\n"), "{led}");
+    // First why the pod is on its node, by the scheduler's record and the same decision again.
+    assert!(led.starts_with(&format!("pod default/web-{pod} → node-")), "{led}");
+    assert!(
+        led.contains("recorded: 3 nodes evaluated, 3 feasible") && led.contains("\nwhat led to it:\n"),
+        "{led}"
+    );
     assert!(at("created deployments/default/web") < at("created replicasets/default/web-"), "{led}");
     assert!(at("created replicasets/default/web-") < at("created pods/default/web-"), "{led}");
     let none = explain("deployment/none");
@@ -144,4 +151,46 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
         !none.status.success() && String::from_utf8_lossy(&none.stderr).contains("not found"),
         "{none:?}"
     );
+}
+
+#[test]
+fn a_pending_pod_is_explained_and_what_if_answers_without_a_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::on_disk(SERVER, dir.path()).start().unwrap();
+    let kubeconfig = server.kubeconfig().to_str().unwrap().to_owned();
+    let run = |words: &[&str]| {
+        let output = Command::new(SERVER).args(words).args(["--kubeconfig", &kubeconfig]).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = server.client("kubectl").await;
+        let container = json!({ "name": "c", "image": "nginx", "resources": { "requests": { "cpu": "9" } } });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "big" },
+            "spec": { "containers": [container] } });
+        client.dynamic(Gvr::of::<Pod>()).create("default", &pod).await.unwrap();
+        let is_refused = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+        watch_until(&client, Gvr::of::<Pod>(), "default", "big", is_refused).await;
+    });
+    let (code, said) = run(&["explain", "pod/big", "--placement"]);
+    assert_eq!(code, Some(0), "{said}");
+    for part in ["; attempt", "found no node", "cpu 1 of 9", "request cpu 8 instead of 9 in container c"] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    let question = ["what-if", "--with-nodes", "2xnode/node-0", "--without", "node/node-1", "-o", "json"];
+    let (code, said) = run(&question);
+    let answer: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error} in {said}"));
+    // The pod was pending before, so its state is no consequence.
+    assert_eq!((code, &answer["cpuRequested"]["after"]["nodes"]), (Some(0), &json!(4)), "{said}");
+    assert_eq!(
+        (&answer["pending"][0]["pendingBefore"], &answer["unsettled"]),
+        (&json!(1), &json!([])),
+        "{said}"
+    );
+    let copied = runtime.block_on(async {
+        server.client("kubectl").await.dynamic(Gvr::of::<Node>()).get("", "node-0-more-0").await
+    });
+    assert!(copied.unwrap_err().is_not_found(), "the server has no node of the copy");
+    assert_eq!(run(&["what-if"]).0, Some(2), "a wrong question");
 }

@@ -3,9 +3,9 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RunArgs,
-    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs, UndoArgs, at, basic_auth,
-    certs, dropin, explain, explore, history, import, pages, parser, run, scheduler_config, simulation, stop,
-    store, tag, ui, undo,
+    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs, UndoArgs, WhatIfArgs, at,
+    basic_auth, certs, dropin, explain, explore, history, import, pages, parser, run, scheduler_config,
+    simulation, stop, store, tag, ui, undo, what_if,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -29,6 +29,8 @@ pub enum Command {
     Undo(UndoArgs),
     /// `tag`: names of revisions.
     Tag(TagArgs),
+    /// `what-if`: what would follow from a change of the cluster.
+    WhatIf(WhatIfArgs),
     /// `ui`: the page of a server in a browser.
     Ui(UiArgs),
     /// `import`: a data directory with the state of another cluster.
@@ -143,6 +145,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, tag::FLAGS),
         read: |matches| parser::read(tag::FLAGS, matches).map(Command::Tag),
+    },
+    CommandRow {
+        name: "what-if",
+        about: "Try a change on a copy of the cluster: what gets a node, what is pending, evicted or lost",
+        help: what_if::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, what_if::FLAGS),
+        read: |matches| parser::read(what_if::FLAGS, matches).map(Command::WhatIf),
     },
     CommandRow {
         name: "ui",

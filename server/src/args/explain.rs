@@ -10,11 +10,15 @@ Prints first what led to the object, then the writes to it and what followed fro
 the first, the revision, the actor, and the change. A write is indented under the write that caused it; repeated writes, such as \
 heartbeats, are one line with their number. A large tree is summarized by kind and actor. The exit code is 1 if no write matches.
 
+For a pod the tree follows what the scheduler says: why the pod is pending, what each node lacks and the smallest changes that help; or \
+the scores by which its node was chosen.
+
 Examples:
   kstore-server explain deployment/web
   kstore-server explain deployment/web --kind pods --by scheduler --since 10m
   kstore-server explain node/node-0 --depth 1 -o yaml
-  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
+  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop
+  kstore-server explain pod/db-1 --placement --all-nodes";
 
 pub(super) const FLAGS: &[Flag<ExplainArgs>] = &[
     Flag::value(
@@ -73,6 +77,29 @@ pub(super) const FLAGS: &[Flag<ExplainArgs>] = &[
     )
     .shaped(list),
     Flag::switch(
+        "placement",
+        |o: &mut ExplainArgs| o.placement = true,
+        "Of a pod: print only why it is on its node or on none, without the tree",
+    ),
+    Flag::switch("tree", |o: &mut ExplainArgs| o.tree = true, "Of a pod: print only the tree"),
+    Flag::switch(
+        "all-nodes",
+        |o: &mut ExplainArgs| o.all_nodes = true,
+        "Of a pod: print what each node lacks or scores, and not only the nearest ten",
+    ),
+    Flag::value(
+        "at",
+        "REVISION",
+        |o: &mut ExplainArgs, text| put(&mut o.at, parsed(text).map(Some)),
+        "Of a pod: explain its place as of a revision, such as 412 or 5m",
+    ),
+    Flag::path(
+        "scheduler-config",
+        "FILE",
+        |o: &mut ExplainArgs, path| o.scheduler_config = Some(path),
+        "Of a pod: the configuration of its scheduler [default: kube-scheduler's default profile]",
+    ),
+    Flag::switch(
         "all",
         |o: &mut ExplainArgs| o.all = true,
         "Show each write of a large tree instead of a summary",
@@ -100,6 +127,23 @@ pub struct ExplainArgs {
     pub by: Vec<String>,
     /// Whether each write of a large tree is shown.
     pub all: bool,
+    /// Whether only the place of a pod is explained.
+    pub placement: bool,
+    /// Whether only the tree of a pod is shown.
+    pub tree: bool,
+    /// Whether each node is shown.
+    pub all_nodes: bool,
+    /// The revision as of which the place of a pod is explained; `None`: now.
+    pub at: Option<String>,
+    /// File with the configuration of the pod's scheduler.
+    pub scheduler_config: Option<PathBuf>,
+}
+
+impl ExplainArgs {
+    /// Whether a flag is given that has a meaning for pods alone.
+    pub(crate) fn is_about_placement(&self) -> bool {
+        self.placement || self.all_nodes || self.at.is_some() || self.scheduler_config.is_some()
+    }
 }
 
 /// Output format of commands that ask a running server.

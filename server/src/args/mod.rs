@@ -39,6 +39,7 @@ mod ui;
 mod undo;
 mod usage_error;
 mod values;
+mod what_if;
 
 use crate::telemetry::LogFormat;
 pub(crate) use access::{
@@ -92,6 +93,7 @@ pub use ui::UiArgs;
 pub use undo::{ConflictPolicy, UndoArgs};
 pub use usage_error::UsageError;
 pub(crate) use values::parse_bool;
+pub use what_if::{FailOn, WhatIfArgs};
 
 /// Data directory if --data-dir is not given.
 pub const DEFAULT_DATA_DIR: &str = "./kstore-data";

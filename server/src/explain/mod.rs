@@ -1,16 +1,20 @@
 //! `kstore-server explain KIND/NAME`: fetches the causal tree of an object from a running server and prints
-//! it as text, JSON or YAML. The apiserver determines causes.
+//! it as text, JSON or YAML. The apiserver determines causes. For a pod also why it is on its node, or on none: see `pod`.
 
+mod pod;
 mod summary;
 pub(crate) mod trace;
 mod tree;
 
 use crate::args::{AnswerOutput, ExplainArgs};
 use crate::client_command::{Connection, escape, print};
+use crate::revision::resolve;
 use crate::runtime;
 use crate::served_kinds::{FoundKind, KindFinder};
 use anyhow::{Context, anyhow, bail};
+use kstore_client::Client;
 use kstore_nondet::Nondet;
+use pod::{PlacementAnswer, PodName};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use trace::{Filter, Trace};
@@ -18,7 +22,7 @@ use trace::{Filter, Trace};
 /// Updates for which the server says what changed: its own bound.
 const CHANGES: usize = 500;
 
-/// Fetches and prints the causal tree.
+/// Fetches and prints the causal tree, for a pod below why it is where it is.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let (kind, name) =
         args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
@@ -30,21 +34,87 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-explain").await?;
         let kinds = KindFinder::new(&client);
         let resource = kinds.find(kind).await?;
+        let is_pod = resource.qualified() == "pods";
+        if args.is_about_placement() && !is_pod {
+            bail!(
+                "--placement, --all-nodes, --at and --scheduler-config are about pods, and not about {kind}"
+            );
+        }
         let filter = filter(&args, &kinds).await?;
-        let answer =
-            client.get_path(&query(&resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
-        let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is not a trace")?;
-        let actors = trace.actors();
-        let trace = trace.filtered(&filter);
-        if trace.writes.is_empty() && args.output == AnswerOutput::Text {
-            bail!("{}", no_match(&filter, actors));
+        let trace = trace(&client, &query(&resource, &namespace, name)).await;
+        let pod = PodName { namespace: &namespace, name };
+        let placement = match is_pod && !args.tree {
+            true => Some(placement(&client, pod, &args, trace.as_ref().ok()).await),
+            false => None,
+        };
+        match placement {
+            Some(found) if args.placement => {
+                let found = found?;
+                print(&answer(&found, &args)?)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(Err(error)) => {
+                // The tree of a pod that is gone is still of use.
+                eprintln!("kstore-server: nothing about the node of pod {name}: {error:#}");
+                show(trace?, &filter, &args, None)
+            }
+            Some(Ok(found)) => show(trace?, &filter, &args, Some(&found)),
+            None => show(trace?, &filter, &args, None),
         }
-        let has_match = !trace.writes.is_empty();
-        print(&shown(trace, args.output, args.all)?)?;
-        if !has_match {
-            eprintln!("kstore-server: {}", no_match(&filter, actors));
-        }
-        Ok(if has_match { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
+
+/// Asks the server for the causal tree.
+async fn trace(client: &Client, query: &str) -> anyhow::Result<Trace> {
+    let answer = client.get_path(query).await.map_err(|error| anyhow!("{error}"))?;
+    serde_json::from_slice(&answer).context("the server's answer is not a trace")
+}
+
+/// Explains the place of a pod, at the revision of `--at` or now.
+async fn placement(
+    client: &Client,
+    pod: PodName<'_>,
+    args: &ExplainArgs,
+    trace: Option<&Trace>,
+) -> anyhow::Result<PlacementAnswer> {
+    let at = match &args.at {
+        Some(text) => Some(resolve(client, text, None).await?),
+        None => None,
+    };
+    pod::placement(client, pod, args, (at, trace)).await
+}
+
+/// Prints the part of the tree that the filter keeps, below the answer about the place of a pod.
+fn show(
+    trace: Trace,
+    filter: &Filter,
+    args: &ExplainArgs,
+    placement: Option<&PlacementAnswer>,
+) -> anyhow::Result<ExitCode> {
+    let actors = trace.actors();
+    let mut trace = trace.filtered(filter);
+    let is_text = args.output == AnswerOutput::Text;
+    if let Some(found) = placement.filter(|_| is_text) {
+        print(&(answer(found, args)? + "\n"))?;
+    }
+    if trace.writes.is_empty() && is_text {
+        bail!("{}", no_match(filter, actors));
+    }
+    trace.placement = placement.map(PlacementAnswer::data);
+    let has_match = !trace.writes.is_empty();
+    print(&shown(trace, args.output, args.all)?)?;
+    if !has_match {
+        eprintln!("kstore-server: {}", no_match(filter, actors));
+    }
+    Ok(if has_match { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The answer about the place of a pod alone.
+fn answer(found: &PlacementAnswer, args: &ExplainArgs) -> anyhow::Result<String> {
+    Ok(match args.output {
+        AnswerOutput::Json => serde_json::to_string_pretty(&found.data())? + "\n",
+        AnswerOutput::Yaml => serde_yaml_ng::to_string(&found.data())?,
+        AnswerOutput::Text => found.text(args.all_nodes),
     })
 }
 

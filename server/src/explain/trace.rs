@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// All writes to an object, each with the writes that it caused.
@@ -26,6 +27,9 @@ pub(crate) struct Trace {
     /// The oldest write in the server's memory, if there were older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_from: Option<KnownFrom>,
+    /// Why a pod is where it is; of this command and not of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
+    pub placement: Option<Value>,
 }
 
 /// The write with which the server's memory begins.
