@@ -41,6 +41,27 @@ impl Gates {
         "GangScheduling",
     ];
 
+    /// Whether the gate of this name is on. A name that is not in [`Gates::NAMES`] is off.
+    pub fn is_on(&self, name: &str) -> bool {
+        let Self {
+            pop_from_backoff,
+            nominates_expected_node,
+            bounds_device_search,
+            prepares_devices,
+            scores_storage_capacity,
+            schedules_gangs,
+        } = *self;
+        let values = [
+            pop_from_backoff,
+            nominates_expected_node,
+            bounds_device_search,
+            prepares_devices,
+            scores_storage_capacity,
+            schedules_gangs,
+        ];
+        Self::NAMES.iter().zip(values).any(|(own, is_on)| *own == name && is_on)
+    }
+
     /// The gates for which `is_on`, a function of the name, says yes.
     pub fn of(is_on: impl Fn(&str) -> bool) -> Self {
         let [
@@ -59,5 +80,20 @@ impl Gates {
             scores_storage_capacity,
             schedules_gangs,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_is_on_by_its_own_name_only() {
+        for name in Gates::NAMES {
+            let gates = Gates::of(|other| other == name);
+            let on: Vec<_> = Gates::NAMES.into_iter().filter(|other| gates.is_on(other)).collect();
+            assert_eq!(on, [name]);
+        }
+        assert!(!Gates::of(|_| true).is_on("NoSuchGate"));
     }
 }

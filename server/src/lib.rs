@@ -43,6 +43,7 @@ mod run;
 mod runtime;
 mod salvage;
 mod scheduler_config;
+mod scheduler_perf;
 mod served_kinds;
 mod server_config;
 mod shutdown;
@@ -122,6 +123,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Certs(args)) => certs::run(&args.command),
         Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
         Some(Command::SchedulerConfig(args)) => scheduler_config::check(&args),
+        Some(Command::SchedulerPerf(args)) => scheduler_perf::scheduler_perf(&args),
         Some(Command::SimCrds(_)) => simulation::print_definitions(),
         Some(Command::SimLint(args)) => simulation::lint(&args),
         Some(Command::Simulate(args)) => simulate::simulate(&args),

@@ -309,7 +309,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "revision",
             ],
             &["at", "history", "ui"],
-            &["server_config", "simulate", "what_if"],
+            &["scheduler_perf", "server_config", "simulate", "what_if"],
             &["assembly"],
             &["lab"],
             &["wiring"],

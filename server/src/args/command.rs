@@ -3,9 +3,9 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RunArgs,
-    SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs, UndoArgs, WhatIfArgs, at,
-    basic_auth, certs, dropin, explain, explore, history, import, pages, parser, run, scheduler_config,
-    simulation, stop, store, tag, ui, undo, what_if,
+    SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs,
+    UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore, history, import, pages, parser,
+    run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui, undo, what_if,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -45,6 +45,8 @@ pub enum Command {
     Kubeconfig(KubeconfigArgs),
     /// `scheduler-config check`: a KubeSchedulerConfiguration as the scheduler runs it.
     SchedulerConfig(CheckArgs),
+    /// `scheduler-perf`: workloads of Kubernetes' scheduler_perf.
+    SchedulerPerf(SchedulerPerfArgs),
     /// `sim-crds`: the kinds of simulated data centres.
     SimCrds(SimCrdsArgs),
     /// `sim-lint`: what is wrong with files of `--nodes-file`.
@@ -209,6 +211,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: scheduler_config::build,
         read: |matches| scheduler_config::read(matches).map(Command::SchedulerConfig),
+    },
+    CommandRow {
+        name: "scheduler-perf",
+        about: "Measure the scheduler with workloads of Kubernetes' scheduler_perf",
+        help: scheduler_perf::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, scheduler_perf::FLAGS),
+        read: |matches| parser::read(scheduler_perf::FLAGS, matches).map(Command::SchedulerPerf),
     },
     CommandRow {
         name: "simulate",

@@ -28,6 +28,7 @@ mod pages;
 mod parser;
 mod run;
 mod scheduler_config;
+mod scheduler_perf;
 mod scope;
 mod simulation;
 mod stop;
@@ -81,6 +82,7 @@ pub use options::ServerOptions;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, PageTime, RunArgs, Setup, WaitFor};
 pub use scheduler_config::{CheckArgs, SchedulerFile};
+pub use scheduler_perf::SchedulerPerfArgs;
 pub use simulation::{
     Adoption, Documents, ReportOutput, SimCrdsArgs, SimLintArgs, SimulateArgs, SimulationFlags,
 };

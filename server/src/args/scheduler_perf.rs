@@ -1,0 +1,60 @@
+//! Arguments of `scheduler-perf`.
+
+use super::flag::{Flag, add, chosen, list, parsed, put, repeated, required, words};
+use super::simulation::ReportOutput;
+use std::path::PathBuf;
+
+pub(super) const HELP: &str = "\
+Runs the workloads of configurations of Kubernetes' test/integration/scheduler_perf, each on an API server and a scheduler of its own in this \
+process, and prints how many pods a second got a node. Templates are read from the paths in the configuration, relative to its folder. The \
+exit code is 1 if a workload is slower than its threshold.
+
+The opcodes for resource claims and pod groups are not executed: a workload that has them is refused.
+
+Example:
+  kstore-server scheduler-perf misc/performance-config.yaml --label performance --name SchedulingBasic";
+
+pub(super) const FLAGS: &[Flag<SchedulerPerfArgs>] = &[
+    Flag::value(
+        "file",
+        "FILE",
+        |o: &mut SchedulerPerfArgs, text| add(&mut o.files, parsed(text)),
+        "Configuration, such as performance-config.yaml",
+    )
+    .positional()
+    .shaped(|arg| repeated(required(arg)).num_args(1..)),
+    Flag::value(
+        "label",
+        "LABEL",
+        |o: &mut SchedulerPerfArgs, text| add(&mut o.labels, parsed(text)),
+        "Only workloads with one of these labels, of their own or of their test case",
+    )
+    .shaped(list),
+    Flag::value(
+        "name",
+        "PART",
+        |o: &mut SchedulerPerfArgs, text| put(&mut o.name, parsed(text).map(Some)),
+        "Only workloads whose name CASE/WORKLOAD has this part",
+    ),
+    Flag::choice(
+        ("output", "FORM"),
+        words::<ReportOutput>,
+        |o: &mut SchedulerPerfArgs, word| put(&mut o.output, chosen(word)),
+        "Form of the results: a table, or the JSON of scheduler_perf",
+    )
+    .shaped(|arg| arg.short('o'))
+    .default("text"),
+];
+
+/// Arguments of `scheduler-perf`.
+#[derive(Debug, Default)]
+pub struct SchedulerPerfArgs {
+    /// The configurations.
+    pub files: Vec<PathBuf>,
+    /// Labels of which a workload has one; none: all workloads.
+    pub labels: Vec<String>,
+    /// A part of the names of workloads.
+    pub name: Option<String>,
+    /// Form of the results.
+    pub output: ReportOutput,
+}

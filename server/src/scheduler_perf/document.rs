@@ -1,0 +1,270 @@
+//! Reads the configuration of scheduler_perf: test cases with their workloads, and the operations of a workload with its parameters. Pure:
+//! files that the configuration names are read by a function that the caller gives.
+
+use super::fields::Fields;
+use super::operation::{Operation, Templates};
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Labels of which each chosen workload or its test case has one; none: every workload is chosen.
+pub(super) struct Selection<'s> {
+    pub(super) labels: &'s [String],
+    /// A part of the name `CASE/WORKLOAD`.
+    pub(super) name: Option<&'s str>,
+}
+
+impl Selection<'_> {
+    fn takes(&self, name: &str, labels: &BTreeSet<String>) -> bool {
+        let has_label = self.labels.is_empty() || self.labels.iter().any(|label| labels.contains(label));
+        has_label && self.name.is_none_or(|part| name.contains(part))
+    }
+}
+
+/// A workload that can be run.
+#[derive(Debug)]
+pub(super) struct Workload {
+    /// `CASE/WORKLOAD`.
+    pub(super) name: String,
+    /// The file of the scheduler's configuration.
+    pub(super) scheduler_config: Option<PathBuf>,
+    /// Feature gates by name, those of the case and of the workload.
+    pub(super) gates: BTreeMap<String, bool>,
+    /// Thresholds by the topic of the collected data; the topic is empty if the file has a single number.
+    pub(super) thresholds: BTreeMap<String, f64>,
+    pub(super) operations: Vec<Operation>,
+}
+
+/// Reads the chosen workloads of a configuration.
+///
+/// `text` is the content of `file`, `read` reads the templates that it names.
+///
+/// # Errors
+/// Every problem of the chosen workloads.
+pub(super) fn workloads(
+    file: &Path,
+    text: &str,
+    selection: &Selection<'_>,
+    read: &dyn Fn(&Path) -> Result<String, String>,
+) -> Result<Vec<Workload>, Vec<String>> {
+    let shown = file.display().to_string();
+    let cases: Vec<Value> =
+        serde_yaml_ng::from_str(text).map_err(|error| vec![format!("{shown}: {error}")])?;
+    let folder = file.parent().unwrap_or_else(|| Path::new(""));
+    let templates = Templates { folder, read, parsed: RefCell::default() };
+    let (mut workloads, mut problems) = (Vec::new(), Vec::new());
+    for (index, case) in cases.into_iter().enumerate() {
+        match TestCase::read(case) {
+            Ok(case) => case.expand(&shown, selection, &templates, &mut workloads, &mut problems),
+            Err(problem) => problems.push(format!("{shown}: test case {index}: {problem}")),
+        }
+    }
+    if problems.is_empty() { Ok(workloads) } else { Err(problems) }
+}
+
+/// A test case: the operations that its workloads share.
+struct TestCase {
+    name: String,
+    labels: BTreeSet<String>,
+    gates: BTreeMap<String, bool>,
+    scheduler_config: Option<String>,
+    pod_template: Option<String>,
+    operations: Vec<Map<String, Value>>,
+    workloads: Vec<Value>,
+}
+
+impl TestCase {
+    fn read(case: Value) -> Result<Self, String> {
+        let mut fields = Fields::of(case)?;
+        let case = Self {
+            name: fields.required("name")?,
+            labels: fields.or_default("labels")?,
+            gates: fields.or_default("featureGates")?,
+            scheduler_config: fields.optional("schedulerConfigPath")?,
+            pod_template: fields.optional("defaultPodTemplatePath")?,
+            operations: fields.required("workloadTemplate")?,
+            workloads: fields.required("workloads")?,
+        };
+        // What is measured here is the throughput; these select among other metrics.
+        fields.ignore("metricsCollectorConfig");
+        fields.ignore("defaultThresholdMetricSelector");
+        fields.end()?;
+        Ok(case)
+    }
+
+    fn expand(
+        self,
+        file: &str,
+        selection: &Selection<'_>,
+        templates: &Templates<'_>,
+        workloads: &mut Vec<Workload>,
+        problems: &mut Vec<String>,
+    ) {
+        for (index, value) in self.workloads.iter().enumerate() {
+            let name = value["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+            let name = format!("{}/{name}", self.name);
+            match self.workload(&name, value, selection, templates) {
+                Ok(workload) => workloads.extend(workload),
+                Err(problem) => problems.push(format!("{file}: {name}: {problem}")),
+            }
+        }
+    }
+
+    /// The workload, if it is chosen.
+    fn workload(
+        &self,
+        name: &str,
+        value: &Value,
+        selection: &Selection<'_>,
+        templates: &Templates<'_>,
+    ) -> Result<Option<Workload>, String> {
+        let mut fields = Fields::of(value.clone())?;
+        let _: String = fields.required("name")?;
+        let mut labels: BTreeSet<String> = fields.or_default("labels")?;
+        labels.extend(self.labels.iter().cloned());
+        let parameters: BTreeMap<String, Value> = fields.or_default("params")?;
+        let mut gates = self.gates.clone();
+        gates.extend(fields.or_default::<BTreeMap<String, bool>>("featureGates")?);
+        let thresholds = thresholds(fields.optional("threshold")?)?;
+        fields.ignore("thresholdMetricSelector");
+        fields.end()?;
+        if !selection.takes(name, &labels) {
+            return Ok(None);
+        }
+        let mut used = BTreeSet::new();
+        let mut operations = Vec::with_capacity(self.operations.len());
+        for (index, operation) in self.operations.iter().enumerate() {
+            let opcode = operation.get("opcode").and_then(Value::as_str).unwrap_or("no opcode");
+            let read = resolve(operation, &parameters, &mut used).and_then(|resolved| {
+                Operation::read(index, resolved, self.pod_template.as_deref(), templates)
+            });
+            operations.push(read.map_err(|problem| format!("op {index} ({opcode}): {problem}"))?);
+        }
+        if let Some(unused) = parameters.keys().find(|name| !used.contains(*name)) {
+            return Err(format!("parameter {unused} is not used by an operation"));
+        }
+        let scheduler_config = self.scheduler_config.as_ref().map(|path| templates.folder.join(path));
+        Ok(Some(Workload { name: name.to_owned(), scheduler_config, gates, thresholds, operations }))
+    }
+}
+
+/// The operation with the values of its parameters: a member `countParam: $name` becomes `count`.
+fn resolve(
+    operation: &Map<String, Value>,
+    parameters: &BTreeMap<String, Value>,
+    used: &mut BTreeSet<String>,
+) -> Result<Map<String, Value>, String> {
+    let mut resolved = Map::new();
+    for (member, value) in operation {
+        let parameter =
+            member.strip_suffix("Param").zip(value.as_str().and_then(|text| text.strip_prefix('$')));
+        let Some((target, name)) = parameter else {
+            let value = match value {
+                Value::Object(inner) => Value::Object(resolve(inner, parameters, used)?),
+                other => other.clone(),
+            };
+            resolved.insert(member.clone(), value);
+            continue;
+        };
+        let found = parameters.get(name).ok_or_else(|| format!("parameter ${name} is not defined"))?;
+        used.insert(name.to_owned());
+        if operation.contains_key(target) && target != "count" {
+            return Err(format!("{member:?} and {target:?} exclude each other"));
+        }
+        resolved.insert(target.to_owned(), found.clone());
+    }
+    Ok(resolved)
+}
+
+/// Thresholds: a number, or a number for each topic.
+fn thresholds(value: Option<Value>) -> Result<BTreeMap<String, f64>, String> {
+    match value {
+        None => Ok(BTreeMap::new()),
+        Some(value @ Value::Object(_)) => {
+            serde_json::from_value(value).map_err(|error| format!("\"threshold\": {error}"))
+        }
+        Some(value) => match value.as_f64() {
+            Some(number) => Ok(BTreeMap::from([(String::new(), number)])),
+            None => Err(format!("\"threshold\" is a number or an object, not {value}")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: &str = "
+- name: Basic
+  labels: [short]
+  defaultPodTemplatePath: pod.yaml
+  workloadTemplate:
+  - {opcode: createNodes, countParam: $nodes}
+  - {opcode: createPods, countParam: $pods, collectMetrics: true}
+  workloads:
+  - {name: small, params: {nodes: 3, pods: 5}}
+  - {name: large, labels: [performance], threshold: 270, params: {nodes: 5000, pods: 10000}}
+";
+
+    fn read(text: &str, labels: &[&str], name: Option<&str>) -> Result<Vec<Workload>, Vec<String>> {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let pod = |path: &Path| match path.ends_with("pod.yaml") {
+            true => Ok("kind: Pod\nmetadata: {generateName: pod-}".to_owned()),
+            false => Err("No such file".to_owned()),
+        };
+        workloads(Path::new("d/F"), text, &Selection { labels: &labels, name }, &pod)
+    }
+
+    fn names(workloads: &[Workload]) -> Vec<&str> {
+        workloads.iter().map(|workload| workload.name.as_str()).collect()
+    }
+
+    #[test]
+    fn labels_and_names_choose_workloads() {
+        for (labels, name, expected) in [
+            (&[][..], None, &["Basic/small", "Basic/large"][..]),
+            (&["performance"], None, &["Basic/large"]),
+            (&["short"], Some("small"), &["Basic/small"]),
+            (&["nothing"], None, &[]),
+        ] {
+            assert_eq!(names(&read(CASE, labels, name).unwrap()), expected);
+        }
+        let large = &read(CASE, &["performance"], None).unwrap()[0];
+        assert_eq!(large.thresholds, BTreeMap::from([(String::new(), 270.0)]));
+        assert_eq!(large.operations.len(), 2);
+    }
+
+    #[test]
+    fn each_problem_names_file_workload_and_operation() {
+        for (from, to, problem) in [
+            (
+                "collectMetrics: true",
+                "podTemplate: x",
+                "d/F: Basic/small: op 1 (createPods): unknown field \"podTemplate\"; did you mean \"podTemplatePath\"?",
+            ),
+            ("$pods", "$pod", "d/F: Basic/small: op 1 (createPods): parameter $pod is not defined"),
+            ("countParam: $pods", "count: 1", "d/F: Basic/small: parameter pods is not used by an operation"),
+            (
+                "createNodes",
+                "createNode",
+                "d/F: Basic/small: op 0 (createNode): unknown opcode; did you mean \"createNodes\"?",
+            ),
+            (
+                "pod.yaml",
+                "gone.yaml",
+                "d/F: Basic/small: op 1 (createPods): cannot read d/gone.yaml: No such file",
+            ),
+            (
+                "threshold: 270",
+                "threshold: x",
+                "d/F: Basic/large: \"threshold\" is a number or an object, not \"x\"",
+            ),
+        ] {
+            let problems = read(&CASE.replacen(from, to, 1), &[], None).unwrap_err();
+            assert_eq!(problems[0], problem);
+        }
+        let problems = read(&CASE.replacen("  labels", "  label", 1), &[], None).unwrap_err();
+        assert_eq!(problems, ["d/F: test case 0: unknown field \"label\"; did you mean \"labels\"?"]);
+    }
+}

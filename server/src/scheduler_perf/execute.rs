@@ -1,0 +1,329 @@
+//! Executes the operations of a workload on a control plane of its own: an API server and a scheduler in this process, and no kubelet, so
+//! that nodes only exist.
+
+use super::document::Workload;
+use super::objects::{self, NewObject};
+use super::operation::{Churn, CreateNodes, CreatePods, Operation, UpdateAny};
+use super::pods::{Collector, Pods};
+use super::report::Measured;
+use super::tally::PodSelection;
+use super::template::Template;
+use anyhow::{Context, bail};
+use futures::StreamExt;
+use kstore_admission::PluginSwitches;
+use kstore_apiserver::ServerConfig;
+use kstore_client::{ApiError, Client, DeleteParams, Gvr};
+use kstore_cluster::{ClusterConfig, Components, ControlPlane, server_without_listener};
+use kstore_informer::{Key, Revision};
+use kstore_nondet::Nondet;
+use kstore_registry::user::UserInfo;
+use kstore_scheduler::{Config, Configuration, Gates, Registry};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+/// The user agent of what a workload does.
+const AGENT: &str = "scheduler-perf";
+/// Writes of one operation at a time.
+const WRITES_IN_FLIGHT: usize = 64;
+/// How long an operation waits for pods.
+const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long the tasks of a control plane have after its workload.
+const END: Duration = Duration::from_secs(10);
+/// The admission plugins that scheduler_perf disables: there is no controller for what the first two need, and templates have numbers as
+/// priorities.
+const NO_PLUGINS: [&str; 3] = ["ServiceAccount", "TaintNodesByCondition", "Priority"];
+
+/// Runs a workload on a new control plane, and returns what it measured.
+pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
+    let nondet = Nondet::real();
+    let scheduler = Some(Box::new(scheduler(workload)?));
+    let components = Components { scheduler, ..Components::default() };
+    let mut server: ServerConfig = server_without_listener(&nondet);
+    server.admission.switches = PluginSwitches::without(NO_PLUGINS);
+    let plane = ControlPlane::start(server, ClusterConfig { components, ..ClusterConfig::default() }).await?;
+    let client = plane.client(UserInfo::new("kubernetes-admin", ["system:masters"]), AGENT);
+    let pods = Pods::watch(&client, &nondet).await?;
+    let mut run = Run {
+        client,
+        pods,
+        revision: Revision(0),
+        collector: None,
+        measured: Vec::new(),
+        background: JoinSet::new(),
+    };
+    let outcome = run.all(&workload.operations).await;
+    run.background.shutdown().await;
+    plane.end(Some(Instant::now() + END)).await;
+    outcome.map(|()| run.measured)
+}
+
+/// The scheduler that a workload asks for.
+fn scheduler(workload: &Workload) -> anyhow::Result<Config> {
+    let defaults = Gates::default();
+    let gates = Gates::of(|name| workload.gates.get(name).copied().unwrap_or_else(|| defaults.is_on(name)));
+    let Some(path) = &workload.scheduler_config else { return Ok(Config::gated(gates)) };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let read = Configuration::parse(&text, &Registry::in_tree_with(gates));
+    Ok(read.with_context(|| format!("cannot use {shown}"))?.into())
+}
+
+/// A workload under way.
+struct Run {
+    client: Client,
+    pods: Pods,
+    /// The newest revision of the operations' writes.
+    revision: Revision,
+    /// The measurement of startCollectingMetrics.
+    collector: Option<(String, Collector)>,
+    measured: Vec<Measured>,
+    /// Churn, and deletions that the next operation does not wait for.
+    background: JoinSet<anyhow::Result<()>>,
+}
+
+impl Run {
+    async fn all(&mut self, operations: &[Operation]) -> anyhow::Result<()> {
+        for (index, operation) in operations.iter().enumerate() {
+            let done = tokio::time::timeout(PATIENCE, self.one(operation)).await;
+            let done = done.unwrap_or_else(|_| Err(self.pods.unfinished(PATIENCE)));
+            done.with_context(|| format!("op {index}"))?;
+            while let Some(ended) = self.background.try_join_next() {
+                ended.context("an operation in the background panicked")??;
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&mut self, operation: &Operation) -> anyhow::Result<()> {
+        match operation {
+            Operation::CreateNodes(nodes) => self.create_nodes(nodes).await,
+            Operation::CreateNamespaces { prefix, count, template } => {
+                let name = |index: usize| format!("{prefix}-{index}");
+                self.create(*count, |index| {
+                    let namespace = objects::namespace(template.as_deref(), &name(index), index, *count);
+                    Ok(vec![namespace?])
+                })
+                .await
+            }
+            Operation::CreatePods(pods) => {
+                self.create_pods(pods, std::slice::from_ref(&pods.namespace)).await
+            }
+            Operation::CreatePodSets { count, namespace_prefix, pods } => {
+                let namespaces: Vec<_> = (0..*count).map(|set| format!("{namespace_prefix}-{set}")).collect();
+                self.create_pods(pods, &namespaces).await
+            }
+            Operation::DeletePods { pods, per_second, waits } => {
+                self.pods.shows(self.revision).await?;
+                let deletion = delete_pods(self.client.clone(), self.pods.keys(pods), *per_second);
+                match waits {
+                    true => deletion.await,
+                    false => {
+                        self.background.spawn(deletion);
+                        Ok(())
+                    }
+                }
+            }
+            Operation::Churn(churn) => {
+                self.ensure_namespace(&churn.namespace).await?;
+                let churning = keep_churning(self.client.clone(), churn.clone());
+                self.background.spawn(async move { churning.await.context("churn") });
+                Ok(())
+            }
+            Operation::Barrier { pods, stage } => {
+                self.pods.shows(self.revision).await?;
+                self.pods.all(pods, *stage).await;
+                Ok(())
+            }
+            Operation::Sleep(time) => {
+                tokio::time::sleep(*time).await;
+                Ok(())
+            }
+            Operation::StartCollecting { name, pods } => {
+                if self.collector.is_some() {
+                    bail!("metrics are being collected already: stopCollectingMetrics is missing");
+                }
+                self.collector = Some((name.clone(), self.pods.collect(pods.clone())));
+                Ok(())
+            }
+            Operation::StopCollecting => {
+                let (topic, collector) =
+                    self.collector.take().context("startCollectingMetrics is missing")?;
+                self.measured.push(Measured { topic, throughput: collector.stop().await });
+                Ok(())
+            }
+            Operation::CreateAny { template, namespace, count } => {
+                self.ensure_namespace(namespace).await?;
+                let object = |index| objects::of_template(template, namespace, index, *count);
+                self.create(*count, |index| Ok(vec![object(index)?])).await
+            }
+            Operation::UpdateAny(update) => self.update_any(update).await,
+        }
+    }
+
+    async fn create_nodes(&mut self, nodes: &CreateNodes) -> anyhow::Result<()> {
+        self.create(nodes.count, |index| objects::node(nodes, index)).await
+    }
+
+    /// Creates the pods in each of the namespaces, and waits until as many got a node.
+    async fn create_pods(&mut self, pods: &CreatePods, namespaces: &[String]) -> anyhow::Result<()> {
+        for namespace in namespaces {
+            self.ensure_namespace(namespace).await?;
+        }
+        let selection = PodSelection { namespaces: namespaces.to_vec(), ..PodSelection::default() };
+        let counted = self.pods.count(selection.clone());
+        let collector = pods.is_measured.then(|| self.pods.collect(selection));
+        for namespace in namespaces {
+            self.create(pods.count, |index| objects::pod(pods, namespace, index)).await?;
+        }
+        if pods.waits {
+            counted.reaches((pods.count * namespaces.len()) as u64).await;
+        }
+        if let Some(collector) = collector {
+            let topic = namespaces.first().cloned().unwrap_or_default();
+            self.measured.push(Measured { topic, throughput: collector.stop().await });
+        }
+        Ok(())
+    }
+
+    /// Creates lists of objects, several lists at a time; the objects of a list one after the other.
+    async fn create(
+        &mut self,
+        count: usize,
+        make: impl Fn(usize) -> Result<Vec<NewObject>, String>,
+    ) -> anyhow::Result<()> {
+        let client = self.client.clone();
+        let creating = (0..count).map(|index| {
+            let (objects, client) = (make(index), client.clone());
+            async move {
+                let objects = objects.map_err(anyhow::Error::msg)?;
+                // A task each: calls within this process are served by the task that awaits them.
+                let task = AbortOnDropHandle::new(tokio::spawn(create_all(client, objects)));
+                task.await.context("a write panicked")?
+            }
+        });
+        let mut created = futures::stream::iter(creating).buffer_unordered(WRITES_IN_FLIGHT);
+        while let Some(revision) = created.next().await {
+            self.revision = self.revision.max(revision?);
+        }
+        Ok(())
+    }
+
+    /// Creates a namespace unless it exists.
+    async fn ensure_namespace(&mut self, name: &str) -> anyhow::Result<()> {
+        if name.is_empty() {
+            return Ok(());
+        }
+        let object = objects::namespace(None, name, 0, 1).map_err(anyhow::Error::msg)?;
+        match create(&self.client, &object).await {
+            Err(error) if !error.is_already_exists() => {
+                Err(error).context(format!("cannot create namespace {name}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn update_any(&mut self, update: &UpdateAny) -> anyhow::Result<()> {
+        let mut pace = update.per_second.map(ticks);
+        let whole = [String::new()];
+        let subresources = if update.subresources.is_empty() { &whole[..] } else { &update.subresources };
+        for index in 0..update.count {
+            if let Some(pace) = &mut pace {
+                pace.tick().await;
+            }
+            let object = objects::of_template(&update.template, &update.namespace, index, update.count);
+            let object = object.map_err(anyhow::Error::msg)?;
+            let api = self.client.dynamic(object.resource.clone());
+            for subresource in subresources {
+                let replaced =
+                    api.replace_text(&object.namespace, &object.name, subresource, &object.json).await;
+                replaced.with_context(|| format!("cannot update {}", object.shown()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Creates objects one after the other; returns the newest revision.
+async fn create_all(client: Client, objects: Vec<NewObject>) -> anyhow::Result<Revision> {
+    let mut newest = Revision(0);
+    for object in objects {
+        let created = create(&client, &object).await;
+        let (_, revision) = created.with_context(|| format!("cannot create {}", object.shown()))?;
+        newest = newest.max(revision);
+    }
+    Ok(newest)
+}
+
+/// Creates an object; returns its name and its revision.
+async fn create(client: &Client, object: &NewObject) -> Result<(String, Revision), ApiError> {
+    let api = client.dynamic(object.resource.clone());
+    let mut stored = api.create_text(&object.namespace, &object.name, &object.json).await?;
+    if object.has_status {
+        stored = api.replace_text(&object.namespace, &object.name, "status", &object.json).await?;
+    }
+    Ok((stored.name()?, stored.revision()))
+}
+
+/// Deletes pods, so many a second, or one after the other. Without kubelets, pods with a node and a grace period stay and are terminating.
+async fn delete_pods(client: Client, keys: Vec<Key>, per_second: Option<u32>) -> anyhow::Result<()> {
+    let api = client.dynamic(Gvr::new("", "v1", "pods"));
+    let mut pace = per_second.map(ticks);
+    for key in keys {
+        if let Some(pace) = &mut pace {
+            pace.tick().await;
+        }
+        match api.delete(key.namespace(), key.name(), &DeleteParams::default()).await {
+            Err(error) if !error.is_not_found() => {
+                return Err(error).context(format!("cannot delete pod {key}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// So many ticks a second.
+fn ticks(per_second: u32) -> tokio::time::Interval {
+    tokio::time::interval(Duration::from_secs(1) / per_second.max(1))
+}
+
+/// Creates objects at the interval of the churn, or by turns creates and deletes them.
+async fn keep_churning(client: Client, churn: Churn) -> Result<(), ApiError> {
+    let mut pace = tokio::time::interval(churn.interval);
+    pace.tick().await;
+    let rounds = if churn.number == 0 { usize::MAX } else { churn.number };
+    let mut created: Vec<Vec<Option<String>>> =
+        vec![vec![None; churn.templates.len()]; if churn.recreates { rounds } else { 0 }];
+    for round in 0.. {
+        if !churn.recreates && round >= rounds {
+            break;
+        }
+        pace.tick().await;
+        for (nth, template) in churn.templates.iter().enumerate() {
+            let object = churned(template, &churn, round)?;
+            match created.get_mut(round % rounds).and_then(|names| names[nth].take()) {
+                Some(name) => {
+                    let api = client.dynamic(object.resource);
+                    match api.delete(&object.namespace, &name, &DeleteParams::default()).await {
+                        Err(error) if !error.is_not_found() => return Err(error),
+                        _ => {}
+                    }
+                }
+                None => {
+                    let (name, _) = create(&client, &object).await?;
+                    if let Some(names) = created.get_mut(round % rounds) {
+                        names[nth] = Some(name);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn churned(template: &Arc<Template>, churn: &Churn, round: usize) -> Result<NewObject, ApiError> {
+    objects::of_template(template, &churn.namespace, round, churn.number).map_err(ApiError::Json)
+}

@@ -1,0 +1,71 @@
+//! `kstore-server scheduler-perf`: runs the workloads of a configuration of Kubernetes' scheduler_perf, each on a control plane of its own
+//! in this process, and prints how many pods a second got a node.
+
+mod document;
+mod execute;
+mod fields;
+mod objects;
+mod operation;
+mod pods;
+mod report;
+mod tally;
+mod template;
+mod throughput;
+
+use crate::args::{ReportOutput, SchedulerPerfArgs};
+use crate::runtime;
+use anyhow::{Context, bail};
+use document::{Selection, Workload};
+use kstore_scheduler::Gates;
+use report::WorkloadResult;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Carries out `scheduler-perf`. Fails if a workload is slower than its threshold.
+pub(crate) fn scheduler_perf(args: &SchedulerPerfArgs) -> anyhow::Result<ExitCode> {
+    let workloads = read(args)?;
+    runtime::block_on(async move {
+        let mut results = Vec::with_capacity(workloads.len());
+        for workload in workloads {
+            note_unknown_gates(&workload);
+            eprintln!("{} …", workload.name);
+            let measured = execute::run(&workload).await.with_context(|| workload.name.clone())?;
+            let Workload { name, thresholds, .. } = workload;
+            results.push(WorkloadResult { name, thresholds, measured });
+        }
+        match args.output {
+            ReportOutput::Text => print!("{}", report::table(&results)),
+            ReportOutput::Json => print!("{}", report::json(&results)),
+        }
+        Ok(match results.iter().any(WorkloadResult::is_below) {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        })
+    })
+}
+
+fn read(args: &SchedulerPerfArgs) -> anyhow::Result<Vec<Workload>> {
+    let selection = Selection { labels: &args.labels, name: args.name.as_deref() };
+    let read_file = |path: &Path| std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let mut workloads = Vec::new();
+    for file in &args.files {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let read = document::workloads(file, &text, &selection, &read_file);
+        workloads.extend(read.map_err(|problems| anyhow::Error::msg(problems.join("\n")))?);
+    }
+    if workloads.is_empty() {
+        bail!("no workload has these labels and this name");
+    }
+    Ok(workloads)
+}
+
+/// Says which gates change nothing here.
+fn note_unknown_gates(workload: &Workload) {
+    for name in workload.gates.keys().filter(|name| !Gates::NAMES.contains(&name.as_str())) {
+        eprintln!("{}: the feature gate {name} changes nothing in this scheduler", workload.name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! [`Operation`]: one step of a workload, read from its document. Pure.
+
+use super::fields::{Fields, suggestion};
+use super::tally::PodSelection;
+use super::template::Template;
+use kstore_go_duration::parse_non_negative;
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval of churn if the operation names none, as in scheduler_perf.
+const CHURN_MILLISECONDS: u64 = 500;
+
+/// The opcodes that this program executes.
+const OPCODES: [&str; 12] = [
+    "createNodes",
+    "createNamespaces",
+    "createPods",
+    "createPodSets",
+    "deletePods",
+    "churn",
+    "barrier",
+    "sleep",
+    "startCollectingMetrics",
+    "stopCollectingMetrics",
+    "createAny",
+    "updateAny",
+];
+
+/// Opcodes of scheduler_perf that this program does not execute.
+const LEFT_OUT: [&str; 6] = [
+    "createResourceClaims",
+    "createResourceDriver",
+    "allocResourceClaims",
+    "createPodGroups",
+    "createCompositePodGroups",
+    "waitForPodGroups",
+];
+
+/// The templates that a configuration names, each read once.
+pub(super) struct Templates<'t> {
+    /// The folder of the configuration, to which paths are relative.
+    pub(super) folder: &'t Path,
+    pub(super) read: &'t dyn Fn(&Path) -> Result<String, String>,
+    pub(super) parsed: RefCell<BTreeMap<PathBuf, Arc<Template>>>,
+}
+
+impl Templates<'_> {
+    fn get(&self, path: &str) -> Result<Arc<Template>, String> {
+        let path = self.folder.join(path);
+        if let Some(known) = self.parsed.borrow().get(&path) {
+            return Ok(Arc::clone(known));
+        }
+        let shown = path.display().to_string();
+        let text = (self.read)(&path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let template = Arc::new(Template::parse(&shown, &text)?);
+        self.parsed.borrow_mut().insert(path, Arc::clone(&template));
+        Ok(template)
+    }
+
+    fn of(&self, path: Option<String>) -> Result<Option<Arc<Template>>, String> {
+        path.map(|path| self.get(&path)).transpose()
+    }
+}
+
+/// A step of a workload.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    /// Creates nodes.
+    CreateNodes(CreateNodes),
+    /// Creates namespaces `PREFIX-N`.
+    CreateNamespaces { prefix: String, count: usize, template: Option<Arc<Template>> },
+    /// Creates pods and waits until they are scheduled.
+    CreatePods(CreatePods),
+    /// Creates pods in each of the namespaces `PREFIX-N`.
+    CreatePodSets { count: usize, namespace_prefix: String, pods: Box<CreatePods> },
+    /// Deletes pods of a namespace; the next operation waits for that, or begins at once.
+    DeletePods { pods: PodSelection, per_second: Option<u32>, waits: bool },
+    /// Creates objects, and deletes them again in mode recreate, until the workload ends.
+    Churn(Churn),
+    /// Waits for pods.
+    Barrier { pods: PodSelection, stage: Stage },
+    /// Waits.
+    Sleep(Duration),
+    /// Measures pods, under a name that may be empty, until the next [`Operation::StopCollecting`].
+    StartCollecting { name: String, pods: PodSelection },
+    /// Ends the measurement.
+    StopCollecting,
+    /// Creates objects of any kind.
+    CreateAny { template: Arc<Template>, namespace: String, count: usize },
+    /// Replaces objects of any kind.
+    UpdateAny(UpdateAny),
+}
+
+/// The arguments of createNodes.
+#[derive(Clone, Debug)]
+pub(super) struct CreateNodes {
+    pub(super) count: usize,
+    pub(super) template: Option<Arc<Template>>,
+    pub(super) label: Option<NodeLabel>,
+    /// Allocatable resources beside those of the template.
+    pub(super) allocatable: BTreeMap<String, String>,
+    /// The CSINode of each node, if the operation makes them.
+    pub(super) csi: Option<CsiNodes>,
+}
+
+/// The CSINodes that createNodes makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CsiNodes {
+    /// Beginning of the names of the nodes, which the operation chooses itself.
+    pub(super) name_prefix: String,
+    /// How many volumes each driver attaches to a node.
+    pub(super) counts: BTreeMap<String, u32>,
+    /// In-tree plugins that are replaced by drivers.
+    pub(super) migrated_plugins: Vec<String>,
+}
+
+/// The label that createNodes gives to nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NodeLabel {
+    /// One of these values in turn.
+    InTurn(String, Vec<String>),
+    /// Another value for each node.
+    Unique(String),
+}
+
+/// The arguments of createPods.
+#[derive(Clone, Debug)]
+pub(super) struct CreatePods {
+    pub(super) count: usize,
+    pub(super) namespace: String,
+    pub(super) template: Option<Arc<Template>>,
+    pub(super) is_measured: bool,
+    pub(super) waits: bool,
+    /// Templates of a volume and of its claim for each pod.
+    pub(super) volumes: Option<(Arc<Template>, Arc<Template>)>,
+}
+
+/// What pods must have reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// They have a node.
+    Scheduled,
+    /// The scheduler has tried them.
+    Attempted,
+}
+
+/// The arguments of churn.
+#[derive(Clone, Debug)]
+pub(super) struct Churn {
+    /// Whether objects are deleted and created again.
+    pub(super) recreates: bool,
+    /// Objects of each template; 0: without end.
+    pub(super) number: usize,
+    pub(super) interval: Duration,
+    pub(super) namespace: String,
+    pub(super) templates: Vec<Arc<Template>>,
+}
+
+/// The arguments of updateAny.
+#[derive(Clone, Debug)]
+pub(super) struct UpdateAny {
+    pub(super) template: Arc<Template>,
+    pub(super) namespace: String,
+    pub(super) count: usize,
+    pub(super) per_second: Option<u32>,
+    pub(super) subresources: Vec<String>,
+}
+
+impl Operation {
+    /// Reads the operation at `index` of a workload.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn read(
+        index: usize,
+        members: Map<String, Value>,
+        default_pod: Option<&str>,
+        templates: &Templates<'_>,
+    ) -> Result<Self, String> {
+        let mut fields = Fields::of(Value::Object(members))?;
+        let opcode: String = fields.required("opcode")?;
+        let operation = match opcode.as_str() {
+            "createNodes" => Self::CreateNodes(create_nodes(index, &mut fields, templates)?),
+            "createNamespaces" => Self::CreateNamespaces {
+                prefix: fields.required("prefix")?,
+                count: fields.required("count")?,
+                template: templates.of(fields.optional("namespaceTemplatePath")?)?,
+            },
+            "createPods" => Self::CreatePods(create_pods(index, &mut fields, default_pod, templates)?),
+            "createPodSets" => {
+                let (count, namespace_prefix) =
+                    (fields.required("count")?, fields.required("namespacePrefix")?);
+                let mut inner = Fields::of(fields.required("createPodsOp")?)?;
+                inner.ignore("opcode");
+                let pods = Box::new(create_pods(index, &mut inner, default_pod, templates)?);
+                inner.end().map_err(|problem| format!("createPodsOp: {problem}"))?;
+                Self::CreatePodSets { count, namespace_prefix, pods }
+            }
+            "deletePods" => Self::DeletePods {
+                pods: PodSelection {
+                    namespaces: vec![fields.required("namespace")?],
+                    labels: fields.or_default("labelSelector")?,
+                },
+                per_second: fields.optional("deletePodsPerSecond")?,
+                waits: !fields.or_default::<bool>("skipWaitToCompletion")?,
+            },
+            "churn" => Self::Churn(churn(index, &mut fields, templates)?),
+            "barrier" => Self::Barrier { pods: selection(&mut fields)?, stage: stage(&mut fields)? },
+            "sleep" => Self::Sleep(duration(&fields.required::<String>("duration")?)?),
+            "startCollectingMetrics" => {
+                Self::StartCollecting { name: fields.or_default("name")?, pods: selection(&mut fields)? }
+            }
+            "stopCollectingMetrics" => Self::StopCollecting,
+            "createAny" => Self::CreateAny {
+                template: templates.get(&fields.required::<String>("templatePath")?)?,
+                namespace: fields.or_default("namespace")?,
+                count: fields.optional("count")?.unwrap_or(1),
+            },
+            "updateAny" => Self::UpdateAny(UpdateAny {
+                template: templates.get(&fields.required::<String>("templatePath")?)?,
+                namespace: fields.or_default("namespace")?,
+                count: fields.optional("count")?.unwrap_or(1),
+                per_second: fields.optional("updatePerSecond")?,
+                subresources: fields.or_default("subresources")?,
+            }),
+            other if LEFT_OUT.contains(&other) => {
+                return Err(
+                    "this program does not execute the opcode: choose other workloads with --name".to_owned()
+                );
+            }
+            other => return Err(format!("unknown opcode{}", suggestion(other, OPCODES.into_iter()))),
+        };
+        fields.end()?;
+        Ok(operation)
+    }
+}
+
+fn create_nodes(index: usize, fields: &mut Fields, templates: &Templates<'_>) -> Result<CreateNodes, String> {
+    let (count, template) = (fields.required("count")?, templates.of(fields.optional("nodeTemplatePath")?)?);
+    let mut label = None;
+    if let Some(strategy) = fields.optional("labelNodePrepareStrategy")? {
+        let mut strategy = Fields::of(strategy)?;
+        let key = strategy.required("labelKey")?;
+        let mut values: Vec<String> = strategy.or_default("labelValues")?;
+        values.extend(strategy.optional::<String>("labelValue")?);
+        strategy.end().map_err(|problem| format!("labelNodePrepareStrategy: {problem}"))?;
+        if values.is_empty() {
+            return Err("labelNodePrepareStrategy: \"labelValues\" is missing".to_owned());
+        }
+        label = Some(NodeLabel::InTurn(key, values));
+    }
+    if let Some(strategy) = fields.optional("uniqueNodeLabelStrategy")? {
+        let mut strategy = Fields::of(strategy)?;
+        label = Some(NodeLabel::Unique(strategy.required("labelKey")?));
+        strategy.end().map_err(|problem| format!("uniqueNodeLabelStrategy: {problem}"))?;
+    }
+    let (mut allocatable, mut csi) = (BTreeMap::new(), None);
+    if let Some(strategy) = fields.optional("nodeAllocatableStrategy")? {
+        let mut strategy = Fields::of(strategy)?;
+        allocatable = strategy.or_default("nodeAllocatable")?;
+        let drivers: BTreeMap<String, BTreeMap<String, u32>> = strategy.or_default("csiNodeAllocatable")?;
+        let migrated_plugins = strategy.or_default("migratedPlugins")?;
+        strategy.end().map_err(|problem| format!("nodeAllocatableStrategy: {problem}"))?;
+        let count = |(driver, limits): (String, BTreeMap<String, u32>)| {
+            let count = limits.get("count").copied();
+            count.map(|count| (driver, count)).ok_or("csiNodeAllocatable: \"count\" is missing")
+        };
+        let counts = drivers.into_iter().map(count).collect::<Result<_, _>>()?;
+        let name_prefix = format!("scheduler-perf-{index}-");
+        csi = Some(CsiNodes { name_prefix, counts, migrated_plugins });
+    }
+    Ok(CreateNodes { count, template, label, allocatable, csi })
+}
+
+fn create_pods(
+    index: usize,
+    fields: &mut Fields,
+    default_pod: Option<&str>,
+    templates: &Templates<'_>,
+) -> Result<CreatePods, String> {
+    let count = fields.required("count")?;
+    let namespace = fields.optional("namespace")?.unwrap_or_else(|| default_namespace(index));
+    let template = fields.optional("podTemplatePath")?.or_else(|| default_pod.map(str::to_owned));
+    let is_measured = fields.or_default("collectMetrics")?;
+    let waits = !fields.or_default::<bool>("skipWaitToCompletion")?;
+    let volume = templates.of(fields.optional("persistentVolumeTemplatePath")?)?;
+    let claim = templates.of(fields.optional("persistentVolumeClaimTemplatePath")?)?;
+    if volume.is_some() != claim.is_some() {
+        let both = "\"persistentVolumeTemplatePath\" and \"persistentVolumeClaimTemplatePath\"";
+        return Err(format!("{both} belong together"));
+    }
+    if fields.or_default::<bool>("steadyState")? {
+        return Err("this program does not execute \"steadyState\"".to_owned());
+    }
+    // Only how long a steady state lasts.
+    fields.ignore("duration");
+    if is_measured && !waits {
+        return Err("\"collectMetrics\" and \"skipWaitToCompletion\" exclude each other".to_owned());
+    }
+    let (template, volumes) = (templates.of(template)?, volume.zip(claim));
+    Ok(CreatePods { count, namespace, template, is_measured, waits, volumes })
+}
+
+fn churn(index: usize, fields: &mut Fields, templates: &Templates<'_>) -> Result<Churn, String> {
+    let mode: String = fields.required("mode")?;
+    let recreates = match mode.as_str() {
+        "create" => false,
+        "recreate" => true,
+        other => return Err(format!("\"mode\" is \"create\" or \"recreate\", not {other:?}")),
+    };
+    let number = fields.or_default("number")?;
+    if recreates && number == 0 {
+        return Err("mode \"recreate\" needs \"number\"".to_owned());
+    }
+    let milliseconds = fields.optional("intervalMilliseconds")?.unwrap_or(CHURN_MILLISECONDS);
+    let namespace = fields.optional("namespace")?.unwrap_or_else(|| default_namespace(index));
+    let paths: Vec<String> = fields.required("templatePaths")?;
+    let templates = paths.iter().map(|path| templates.get(path)).collect::<Result<_, _>>()?;
+    // An interval of zero would never let another task run.
+    let interval = Duration::from_millis(milliseconds.max(1));
+    Ok(Churn { recreates, number, interval, namespace, templates })
+}
+
+fn stage(fields: &mut Fields) -> Result<Stage, String> {
+    match fields.optional::<String>("stageRequirement")?.as_deref() {
+        None | Some("Scheduled") => Ok(Stage::Scheduled),
+        Some("Attempted") => Ok(Stage::Attempted),
+        Some(other) => Err(format!("\"stageRequirement\" is \"Scheduled\" or \"Attempted\", not {other:?}")),
+    }
+}
+
+/// The pods that an operation is about.
+fn selection(fields: &mut Fields) -> Result<PodSelection, String> {
+    Ok(PodSelection {
+        namespaces: fields.or_default("namespaces")?,
+        labels: fields.or_default("labelSelector")?,
+    })
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_non_negative(text).map_err(|error| format!("\"duration\": {error}"))
+}
+
+/// The namespace of an operation that names none.
+fn default_namespace(index: usize) -> String {
+    format!("namespace-{index}")
+}

@@ -1,0 +1,170 @@
+//! The results of workloads, as a table and as the JSON of scheduler_perf. Pure.
+
+use super::throughput::{PERCENTILES, Throughput};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The version of the JSON: that of Kubernetes' performance tests.
+const VERSION: &str = "v1";
+/// The name of what is measured.
+const METRIC: &str = "SchedulingThroughput";
+
+/// A measurement of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Measured {
+    /// The namespace of createPods, or the name of startCollectingMetrics.
+    pub(super) topic: String,
+    pub(super) throughput: Throughput,
+}
+
+/// The results of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WorkloadResult {
+    /// `CASE/WORKLOAD`.
+    pub(super) name: String,
+    /// Thresholds by topic; an empty topic is that of every measurement.
+    pub(super) thresholds: BTreeMap<String, f64>,
+    pub(super) measured: Vec<Measured>,
+}
+
+impl WorkloadResult {
+    /// The threshold of a measurement.
+    fn threshold(&self, measured: &Measured) -> Option<f64> {
+        self.thresholds.get(&measured.topic).or_else(|| self.thresholds.get("")).copied()
+    }
+
+    /// Whether a measurement is below its threshold.
+    pub(super) fn is_below(&self) -> bool {
+        let is_below = |measured: &Measured| {
+            self.threshold(measured).is_some_and(|threshold| measured.throughput.average < threshold)
+        };
+        self.measured.iter().any(is_below)
+    }
+}
+
+/// The table for people.
+pub(super) fn table(results: &[WorkloadResult]) -> String {
+    let mut rows =
+        vec![["WORKLOAD", "MEASURED", "PODS", "PODS/S", "P50", "P99", "THRESHOLD", ""].map(str::to_owned)];
+    for result in results {
+        if result.measured.is_empty() {
+            rows.push([&result.name, "-", "-", "-", "-", "-", "-", "nothing is measured"].map(str::to_owned));
+        }
+        for measured in &result.measured {
+            let Throughput { average, percentiles: [p50, _, _, p99], pods } = measured.throughput;
+            let threshold = result.threshold(measured);
+            let verdict = threshold.map_or("", |least| if average < least { "below" } else { "ok" });
+            rows.push([
+                result.name.clone(),
+                measured.topic.clone(),
+                pods.to_string(),
+                format!("{average:.0}"),
+                format!("{p50:.0}"),
+                format!("{p99:.0}"),
+                threshold.map_or_else(|| "-".to_owned(), |least| format!("{least:.0}")),
+                verdict.to_owned(),
+            ]);
+        }
+    }
+    aligned(&rows)
+}
+
+/// Rows with columns of equal width.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut text = String::new();
+    let widths: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or_default());
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            // Writing into a text does not fail.
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The JSON of scheduler_perf: data items of Kubernetes' performance tests.
+pub(super) fn json(results: &[WorkloadResult]) -> String {
+    let items = results.iter().flat_map(|result| {
+        result.measured.iter().map(|measured| DataItem {
+            data: data(measured.throughput),
+            unit: "pods/s",
+            labels: BTreeMap::from([
+                ("Metric", METRIC.to_owned()),
+                ("Name", format!("{}/{}", result.name, measured.topic)),
+            ]),
+        })
+    });
+    let document = PerfData { version: VERSION, data_items: items.collect() };
+    let mut text = serde_json::to_string_pretty(&document).expect("results are JSON");
+    text.push('\n');
+    text
+}
+
+fn data(throughput: Throughput) -> BTreeMap<String, f64> {
+    let percentiles = PERCENTILES.iter().zip(throughput.percentiles);
+    let percentiles = percentiles.map(|(percent, rate)| (format!("Perc{percent:02}"), rate));
+    percentiles.chain([("Average".to_owned(), throughput.average)]).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PerfData {
+    version: &'static str,
+    data_items: Vec<DataItem>,
+}
+
+#[derive(Serialize)]
+struct DataItem {
+    data: BTreeMap<String, f64>,
+    unit: &'static str,
+    labels: BTreeMap<&'static str, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(threshold: &[(&str, f64)]) -> WorkloadResult {
+        let throughput = Throughput { average: 300.0, percentiles: [290.0, 310.0, 310.0, 310.0], pods: 900 };
+        WorkloadResult {
+            name: "Basic/small".to_owned(),
+            thresholds: threshold.iter().map(|(topic, least)| ((*topic).to_owned(), *least)).collect(),
+            measured: vec![Measured { topic: "namespace-2".to_owned(), throughput }],
+        }
+    }
+
+    #[test]
+    fn the_average_is_compared_with_the_threshold_of_its_topic() {
+        for (threshold, is_below) in [
+            (&[][..], false),
+            (&[("", 270.0)], false),
+            (&[("", 301.0)], true),
+            (&[("", 301.0), ("namespace-2", 270.0)], false),
+            (&[("other", 301.0)], false),
+        ] {
+            assert_eq!(result(threshold).is_below(), is_below, "{threshold:?}");
+        }
+    }
+
+    #[test]
+    fn results_are_a_table_and_data_items() {
+        let results = [result(&[("", 270.0)]), WorkloadResult { measured: vec![], ..result(&[]) }];
+        let expected = "\
+WORKLOAD     MEASURED     PODS  PODS/S  P50  P99  THRESHOLD
+Basic/small  namespace-2  900   300     290  310  270        ok
+Basic/small  -            -     -       -    -    -          nothing is measured
+";
+        assert_eq!(table(&results), expected);
+        let value: serde_json::Value = serde_json::from_str(&json(&results)).unwrap();
+        assert_eq!(value["version"], "v1");
+        assert_eq!(value["dataItems"].as_array().map(Vec::len), Some(1));
+        assert_eq!(value["dataItems"][0]["data"]["Average"], 300.0);
+        assert_eq!(value["dataItems"][0]["data"]["Perc50"], 290.0);
+        assert_eq!(value["dataItems"][0]["labels"]["Name"], "Basic/small/namespace-2");
+    }
+}
