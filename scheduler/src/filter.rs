@@ -3,7 +3,10 @@
 
 use crate::node_state::NodeState;
 use crate::nominations::Nominations;
-use crate::plugin::{Adjustment, ClusterView, PluginId, PluginSet, PodMove, PreFilter, Rejection};
+use crate::plugin::{
+    Adjustment, ClusterView, ExtensionPoint, PluginId, PluginSet, PodMove, PointObserver, PreFilter,
+    Rejection,
+};
 use crate::plugins::{ActiveFilter, Registry};
 use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
@@ -46,9 +49,28 @@ impl<'a> PreFilterState<'a> {
         cluster: ClusterView<'a>,
         pod: &'a PodInfo,
     ) -> Result<Self, PodRefusal> {
+        Self::observed(registry, cluster, pod, &mut ())
+    }
+
+    /// [`Self::of`]; `observer` hears of each plugin if it wants to.
+    pub(crate) fn observed(
+        registry: &'a Registry,
+        cluster: ClusterView<'a>,
+        pod: &'a PodInfo,
+        observer: &mut dyn PointObserver,
+    ) -> Result<Self, PodRefusal> {
         let mut state = Self { registry, pod, active: Vec::new(), narrowed: None };
+        let measures = observer.measures_plugins();
+        if measures {
+            observer.begin_plugins();
+        }
         for id in registry.line_up().prefilters().iter().copied() {
-            match registry.get(id).prefilter(pod, cluster) {
+            let prefiltered = registry.get(id).prefilter(pod, cluster);
+            if measures {
+                let is_success = !matches!(prefiltered, PreFilter::Refuse(_));
+                observer.end_plugin(ExtensionPoint::PreFilter, id, is_success);
+            }
+            match prefiltered {
                 PreFilter::Skip => {}
                 PreFilter::Check(filter) => state.active.push((id, filter)),
                 PreFilter::Narrow(filter, names) => {
@@ -106,9 +128,17 @@ impl<'a> PreFilterState<'a> {
     }
 
     /// Runs the filters in order on `node`.
-    fn check(&self, node: &NodeState) -> Result<(), Rejection> {
+    fn check(&self, node: &NodeState, observer: &mut dyn PointObserver) -> Result<(), Rejection> {
+        let measures = observer.measures_plugins();
+        if measures {
+            observer.begin_plugins();
+        }
         for (id, filter) in &self.active {
-            if let Err(refused) = filter.check(self.pod, node) {
+            let checked = filter.check(self.pod, node);
+            if measures {
+                observer.end_plugin(ExtensionPoint::Filter, *id, checked.is_ok());
+            }
+            if let Err(refused) = checked {
                 return Err(Rejection::new(*id, self.registry.row(*id), refused));
             }
         }
@@ -155,6 +185,16 @@ impl<'a> PreFilterState<'a> {
         nominations: &Nominations,
         namespaces: &Namespaces,
     ) -> Result<(), Rejection> {
+        self.check_observed(node, (nominations, namespaces), &mut ())
+    }
+
+    /// [`Self::check_with_nominated`]; `observer` hears of each filter if it wants to.
+    pub(crate) fn check_observed(
+        &mut self,
+        node: &NodeState,
+        (nominations, namespaces): (&Nominations, &Namespaces),
+        observer: &mut dyn PointObserver,
+    ) -> Result<(), Rejection> {
         let mut ahead = nominations.ahead_of(self.pod, &node.info().name).peekable();
         if ahead.peek().is_some() {
             let ahead: Vec<_> = ahead.collect();
@@ -163,12 +203,12 @@ impl<'a> PreFilterState<'a> {
                 crowded.add(Arc::clone(other));
                 self.adjust(&Adjustment { node: node.info(), other, change: PodMove::Added, namespaces });
             }
-            let verdict = self.check(&crowded);
+            let verdict = self.check(&crowded, observer);
             for other in &ahead {
                 self.adjust(&Adjustment { node: node.info(), other, change: PodMove::Removed, namespaces });
             }
             verdict?;
         }
-        self.check(node)
+        self.check(node, observer)
     }
 }

@@ -171,7 +171,7 @@ pub(crate) fn filter(
     if all.is_empty() {
         return Filtering { outcome: Filtered::Unfit(no_nodes(registry)), next_start: 0 };
     }
-    let state = PreFilterState::of(registry, cluster, pod);
+    let state = PreFilterState::observed(registry, cluster, pod, observer);
     observer.end(ExtensionPoint::PreFilter, state.is_ok());
     let mut state = match state {
         Ok(state) => state,
@@ -184,7 +184,7 @@ pub(crate) fn filter(
     let nominated = nominations.node_of(&pod.uid).filter(|_| !scope.skips_nominated);
     let nominated = nominated.and_then(|name| cluster.snapshot.slot(name));
     if let Some(slot) = nominated
-        && state.check_with_nominated(&all[slot], nominations, namespaces).is_ok()
+        && state.check_observed(&all[slot], (nominations, namespaces), observer).is_ok()
     {
         observer.end(ExtensionPoint::Filter, true);
         let nodes = FeasibleNodes {
@@ -199,7 +199,7 @@ pub(crate) fn filter(
     let named = state.node_names();
     let named: Option<Vec<usize>> =
         named.map(|names| names.iter().filter_map(|name| cluster.snapshot.slot(name)).collect());
-    let check = |slot: usize| state.check_with_nominated(&all[slot], nominations, namespaces);
+    let check = |slot: usize| state.check_observed(&all[slot], (nominations, namespaces), observer);
     let count = named.as_ref().map_or(all.len(), Vec::len);
     let bounds = (terms.start, wanted(registry, count, terms.percentage, scope.has_extenders));
     let search = match &named {
@@ -254,7 +254,7 @@ impl FeasibleNodes {
         observer: &mut dyn PointObserver,
     ) -> Choice {
         let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &self.slots);
-        let choice = choose(registry, pod, &candidates, (tie, extra), self.evaluated);
+        let choice = choose(registry, pod, &candidates, (tie, extra), self.evaluated, observer);
         if choice.feasible > 1 {
             observer.end(ExtensionPoint::Score, true);
         }
@@ -301,6 +301,7 @@ fn choose(
     candidates: &Candidates<'_>,
     (tie, extra): (u64, &[i64]),
     evaluated: usize,
+    observer: &mut dyn PointObserver,
 ) -> Choice {
     let nodes = &candidates.nodes;
     let node = |at: usize| Arc::clone(&nodes[at].info().name);
@@ -309,9 +310,17 @@ fn choose(
     }
     let mut totals = if extra.is_empty() { vec![0; nodes.len()] } else { extra.to_vec() };
     let mut columns = Vec::new();
+    let measures = observer.measures_plugins();
+    if measures {
+        observer.begin_plugins();
+    }
     for (id, weight) in registry.line_up().scorers() {
         let scorer = registry.get(id);
-        if let Some(scores) = scorer.scores(pod, candidates) {
+        let scored = scorer.scores(pod, candidates);
+        if measures {
+            observer.end_plugin(ExtensionPoint::Score, id, true);
+        }
+        if let Some(scores) = scored {
             totals
                 .iter_mut()
                 .zip(&scores)

@@ -204,12 +204,21 @@ pub struct Adjustment<'a> {
     pub namespaces: &'a Namespaces,
 }
 
-/// Hears of the extension points of an attempt as they end, to measure them. The decision itself reads no clock.
+/// Hears of the extension points of an attempt, and perhaps of their plugins, as they end, to measure them. The decision itself reads no
+/// clock.
 pub trait PointObserver {
     /// The first point begins; each other one begins when the one before has ended.
     fn begin(&mut self);
     /// A point has ended: it succeeded, or the pod cannot be scheduled.
     fn end(&mut self, point: ExtensionPoint, is_success: bool);
+    /// Whether the observer also hears of each plugin in this attempt.
+    fn measures_plugins(&self) -> bool {
+        false
+    }
+    /// The first plugin of a point, or of a point on one node, begins; each other one begins when the one before has ended.
+    fn begin_plugins(&mut self) {}
+    /// A plugin has ended at a point: it succeeded, or refuses the pod.
+    fn end_plugin(&mut self, _point: ExtensionPoint, _plugin: PluginId, _is_success: bool) {}
 }
 
 /// An observer that measures nothing.

@@ -309,7 +309,7 @@ impl SchedulerLoop {
                 break;
             }
             let now = self.clock.now();
-            let mut points = PointDurations::start();
+            let mut points = self.metrics.attempts.begin();
             let Some(verdict) = self.scheduler.next_observed(now, &mut points) else { break };
             decided = true;
             self.execute(verdict, points, now);

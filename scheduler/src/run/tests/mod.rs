@@ -234,6 +234,35 @@ async fn attempts_waits_and_queues_have_kube_schedulers_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_tenth_attempt_measures_its_plugins_by_node() {
+    let fake = Fake::default();
+    for name in ["n1", "n2"] {
+        fake.put("nodes", node(name, "4"));
+    }
+    for nth in 0..21 {
+        fake.put("pods", pod(&format!("p{nth:02}"), "100m"));
+    }
+    let config = Config::default();
+    let registry = config.metrics.clone();
+    let running = start_with(&fake, 1, config);
+    running.settle().await;
+    let mut page = String::new();
+    registry.render(&mut page);
+    // The first attempt, the eleventh and the twenty-first.
+    for (point, plugin, count) in [
+        ("PreFilter", "NodeResourcesFit", 3),
+        ("Filter", "NodeResourcesFit", 6),
+        ("Score", "NodeResourcesFit", 3),
+        ("Score", "TaintToleration", 3),
+    ] {
+        let labels = format!(r#"extension_point="{point}",plugin="{plugin}",status="Success""#);
+        let line = format!("scheduler_plugin_execution_duration_seconds_count{{{labels}}} {count}");
+        assert!(page.lines().any(|other| other == line), "{line} is on the page: {page}");
+    }
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn hundreds_of_pods_are_bound_without_overcommitment_and_deterministically() {
     let mut histories = Vec::new();
     for seed in [7, 7, 8] {
