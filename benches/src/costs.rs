@@ -38,14 +38,35 @@ pub(crate) fn dense(storage: Storage) -> Size {
     }
 }
 
-/// Measures the stages of a cluster of this size.
-pub(crate) async fn measure(binary: Binary, size: Size) -> anyhow::Result<Vec<Measurement>> {
-    let Size { nodes, replicas, storage, bounds } = size;
-    let server = Server::start_with(&binary, storage, &["--nodes", &nodes.to_string()]).await?;
+/// Processor time of the server per pod, in seconds.
+pub(crate) struct PodCosts {
+    /// Until the pods are ready, with the events that follow.
+    pub ready: f64,
+    /// Until the pods are gone.
+    pub deleted: f64,
+}
+
+/// Measures what the pods of a cluster of this size cost.
+pub(crate) async fn pods(binary: &Binary, size: Size) -> anyhow::Result<PodCosts> {
+    let Stages { ready, after, deleted, .. } = run(binary, size).await?;
+    let each = |total: f64| total / size.replicas as f64;
+    Ok(PodCosts { ready: each(ready.processor + after.processor), deleted: each(deleted.processor) })
+}
+
+/// Starts a cluster of this size and takes it through its stages.
+async fn run(binary: &Binary, size: Size) -> anyhow::Result<Stages> {
+    let server = Server::start_with(binary, size.storage, &["--nodes", &size.nodes.to_string()]).await?;
     let staged = stages(&server, size);
     let stages =
         tokio::time::timeout(COSTS_TIMEOUT, staged).await.context("the cluster never got there")??;
     server.kill().await?;
+    Ok(stages)
+}
+
+/// Measures the stages of a cluster of this size.
+pub(crate) async fn measure(binary: Binary, size: Size) -> anyhow::Result<Vec<Measurement>> {
+    let Size { nodes, replicas, storage, bounds } = size;
+    let stages = run(&binary, size).await?;
     let of = format!("on {nodes} nodes, {}", storage.name());
     let [registered, idle, ready, deleted] = bounds;
     let rest = stages.idle.processor / IDLE.as_secs_f64() * 100.0;
