@@ -42,6 +42,7 @@
 pub mod decode;
 pub mod fill;
 pub(crate) mod limits;
+pub(crate) mod marked;
 pub(crate) mod path;
 pub(crate) mod scalar;
 pub mod strict;

@@ -21,12 +21,13 @@ use crate::field::{ErrorList, FieldError, Path};
 use crate::gate;
 use crate::object::{list, semantically_equal};
 use crate::resource::Resource;
+use crate::schema::marked::{FieldsInOrder, MarkedFields};
 use crate::schema::{Field, ListType, Shape, Type};
 use crate::version::Minor;
 use rule::Rule;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 const FILE: &str = include_str!("../../../schema/rules.txt");
 
@@ -60,12 +61,22 @@ fn has_gate(condition: &str) -> bool {
     }
 }
 
+/// Where objects of a version have members with rules. Few types have any: a write looks at these alone.
+fn ruled_fields(minor: Minor) -> &'static FieldsInOrder {
+    static ALL: [OnceLock<FieldsInOrder>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
+    ALL[minor as usize].get_or_init(|| {
+        let has_rules =
+            |ty: &Type, field: &Field| RULES.contains_key(&(ty.package.short, ty.name, field.name));
+        MarkedFields::find(minor, has_rules).in_order()
+    })
+}
+
 /// Adds the errors of generated rules to those of hand-written ones, and removes those that they replace. `old` is the object that an
 /// update replaces: what it does not change is not judged.
 pub(super) fn errors(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let Some(ty) = resource.object_type().filter(|_| resource.minor >= FIRST) else { return };
     let mut found = Vec::new();
-    members(&mut found, &Path::ROOT, ty, new, old);
+    members(&mut found, ruled_fields(resource.minor), &Path::ROOT, ty, new, old);
     for own in &found {
         errors.retain(|other| !rule::is_replaced(other, own));
     }
@@ -75,15 +86,14 @@ pub(super) fn errors(resource: &Resource, new: &Value, old: Option<&Value>, erro
 /// Judges the members of an object in the order of its type. Its depth is that of the decoded object.
 fn members(
     found: &mut Vec<FieldError>,
+    ruled: &'static FieldsInOrder,
     path: &Path<'_>,
     ty: &'static Type,
     new: &Value,
     old: Option<&Value>,
 ) {
     let Some(object) = new.as_object() else { return };
-    let mut fields: Vec<&Field> = ty.fields.iter().collect();
-    fields.sort_by_key(|field| field.number);
-    for field in fields {
+    for field in ruled.of(ty) {
         let rules = RULES.get(&(ty.package.short, ty.name, field.name));
         let new = object.get(field.name).unwrap_or(&Value::Null);
         if rules.is_none() && new.is_null() {
@@ -95,13 +105,14 @@ fn members(
         }
         let path = path.child(field.name);
         rule::judge(found, &path, field, (new, old), rules.map_or(&[], Vec::as_slice));
-        below(found, &path, field, new, old);
+        below(found, ruled, &path, field, new, old);
     }
 }
 
 /// Judges the objects in a member. An item of a list is an update of the old item with the same keys.
 fn below(
     found: &mut Vec<FieldError>,
+    ruled: &'static FieldsInOrder,
     path: &Path<'_>,
     field: &'static Field,
     new: &Value,
@@ -109,20 +120,20 @@ fn below(
 ) {
     let Some(ty) = field.struct_type() else { return };
     match field.shape {
-        Shape::One => members(found, path, ty, new, old.filter(|old| old.is_object())),
+        Shape::One => members(found, ruled, path, ty, new, old.filter(|old| old.is_object())),
         Shape::List => {
             let is_map = matches!(field.list_type, Some(ListType::Map));
             for (at, item) in list(new).iter().enumerate() {
                 let is_same = |old: &&Value| field.list_keys.iter().all(|key| old[*key] == item[*key]);
                 let old = old.filter(|_| is_map).and_then(|old| list(old).iter().find(is_same));
                 if old.is_none_or(|old| !semantically_equal(old, item)) {
-                    members(found, &path.index(at), ty, item, old);
+                    members(found, ruled, &path.index(at), ty, item, old);
                 }
             }
         }
         Shape::Map => {
             for (key, item) in new.as_object().into_iter().flatten() {
-                members(found, &path.key(key), ty, item, old.and_then(|old| old.get(key)));
+                members(found, ruled, &path.key(key), ty, item, old.and_then(|old| old.get(key)));
             }
         }
     }
