@@ -1,10 +1,10 @@
-//! The Kubernetes versions whose API this crate has: the default, whose release all other crates take from here, and those that a
-//! server can serve instead ([`Minor`]). The README of this crate lists what else changes with a version.
+//! The Kubernetes versions whose API this crate has ([`Minor`]), the default among them, and the release with which kstore was compared,
+//! which all other crates take from here. The README of this crate lists what else changes with a version.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The default release, major and minor, as a literal for `concat!`.
+/// The release with which kstore was compared, major and minor, as a literal for `concat!`.
 #[macro_export]
 macro_rules! kubernetes_release {
     () => {
@@ -12,7 +12,16 @@ macro_rules! kubernetes_release {
     };
 }
 
-/// The default release, major and minor.
+/// The version that a server has unless its operator chooses another, as a literal for `concat!`.
+#[macro_export]
+macro_rules! kubernetes_default {
+    () => {
+        "1.37"
+    };
+}
+
+/// The release with which kstore was compared, major and minor: recorded answers, flags of programs, default roles and client types are
+/// those of it. A server may serve another version, [`Minor::DEFAULT`] unless its operator chooses.
 pub const RELEASE: &str = kubernetes_release!();
 
 /// Major version of the release.
@@ -21,8 +30,7 @@ pub const MAJOR: u64 = 1;
 /// Minor version of the release.
 pub const MINOR: u64 = 36;
 
-/// Semantic version of Kubernetes: that of the programs whose flags and recorded answers kstore follows. Programs that serve no other
-/// version report it.
+/// Semantic version of the programs whose flags and recorded answers kstore follows.
 pub const PROGRAMS: &str = concat!("v", kubernetes_release!(), ".2");
 
 /// A minor version of Kubernetes that the tables of this crate describe.
@@ -35,15 +43,15 @@ pub enum Minor {
     /// 1.35.
     V35,
     /// 1.36.
-    #[default]
     V36,
     /// 1.37.
+    #[default]
     V37,
 }
 
 impl Minor {
     /// The version that a server has unless its operator chooses another.
-    pub const DEFAULT: Self = Self::V36;
+    pub const DEFAULT: Self = Self::V37;
 
     /// All versions that the tables describe, oldest first.
     pub const ALL: [Self; 5] = [Self::V33, Self::V34, Self::V35, Self::V36, Self::V37];
@@ -180,7 +188,11 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_release() {
         assert_eq!(format!("{MAJOR}.{MINOR}"), RELEASE);
-        assert_eq!((Minor::default(), Minor::DEFAULT.number()), (Minor::DEFAULT, MINOR));
+        let compared: Minor = PROGRAMS.parse().unwrap();
+        assert_eq!((compared.number(), compared.programs()), (MINOR, PROGRAMS));
+        assert_eq!(Minor::default(), Minor::DEFAULT);
+        assert_eq!(kubernetes_default!(), Minor::DEFAULT.to_string());
+        assert!(Minor::SERVED.contains(&Minor::DEFAULT));
         for minor in Minor::ALL {
             assert!(minor.programs().starts_with(&format!("v{minor}.")), "{minor}");
         }

@@ -3,7 +3,7 @@
 
 use crate::behavior::Delay;
 use crate::identities::Identities;
-use kstore_api::version::{Minor, PROGRAMS};
+use kstore_api::version::Minor;
 use kstore_client::manifest::ManifestObject;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
@@ -68,7 +68,7 @@ impl Config {
     /// default.
     #[must_use]
     pub fn of_release(self, minor: Minor) -> Self {
-        match self.version == PROGRAMS {
+        match self.version == Minor::DEFAULT.programs() {
             true => Self { version: minor.programs().to_owned(), minor, ..self },
             false => Self { minor, ..self },
         }
@@ -88,7 +88,7 @@ impl Default for Config {
             adopts_marked_nodes: true,
             sim_objects: Arc::default(),
             labels: BTreeMap::new(),
-            version: PROGRAMS.to_owned(),
+            version: Minor::DEFAULT.programs().to_owned(),
             minor: Minor::DEFAULT,
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },

@@ -1,6 +1,6 @@
 //! [`Gates`]: the feature gates of kube-scheduler that change what this scheduler does.
 
-/// Feature gates, each with kube-scheduler's default.
+/// Feature gates. The default has those of kube-scheduler 1.36; a program asks [`Self::of`] with the gates of its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `SchedulerPopFromBackoffQ`: pods in back-off after a refusal are tried as soon as no other pod is ready.

@@ -209,7 +209,9 @@ async fn a_key_is_rotated_in_four_steps_and_then_the_old_one_is_not_needed() {
     assert!(error.contains("no matching key was found for the provided Secretbox transformer"), "{error}");
     let listed = client.dynamic(Gvr::of::<Secret>()).list("default", &ListParams::default()).await;
     let error = listed.err().unwrap().to_string();
-    assert!(error.contains("unable to transform key \"/registry/secrets/default/s1\": "), "{error}");
+    let cause =
+        "failed to read one or more secrets from the storage: data from the storage is not transformable";
+    assert!(error.contains(cause) && error.contains("(and 2 more)"), "{error}");
     assert!(
         client.dynamic(Gvr::of::<Secret>()).delete("default", "s1", &DeleteParams::default()).await.is_err()
     );

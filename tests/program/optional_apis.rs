@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 const BUNDLES: &[&str] = &[
+    "--kubernetes-version=1.36",
     "--runtime-config=certificates.k8s.io/v1beta1=true",
     "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true",
 ];
@@ -73,7 +74,8 @@ fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
 async fn optional_apis_are_served_only_if_asked_for() {
     let paths = ["certificates.k8s.io/v1beta1", "storagemigration.k8s.io/v1beta1"];
     let dir = tempfile::tempdir().unwrap();
-    let launch = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]);
+    let args = ["--components", "apiserver", "--kubernetes-version", "1.36"];
+    let launch = Launch::in_memory(SERVER, dir.path()).args(&args);
     let server = launch.start().unwrap();
     for path in paths {
         assert_eq!(https(&server).call("GET", &format!("/apis/{path}"), "").await.code, 404, "{path}");
@@ -107,8 +109,8 @@ async fn the_certificate_of_the_api_server_is_published_and_projected_into_pods(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bundles_are_published_and_projected_without_flags_in_1_37() {
-    projects(&["--kubernetes-version=1.37"], gvr("certificates.k8s.io", "v1", "clustertrustbundles")).await;
+async fn bundles_are_published_and_projected_without_flags() {
+    projects(&[], gvr("certificates.k8s.io", "v1", "clustertrustbundles")).await;
 }
 
 async fn projects(flags: &[&str], api: Gvr) {

@@ -331,7 +331,9 @@ fn volume_provisioning_is_retried_after_a_ten_minute_timeout() {
         let began = tokio::time::Instant::now();
         let failed = |pod: &Value| pod["status"]["conditions"][0]["message"] == why;
         let pod = cluster.wait_object("pods", "db", "its volume is given up", failed).await;
-        assert_eq!(began.elapsed().as_secs(), 600);
+        // The first try may come a second later, if the scheduler has not seen the class yet.
+        let waited = began.elapsed().as_secs();
+        assert!((600..=601).contains(&waited), "{waited} s");
         assert_eq!(pod["status"]["conditions"][0]["reason"], "SchedulerError");
     });
 }

@@ -1,4 +1,5 @@
-//! The Kubernetes release, read out of the file that states it for all code.
+//! The Kubernetes release with which kstore was compared and the version that it serves by default, read out of the file that states
+//! them for all code.
 
 use crate::offence::Offence;
 use crate::tree::Tree;
@@ -6,7 +7,7 @@ use crate::tree::Tree;
 /// The file that states the release.
 pub(crate) const PATH: &str = "api/src/version.rs";
 
-/// The constants `RELEASE`, `MINOR` and `PROGRAMS` of [`PATH`].
+/// The constants `RELEASE`, `MINOR` and `PROGRAMS` of [`PATH`], and the version of its macro `kubernetes_default`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Release {
     /// Major and minor version: `1.2`.
@@ -15,6 +16,8 @@ pub(crate) struct Release {
     pub(crate) minor: String,
     /// Semantic version of the programs, with its patch release and without `v`.
     pub(crate) programs: String,
+    /// Major and minor version of the API that is served by default.
+    pub(crate) default: String,
 }
 
 /// The release of this tree, or the offence that its file does not state it in the known form.
@@ -25,8 +28,9 @@ pub(crate) fn of(tree: &Tree) -> Result<Release, Offence> {
 
 fn parse(text: &str) -> Result<Release, &'static str> {
     let after = |start: &str| text.split_once(start).map(|(_, rest)| rest);
-    let macro_of = after("macro_rules! kubernetes_release {").ok_or("the macro `kubernetes_release`")?;
-    let release = macro_of.split('"').nth(1).ok_or("the literal of the macro `kubernetes_release`")?;
+    let literal = |start: &str| after(start).and_then(|rest| rest.split('"').nth(1));
+    let release = literal("macro_rules! kubernetes_release {").ok_or("the macro `kubernetes_release`")?;
+    let default = literal("macro_rules! kubernetes_default {").ok_or("the macro `kubernetes_default`")?;
     let minor = after("pub const MINOR: u64 = ").and_then(|rest| rest.split(';').next());
     let minor = minor.ok_or("the constant `MINOR`")?;
     let patch = after("pub const PROGRAMS: &str = concat!(\"v\", kubernetes_release!(), \"");
@@ -39,6 +43,7 @@ fn parse(text: &str) -> Result<Release, &'static str> {
         release: release.to_owned(),
         minor: minor.to_owned(),
         programs: format!("{release}{patch}"),
+        default: default.to_owned(),
     })
 }
 
@@ -52,6 +57,11 @@ macro_rules! kubernetes_release {
         "1.7"
     };
 }
+macro_rules! kubernetes_default {
+    () => {
+        "1.8"
+    };
+}
 pub const MINOR: u64 = 7;
 pub const MINOR_COMPATIBLE: u64 = MINOR - 1;
 pub const PROGRAMS: &str = concat!("v", kubernetes_release!(), ".2");
@@ -59,14 +69,15 @@ pub const PROGRAMS: &str = concat!("v", kubernetes_release!(), ".2");
 
     #[test]
     fn the_release_is_read_from_the_constants() {
-        let [release, minor, programs] = ["1.7", "7", "1.7.2"].map(str::to_owned);
-        assert_eq!(parse(TEXT), Ok(Release { release, minor, programs }));
+        let [release, minor, programs, default] = ["1.7", "7", "1.7.2", "1.8"].map(str::to_owned);
+        assert_eq!(parse(TEXT), Ok(Release { release, minor, programs, default }));
     }
 
     #[test]
     fn a_file_in_another_form_is_refused() {
         let without = |text: &str| parse(&TEXT.replace(text, ""));
         assert_eq!(without("macro_rules! kubernetes_release {"), Err("the macro `kubernetes_release`"));
+        assert_eq!(without("macro_rules! kubernetes_default {"), Err("the macro `kubernetes_default`"));
         assert_eq!(without("const MINOR:"), Err("the constant `MINOR`"));
         assert_eq!(without("concat!"), Err("the constant `PROGRAMS`"));
         assert_eq!(parse(&TEXT.replace("= 7;", "= 8;")), Err("a release that ends with `MINOR`"));

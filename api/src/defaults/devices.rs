@@ -3,7 +3,7 @@
 //! Follows `SetDefaults_ExactDeviceRequest`.
 
 use super::{default, items, make, member};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(crate) fn claim(object: &mut Value) {
     requests(make(object, "spec"));
@@ -16,10 +16,6 @@ pub(crate) fn claim(object: &mut Value) {
 
 pub(crate) fn claim_template(object: &mut Value) {
     requests(make(make(object, "spec"), "spec"));
-}
-
-pub(crate) fn slice(object: &mut Value) {
-    items(make(object, "spec"), "devices").for_each(device);
 }
 
 fn requests(spec: &mut Value) {
@@ -43,13 +39,4 @@ fn request(request: &mut Value) {
 /// As `SetDefaults_DeviceToleration` of Kubernetes.
 fn tolerations(owner: &mut Value) {
     items(owner, "tolerations").for_each(|toleration| default(toleration, "operator", "Equal"));
-}
-
-fn device(device: &mut Value) {
-    let mappings = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut);
-    for mapping in mappings.into_iter().flat_map(|mappings| mappings.values_mut()) {
-        if mapping.is_object() {
-            default(mapping, "allocationMultiplier", json!("1"));
-        }
-    }
 }

@@ -76,8 +76,8 @@ pub(crate) fn stateful_set(object: &mut Value) {
 /// What Kubernetes adds to the defaults of StatefulSets since 1.37 (`MaxUnavailableStatefulSet`).
 pub(super) fn stateful_set_since_1_37(object: &mut Value) {
     let strategy = make(make(object, "spec"), "updateStrategy");
-    if strategy["type"] == "RollingUpdate" {
-        default(make(strategy, "rollingUpdate"), "maxUnavailable", 1);
+    if strategy["type"] == "RollingUpdate" && strategy["rollingUpdate"].is_object() {
+        default(&mut strategy["rollingUpdate"], "maxUnavailable", 1);
     }
 }
 

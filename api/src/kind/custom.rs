@@ -132,7 +132,7 @@ impl CustomRow {
             drops_unknown: false,
             deprecated: None,
             former_name_rule: None,
-            later_generation: None,
+            former_generation: None,
             versions: Versions::ALL,
         }
     }

@@ -72,6 +72,13 @@ pub fn known(api_version: &str, kind: &str) -> Option<&'static Resource> {
     lookup_kind(group, version, kind).or_else(|| OPT_IN.iter().map(|kind| &kind.row).find(is_wanted))
 }
 
+/// Row for the `apiVersion` and kind of an object in a version of Kubernetes, optional kinds included.
+#[cfg(test)]
+pub(crate) fn known_in(minor: Minor, api_version: &str, kind: &str) -> Option<&'static Resource> {
+    let (group, version) = split_api_version(api_version);
+    every_of(minor).find(|row| (row.group, row.version, row.kind) == (group, version, kind))
+}
+
 /// API groups in the order of client preference; the core group (empty) first.
 pub fn groups() -> impl Iterator<Item = &'static str> {
     rows().groups()

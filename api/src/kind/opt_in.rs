@@ -217,8 +217,7 @@ mod tests {
     const TRUST_BUNDLES: &str = "certificates.k8s.io/v1beta1/clustertrustbundles";
 
     fn plurals(switches: &[(&str, bool)], gates: &[&str]) -> Vec<&'static str> {
-        let opt_in =
-            OptIn::of(Minor::DEFAULT, &switches.iter().copied().collect(), |gate| gates.contains(&gate));
+        let opt_in = OptIn::of(Minor::V36, &switches.iter().copied().collect(), |gate| gates.contains(&gate));
         opt_in.rows().iter().map(|row| row.plural).collect()
     }
 
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(plurals(&[(api, true)], &gates), ["clustertrustbundles"]);
         assert!(plurals(&[(api, true)], &[]).is_empty());
         assert!(plurals(&[], &gates).is_empty());
-        assert!(OptIn::default().rows().is_empty());
+        assert!(OptIn::version(Minor::V36).rows().is_empty());
     }
 
     #[test]
@@ -266,7 +265,8 @@ mod tests {
         let stable = ["clustertrustbundles/v1", "podcertificaterequests/v1", "storageversionmigrations/v1"];
         assert_eq!(ids(&own), stable);
         assert!(
-            own.features().trust_bundle_projection && !OptIn::default().features().trust_bundle_projection
+            own.features().trust_bundle_projection
+                && !OptIn::version(Minor::V36).features().trust_bundle_projection
         );
         let of = |switches: &[(&str, bool)], off: &str| {
             let has_gate =
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn features_follow_their_gates() {
         let projects = |gates: &'static [&str]| {
-            OptIn::of(Minor::DEFAULT, &ApiSwitches::new(), |gate| gates.contains(&gate))
+            OptIn::of(Minor::V36, &ApiSwitches::new(), |gate| gates.contains(&gate))
                 .features()
                 .trust_bundle_projection
         };
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn apis_are_chosen_by_group_and_version_or_by_resource() {
         for name in ["certificates.k8s.io/v1beta1", TRUST_BUNDLES] {
-            let opt_in = OptIn::apis(Minor::DEFAULT, [name]).unwrap();
+            let opt_in = OptIn::apis(Minor::V36, [name]).unwrap();
             assert!(opt_in.has("certificates.k8s.io", "clustertrustbundles"), "{name}");
             assert_eq!(opt_in.rows().len(), 1, "{name}");
         }

@@ -169,8 +169,8 @@ pub struct Resource {
     pub(crate) deprecated: Option<Deprecation>,
     /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
     pub(crate) former_name_rule: Option<(Minor, NameRule)>,
-    /// What increments `metadata.generation` from a version of Kubernetes on, where that is newer than the default version.
-    pub(crate) later_generation: Option<(Minor, GenerationRule)>,
+    /// What increments `metadata.generation` up to a version of Kubernetes, where it was something else.
+    pub(crate) former_generation: Option<(Minor, GenerationRule)>,
     /// The versions of Kubernetes that have the resource.
     pub(crate) versions: Versions,
 }
@@ -215,8 +215,8 @@ impl Resource {
             Some((until, former)) if minor <= until => former,
             _ => self.name_rule,
         };
-        let generation = match self.later_generation {
-            Some((since, later)) if minor >= since => later,
+        let generation = match self.former_generation {
+            Some((until, former)) if minor <= until => former,
             _ => self.generation,
         };
         let type_of = |group, version, kind| schema::of_minor(minor, group, version, kind);

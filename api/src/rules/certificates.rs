@@ -65,9 +65,9 @@ pub(crate) static POD_CERTIFICATE_REQUEST: KindRules = KindRules {
     subresources: &[SubresourceRules::STATUS_WITHOUT_METADATA.checked(pod_certificate::status)],
     printer: table::cluster::POD_CERTIFICATE_REQUEST,
     fields: SelectableFields::of(&[
-        ("spec.signerName", FieldRule::At(&["spec", "signerName"])),
-        ("spec.podName", FieldRule::At(&["spec", "podName"])),
         ("spec.nodeName", FieldRule::At(&["spec", "nodeName"])),
+        ("spec.podName", FieldRule::At(&["spec", "podName"])),
+        ("spec.signerName", FieldRule::At(&["spec", "signerName"])),
     ]),
     ..KindRules::NONE
 };

@@ -150,9 +150,13 @@ fn every_line_of_the_files_is_part_of_the_table() {
                 );
             } else if let Some(ty) = ty.filter(|_| is_default) {
                 check_field(ty.field(words[0]).unwrap(), &words);
+                fields += 1;
+                // The protobuf number is not known: JSON alone has the member.
+                if words[1] == "0" {
+                    continue;
+                }
                 let Some(Member::Field(at)) = ty.member(words[1].parse().unwrap()) else { panic!("{line}") };
                 assert_eq!(ty.fields[usize::from(at)].name, words[0], "{line}");
-                fields += 1;
             }
         }
     }

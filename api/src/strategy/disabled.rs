@@ -26,14 +26,15 @@ pub(super) fn drop_trust_bundles(resource: &Resource, object: &mut Value, old: O
     }
 }
 
-/// Drops the PodGroup that a pod or template names, unless the object `old` that an update replaces names one.
+/// Drops the PodGroup or, in 1.35, the Workload that a pod or template names, unless the object `old` that an update replaces names one.
 pub(super) fn drop_scheduling_group(resource: &Resource, object: &mut Value, old: Option<&Value>) {
-    let names_one = |template: &Value| !template["spec"]["schedulingGroup"].is_null();
+    const MEMBERS: [&str; 2] = ["schedulingGroup", "workloadRef"];
+    let names_one = |template: &Value| MEMBERS.iter().any(|member| !template["spec"][member].is_null());
     if old.and_then(|old| resource.pod_template(old)).is_some_and(names_one) {
         return;
     }
     if let Some(spec) = pod_spec_of(resource, object) {
-        remove(spec, "schedulingGroup");
+        MEMBERS.iter().for_each(|member| remove(spec, member));
     }
 }
 
@@ -74,10 +75,9 @@ pub(crate) fn of_pod(object: &mut Value, _: Minor) {
     }
 }
 
-/// Drops the members of a ResourceSlice whose gates are off in every version: lists of values, and resources of the node itself.
+/// Drops the members of a ResourceSlice whose gates are off in every version: lists of values.
 pub(crate) fn of_resource_slice(object: &mut Value, _: Minor) {
     for device in object.get_mut("spec").into_iter().flat_map(|spec| items(spec, "devices")) {
-        remove(device, "nodeAllocatableResourceMappings");
         let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
         for attribute in attributes.into_iter().flat_map(|all| all.values_mut()) {
             for list in ["ints", "bools", "strings", "versions"] {

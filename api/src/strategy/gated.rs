@@ -1,84 +1,109 @@
 //! Drops the members of features that a version of Kubernetes has and that are off in it, silently, as `PrepareForCreate` and
-//! `PrepareForUpdate` do. The field table says which gates a member needs. In the default version these are few, and `disabled` has
-//! them; so this module does nothing there.
+//! `PrepareForUpdate` do. The field table says which gates a member needs.
 
 use crate::gate;
 use crate::resource::Resource;
-use crate::schema::{Elem, Field, Shape, Type};
+use crate::schema::marked::MarkedFields;
+use crate::schema::{Field, Shape, Type};
 use crate::version::Minor;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 /// The gates of a member, which name one feature together.
 type Feature = &'static [&'static str];
 
-/// Gates that `Features` decides, since an operator can turn them on.
-const OPTIONAL: [&str; 1] = ["ClusterTrustBundleProjection"];
+/// Gates that other code decides: `Features`, since an operator can turn them on, and `claim`, which drops more than the member.
+const ELSEWHERE: [&str; 3] =
+    ["CrossNamespaceVolumeDataSource", "ClusterTrustBundleProjection", "GenericWorkload"];
 
 /// Drops disabled members of an object. `old` is the object that an update replaces: a feature that it uses may stay in use.
 pub(super) fn drop_gated(resource: &Resource, object: &mut Value, old: Option<&Value>) {
-    let minor = resource.minor;
-    let Some(ty) = resource.object_type().filter(|_| minor != Minor::DEFAULT) else { return };
-    let mut used = BTreeSet::new();
-    if let Some(old) = old {
-        collect(old, ty, &mut used);
-    }
-    remove(object, ty, &|field: &Field| {
-        let gates = field.gates();
-        !gates.is_empty() && !used.contains(gates) && gates.iter().any(|gate| is_off(minor, gate))
+    let Some(ty) = resource.object_type() else { return };
+    let types = disabled_fields(resource.minor);
+    let mut disabled = BTreeSet::new();
+    visit(types, object, ty, &mut |field, _| {
+        disabled.insert(field.gates());
     });
+    if disabled.is_empty() {
+        return;
+    }
+    if let Some(old) = old {
+        visit(types, old, ty, &mut |field, member| {
+            if !member.is_null() {
+                disabled.remove(field.gates());
+            }
+        });
+    }
+    remove(types, object, ty, &disabled);
+}
+
+/// Where objects of a version have members of disabled features. Few types have any: a write looks at these alone.
+fn disabled_fields(minor: Minor) -> &'static MarkedFields {
+    static ALL: [OnceLock<MarkedFields>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
+    ALL[minor as usize].get_or_init(|| {
+        MarkedFields::find(minor, |_, field| field.gates().iter().any(|gate| is_off(minor, gate)))
+    })
 }
 
 /// Whether a feature is off in a version.
 fn is_off(minor: Minor, gate: &str) -> bool {
-    !OPTIONAL.contains(&gate) && gate::find(minor, gate).is_some_and(|gate| !gate.is_on)
+    !ELSEWHERE.contains(&gate) && gate::find(minor, gate).is_some_and(|gate| !gate.is_on)
 }
 
-/// Collects the features that a value of a type uses. Its depth is that of the types, whose circles are JSON schemas alone.
-fn collect(value: &Value, ty: &'static Type, used: &mut BTreeSet<Feature>) {
-    for (name, member) in value.as_object().into_iter().flatten() {
-        let Some(field) = ty.field(name).filter(|_| !member.is_null()) else { continue };
-        if !field.gates().is_empty() {
-            used.insert(field.gates());
+/// Shows each member of a disabled feature that a value of a type has. Its depth is that of the types, whose circles are JSON schemas
+/// alone.
+fn visit(
+    types: &MarkedFields,
+    value: &Value,
+    ty: &'static Type,
+    show: &mut dyn FnMut(&'static Field, &Value),
+) {
+    let (Some(fields), Some(members)) = (types.of(ty), value.as_object()) else { return };
+    for field in &fields.own {
+        if let Some(member) = members.get(field.name) {
+            show(field, member);
         }
-        let Elem::Struct(id) = field.elem else { continue };
+    }
+    for field in &fields.below {
+        let (Some(member), Some(below)) = (members.get(field.name), field.struct_type()) else { continue };
         match (field.shape, member) {
-            (Shape::One, one) => collect(one, id.get(), used),
-            (_, Value::Array(items)) => items.iter().for_each(|item| collect(item, id.get(), used)),
-            (_, Value::Object(items)) => items.values().for_each(|item| collect(item, id.get(), used)),
+            (Shape::One, one) => visit(types, one, below, show),
+            (_, Value::Array(items)) => items.iter().for_each(|item| visit(types, item, below, show)),
+            (_, Value::Object(items)) => items.values().for_each(|item| visit(types, item, below, show)),
             _ => {}
         }
     }
 }
 
-/// Removes the members that `is_disabled` names, at any depth.
-fn remove(value: &mut Value, ty: &'static Type, is_disabled: &impl Fn(&Field) -> bool) {
-    let Some(members) = value.as_object_mut() else { return };
-    members.retain(|name, member| {
-        let Some(field) = ty.field(name) else { return true };
-        if is_disabled(field) {
-            return false;
-        }
-        let Elem::Struct(id) = field.elem else { return true };
+/// Removes the members of these features, at any depth.
+fn remove(types: &MarkedFields, value: &mut Value, ty: &'static Type, disabled: &BTreeSet<Feature>) {
+    let (Some(fields), Some(members)) = (types.of(ty), value.as_object_mut()) else { return };
+    for field in fields.own.iter().filter(|field| disabled.contains(field.gates())) {
+        members.remove(field.name);
+    }
+    for field in &fields.below {
+        let (Some(member), Some(below)) = (members.get_mut(field.name), field.struct_type()) else {
+            continue;
+        };
         match (field.shape, member) {
-            (Shape::One, one) => remove(one, id.get(), is_disabled),
+            (Shape::One, one) => remove(types, one, below, disabled),
             (_, Value::Array(items)) => {
-                items.iter_mut().for_each(|item| remove(item, id.get(), is_disabled));
+                items.iter_mut().for_each(|item| remove(types, item, below, disabled));
             }
             (_, Value::Object(items)) => {
-                items.values_mut().for_each(|item| remove(item, id.get(), is_disabled));
+                items.values_mut().for_each(|item| remove(types, item, below, disabled));
             }
             _ => {}
         }
-        true
-    });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kind::{Kinds, OptIn};
-    use crate::schema::all_minor;
+    use crate::schema::{all_minor, of_minor};
     use crate::strategy::{prepare_create, prepare_update};
     use serde_json::json;
 
@@ -140,24 +165,35 @@ mod tests {
     #[test]
     fn dropping_again_changes_nothing_for_every_member_with_a_gate() {
         let mut count = 0;
-        for minor in Minor::ALL.into_iter().filter(|minor| *minor != Minor::DEFAULT) {
+        for minor in Minor::ALL {
+            let types = disabled_fields(minor);
             let kinds = all_minor(minor).filter(|ty| ty.has_kind && ty.field("spec").is_some());
             for ty in kinds {
                 let Some(spec) = ty.field("spec").and_then(Field::struct_type) else { continue };
                 for field in spec.fields.iter().filter(|field| !field.gates().is_empty()) {
                     let mut object = json!({"spec": {field.name: 1}});
                     let off = field.gates().iter().any(|gate| is_off(minor, gate));
-                    let disabled = |field: &Field| field.gates().iter().any(|gate| is_off(minor, gate));
-                    remove(&mut object, ty, &disabled);
+                    let disabled = BTreeSet::from([field.gates()]);
+                    remove(types, &mut object, ty, &disabled);
                     assert_eq!(object["spec"].get(field.name).is_none(), off, "{minor} {}", field.name);
                     let once = object.clone();
-                    remove(&mut object, ty, &disabled);
+                    remove(types, &mut object, ty, &disabled);
                     assert_eq!(object, once);
                     count += 1;
                 }
             }
         }
         assert!(count > 10, "{count} members");
+    }
+
+    #[test]
+    fn few_types_have_members_of_disabled_features() {
+        for minor in Minor::ALL {
+            let (with, all) = (disabled_fields(minor).len(), all_minor(minor).count());
+            assert!((1..all / 3).contains(&with), "{minor}: {with} of {all} types");
+            let maps = of_minor(minor, "", "v1", "ConfigMap").unwrap();
+            assert!(disabled_fields(minor).of(maps).is_none(), "writes of it look at nothing");
+        }
     }
 
     /// The members behind gates below a type, each with the fields on its way. JSON schemas, which contain themselves, have none.
@@ -197,10 +233,11 @@ mod tests {
     }
 
     /// Members that gates do not decide here, by the end of their paths.
-    const OTHERWISE: [(&str, &str); 4] = [
+    const OTHERWISE: [(&str, &str); 5] = [
         (".projected.sources.clusterTrustBundle", "`Features` decides, since an operator can turn it on"),
         (".projected.sources.podCertificate", "left out in 1.37"),
-        (".schedulingGroup", "`Features` decides in the default version, since an operator can turn it on"),
+        (".schedulingGroup", "`Features` decides, since an operator can turn it on"),
+        (".workloadRef", "the same, in 1.35"),
         (".dataSourceRef.namespace", "in a template of claims, it is decided when the claim is made"),
     ];
 

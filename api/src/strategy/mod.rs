@@ -33,7 +33,7 @@ use serde_json::Value;
 pub struct Features {
     /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
     pub trust_bundle_projection: bool,
-    /// Whether pods can name a PodGroup (`GenericWorkload`), in the default version.
+    /// Whether pods can name a PodGroup or, in 1.35, a Workload (`GenericWorkload`).
     pub scheduling_groups: bool,
     /// Whether webhooks and policies may come from files, so that names of such are refused (`ManifestBasedAdmissionControlConfig`).
     pub static_manifests: bool,

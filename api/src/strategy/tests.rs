@@ -256,7 +256,9 @@ fn fields_of_disabled_features_are_dropped_silently() {
         "containers": [{"name": "a"}, {"name": "b", "lifecycle": {"preStop": {}}}],
         "volumes": [{"name": "v", "projected": {"sources": [{"secret": {}}, {}]}}]});
     let template = json!({"spec": {"template": {"spec": spec}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
-    for (plural, rolling) in [("statefulsets", json!({})), ("daemonsets", json!({"maxUnavailable": 2}))] {
+    for (plural, rolling) in
+        [("statefulsets", json!({"maxUnavailable": 2})), ("daemonsets", json!({"maxUnavailable": 2}))]
+    {
         let mut object = template.clone();
         drop_optional(row("apps", plural), &mut object, None, Features::default());
         prepare_create(row("apps", plural), &mut object);

@@ -1,5 +1,5 @@
-//! Texts of validation in versions of Kubernetes before the default one. Validation makes the errors and warnings of the default version;
-//! here is what an older one says instead, a row for each difference. New rules have no row: they hold in all versions.
+//! Texts of hand-written validation in versions of Kubernetes before 1.36, whose errors and warnings it makes. Here is what an older
+//! version says instead, a row for each difference. New rules have no row: they hold in all versions.
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::resource::Resource;
@@ -14,7 +14,7 @@ struct FormerError {
     plural: &'static str,
     /// End of the path.
     field: &'static str,
-    /// What the default version reports.
+    /// What 1.36 reports.
     present: (FieldErrorKind, &'static str),
     /// What the older versions report, with the value of an invalid field.
     former: (FieldErrorKind, Option<&'static str>, &'static str),
@@ -72,11 +72,8 @@ const WARNINGS: &[NewWarning] = &[
     },
 ];
 
-/// Gives errors of the default version the texts of the resource's version.
+/// Gives errors of 1.36 the texts of the resource's version.
 pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
-    if resource.minor == Minor::DEFAULT {
-        return;
-    }
     let is_of = |row: &&FormerError| {
         resource.minor <= row.until && (row.plural.is_empty() || row.plural == resource.plural)
     };
@@ -97,9 +94,6 @@ pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
 
 /// Removes the warnings that the resource's version does not give.
 pub(super) fn warnings(resource: &Resource, warnings: &mut Vec<String>) {
-    if resource.minor == Minor::DEFAULT {
-        return;
-    }
     let is_new = |row: &NewWarning, text: &str| {
         resource.minor < row.since && row.plural == resource.plural && text.starts_with(row.text)
     };

@@ -1,4 +1,5 @@
-//! Rules of validation in versions of Kubernetes after the default one: what such a version accepts, or refuses, otherwise.
+//! Rules of validation in versions of Kubernetes after 1.36, whose rules the hand-written validation has: what such a version accepts, or
+//! refuses, otherwise.
 //!
 //! Follows `ValidateHorizontalPodAutoscaler`.
 

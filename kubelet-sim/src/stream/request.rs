@@ -3,7 +3,7 @@
 use super::network::{Asker, PodNetwork};
 use super::{Snapshot, Streams};
 use crate::limits::{EXECUTION_OUTPUT, PROBE_REDIRECTS};
-use kstore_api::version::PROGRAMS;
+use kstore_api::version::Minor;
 use kstore_container_sim::http::ReceivedResponse;
 use kstore_container_sim::{
     NetworkCall, NetworkEnd, NetworkFailure, ReceivedEnd, TlsClient, TlsFailure, TlsTrust,
@@ -52,8 +52,7 @@ impl Streams {
             return Err("the pod has no network of its own".to_owned());
         };
         let at = SocketAddr::new(address, port);
-        let release = PROGRAMS.trim_start_matches('v');
-        let release = release.rsplit_once('.').map_or(release, |(release, _)| release);
+        let release = Minor::DEFAULT;
         let text = format!(
             "GET {path} HTTP/1.1\r\nHost: {at}\r\nUser-Agent: kube-probe/{release}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
         );

@@ -315,7 +315,7 @@ class Cluster:
 
     @property
     def version(self) -> Tuple[int, int]:
-        """The version of Kubernetes that the API says it has: (1, 36)."""
+        """The version of Kubernetes that the API says it has: (1, 37)."""
         version = self.request("GET", "/version")
         return int(version["major"]), int(str(version["minor"]).rstrip("+"))
 

@@ -10,14 +10,13 @@ use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
 use super::{
     AccessConfig, Api, ApiHere, Component, Config, DEFAULT_DATA_DIR, Durability, Engine, Flag, History,
-    HistoryBounds, LoopsConfig, MetricsServer, Quota, Storage, StoreAlone, UsageError, encryption_file,
-    table,
+    HistoryBounds, LoopsConfig, MetricsServer, OptionalApis, Quota, Storage, StoreAlone, UsageError,
+    encryption_file, table,
 };
 use crate::telemetry::LogFormat;
 use clap::ArgMatches;
 use kstore_controllers::{Blocks, PodNetworks, Selection};
 use kstore_registry::outbound::{ServiceBackend, ServiceBackends};
-use kstore_scheduler::Gates;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,7 +105,7 @@ impl ServerOptions {
             ProcessRole::Loops(components) => {
                 loops.components = components;
                 if let Some(file) = &loops.scheduler {
-                    file.check(Gates::default())?;
+                    file.check(OptionalApis::default().scheduler)?;
                 }
                 self.into_elsewhere()?
             }

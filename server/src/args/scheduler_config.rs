@@ -76,8 +76,7 @@ impl SchedulerFile {
 
 #[cfg(test)]
 mod tests {
-    use crate::args::{Cli, Config, UsageError};
-    use kstore_scheduler::Gates;
+    use crate::args::{Cli, Config, OptionalApis, UsageError};
 
     const FILE: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: mine}]";
 
@@ -92,7 +91,8 @@ mod tests {
     #[test]
     fn the_file_is_read_once_and_configures_the_scheduler_of_this_process() {
         let config_of = |more: &str| config(FILE, more).unwrap();
-        let scheduler = config_of("").unwrap().loops.scheduler.unwrap().configuration(Gates::default());
+        let scheduler =
+            config_of("").unwrap().loops.scheduler.unwrap().configuration(OptionalApis::default().scheduler);
         assert!(scheduler.profiles.has("mine") && !scheduler.profiles.has("default-scheduler"));
         let missing = config_of(" --components apiserver,controllers");
         assert_eq!(missing, Err(UsageError::NeedsScheduler("scheduler-config")));
@@ -107,7 +107,8 @@ mod tests {
         let text = text.replacen("\nprofiles: [{schedulerName: mine}]", "", 1);
         let gate = " --feature-gates StorageCapacityScoring=true";
         assert!(config(&text, gate).unwrap().is_ok());
-        let refused = config(&text, "").unwrap().unwrap_err().to_string();
+        assert!(config(&text, "").unwrap().is_ok(), "on by default since 1.37");
+        let refused = config(&text, " --kubernetes-version 1.36").unwrap().unwrap_err().to_string();
         assert!(refused.contains("turn on the feature gate StorageCapacityScoring"), "{refused}");
     }
 

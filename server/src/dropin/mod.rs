@@ -13,22 +13,24 @@ use crate::args::Program;
 use crate::flags::FlagError;
 pub(crate) use assets::make as make_assets;
 use component::ComponentKind;
+use kstore_api::version::Minor;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The Kubernetes release whose flags and API the drop-in programs have.
+/// The Kubernetes release whose flags the drop-in programs have.
 const KUBERNETES: &str = kstore_api::version::PROGRAMS;
 
-/// The output of `--version` with this value, in the format of Kubernetes' programs; `None` if the program is to run.
-fn version_line(value: Option<&str>) -> Option<String> {
+/// The output of `--version` with this value for a program of a version, in the format of Kubernetes' programs; `None` if the program is to
+/// run.
+fn version_line(value: Option<&str>, minor: Minor) -> Option<String> {
+    let release = minor.programs();
     match value {
         None | Some("false") => None,
-        Some("raw") => Some(format!(
-            "version.Info{{GitVersion:\"{KUBERNETES}\", GitCommit:\"kstore-{}\"}}",
-            crate::VERSION
-        )),
-        Some(_) => Some(format!("Kubernetes {KUBERNETES}")),
+        Some("raw") => {
+            Some(format!("version.Info{{GitVersion:\"{release}\", GitCommit:\"kstore-{}\"}}", crate::VERSION))
+        }
+        Some(_) => Some(format!("Kubernetes {release}")),
     }
 }
 

@@ -102,6 +102,7 @@ fn groups_are_listed_by_priority() {
             "discovery.k8s.io",
             "resource.k8s.io",
             "flowcontrol.apiserver.k8s.io",
+            "storagemigration.k8s.io",
         ];
         let served: Vec<&str> = wanted.into_iter().filter(|name| names.contains(name)).collect();
         assert_eq!(names, served);

@@ -65,7 +65,9 @@ fn anonymous_users_may_read_health_and_version_and_monitors_metrics() {
 
 #[test]
 fn major_and_minor_version_are_numbers_as_strings() {
-    simulate(Setup::api_alone(), async |cluster| {
+    let setup = Setup::api_alone();
+    let release = format!("v{}.", setup.minor);
+    simulate(setup, async |cluster| {
         let version = cluster.rest().call("GET", "/version", "").await.json();
         let version = version.as_object().unwrap();
         assert!(version.values().all(serde_json::Value::is_string), "{version:?}");
@@ -75,11 +77,6 @@ fn major_and_minor_version_are_numbers_as_strings() {
         for text in ["buildDate", "compiler", "gitCommit", "gitTreeState", "goVersion", "platform"] {
             assert!(version.contains_key(text), "{text}");
         }
-        assert!(
-            version["gitVersion"]
-                .as_str()
-                .unwrap()
-                .starts_with(&format!("v{}.", kstore_api::version::RELEASE))
-        );
+        assert!(version["gitVersion"].as_str().unwrap().starts_with(&release), "{version:?}");
     });
 }

@@ -1,6 +1,7 @@
 //! Validation of object metadata: owner references, finalizers, resource versions.
 
 use super::{CONFIG_MAPS, case, run, send, warnings};
+use kstore_api::version::Minor;
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::{Value, json};
 
@@ -17,15 +18,24 @@ fn map(metadata: Value) -> Value {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
 fn owner_references_are_complete_and_at_most_one_is_the_controller() {
-    simulate(Setup::api_alone(), async |cluster| {
+    let setup = Setup::api_alone();
+    let (empty_reason, empty, no_version) = match setup.minor < Minor::V37 {
+        true => ("FieldValueInvalid", "Invalid value: \"\": must not be empty", "version must not be empty"),
+        false => (
+            "FieldValueRequired",
+            "Required value: must not be empty",
+            "must be <group>/<version> or <version>",
+        ),
+    };
+    simulate(setup, async |cluster| {
         let with_owners = |owners: Value| map(json!({ "ownerReferences": owners }));
-        let cause = |field: &str, message: &str| json!({"reason": "Invalid", "details": {"causes": [{"reason": "FieldValueInvalid", "field": field, "message": message}]}});
+        let of_reason = |reason: &str, field: &str, message: &str| json!({"reason": "Invalid", "details": {"causes": [{"reason": reason, "field": field, "message": message}]}});
+        let cause = |field: &str, message: &str| of_reason("FieldValueInvalid", field, message);
         let with = |member: &str, value: Value| {
             let mut owner = owner("web", "1");
             owner[member] = value;
             with_owners(json!([owner]))
         };
-        let empty = "Invalid value: \"\": must not be empty";
         let mut first = owner("web", "1");
         first["controller"] = json!(true);
         let mut second = owner("db", "2");
@@ -45,7 +55,7 @@ fn owner_references_are_complete_and_at_most_one_is_the_controller() {
                     422,
                     cause(
                         "metadata.ownerReferences.apiVersion",
-                        "Invalid value: \"apps/\": version must not be empty",
+                        &format!("Invalid value: \"apps/\": {no_version}"),
                     ),
                 ),
                 case(
@@ -53,21 +63,21 @@ fn owner_references_are_complete_and_at_most_one_is_the_controller() {
                     create,
                     with("kind", json!("")),
                     422,
-                    cause("metadata.ownerReferences.kind", empty),
+                    of_reason(empty_reason, "metadata.ownerReferences.kind", empty),
                 ),
                 case(
                     "no name",
                     create,
                     with("name", json!("")),
                     422,
-                    cause("metadata.ownerReferences.name", empty),
+                    of_reason(empty_reason, "metadata.ownerReferences.name", empty),
                 ),
                 case(
                     "no uid",
                     create,
                     with("uid", json!("")),
                     422,
-                    cause("metadata.ownerReferences.uid", empty),
+                    of_reason(empty_reason, "metadata.ownerReferences.uid", empty),
                 ),
                 case(
                     "an event",

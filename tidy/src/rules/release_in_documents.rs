@@ -1,4 +1,5 @@
-//! Files that cannot read a constant of Rust state the Kubernetes release that the API has.
+//! Files that cannot read a constant of Rust state the Kubernetes release with which kstore was compared, or the version that it serves by
+//! default.
 
 use super::Rule;
 use crate::offence::Offence;
@@ -12,18 +13,20 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Files, and the words in which each states the release.
-fn statements(Release { release, minor, programs }: &Release) -> [(&'static str, String); 10] {
+fn statements(Release { release, minor, programs, default }: &Release) -> [(&'static str, String); 11] {
+    let default_minor = default.rsplit('.').next().unwrap_or_default();
     [
         ("Cargo.toml", format!("\"v1_{minor}\"")),
         ("informer/Cargo.toml", format!("K8S_OPENAPI_ENABLED_VERSION={release}.")),
         ("informer/README.md", format!("`v1_{minor}`")),
-        ("python/src/kstore/_cluster.py", format!("(1, {minor})")),
+        ("python/src/kstore/_cluster.py", format!("(1, {default_minor})")),
+        (".ci/comparison/fields.py", format!("(1, {default_minor})")),
         ("api/README.md", format!("Kubernetes {release} ")),
         ("api/CONFORMANCE.md", format!("Kubernetes {release} ")),
         ("apiserver/CONFORMANCE.md", format!("Kubernetes {release},")),
-        ("docs/kubernetes-api.md", format!("the API of Kubernetes {release}.")),
+        ("docs/kubernetes-api.md", format!("the API of Kubernetes {default}")),
         ("docs/security.md", format!("kube-apiserver {programs}.")),
-        ("docs/testing/envtest.md", format!("those of Kubernetes {release}:")),
+        ("docs/testing/envtest.md", format!("those of Kubernetes {default}:")),
     ]
 }
 
@@ -48,7 +51,8 @@ fn check(tree: &Tree) -> Vec<Offence> {
 mod tests {
     use super::*;
 
-    const VERSION: &str = "macro_rules! kubernetes_release {\n() => { \"1.7\" };\n}\npub const MINOR: u64 = 7;\n\
+    const VERSION: &str = "macro_rules! kubernetes_release {\n() => { \"1.7\" };\n}\n\
+                           macro_rules! kubernetes_default {\n() => { \"1.8\" };\n}\npub const MINOR: u64 = 7;\n\
                            pub const PROGRAMS: &str = concat!(\"v\", kubernetes_release!(), \".2\");\n";
 
     #[test]
@@ -56,7 +60,7 @@ mod tests {
         let security = "Compared with kube-apiserver 1.7.2.";
         let files = [(release::PATH, VERSION), ("docs/security.md", security), ("Cargo.toml", "\"v1_6\"")];
         let offences = crate::rules::offences_of(RULE, files);
-        assert_eq!(offences.len(), 9, "all but docs/security.md: {offences:?}");
+        assert_eq!(offences.len(), 10, "all but docs/security.md: {offences:?}");
         assert_eq!(offences[0], "Cargo.toml:1: the file does not state the release in these words: \"v1_7\"");
         assert_eq!(offences[1], "informer/Cargo.toml:1: the file is missing");
     }

@@ -388,7 +388,7 @@ const BINDINGS: &[Binding] = &[
 /// The aggregated roles, with the roles that aggregate them in turn.
 const AGGREGATED: [(&str, &[&str]); 3] = [("admin", &[]), ("edit", &["admin"]), ("view", &["edit"])];
 
-/// All default roles and bindings, cluster-wide and namespaced, in the order of their creation.
+/// All default roles and bindings but those of optional kinds, cluster-wide and namespaced, in the order of their creation.
 pub fn objects() -> Vec<Value> {
     let roles = ROLES.iter().map(Role::to_value);
     let aggregated = AGGREGATED.iter().map(|(name, part_of)| aggregated_role(name, part_of));

@@ -26,7 +26,7 @@ const ROW: Resource = Resource {
     drops_unknown: false,
     deprecated: None,
     former_name_rule: None,
-    later_generation: None,
+    former_generation: None,
     versions: crate::version::Versions::ALL,
     group: "apiextensions.k8s.io",
     version: "v1",

@@ -42,7 +42,7 @@ macro_rules! row {
             drops_unknown: false,
             deprecated: None,
             former_name_rule: None,
-            later_generation: None,
+            former_generation: None,
             versions: Versions::ALL,
         }
     };
@@ -162,8 +162,8 @@ impl Resource {
         self.former_name_rule = Some((last, rule));
         self
     }
-    const fn generation_since(mut self, first: Minor, rule: GenerationRule) -> Self {
-        self.later_generation = Some((first, rule));
+    const fn generation_until(mut self, last: Minor, rule: GenerationRule) -> Self {
+        self.former_generation = Some((last, rule));
         self
     }
     const fn graceful(mut self) -> Self {
@@ -368,7 +368,8 @@ pub static RESOURCES: &[Resource] = &[
     .short(&["hpa"])
     .categories(ALL)
     .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")])
-    .generation_since(Minor::V37, Spec),
+    .generation(Spec)
+    .generation_until(Minor::V36, GenerationRule::None),
     autoscaling_v1!(
         "horizontalpodautoscalers",
         "horizontalpodautoscaler",
@@ -379,7 +380,8 @@ pub static RESOURCES: &[Resource] = &[
     .categories(ALL)
     .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
     .stored_as("autoscaling", "v2")
-    .generation_since(Minor::V37, Spec),
+    .generation(Spec)
+    .generation_until(Minor::V36, GenerationRule::None),
     batch!("cronjobs", "cronjob", "CronJob", CRON_JOB)
         .short(&["cj"])
         .categories(ALL)

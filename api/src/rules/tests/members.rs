@@ -7,10 +7,9 @@
 //! as the generic part of a verb, may name the members of all kinds.
 
 use super::sources::{Sources, split_outside_brackets};
-use crate::kind::{OPT_IN, RESOURCES, every, every_of};
+use crate::kind::{OPT_IN, RESOURCES, every};
 use crate::resource::{FieldRule, Reset, Resource};
 use crate::schema::{Elem, Shape, Type};
-use crate::version::Minor;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -250,9 +249,7 @@ fn statics(table: &str) -> Vec<(String, String, &'static Resource)> {
         let (group, version, module) = groups.get(&row[1])?;
         let is_row =
             |kind: &&'static Resource| kind.group == group && kind.version == version && kind.kind == &row[3];
-        // The default version lacks the kinds of later ones.
-        let found = every().find(is_row).or_else(|| every_of(Minor::V37).find(is_row));
-        Some((module.clone(), row[4].to_owned(), found.expect("a row of the table")))
+        Some((module.clone(), row[4].to_owned(), every().find(is_row).expect("a row of the table")))
     });
     rows.collect()
 }

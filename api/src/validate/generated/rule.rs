@@ -8,6 +8,9 @@ use crate::schema::Field;
 use FieldErrorKind::{Invalid, Required, TooLong, TooMany};
 use serde_json::Value;
 
+/// The error of a member that changed after it was set.
+const MODIFIED: &str = "field cannot be modified once set";
+
 /// A rule about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -68,7 +71,7 @@ impl Rule {
                 Some((Invalid, Some("null".to_owned()), IMMUTABLE.to_owned()))
             }
             Self::NoModify if old.is_some_and(|old| !old.is_null()) && !new.is_null() => {
-                invalid("field cannot be modified once set".to_owned())
+                invalid(MODIFIED.to_owned())
             }
             _ => None,
         }
@@ -117,6 +120,8 @@ pub(super) fn is_replaced(written: &FieldError, generated: &FieldError) -> bool 
     };
     let is_same_rule = || match generated.kind {
         Invalid if is_bound(generated) => is_bound(written),
+        // Hand-written rules have one text for both.
+        Invalid if generated.detail == MODIFIED => written.detail == IMMUTABLE,
         Invalid => written.detail == generated.detail,
         _ => true,
     };

@@ -2,8 +2,9 @@
 //! change is a JSON pointer and a value (`-` appends to a list, null removes). `before` changes the stored
 //! object too, `set` only the new one.
 
-use super::{complete, difference};
+use super::{complete, judged};
 use crate::strategy;
+use crate::version::Minor;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -70,22 +71,22 @@ fn put_all(object: &mut Value, changes: &Map<String, Value>) {
     }
 }
 
-fn created(topic: &Topic, case: &Case) -> Vec<String> {
+fn created(minor: Minor, topic: &Topic, case: &Case) -> Vec<String> {
     let mut object = topic.base.clone();
     put_all(&mut object, &case.before);
     put_all(&mut object, &case.set);
-    let row = complete(&mut object);
+    let row = complete(minor, &mut object);
     strategy::prepare_create(row, &mut object);
     crate::validate::create(row, &object).iter().map(ToString::to_string).collect()
 }
 
-fn updated(topic: &Topic, case: &Case) -> Vec<String> {
+fn updated(minor: Minor, topic: &Topic, case: &Case) -> Vec<String> {
     let mut old = topic.base.clone();
     put_all(&mut old, &case.before);
-    complete(&mut old);
+    complete(minor, &mut old);
     let mut new = old.clone();
     put_all(&mut new, &case.set);
-    let row = complete(&mut new);
+    let row = complete(minor, &mut new);
     strategy::prepare_update(row, &case.subresource, &mut new, &old);
     let errors = crate::validate::update_subresource(row, &case.subresource, &new, &old);
     errors.iter().map(ToString::to_string).collect()
@@ -102,12 +103,12 @@ fn check(file: &str) {
             set: Map::new(),
             errors: Vec::new(),
         };
-        wrong.extend(difference(&good.name, &created(topic, &good), &[]));
+        wrong.extend(judged(&good.name, &[], |minor| created(minor, topic, &good)));
         for case in &topic.create {
-            wrong.extend(difference(&case.name, &created(topic, case), &case.errors));
+            wrong.extend(judged(&case.name, &case.errors, |minor| created(minor, topic, case)));
         }
         for case in &topic.update {
-            wrong.extend(difference(&case.name, &updated(topic, case), &case.errors));
+            wrong.extend(judged(&case.name, &case.errors, |minor| updated(minor, topic, case)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -3,14 +3,15 @@
 use super::complete;
 use crate::schema::{self, decode};
 use crate::strategy;
+use crate::version::Minor;
 use serde_json::{Value, json};
 
 /// Errors of creating an object that was decoded and defaulted.
 fn errors_of(mut object: Value) -> Vec<String> {
-    let row = super::row_of(&object);
+    let row = super::row_of(Minor::DEFAULT, &object).unwrap();
     let ty = schema::of(row.group, row.version, row.kind).unwrap();
     decode::normalize(&mut object, ty, decode::Mode::Whole).unwrap();
-    complete(&mut object);
+    complete(Minor::DEFAULT, &mut object);
     strategy::prepare_create(row, &mut object);
     crate::validate::create(row, &object).iter().map(ToString::to_string).collect()
 }

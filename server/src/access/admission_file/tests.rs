@@ -120,7 +120,7 @@ fn files_that_cannot_be_used_say_why() {
             "cannot use imagePolicy.kubeConfigFile absent",
         ),
     ] {
-        let refused = open(dir.path(), text, None).unwrap_err();
+        let refused = open_on(Minor::V36, dir.path(), text, None).unwrap_err();
         assert!(refused.contains("cannot use --admission-control-config-file"), "{refused}");
         assert!(refused.contains(expected), "{text}: {refused}");
     }

@@ -10,7 +10,7 @@ use kstore_scheduler::Gates;
 pub(crate) const VERSION: &str = "kubernetes-version";
 
 /// The optional APIs and features that the flags turn on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionalApis {
     /// The version of Kubernetes, and the kinds and features.
     pub opt_in: OptIn,
@@ -30,6 +30,34 @@ pub struct OptionalApis {
     pub warnings: Vec<String>,
 }
 
+impl Default for OptionalApis {
+    /// Those of the default version without flags.
+    fn default() -> Self {
+        Self::of(OptIn::default(), Vec::new(), Vec::new())
+    }
+}
+
+impl OptionalApis {
+    /// The features of a server with these kinds and settings of `--feature-gates`, which were checked with these warnings.
+    fn of(opt_in: OptIn, gates: Vec<String>, warnings: Vec<String>) -> Self {
+        let has = |gate: &str| gates::has(opt_in.minor(), gate, &gates);
+        let impersonation = match has(gates::CONSTRAINED_IMPERSONATION) {
+            true => ServedModes::All,
+            false => ServedModes::Legacy,
+        };
+        Self {
+            impersonation,
+            unsafe_deletion: has(gates::UNSAFE_DELETION),
+            unused_claims: has(gates::UNUSED_CLAIMS),
+            scheduler: Gates::of(has),
+            compressed_watches: has(gates::WATCH_COMPRESSION),
+            opt_in,
+            gates,
+            warnings,
+        }
+    }
+}
+
 /// The version of Kubernetes, and the optional APIs and features that the flags turn on in it.
 ///
 /// # Errors
@@ -43,21 +71,7 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
     let mut warnings = gates::feature_gates(minor, &gates)?;
     let (opt_in, ineffective) = gates::opt_in(minor, &flags.elements("runtime-config"), &gates)?;
     warnings.extend(ineffective);
-    let has = |gate: &str| gates::has(minor, gate, &gates);
-    let impersonation = match has(gates::CONSTRAINED_IMPERSONATION) {
-        true => ServedModes::All,
-        false => ServedModes::Legacy,
-    };
-    Ok(OptionalApis {
-        opt_in,
-        impersonation,
-        unsafe_deletion: has(gates::UNSAFE_DELETION),
-        unused_claims: has(gates::UNUSED_CLAIMS),
-        scheduler: Gates::of(has),
-        compressed_watches: has(gates::WATCH_COMPRESSION),
-        gates,
-        warnings,
-    })
+    Ok(OptionalApis::of(opt_in, gates, warnings))
 }
 
 #[cfg(test)]
@@ -71,22 +85,28 @@ mod tests {
         assert_eq!(read(&[]).unwrap(), OptionalApis::default());
         let api = ("runtime-config", "certificates.k8s.io/v1beta1=true,api/ga=true");
         let gates = ("feature-gates", "ClusterTrustBundle=true,ClusterTrustBundleProjection=true");
-        let apis = read(&[api, gates]).unwrap();
+        let older = (VERSION, "1.36");
+        let apis = read(&[older, api, gates]).unwrap();
         assert!(apis.opt_in.has("certificates.k8s.io", "clustertrustbundles"));
         assert!(apis.opt_in.features().trust_bundle_projection && apis.warnings.is_empty());
-        assert_eq!(read(&[api]).unwrap().warnings.len(), 1);
+        assert_eq!(read(&[older, api]).unwrap().warnings.len(), 1);
         let legacy = read(&[("feature-gates", "ConstrainedImpersonation=false")]).unwrap();
         assert!(legacy.impersonation == ServedModes::Legacy && legacy.warnings.is_empty());
-        let alpha = read(&[(
-            "feature-gates",
-            "PersistentVolumeClaimUnusedSinceTime=true,AllowUnsafeMalformedObjectDeletion=true",
-        )]);
-        let alpha = alpha.unwrap();
+        let names = "PersistentVolumeClaimUnusedSinceTime=true,AllowUnsafeMalformedObjectDeletion=true";
+        let alpha = read(&[older, ("feature-gates", names)]).unwrap();
+        let without = read(&[older]).unwrap();
+        assert!(!without.unused_claims && !without.unsafe_deletion && !without.compressed_watches);
+        let default = OptionalApis::default();
+        assert!(default.unused_claims && default.unsafe_deletion && default.compressed_watches);
         let early = read(&[("feature-gates", "SchedulerPopFromBackoffQ=false")]).unwrap();
         assert!(!early.scheduler.pop_from_backoff && early.scheduler.bounds_device_search);
         assert!(early.warnings.is_empty());
         assert!(alpha.unused_claims && alpha.unsafe_deletion && alpha.warnings.is_empty());
         assert_eq!(read(&[("feature-gates", "AllBeta=false")]).unwrap().impersonation, ServedModes::Legacy);
+        let gangs = |version, gates| read(&[(VERSION, version), ("feature-gates", gates)]).unwrap().scheduler;
+        assert!(gangs("1.36", "GenericWorkload=true,GangScheduling=true").schedules_gangs);
+        assert!(!gangs("1.36", "GenericWorkload=true").schedules_gangs);
+        assert!(gangs("1.37", "GenericWorkload=true").schedules_gangs, "it has one gate for both");
         assert_eq!(read(&[(VERSION, "1.34")]).unwrap().opt_in.minor(), Minor::V34);
         assert_eq!(read(&[(VERSION, "")]).unwrap().opt_in.minor(), Minor::DEFAULT);
         let refused = read(&[(VERSION, "1.32")]).unwrap_err();

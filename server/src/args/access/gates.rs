@@ -24,6 +24,9 @@ pub(crate) const UNUSED_CLAIMS: &str = "PersistentVolumeClaimUnusedSinceTime";
 /// The gate of compressed watches, which Kubernetes has since 1.37.
 pub(super) const WATCH_COMPRESSION: &str = "WatchListCompression";
 
+/// Gates that versions before 1.37 have, and the gates that decide about their features since.
+const MERGED: [(&str, &str); 1] = [("GangScheduling", "GenericWorkload")];
+
 /// Gates of features of the API server and the controllers, other than optional APIs, that these programs turn on and off. The scheduler's
 /// are [`Gates::NAMES`](kstore_scheduler::Gates::NAMES).
 const SWITCHED: [&str; 3] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS];
@@ -147,7 +150,9 @@ pub(crate) fn opt_in(
 
 /// Whether a gate is on in a version of Kubernetes, with the settings of `--feature-gates`, which [`feature_gates`] has checked.
 pub(crate) fn has(minor: Minor, name: &str, settings: &[String]) -> bool {
-    gate::find(minor, name).is_some_and(|gate| is_on(&gate, &explicit(settings)))
+    let merged = || MERGED.iter().find(|(former, _)| *former == name).map(|(_, gate)| *gate);
+    let gate = gate::find(minor, name).or_else(|| gate::find(minor, merged()?));
+    gate.is_some_and(|gate| is_on(&gate, &explicit(settings)))
 }
 
 /// The gates that the settings name.
@@ -201,7 +206,7 @@ mod tests {
 
     fn gates(text: &str) -> Result<Vec<String>, String> {
         let settings: Vec<String> = text.split(',').map(str::to_owned).collect();
-        feature_gates(Minor::DEFAULT, &settings).map_err(|error| error.to_string())
+        feature_gates(Minor::V36, &settings).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -294,6 +299,9 @@ mod tests {
         );
         assert_eq!(set(Minor::V34, "EnvFiles=false"), Ok(vec![]));
         assert!(set(Minor::V35, "EnvFiles=true").is_ok());
+        assert!(set(Minor::V36, "SidecarContainers=true").is_ok());
+        let gone = set(Minor::V37, "SidecarContainers=true").unwrap_err();
+        assert!(gone.contains("unrecognized feature gate: SidecarContainers"), "{gone}");
         let alone = "ClusterTrustBundleProjection=true";
         assert_eq!(set(Minor::V34, alone), Ok(vec![]));
         let refused = set(Minor::V35, alone).unwrap_err();
@@ -316,7 +324,7 @@ mod tests {
     fn plurals(apis: &str, gates: &str) -> Result<(Vec<&'static str>, usize), String> {
         let words = |text: &str| text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         let (apis, gates): (Vec<String>, Vec<String>) = (words(apis), words(gates));
-        let (opt_in, warnings) = opt_in(Minor::DEFAULT, &apis, &gates).map_err(|error| error.to_string())?;
+        let (opt_in, warnings) = opt_in(Minor::V36, &apis, &gates).map_err(|error| error.to_string())?;
         Ok((opt_in.rows().iter().map(|row| row.plural).collect(), warnings.len()))
     }
 

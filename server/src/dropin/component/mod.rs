@@ -15,6 +15,7 @@ use super::{KUBERNETES, UsageError};
 use crate::flags::Table;
 use crate::telemetry::{self, LogFormat};
 use crate::wiring;
+use kstore_api::version::Minor;
 use std::process::ExitCode;
 
 /// The component that a drop-in program runs.
@@ -53,7 +54,7 @@ pub(super) fn run(kind: ComponentKind, words: Vec<String>) -> ExitCode {
         print!("{}", help(kind));
         return ExitCode::SUCCESS;
     }
-    if let Some(version) = super::version_line(parsed.last("version")) {
+    if let Some(version) = super::version_line(parsed.last("version"), Minor::DEFAULT) {
         println!("{version}");
         return ExitCode::SUCCESS;
     }

@@ -3,8 +3,7 @@
 use crate::args::{BOOL, Flag, accept, honour, refuse, refuse_unless};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::flags::{Dialect, Table};
-use kstore_api::kubernetes_release;
-use kstore_api::version::RELEASE;
+use kstore_api::kubernetes_default;
 
 /// All flags of kube-controller-manager, in the syntax of pflag.
 pub(super) const CONTROLLER_MANAGER: Table =
@@ -14,9 +13,9 @@ pub(super) const SCHEDULER: Table =
     Table { groups: &[EVERY_PROGRAM, SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
 
 const NO_CLOUD: &str = "kstore has no cloud provider";
-const FIXED_VERSION: &str = concat!("kstore is Kubernetes ", kubernetes_release!(), " only");
+const FIXED_VERSION: &str = concat!("this program is that of Kubernetes ", kubernetes_default!(), " only");
 /// The values of `--emulated-version` that change nothing.
-const OWN_VERSION: &[&str] = &["", RELEASE, concat!("kube=", kubernetes_release!())];
+const OWN_VERSION: &[&str] = &["", kubernetes_default!(), concat!("kube=", kubernetes_default!())];
 
 const SHARED: &[Flag] = &[
     honour("help", BOOL, "help for this program"),

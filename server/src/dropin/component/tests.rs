@@ -3,7 +3,7 @@
 use super::ComponentKind;
 use super::election::ElectionSettings;
 use super::settings::{ComponentSettings, Settings, read};
-use crate::args::ListenAddress;
+use crate::args::{ListenAddress, OptionalApis};
 use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
 use jiff::SignedDuration;
@@ -131,10 +131,11 @@ fn scheduler_has_its_gates_and_the_longest_stay_of_unschedulable_pods_from_flags
         };
         Ok::<_, UsageError>((longest_stay, gates, warnings.len()))
     };
-    assert_eq!(read("").unwrap(), (None, Gates::default(), 0));
+    let default = OptionalApis::default().scheduler;
+    assert_eq!(read("").unwrap(), (None, default, 0));
     let stay = "--pod-max-in-unschedulable-pods-duration";
     let gate = "--feature-gates=SchedulerPopFromBackoffQ=false";
-    let expected = Gates { pop_from_backoff: false, ..Gates::default() };
+    let expected = Gates { pop_from_backoff: false, ..default };
     assert_eq!(
         read(&format!("{stay}=2m {gate}")).unwrap(),
         (Some(SignedDuration::from_mins(2)), expected, 0)

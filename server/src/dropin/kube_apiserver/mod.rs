@@ -26,11 +26,15 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
         print!("{}", help());
         return ExitCode::SUCCESS;
     }
-    if let Some(version) = super::version_line(parsed.last("version")) {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let minor = match settings::version(variable) {
+        Ok(minor) => minor,
+        Err(error) => return refuse(&error),
+    };
+    if let Some(version) = super::version_line(parsed.last("version"), minor) {
         println!("{version}");
         return ExitCode::SUCCESS;
     }
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let read = parsed.check().map_err(UsageError::from).and_then(|mut warnings| {
         let apiserver = settings::read(&parsed, variable, &mut warnings)?;
         Ok((apiserver, warnings))

@@ -8,7 +8,7 @@ use crate::args::{
 use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use crate::flags::Parsed;
-use kstore_api::version::Minor;
+use kstore_api::version::{Minor, UnknownMinor};
 use kstore_controllers::Selection;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::net::IpAddr;
@@ -76,6 +76,15 @@ pub(super) struct ServiceAccounts {
     pub signing: PathBuf,
 }
 
+/// The version of Kubernetes whose API is served. `variable` looks up an environment variable.
+///
+/// # Errors
+/// The variable names a version that is not served.
+pub(super) fn version(variable: impl Fn(&str) -> Option<String>) -> Result<Minor, UsageError> {
+    let Some(text) = variable(VERSION) else { return Ok(Minor::DEFAULT) };
+    text.parse().map_err(|error: UnknownMinor| UsageError::variable(VERSION, &text, error))
+}
+
 /// Reads and checks the flags. `variable` looks up an environment variable; warnings are appended to `warnings`.
 pub(super) fn read(
     flags: &Parsed,
@@ -88,10 +97,7 @@ pub(super) fn read(
         warnings.push(text.to_owned());
     }
     let mut options = flags.options()?;
-    if let Some(text) = variable(VERSION) {
-        text.parse::<Minor>().map_err(|error| UsageError::variable(VERSION, &text, error))?;
-        options.keep(args::KUBERNETES_VERSION, &text);
-    }
+    options.keep(args::KUBERNETES_VERSION, &version(&variable)?.to_string());
     let mut access = options.access()?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
@@ -118,6 +124,8 @@ pub(super) fn read(
         audit: audit::read(flags, warnings)?,
         access: Box::new(access),
         encryption: encryption(flags)?.map(Box::new),
+        // kube-apiserver has no flag for it, and no such check: a warning names what is lost.
+        allow_downgrade: true,
         ..ApiHere::default()
     };
     Ok(Apiserver {

@@ -6,7 +6,6 @@ use crate::args::{
 };
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::flags::{Dialect, Table};
-use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.
 pub(super) const TABLE: Table = Table {
@@ -24,7 +23,8 @@ pub(super) const TABLE: Table = Table {
     dialect: Dialect::Pflag,
 };
 
-const FIXED_VERSION: &str = concat!("kstore serves Kubernetes ", kubernetes_release!(), " only");
+const FIXED_VERSION: &str =
+    "the environment variable KSTORE_KUBERNETES_VERSION chooses the version that is served";
 
 const FLAGS: &[Flag] = &[
     honour("help", BOOL, "help for kube-apiserver"),

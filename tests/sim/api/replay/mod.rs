@@ -11,12 +11,16 @@ mod normal;
 use bytes::Bytes;
 use hooks::Hooks;
 use http_body_util::Full;
+use kstore_api::version::Minor;
 use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, Storage, in_real_time, simulate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The version of the kube-apiserver whose answers were recorded.
+const RECORDED: Minor = Minor::V36;
 
 /// Interval and number of tries of a waiting line.
 const WAIT: (Duration, usize) = (Duration::from_millis(100), 300);
@@ -53,14 +57,15 @@ fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
 /// Replays a file on a fresh server.
 fn replay(file: &str) {
     let Some(folder) = folder() else { return };
-    let differences = simulate(Setup::api_alone(), async |cluster| play(&folder, file, cluster, None).await);
+    let setup = Setup::api_alone().kubernetes(RECORDED);
+    let differences = simulate(setup, async |cluster| play(&folder, file, cluster, None).await);
     check_differences(file, &differences);
 }
 
 /// Replays a file on a fresh server with controllers.
 fn replay_with_controllers(file: &str) {
     let Some(folder) = folder() else { return };
-    let setup = Setup::controllers().service_ranges("10.0.0.0/24");
+    let setup = Setup::controllers().kubernetes(RECORDED).service_ranges("10.0.0.0/24");
     let differences = simulate(setup, async |cluster| play(&folder, file, cluster, None).await);
     check_differences(file, &differences);
 }
@@ -69,7 +74,7 @@ fn replay_with_controllers(file: &str) {
 /// embedded store is the only storage that does not need virtual time.
 fn replay_with_webhooks(file: &str) {
     let Some(folder) = folder() else { return };
-    let setup = Setup::api_alone().on(Storage::Embedded).network();
+    let setup = Setup::api_alone().kubernetes(RECORDED).on(Storage::Embedded).network();
     let differences = in_real_time(setup, async |cluster| {
         let hooks = Hooks::serve().await;
         play(&folder, file, cluster, Some(hooks)).await
