@@ -2,8 +2,8 @@
 //! the audit log, published authorities and the metrics server. `kstore_cluster` starts it; `wiring` calls this and ends it.
 
 use crate::args::{
-    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, OutboundPolicy, Quota, Storage,
-    StoreAlone,
+    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, OptionalApis, OutboundPolicy,
+    Quota, Storage, StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
 use crate::data_dir::IMPORT_FILE;
@@ -17,7 +17,6 @@ use crate::{
     audit, clients, data_version, encryption, external, load_report, no_space, pki, salvage, scheduler_config,
 };
 use anyhow::{Context, anyhow};
-use kstore_api::version::Minor;
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
 use kstore_client::{Client, Kubeconfig};
@@ -30,6 +29,7 @@ use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::{FrontProxy, Network, Outbound, ServiceBackends};
 use kstore_scheduler::Gates;
+use kstore_storage::storage::embedded::Embedded;
 use kstore_store::{EngineKind, OpenError, Store};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     let token_signer = config.access.tokens.clone().map(kstore_cluster::token_signer);
     let etcd = flags.storage.external();
     let (storage, has_newer_data) = match etcd {
-        Some(etcd) => external_storage(etcd, &phases.core, &nondet, flags)?,
+        Some(etcd) => external_storage(etcd, &phases.core, &nondet, flags).await?,
         None => own_storage(flags, parts.data_path.as_deref(), &nondet).await?,
     };
     let server = ServerConfig {
@@ -206,9 +206,13 @@ async fn own_storage(
 ) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
     let config = store_config(&flags.storage, flags.quota, dir);
     let store = open_store(config, flags.storage.salvages(), nondet).await?;
-    let taken = dir.map_or(Ok(false), |dir| {
-        data_version::take_over(dir, &store, &flags.access.apis, flags.allow_downgrade)
-    });
+    let taken = match dir {
+        None => Ok(false),
+        Some(_) => {
+            let storage = Embedded::new(store.clone());
+            data_version::take_over(dir, &storage, &flags.access.apis, flags.allow_downgrade).await
+        }
+    };
     if taken.is_err() {
         store.close().await;
     }
@@ -225,9 +229,9 @@ async fn start_api(server: ServerConfig, cluster: ClusterConfig) -> Result<Contr
     Ok(plane)
 }
 
-/// Opens an external etcd; the connection closes when `core` ends. Nothing says which versions of Kubernetes wrote its data: those that are
-/// older than the default expect newer ones.
-fn external_storage(
+/// Opens an external etcd, whose connection closes when `core` ends, and checks that its data may be served with this version of
+/// Kubernetes. Returns whether they may have members that the version lacks.
+async fn external_storage(
     etcd: &ExternalEtcd,
     core: &Phase,
     nondet: &Nondet,
@@ -235,7 +239,10 @@ fn external_storage(
 ) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
     let (config, network) = external::open(etcd)?;
     let storage = kstore_cluster::Storage::etcd(&config, Arc::new(network), &nondet.rng, core)?;
-    Ok((storage, flags.access.apis.opt_in.minor() < Minor::DEFAULT))
+    let kstore_cluster::Storage::External(shared) = &storage else { return Ok((storage, false)) };
+    let taken = data_version::take_over(None, &**shared, &flags.access.apis, flags.allow_downgrade);
+    let has_newer_data = noting_wait(taken, etcd).await.with_context(|| unreachable_etcd(etcd))?;
+    Ok((storage, has_newer_data))
 }
 
 /// Waits for a start on an external etcd, and says so if it takes long.
@@ -410,7 +417,7 @@ pub(crate) async fn loops_only(
             }
             Component::Scheduler => {
                 // `--feature-gates` is a flag of the API server, in another process here.
-                let config = scheduler_config::config(loops, Gates::default());
+                let config = scheduler_config::config(loops, OptionalApis::default().scheduler);
                 let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..config };
                 kstore_cluster::Component::scheduler(scheduler, client, nondet)
             }

@@ -10,6 +10,10 @@ pub const ROOT: &str = "/registry/";
 /// Prefix of the storage keys of CustomResourceDefinitions, without the final slash.
 pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
+/// The key of the version of Kubernetes with which all other keys are served. It is beside [`ROOT`], so that neither kstore nor a
+/// kube-apiserver takes it for an object; snapshots of the storage carry it.
+pub const DATA_VERSION: &str = "/registry-kstore/version";
+
 /// The kind that a storage key belongs to, in its stored version. `None` for kinds that the version of Kubernetes does not have: a newer
 /// one may have stored objects of them.
 pub fn kind_of(kinds: &Kinds, key: &[u8]) -> Option<&'static Resource> {

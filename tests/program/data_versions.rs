@@ -130,24 +130,63 @@ async fn data_of_a_newer_version_are_refused_unless_the_operator_allows_the_loss
     assert!(server.terminate().success());
 }
 
+const REFUSAL: &str = "data of Kubernetes 1.36 is not served as 1.34: kinds and fields would be lost; --allow-downgrade \
+     overrides (spec.serviceAccountTokenInSecrets of 1 csidrivers.storage.k8s.io)";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_without_a_record_gets_one_at_its_next_start() {
+async fn a_snapshot_carries_the_version_of_its_data() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let server = launch(dir, "1.36").start().unwrap();
     create(&server, DRIVERS, &driver("a.example.com")).await;
     assert!(server.terminate().success());
-    fs::remove_file(dir.join("data/kubernetes-version")).unwrap();
-    assert_eq!(recorded(dir), "");
+    let snapshot = |words: &[&str]| {
+        let output = Command::new(SERVER).args(["store", "snapshot"]).args(words).current_dir(dir).output();
+        assert!(output.unwrap().status.success(), "{words:?}");
+    };
+    snapshot(&["save", "kept.db", "--data-dir", "data"]);
+    fs::create_dir(dir.join("other")).unwrap();
+    snapshot(&["restore", "kept.db", "--data-dir", "other/data"]);
+    let other = dir.join("other");
+    assert_eq!(recorded(&other), "1.36");
+    // The store itself has the record: the file is a copy.
+    fs::remove_file(other.join("data/kubernetes-version")).unwrap();
+    let refusal = launch(&other, "1.34").start().err().unwrap();
+    assert!(refusal.contains(REFUSAL), "{refusal}");
+    assert!(launch(&other, "1.36").start().unwrap().terminate().success());
+    assert_eq!(recorded(&other), "1.36");
+}
 
-    let server = launch(dir, "1.34").start().unwrap();
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_on_one_etcd_share_the_version_of_its_data() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let socket = format!("unix://{}", dir.join("etcd.sock").display());
+    let store = ["--components", "store", "--in-memory", "--etcd-listen", &socket];
+    let etcd = Launch::new(SERVER, dir).args(&store).start_silent();
+    let servers = format!("--etcd-servers={socket}");
+    let on_etcd = |name: &str, version: &str| {
+        let own = dir.join(name);
+        fs::create_dir_all(&own).unwrap();
+        Launch::on_disk(SERVER, &own).args(&[
+            "--components",
+            "apiserver",
+            "--kubernetes-version",
+            version,
+            &servers,
+        ])
+    };
+    let server = on_etcd("a", "1.36").start().unwrap();
+    create(&server, DRIVERS, &driver("a.example.com")).await;
+    assert!(server.terminate().success());
+    let refusal = on_etcd("b", "1.34").start().err().unwrap();
+    assert!(refusal.contains(REFUSAL), "{refusal}");
+    let server = on_etcd("b", "1.34").args(&["--allow-downgrade"]).start().unwrap();
     let shown = read(&server, &format!("{DRIVERS}/a.example.com")).await;
     assert_eq!(shown["spec"].get("serviceAccountTokenInSecrets"), None);
     assert!(server.terminate().success());
-    let log = fs::read_to_string(dir.join("server.log")).unwrap();
-    assert!(log.contains("does not say with which version of Kubernetes it was served"), "{log}");
-    assert!(log.contains("spec.serviceAccountTokenInSecrets of 1 csidrivers"), "{log}");
-    assert_eq!(recorded(dir), "1.34");
+    assert!(on_etcd("a", "1.34").start().unwrap().terminate().success(), "it is of 1.34 now");
+    assert!(etcd.terminate().success());
 }
 
 #[test]

@@ -119,7 +119,7 @@ const STORE: &[Flag] = &[
         |o| o.api.allow_downgrade = true,
         "Serve data of a newer version of Kubernetes; its kinds and fields are not shown, and are lost when an object is written",
     )
-    .part(Part::StoreTuning),
+    .part(Part::Apiserver),
     Flag::value(
         "quota-bytes",
         "N",

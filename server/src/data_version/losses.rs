@@ -1,14 +1,14 @@
-//! [`Losses`]: what a version of Kubernetes does not show of the objects in a store.
+//! [`Losses`]: what a version of Kubernetes does not show of the objects in a storage.
 
 use kstore_api::kind::{Kinds, OPT_IN, OptIn, RESOURCES};
 use kstore_api::resource::Resource;
 use kstore_api::stored;
-use kstore_store::{KeyRange, Range, RangeError, Store};
+use kstore_storage::storage::{ReadError, Storage, prefix_end};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes of objects that are read at a time.
-const PAGE_BYTES: usize = 4 << 20;
+/// Objects that are read at a time. A page of large ones is shorter.
+const PAGE: i64 = 1_000;
 
 /// Kinds and members that a text names; the others are counted.
 const NAMED: usize = 12;
@@ -28,37 +28,37 @@ impl Losses {
     /// Reads all objects of built-in kinds.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub(super) fn count(store: &Store, opt_in: &OptIn) -> Result<Self, RangeError> {
+    /// The storage cannot be read.
+    pub(super) async fn count(storage: &dyn Storage, opt_in: &OptIn) -> Result<Self, ReadError> {
         let kinds = Kinds::new(opt_in.clone(), &[], &[]);
-        let mut losses = Self { kinds: unserved(store, opt_in)?, ..Self::default() };
+        let mut losses = Self { kinds: unserved(storage, opt_in).await?, ..Self::default() };
         for row in stored_kinds() {
             if let Some(served) = served(&kinds, row) {
-                losses.add_members(store, served)?;
+                losses.add_members(storage, served).await?;
             }
         }
         Ok(losses)
     }
 
-    fn add_members(&mut self, store: &Store, row: &Resource) -> Result<(), RangeError> {
+    async fn add_members(&mut self, storage: &dyn Storage, row: &Resource) -> Result<(), ReadError> {
         let Some(ty) = row.object_type() else { return Ok(()) };
-        let mut keys = KeyRange::prefix(row.storage_prefix(""));
+        let prefix = row.storage_prefix("");
+        let (mut start, end) = (prefix.clone(), prefix_end(&prefix));
         loop {
-            let read = store.range(&Range::new(keys.clone()).max_bytes(PAGE_BYTES))?;
-            for object in &read.kvs {
-                if !object.value().starts_with(b"{") {
+            let page = storage.list(&start, &end, PAGE, 0).await?;
+            for object in &page.items {
+                if !object.value.starts_with(b"{") {
                     self.unread += 1;
                     continue;
                 }
-                for member in stored::unknown_members(ty, object.value()) {
+                for member in stored::unknown_members(ty, &object.value) {
                     *self.members.entry((member, row.qualified())).or_default() += 1;
                 }
             }
-            match read.kvs.last().filter(|_| read.more) {
-                None => return Ok(()),
-                // The smallest key after the last one.
-                Some(last) => keys.start = [last.key(), b"\0"].concat().into(),
-            }
+            let Some(last) = page.items.last().filter(|_| page.more) else { return Ok(()) };
+            // The smallest key after the last one. Keys of other writers that are no text have no objects.
+            let Ok(last) = std::str::from_utf8(&last.key) else { return Ok(()) };
+            start = format!("{last}\0");
         }
     }
 }
@@ -99,14 +99,17 @@ impl fmt::Display for Losses {
 /// The number of stored objects of each built-in kind that the version does not have, or that is not turned on, by qualified plural.
 ///
 /// # Errors
-/// The store cannot be read.
-pub(super) fn unserved(store: &Store, opt_in: &OptIn) -> Result<BTreeMap<String, u64>, RangeError> {
+/// The storage cannot be read.
+pub(super) async fn unserved(
+    storage: &dyn Storage,
+    opt_in: &OptIn,
+) -> Result<BTreeMap<String, u64>, ReadError> {
     let kinds = Kinds::new(opt_in.clone(), &[], &[]);
     let mut counts = BTreeMap::new();
     for row in stored_kinds().filter(|row| served(&kinds, row).is_none()) {
-        let keys = KeyRange::prefix(row.storage_prefix(""));
-        let objects = store.range(&Range { count_only: true, ..Range::new(keys) })?.count;
-        if let Ok(objects @ 1..) = u64::try_from(objects) {
+        let prefix = row.storage_prefix("");
+        let page = storage.list(&prefix, &prefix_end(&prefix), 1, 0).await?;
+        if let Ok(objects @ 1..) = u64::try_from(page.count) {
             counts.insert(row.qualified(), objects);
         }
     }
@@ -129,7 +132,8 @@ mod tests {
     use super::*;
     use kstore_api::version::Minor;
     use kstore_nondet::Nondet;
-    use kstore_store::Config;
+    use kstore_storage::storage::embedded::Embedded;
+    use kstore_store::{Config, Store};
 
     #[tokio::test]
     async fn objects_and_members_that_a_version_lacks_are_counted_by_kind() {
@@ -152,22 +156,24 @@ mod tests {
         for (key, value) in objects {
             store.put(key, value).await.unwrap();
         }
-        let counted = |minor| Losses::count(&store, &OptIn::version(minor)).unwrap().to_string();
+        let storage = Embedded::new(store);
+        let counted =
+            async |minor| Losses::count(&storage, &OptIn::version(minor)).await.unwrap().to_string();
         let unread = "1 objects that are not stored as JSON were not examined";
         assert_eq!(
-            counted(Minor::V33),
+            counted(Minor::V33).await,
             format!(
                 "1 clustertrustbundles.certificates.k8s.io, 3 volumeattributesclasses.storage.k8s.io, \
                  spec.hostnameOverride of 2 pods, spec.schedulingGroup of 1 pods, {unread}"
             )
         );
         assert_eq!(
-            counted(Minor::V34),
+            counted(Minor::V34).await,
             format!("1 clustertrustbundles.certificates.k8s.io, spec.schedulingGroup of 1 pods, {unread}")
         );
         let bundles = BTreeMap::from([("clustertrustbundles.certificates.k8s.io".to_owned(), 1)]);
-        assert_eq!(unserved(&store, &OptIn::version(Minor::V36)).unwrap(), bundles);
-        assert!(unserved(&store, &OptIn::all()).unwrap().is_empty());
+        assert_eq!(unserved(&storage, &OptIn::version(Minor::V36)).await.unwrap(), bundles);
+        assert!(unserved(&storage, &OptIn::all()).await.unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -180,9 +186,10 @@ mod tests {
             );
             store.put(format!("/registry/pods/default/p{n}"), pod).await.unwrap();
         }
-        let losses = Losses::count(&store, &OptIn::version(Minor::V33)).unwrap();
+        let storage = Embedded::new(store);
+        let losses = Losses::count(&storage, &OptIn::version(Minor::V33)).await.unwrap();
         assert_eq!(losses.to_string(), "spec.hostnameOverride of 6 pods");
-        let nothing = Losses::count(&store, &OptIn::version(Minor::V36)).unwrap();
+        let nothing = Losses::count(&storage, &OptIn::version(Minor::V36)).await.unwrap();
         assert_eq!(nothing.to_string(), "nothing that is stored now");
     }
 }

@@ -1,5 +1,6 @@
-//! [`DataVersion`]: the version of Kubernetes and the feature gates with which a data directory is served. A file in the directory has them
-//! from the first start on, so that an older version does not read what a newer one wrote unless its operator says so.
+//! [`DataVersion`]: the version of Kubernetes and the feature gates with which data are served. A key beside those of the objects has them
+//! from the first start on, so that an older version does not read what a newer one wrote unless its operator says so: snapshots carry it,
+//! and servers on one external etcd share it. A file in a data directory repeats it, for commands that do not open the store.
 
 mod losses;
 
@@ -8,12 +9,14 @@ use crate::data_dir::VERSION_FILE;
 use crate::files::write_private;
 use anyhow::{Context, bail};
 use kstore_api::version::{MAJOR, Minor};
-use kstore_store::{Revision, Store};
+use kstore_storage::storage::{Commit, CommitError, Guard, Outcome, Raw, ReadError, Storage, Write};
+use kstore_storage::storage_key::DATA_VERSION;
 use losses::Losses;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 use tracing::{info, warn};
 
 /// Name of the line with the version, such as `kubernetes 1.34`.
@@ -22,6 +25,9 @@ const VERSION: &str = "kubernetes";
 const NEWEST: &str = "newest";
 /// Name of the line with the gates, such as `feature-gates A=true,B=false`.
 const GATES: &str = "feature-gates";
+
+/// Wait between questions while an external etcd does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The version of Kubernetes and the feature gates with which data are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +66,20 @@ impl DataVersion {
         }
     }
 
-    /// What a data directory says; `None` if nothing was ever served from it, or only by a program that did not record its version.
+    /// What the record of a storage says.
+    fn of_record(record: &Raw) -> anyhow::Result<Self> {
+        let parsed = std::str::from_utf8(&record.value).ok().and_then(Self::parse);
+        parsed.with_context(|| {
+            format!(
+                "the key {DATA_VERSION} names no version of Kubernetes: store the version that the data were served with, such as \
+                 `{VERSION} {}`, or delete the key",
+                Minor::DEFAULT
+            )
+        })
+    }
+
+    /// What the file of a data directory says; `None` if nothing was ever served from it, or only by a program that did not record its
+    /// version.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
@@ -110,30 +129,93 @@ impl DataVersion {
         format!("{VERSION} {self}\n{newest}{gates}")
     }
 
-    fn write(&self, dir: &Path) -> anyhow::Result<()> {
+    /// Writes the file of a data directory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, dir: &Path) -> anyhow::Result<()> {
         let path = dir.join(VERSION_FILE);
         write_private(&path, self.text().as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
-/// Checks that the data of a directory may be served with the version that flags choose, and records it. Logs the objects of kinds that
-/// this version does not serve: they stay in the store, where only the etcd API shows them. Returns whether objects may have members that
-/// the version lacks.
+/// Checks that the data of a storage may be served with the version that flags choose, and records it, also in the file of the directory
+/// `dir` if there is one. Logs the objects of kinds that this version does not serve: they stay in the storage, where only the etcd API
+/// shows them. Returns whether objects may have members that the version lacks. Waits while an external etcd does not answer.
 ///
 /// # Errors
-/// The data were served with a newer version, and `allows_downgrade` is not set. Or the directory or the store cannot be read.
-pub(crate) fn take_over(
-    dir: &Path,
-    store: &Store,
+/// The data were served with a newer version, and `allows_downgrade` is not set. Or the directory or the storage cannot be read or written.
+pub(crate) async fn take_over(
+    dir: Option<&Path>,
+    storage: &dyn Storage,
     apis: &OptionalApis,
     allows_downgrade: bool,
 ) -> anyhow::Result<bool> {
-    let (recorded, mut served) = (DataVersion::read(dir)?, DataVersion::of(apis));
+    let in_file = dir.map(DataVersion::read).transpose()?.flatten();
+    loop {
+        let record = record(storage).await?;
+        let stored = record.as_ref().map(DataVersion::of_record).transpose()?;
+        // Data directories of former releases have the file alone.
+        let recorded = stored.as_ref().or(in_file.as_ref());
+        let served = judge(storage, recorded, apis, allows_downgrade).await?;
+        if stored.as_ref() != Some(&served) {
+            let revision = record.map_or(0, |record| record.revision);
+            // Another server on the same etcd may have started meanwhile.
+            if !commit(storage, &served, revision).await? {
+                continue;
+            }
+        }
+        for (kind, objects) in losses::unserved(storage, &apis.opt_in).await? {
+            warn!(kind, objects, "objects of a kind that is not served stay in the store");
+        }
+        if let Some(dir) = dir.filter(|_| in_file.as_ref() != Some(&served)) {
+            served.write(dir)?;
+        }
+        return Ok(served.newest > served.minor);
+    }
+}
+
+/// The record in a storage.
+async fn record(storage: &dyn Storage) -> Result<Option<Raw>, ReadError> {
+    loop {
+        match storage.get(DATA_VERSION, 0).await {
+            Err(ReadError::Unavailable(_)) => tokio::time::sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
+}
+
+/// Stores the record if it is still of this revision (0: there is none). Returns whether it was. A storage without space for it is served
+/// all the same: its objects can be read and deleted.
+async fn commit(storage: &dyn Storage, served: &DataVersion, revision: i64) -> anyhow::Result<bool> {
+    let key = DATA_VERSION.to_owned();
+    let put = Write::Put { key: key.clone(), value: served.text().into(), ttl_seconds: 0 };
+    let commit = Commit { guards: vec![Guard { key, revision }], writes: vec![put], ..Commit::default() };
+    match storage.commit(commit).await {
+        Ok(outcome) => Ok(matches!(outcome, Outcome::Committed { .. })),
+        Err(CommitError::NoSpace(reason)) => {
+            warn!(reason, "the storage does not record that it is served as Kubernetes {served}");
+            Ok(true)
+        }
+        Err(error) => Err(error).context("cannot record the version of Kubernetes"),
+    }
+}
+
+/// What is to be recorded of data with this record, if they may be served.
+async fn judge(
+    storage: &dyn Storage,
+    recorded: Option<&DataVersion>,
+    apis: &OptionalApis,
+    allows_downgrade: bool,
+) -> anyhow::Result<DataVersion> {
+    /// The revision of a storage without a commit.
+    const EMPTY: i64 = 1;
+    let mut served = DataVersion::of(apis);
     let newest = Minor::SERVED.map(Minor::number).into_iter().max().unwrap_or_default();
-    match &recorded {
+    match recorded {
         Some(recorded) if recorded.minor > served.minor => {
-            let losses = Losses::count(store, &apis.opt_in)?;
+            let losses = Losses::count(storage, &apis.opt_in).await?;
             if !allows_downgrade {
                 bail!("{}", refusal(recorded, &served, &losses));
             }
@@ -144,29 +226,23 @@ pub(crate) fn take_over(
                 "data of Kubernetes {recorded} is served as {served}: Kubernetes supports upgrades by one minor version only"
             );
         }
-        None if store.revision() > Revision::FIRST && served.minor < newest => {
-            let losses = Losses::count(store, &apis.opt_in)?;
+        None if served.minor < newest && storage.revision().await? > EMPTY => {
+            let losses = Losses::count(storage, &apis.opt_in).await?;
             if !losses.is_empty() {
-                warn!(lost = %losses, "the data directory does not say with which version of Kubernetes it was served: it is {served} from now on");
+                warn!(lost = %losses, "the data do not say with which version of Kubernetes they were served: it is {served} from now on");
             }
             served.newest = if losses.has_members() { newest } else { served.minor };
         }
         Some(_) | None => {}
     }
-    if let Some(recorded) = &recorded {
+    if let Some(recorded) = recorded {
         served.newest = served.newest.max(recorded.newest);
-    }
-    for (kind, objects) in losses::unserved(store, &apis.opt_in)? {
-        warn!(kind, objects, "objects of a kind that is not served stay in the store");
-    }
-    if recorded.as_ref() != Some(&served) {
-        if let Some(recorded) = recorded.filter(|recorded| recorded.gates != served.gates) {
+        if recorded.gates != served.gates {
             let (before, after) = (recorded.gates.join(","), served.gates.join(","));
             info!(before, after, "feature gates differ from those of the last start");
         }
-        served.write(dir)?;
     }
-    Ok(served.newest > served.minor)
+    Ok(served)
 }
 
 /// The refusal of data of a newer version.
@@ -182,7 +258,14 @@ mod tests {
     use super::*;
     use kstore_api::kind::OptIn;
     use kstore_nondet::Nondet;
-    use kstore_store::Config;
+    use kstore_storage::storage::embedded::Embedded;
+    use kstore_store::{Config, Store};
+
+    /// A storage in memory, and its store.
+    async fn opened() -> (Embedded, Store) {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        (Embedded::new(store.clone()), store)
+    }
 
     fn apis(minor: Minor, gates: &[&str]) -> OptionalApis {
         let gates = gates.iter().map(|gate| (*gate).to_owned()).collect();
@@ -218,45 +301,83 @@ mod tests {
 
     #[tokio::test]
     async fn an_older_version_is_refused_unless_its_operator_allows_it() {
-        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        let (storage, store) = opened().await;
         let dir = tempfile::tempdir().unwrap();
-        let serve = |minor, allows| take_over(dir.path(), &store, &apis(minor, &[]), allows);
+        let serve =
+            async |minor, allows| take_over(Some(dir.path()), &storage, &apis(minor, &[]), allows).await;
         let recorded = || DataVersion::read(dir.path()).unwrap().unwrap().to_string();
-        assert!(!serve(Minor::V33, false).unwrap());
+        assert!(!serve(Minor::V33, false).await.unwrap());
         assert_eq!(recorded(), "1.33");
-        assert!(!serve(Minor::V36, false).unwrap(), "it has all members of older versions");
+        assert!(!serve(Minor::V36, false).await.unwrap(), "it has all members of older versions");
         assert_eq!(recorded(), "1.36", "an upgrade by more than one version only warns");
         let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"schedulingGroup":{}}}"#;
         store.put("/registry/pods/default/a", pod).await.unwrap();
-        let refused = serve(Minor::V35, false).unwrap_err().to_string();
+        let refused = serve(Minor::V35, false).await.unwrap_err().to_string();
         assert_eq!(
             refused,
             "data of Kubernetes 1.36 is not served as 1.35: kinds and fields would be lost; --allow-downgrade overrides \
              (spec.schedulingGroup of 1 pods)"
         );
         assert_eq!(recorded(), "1.36");
-        assert!(serve(Minor::V35, true).unwrap(), "the pod has a member that the version lacks");
+        assert!(serve(Minor::V35, true).await.unwrap(), "the pod has a member that the version lacks");
         assert_eq!(recorded(), "1.35");
-        assert!(serve(Minor::V35, false).unwrap(), "it still has it");
-        assert!(!serve(Minor::V36, false).unwrap());
-        assert!(serve(Minor::V35, true).unwrap());
-        fs::write(dir.path().join(VERSION_FILE), "kubernetes 1.99\n").unwrap();
-        assert!(serve(Minor::DEFAULT, false).unwrap_err().to_string().contains("1.99 is not served as"));
+        assert!(serve(Minor::V35, false).await.unwrap(), "it still has it");
+        assert!(!serve(Minor::V36, false).await.unwrap());
+        assert!(serve(Minor::V35, true).await.unwrap());
+        store.put(DATA_VERSION, "kubernetes 1.99\n").await.unwrap();
+        let refused = serve(Minor::DEFAULT, false).await.unwrap_err().to_string();
+        assert!(refused.contains("1.99 is not served as"), "{refused}");
+        store.put(DATA_VERSION, "1.34").await.unwrap();
+        let refused = serve(Minor::DEFAULT, false).await.unwrap_err().to_string();
+        assert!(refused.contains("the key /registry-kstore/version names no version"), "{refused}");
     }
 
     #[tokio::test]
-    async fn gates_are_recorded_and_a_directory_without_a_record_gets_one() {
-        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+    async fn the_record_is_that_of_the_storage_and_a_file_stands_in_for_it() {
+        let (storage, store) = opened().await;
+        assert!(!take_over(None, &storage, &apis(Minor::V36, &[]), false).await.unwrap());
+        let kept = store.revision();
+        assert!(!take_over(None, &storage, &apis(Minor::V36, &[]), false).await.unwrap());
+        assert_eq!(store.revision(), kept, "an unchanged record is not written again");
+        let refused = take_over(None, &storage, &apis(Minor::V35, &[]), false).await.unwrap_err().to_string();
+        assert!(refused.contains("data of Kubernetes 1.36 is not served as 1.35"), "{refused}");
+
+        // A directory into which the snapshot of such a store was restored, and one of a former release.
+        let dir = tempfile::tempdir().unwrap();
+        let restored = take_over(Some(dir.path()), &storage, &apis(Minor::V35, &[]), false).await;
+        assert!(restored.unwrap_err().to_string().contains("not served as 1.35"));
+        let (former, _) = opened().await;
+        DataVersion { minor: 37, newest: 37, gates: Vec::new() }.write(dir.path()).unwrap();
+        let refused = take_over(Some(dir.path()), &former, &apis(Minor::V36, &[]), false).await;
+        assert!(refused.unwrap_err().to_string().contains("data of Kubernetes 1.37 is not served as 1.36"));
+    }
+
+    #[tokio::test]
+    async fn of_two_servers_that_start_at_once_the_second_is_judged_by_the_first() {
+        let (storage, _) = opened().await;
+        assert!(
+            commit(&storage, &DataVersion { minor: 37, newest: 37, gates: Vec::new() }, 0).await.unwrap()
+        );
+        let older = DataVersion { minor: 36, newest: 36, gates: Vec::new() };
+        assert!(!commit(&storage, &older, 0).await.unwrap(), "there was no record when it was judged");
+    }
+
+    #[tokio::test]
+    async fn gates_are_recorded_and_data_without_a_record_get_one() {
+        let (storage, store) = opened().await;
         store.put("/registry/pods/default/a", "{}").await.unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let has_newer = take_over(dir.path(), &store, &apis(Minor::V34, &["EnvFiles=false"]), false);
-        assert!(!has_newer.unwrap(), "no object has a member that the version lacks");
+        let serve = async |gates: &[&str]| {
+            take_over(Some(dir.path()), &storage, &apis(Minor::V34, gates), false).await.unwrap()
+        };
+        assert!(!serve(&["EnvFiles=false"]).await, "no object has a member that the version lacks");
         let version = DataVersion::read(dir.path()).unwrap().unwrap();
         assert_eq!((version.minor, version.gates()), (34, &["EnvFiles=false".to_owned()][..]));
-        take_over(dir.path(), &store, &apis(Minor::V34, &[]), false).unwrap();
+        serve(&[]).await;
         assert!(DataVersion::read(dir.path()).unwrap().unwrap().gates().is_empty());
         fs::remove_file(dir.path().join(VERSION_FILE)).unwrap();
+        store.delete(DATA_VERSION).await.unwrap();
         store.put("/registry/pods/default/a", r#"{"spec":{"schedulingGroup":{}}}"#).await.unwrap();
-        assert!(take_over(dir.path(), &store, &apis(Minor::V34, &[]), false).unwrap());
+        assert!(serve(&[]).await);
     }
 }

@@ -13,6 +13,7 @@ use crate::data_dir;
 use crate::data_version::DataVersion;
 use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
+use kstore_storage::storage_key::DATA_VERSION;
 use kstore_store::maintenance::{self, ExportError, Restore, SurveyError};
 use kstore_store::{Alarm, Config, EngineKind, OpenError, Store};
 use progress::ProgressMeter;
@@ -140,13 +141,23 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
     };
     data_dir::refuse_foreign(&dir)?;
     let (mut meter, mut unreadable) = (ProgressMeter::new("restored"), UnreadableValues::default());
+    let mut kubernetes = None;
     let restored = maintenance::restore_visiting(
         &request,
         &Nondet::real().rng,
-        &mut |version, is_deletion| unreadable.visit(version, is_deletion),
+        &mut |version, is_deletion| {
+            if version.key() == DATA_VERSION.as_bytes() {
+                let text = String::from_utf8_lossy(version.value());
+                kubernetes = DataVersion::parse(&text).filter(|_| !is_deletion);
+            }
+            unreadable.visit(version, is_deletion);
+        },
         &mut |done, total| meter.at(done, total),
     )?;
     drop(meter);
+    if let Some(kubernetes) = &kubernetes {
+        kubernetes.write(&dir)?;
+    }
     let answer = json!({
         "directory": dir.display().to_string(),
         "revision": restored.revision.0,

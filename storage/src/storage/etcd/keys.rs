@@ -1,9 +1,10 @@
 //! Maps the apiserver's storage keys to etcd keys. In the apiserver all keys begin with `/registry/`; in
-//! etcd, `--etcd-prefix` replaces that prefix. One more key, next to the prefix, holds the note of the newest
-//! commit.
+//! etcd, `--etcd-prefix` replaces that prefix. Two more keys, next to the prefix, hold the note of the newest
+//! commit and the version of the data.
 
 use super::note::Note;
 use crate::storage::Raw;
+use crate::storage_key::DATA_VERSION;
 use bytes::Bytes;
 use kstore_proto::etcd::mvccpb::KeyValue;
 
@@ -37,9 +38,13 @@ impl Keys {
         format!("{}{rest}", self.prefix).into()
     }
 
-    /// The storage key of an etcd key; `None` for keys outside the prefix.
+    /// The storage key of an etcd key; `None` for keys outside the prefix, and for the note's.
     pub(super) fn storage_key(&self, key: &Bytes) -> Option<Bytes> {
-        let rest = key.strip_prefix(self.prefix.as_bytes()).filter(|rest| rest.first() == Some(&b'/'))?;
+        let is_own = |rest: &&[u8]| {
+            rest.first() == Some(&b'/')
+                || DATA_VERSION.as_bytes().strip_prefix(INNER.as_bytes()) == Some(rest)
+        };
+        let rest = key.strip_prefix(self.prefix.as_bytes()).filter(is_own)?;
         if self.prefix == INNER {
             return Some(key.clone());
         }
@@ -84,7 +89,9 @@ mod tests {
             assert!(outer.starts_with(format!("/{}/pods/", prefix.trim_matches('/')).as_bytes()));
             assert_eq!(keys.storage_key(&outer).unwrap(), "/registry/pods/default/a");
             let (start, end) = keys.all_keys();
-            for key in [outer, keys.note()] {
+            let version = keys.etcd_key(DATA_VERSION);
+            assert_eq!(keys.storage_key(&version).unwrap(), DATA_VERSION);
+            for key in [outer, keys.note(), version] {
                 assert!(start <= key && key < end, "{key:?}");
             }
             assert_eq!(keys.storage_key(&keys.note()), None);
