@@ -11,6 +11,8 @@ mod answers;
 mod apply;
 /// Optimistic concurrency under any interleaving of writers.
 mod concurrency;
+/// Caches that wait for the client's own writes.
+mod consistency;
 /// Representations of answers: encodings, tables, metadata only.
 mod content;
 /// Objects that cannot be read, and their deletion.
