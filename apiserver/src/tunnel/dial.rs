@@ -1,6 +1,6 @@
 //! Connections to ports of pods and to kubelets: bytes in both directions over a stream of the node's tunnel.
 
-use super::{FromNode, OpenError, Reader, Tunnels, Writer};
+use super::{FromNode, OpenError, Reader, StreamOwner, Tunnels, Writer};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -14,9 +14,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 /// The node's reason for refusing the connection, once it is received.
 pub type Refused = Arc<OnceLock<String>>;
-
-/// The user whose streams those of the API server's own calls count as.
-const ITSELF: &str = "system:apiserver";
 
 /// A connection was not begun: the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,18 +33,18 @@ pub enum DialError {
 }
 
 impl Tunnels {
-    /// Connects to what `open` names, as a stream of `user`. Returns the caller's end, and the copying of bytes, which must run beside it.
+    /// Connects to what `open` names, as a stream of `owner`. Returns the caller's end, and the copying of bytes, which must run beside it.
     /// `refused` gets the node's reason if it then refuses the connection, which ends it.
     ///
     /// # Errors
     /// Why the node has not begun the stream.
     pub async fn connect(
         &self,
-        user: &str,
+        owner: impl Into<StreamOwner>,
         open: pb::StreamOpen,
         refused: Refused,
     ) -> Result<(DuplexStream, BoxFuture<'static, ()>), DialError> {
-        let stream = self.open(user, open)?;
+        let stream = self.open(owner, open)?;
         let (reader, writer) = match tokio::time::timeout(STREAM_BEGIN, stream.begun()).await {
             Ok(Ok(halves)) => halves,
             Ok(Err(Some(status))) => return Err(DialError::Refused(status)),
@@ -111,11 +108,12 @@ impl PodDialer for TunnelDialer {
         async move {
             let tunnels = tunnels.ok_or_else(|| "the API server ends".to_owned())?;
             let PodPort { node, namespace, name, uid, port } = to;
+            let owner = StreamOwner::Calls(namespace.as_str().into());
             let what = Some(What::Port(pb::PortStream { port: port.into() }));
             let open =
                 pb::StreamOpen { id: 0, node, namespace, pod: name, uid, container: String::new(), what };
             let refused = Refused::default();
-            let connected = tunnels.connect(ITSELF, open, refused.clone()).await;
+            let connected = tunnels.connect(owner, open, refused.clone()).await;
             let (stream, copying) = connected.map_err(|error| error.to_string())?;
             tunnels.tasks().spawn(copying);
             Ok(PodConnection { stream: Box::new(stream), refused })

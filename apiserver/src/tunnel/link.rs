@@ -1,9 +1,10 @@
 //! [`Link`]: one tunnel on the server's side: its open streams, and the messages to the node. Receiving never
 //! waits, so that a stream that is not read does not delay others.
 
-use super::OpenError;
+use super::limits::{CALL_STREAMS, CALL_STREAMS_OF_NAMESPACE};
 use super::stream::{FromNode, NodeStream};
 use super::window::{ReceiveWindow, SendCredit, cost};
+use super::{OpenError, StreamOwner};
 use kstore_api::status::{Outcome, Status};
 use kstore_proto::kstore::v1 as pb;
 use kstore_storage::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
@@ -37,8 +38,8 @@ struct LinkStreams {
 
 /// The state of an open stream.
 struct OpenStream {
-    /// The user that opened it.
-    user: Arc<str>,
+    /// Whose share it takes.
+    owner: StreamOwner,
     inbox: mpsc::Sender<FromNode>,
     window_left: Arc<ReceiveWindow>,
     credit: Arc<SendCredit>,
@@ -67,27 +68,20 @@ impl Link {
 
     pub(super) fn open(
         self: &Arc<Self>,
-        user: &str,
+        owner: StreamOwner,
         mut open: pb::StreamOpen,
     ) -> Result<NodeStream, OpenError> {
         let mut streams = self.streams.lock();
         if streams.ended {
             return Err(OpenError::NoTunnel);
         }
-        if streams.open.len() >= TUNNEL_STREAMS {
-            return Err(OpenError::Busy);
-        }
-        let of_user = streams.open.values().filter(|stream| &*stream.user == user);
-        if of_user.count() >= TUNNEL_STREAMS_OF_USER {
-            return Err(OpenError::BusyForUser);
-        }
+        streams.check_share(&owner)?;
         streams.last += 1;
         let id = streams.last;
         open.id = id;
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
         let (window_left, credit) = (Arc::new(ReceiveWindow::new()), Arc::new(SendCredit::new()));
-        let user = user.into();
-        let entry = OpenStream { user, inbox, window_left: window_left.clone(), credit: credit.clone() };
+        let entry = OpenStream { owner, inbox, window_left: window_left.clone(), credit: credit.clone() };
         streams.open.insert(id, entry);
         drop(streams);
         self.send(Down::Open(open));
@@ -158,6 +152,32 @@ impl Link {
         let mut streams = self.streams.lock();
         streams.ended = true;
         std::mem::take(&mut streams.open).values().for_each(|entry| entry.credit.close());
+    }
+}
+
+impl LinkStreams {
+    /// Whether `owner` may have another stream.
+    ///
+    /// # Errors
+    /// The bound that is reached.
+    fn check_share(&self, owner: &StreamOwner) -> Result<(), OpenError> {
+        if self.open.len() >= TUNNEL_STREAMS {
+            return Err(OpenError::Busy);
+        }
+        let own = self.open.values().filter(|stream| stream.owner == *owner).count();
+        match owner {
+            StreamOwner::User(_) if own >= TUNNEL_STREAMS_OF_USER => Err(OpenError::BusyForUser),
+            StreamOwner::Calls(_) if own >= CALL_STREAMS_OF_NAMESPACE => {
+                Err(OpenError::BusyWithCallsOfNamespace)
+            }
+            StreamOwner::Calls(_) if self.calls() >= CALL_STREAMS => Err(OpenError::BusyWithCalls),
+            StreamOwner::User(_) | StreamOwner::Calls(_) => Ok(()),
+        }
+    }
+
+    /// The number of streams of the API server's own calls.
+    fn calls(&self) -> usize {
+        self.open.values().filter(|stream| matches!(stream.owner, StreamOwner::Calls(_))).count()
     }
 }
 

@@ -2,6 +2,7 @@
 //! `rest::stream` uses the streams, `grpc::tunnel` accepts tunnels, and `dial` connects to pods for webhooks.
 
 mod dial;
+mod limits;
 mod link;
 mod stream;
 #[cfg(test)]
@@ -68,6 +69,27 @@ pub enum OpenError {
     /// The user has as many streams on the tunnel as one user may.
     #[error("the tunnel to this node carries too many streams of this user already")]
     BusyForUser,
+    /// The API server's own calls have as many streams on the tunnel as they may.
+    #[error("the tunnel to this node carries too many calls of the API server already")]
+    BusyWithCalls,
+    /// The API server's calls to pods of this namespace have as many streams on the tunnel as those of one namespace may.
+    #[error("the tunnel to this node carries too many calls of the API server to pods of this namespace already")]
+    BusyWithCallsOfNamespace,
+}
+
+/// Whose share of a tunnel's streams a stream takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamOwner {
+    /// A user, by name: streams that the user's requests open.
+    User(Arc<str>),
+    /// The API server, for its own calls to pods of this namespace: of webhooks, conversion, and API servers behind it.
+    Calls(Arc<str>),
+}
+
+impl From<&str> for StreamOwner {
+    fn from(user: &str) -> Self {
+        Self::User(user.into())
+    }
 }
 
 /// Whether the name of a user says that it belongs to one node.
@@ -113,12 +135,16 @@ impl Tunnels {
         link.end();
     }
 
-    /// Opens a stream of `user` to the node that `open` names, and fills in its number. On return the node has
+    /// Opens a stream of `owner` to the node that `open` names, and fills in its number. On return the node has
     /// not answered yet.
     ///
     /// # Errors
-    /// If the node cannot be reached at present.
-    pub fn open(&self, user: &str, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
+    /// If the node cannot be reached at present, or a bound on streams is reached.
+    pub fn open(
+        &self,
+        owner: impl Into<StreamOwner>,
+        open: pb::StreamOpen,
+    ) -> Result<NodeStream, OpenError> {
         let link = {
             let mut nodes = self.nodes.lock();
             let claims = nodes.get_mut(&open.node).ok_or(OpenError::NoTunnel)?;
@@ -126,7 +152,7 @@ impl Tunnels {
             claims.retain(|claim| self.allows(&claim.user, &open.node));
             claims.last().map(|claim| claim.link.clone())
         };
-        link.ok_or(OpenError::NoTunnel)?.open(user, open)
+        link.ok_or(OpenError::NoTunnel)?.open(owner.into(), open)
     }
 
     /// Whether a tunnel claims to reach a node.

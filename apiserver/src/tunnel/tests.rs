@@ -1,6 +1,7 @@
 //! Tests of tunnels without a network: messages to the node are read from the outbox, messages from the node
 //! are passed in directly.
 
+use super::limits::{CALL_STREAMS, CALL_STREAMS_OF_NAMESPACE};
 use super::*;
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -161,7 +162,7 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 async fn streams_of_a_tunnel_are_bounded_in_all_and_for_each_user() {
     let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
-    let open_as = |user: usize| tunnels.open(&format!("user-{user}"), open("n"));
+    let open_as = |user: usize| tunnels.open(format!("user-{user}").as_str(), open("n"));
     let users = TUNNEL_STREAMS / TUNNEL_STREAMS_OF_USER;
     let mut streams: Vec<_> = (0..TUNNEL_STREAMS_OF_USER).map(|_| open_as(0).unwrap()).collect();
     assert_eq!(open_as(0).err(), Some(OpenError::BusyForUser));
@@ -171,4 +172,25 @@ async fn streams_of_a_tunnel_are_bounded_in_all_and_for_each_user() {
     assert_eq!(open_as(users).err(), Some(OpenError::Busy));
     streams.pop();
     assert!(open_as(users).is_ok());
+}
+
+#[tokio::test]
+async fn slow_webhooks_of_a_namespace_leave_streams_to_those_of_others_and_to_users() {
+    let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
+    assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
+    let call = |namespace: &str| tunnels.open(StreamOwner::Calls(namespace.into()), open("n"));
+    let all_of = |namespace: &str| std::iter::from_fn(|| call(namespace).ok()).collect::<Vec<_>>();
+    let mut slow = all_of("slow");
+    assert_eq!(slow.len(), CALL_STREAMS_OF_NAMESPACE);
+    assert_eq!(call("slow").err(), Some(OpenError::BusyWithCallsOfNamespace));
+    let other = call("other").unwrap();
+    // A user of the namespace's name is another owner.
+    assert!(tunnels.open("slow", open("n")).is_ok());
+    drop(other);
+    let several: Vec<_> = ["a", "b", "c", "d"].into_iter().flat_map(all_of).collect();
+    assert_eq!(slow.len() + several.len(), CALL_STREAMS);
+    assert_eq!(call("e").err(), Some(OpenError::BusyWithCalls));
+    let users: Vec<_> = (0..TUNNEL_STREAMS_OF_USER).map(|_| tunnels.open("ann", open("n")).unwrap()).collect();
+    slow.pop();
+    assert!(call("e").is_ok() && users.len() + CALL_STREAMS < TUNNEL_STREAMS);
 }

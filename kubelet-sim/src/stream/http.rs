@@ -1,6 +1,7 @@
 //! HTTP/1.1 of a simulated server, on a stream of the tunnel instead of a socket. The caller makes the responses; request bodies are
 //! read and dropped.
 
+use super::pipe::pipe;
 use crate::limits::{HTTP_BODY, HTTP_PIPE};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -12,7 +13,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kstore_client::{StreamReader, StreamWriter};
 use std::convert::Infallible;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The response of a simulated server.
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -27,12 +27,11 @@ pub(super) fn answer(code: StatusCode, media: &'static str, body: impl Into<Byte
 
 /// Serves the requests of one connection until its client leaves.
 pub(super) async fn serve<F: Future<Output = Answer>>(
-    mut reader: StreamReader,
+    reader: StreamReader,
     writer: &StreamWriter,
     respond: impl Fn(Request<()>) -> F,
 ) {
     let (near, far) = tokio::io::duplex(HTTP_PIPE);
-    let (mut from_server, mut to_server) = tokio::io::split(far);
     let service = service_fn(|request: Request<Incoming>| {
         let (parts, body) = request.into_parts();
         let answer = respond(Request::from_parts(parts, ()));
@@ -45,28 +44,9 @@ pub(super) async fn serve<F: Future<Output = Answer>>(
     let mut http = http1::Builder::new();
     // Without a Date header: it would show the host's clock, not the simulated one.
     http.auto_date_header(false).half_close(true).title_case_headers(true);
-    let serving = http.serve_connection(TokioIo::new(near), service);
-    let incoming = async {
-        while let Some(piece) = reader.next().await {
-            if to_server.write_all(&piece.data).await.is_err() || piece.end {
-                break;
-            }
-        }
-        let _ = to_server.shutdown().await;
-        std::future::pending::<()>().await;
+    let serving = async {
+        // A client that breaks the rules of HTTP has ended its connection.
+        let _ = http.serve_connection(TokioIo::new(near), service).await;
     };
-    let outgoing = async {
-        let mut buffer = vec![0; HTTP_PIPE];
-        while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
-            if !writer.send(1, Bytes::copy_from_slice(&buffer[..length])).await {
-                break;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = writer.ended() => {}
-        _ = async { tokio::join!(serving, outgoing) } => {}
-        () = incoming => {}
-    }
+    pipe(reader, writer, far, Some(serving)).await;
 }

@@ -13,6 +13,7 @@ mod latest;
 mod log;
 mod network;
 mod outputs;
+mod pipe;
 mod port;
 mod program;
 mod request;

@@ -366,7 +366,7 @@ async fn receive<S: AsyncRead>(
 }
 
 /// Serves the other end of a connection; does not return, because the client may still read.
-pub(super) async fn served(serving: Option<Boxed<()>>) {
+pub(super) async fn served(serving: Option<impl Future<Output = ()>>) {
     if let Some(serving) = serving {
         serving.await;
     }

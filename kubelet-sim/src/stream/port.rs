@@ -4,6 +4,7 @@
 
 use super::http::{answer, serve};
 use super::network::{Asker, Connection, PodNetwork};
+use super::pipe::pipe;
 use super::{Feed, Snapshot, Streams};
 use crate::behavior;
 use http::StatusCode;
@@ -27,7 +28,7 @@ impl Streams {
         };
         match (connection, scripted) {
             (Some(Connection { stream, serving }), _) => {
-                Box::pin(Self::join(reader, &writer, (stream, serving))).await;
+                Box::pin(pipe(reader, &writer, stream, serving)).await;
             }
             (None, Some(Scripted { body, .. })) => {
                 let media = if body.starts_with('<') { "text/html; charset=utf-8" } else { "text/plain" };

@@ -1,7 +1,7 @@
 //! Servers of known images: finds the one that listens at a port of a pod, and serves its connections.
 
 use super::environment::expand_all;
-use super::network::{Asker, Boxed, PodNetwork, pay_connection, served};
+use super::network::{Asker, Boxed, PodNetwork, pay_connection};
 use super::program::ended;
 use super::runner::ContainerBudget;
 use super::tls::{self, HANDSHAKE, PLAIN_REQUEST};
@@ -13,7 +13,6 @@ use crate::pod::container::Phase;
 use crate::pod_object::{ContainerSpec, PodObject};
 use crate::program::{self, Program};
 use jiff::Timestamp;
-use kstore_client::{StreamReader, StreamWriter};
 use kstore_container_sim::http::{HttpRead, HttpRequest, HttpResponse, RequestReader};
 use kstore_container_sim::time::between;
 use kstore_container_sim::{
@@ -84,39 +83,6 @@ impl Streams {
             });
         }
         None
-    }
-
-    /// Connects a stream of the tunnel with a connection to a server, until either ends.
-    pub(super) async fn join(
-        mut reader: StreamReader,
-        writer: &StreamWriter,
-        (stream, serving): (Stream, Option<Boxed<()>>),
-    ) {
-        let (mut from_server, mut to_server) = tokio::io::split(stream);
-        let incoming = async {
-            while let Some(piece) = reader.next().await {
-                if to_server.write_all(&piece.data).await.is_err() || piece.end {
-                    break;
-                }
-            }
-            let _ = to_server.shutdown().await;
-            std::future::pending::<()>().await;
-        };
-        let outgoing = async {
-            let mut buffer = vec![0; NETWORK_BUFFER];
-            while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
-                if !writer.send(1, bytes::Bytes::copy_from_slice(&buffer[..length])).await {
-                    break;
-                }
-            }
-        };
-        tokio::select! {
-            biased;
-            () = writer.ended() => {}
-            () = outgoing => {}
-            () = incoming => {}
-            () = served(serving) => {}
-        }
     }
 }
 

@@ -198,10 +198,8 @@ impl Streams {
         let node = open.node.clone();
         let stream = match self.tunnels.open(user, open) {
             Ok(stream) => stream,
-            Err(busy @ (OpenError::Busy | OpenError::BusyForUser)) => {
-                return Err(Status::service_unavailable(busy.to_string()));
-            }
             Err(error @ OpenError::NoTunnel) => return Err(unreachable(&error, &node)),
+            Err(busy) => return Err(Status::service_unavailable(busy.to_string())),
         };
         match tokio::time::timeout(limits::STREAM_BEGIN, stream.begun()).await {
             Ok(Ok(halves)) => Ok(halves),

@@ -105,7 +105,7 @@ impl Ports {
     async fn connect(&self, port: u16) -> Result<(Reader, Writer), String> {
         let what = Some(What::Port(pb::PortStream { port: port.into() }));
         let open = pb::StreamOpen { what, ..self.open.clone() };
-        let stream = self.tunnels.open(&self.user, open).map_err(|error| error.to_string())?;
+        let stream = self.tunnels.open(&*self.user, open).map_err(|error| error.to_string())?;
         match tokio::time::timeout(STREAM_BEGIN, stream.begun()).await {
             Ok(Ok(halves)) => Ok(halves),
             Ok(Err(Some(status))) => Err(status.message),
