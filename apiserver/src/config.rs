@@ -64,6 +64,9 @@ pub struct NetworkConfig {
     /// The largest number of open network connections: at most [`limits::CONNECTIONS`], and well below the
     /// limit of open files.
     pub connections: usize,
+    /// TLS of connections over streams of this process, such as those of simulated pods: usually that of the listener. `None`: there
+    /// are none.
+    pub streams: Option<Arc<rustls::ServerConfig>>,
     /// HTTPS client for webhooks and aggregated API servers.
     pub outbound: Arc<dyn Outbound>,
     /// Encoded descriptor sets of the gRPC services that something in front of the server answers on its port: server reflection lists
@@ -125,6 +128,7 @@ impl Default for NetworkConfig {
             external_address: None,
             leaves_endpoints: false,
             connections: limits::CONNECTIONS,
+            streams: None,
             outbound: Arc::new(Network::new(ServiceBackends::default())),
             services_in_front: &[],
             compresses_watches: false,
@@ -152,6 +156,8 @@ pub(crate) struct CompletedConfig {
     pub(crate) attempts: Option<Arc<dyn AttemptSource>>,
     /// The largest number of open connections.
     pub(crate) connections: usize,
+    /// TLS of connections over streams of this process.
+    pub(crate) streams: Option<Arc<rustls::ServerConfig>>,
     /// Descriptor sets of gRPC services in front of the server.
     pub(crate) services_in_front: &'static [&'static [u8]],
     pub(crate) compresses_watches: bool,
@@ -182,6 +188,7 @@ impl ServerConfig {
             audit: self.audit,
             attempts: self.attempts,
             connections: network.connections.min(limits::CONNECTIONS),
+            streams: network.streams,
             services_in_front: network.services_in_front,
             compresses_watches: network.compresses_watches,
             opt_in: self.opt_in,

@@ -35,5 +35,5 @@ mod view;
 pub use config::ServerConfig;
 pub use server::{
     ApiServer, CallerRecord, EdgeActivity, EdgeWork, EmbedderService, InProcess, ResetAnswer, ServerImage,
-    StartError, WatchBatches,
+    StartError, StreamListener, WatchBatches,
 };

@@ -14,7 +14,7 @@ use kstore_client::Client;
 use kstore_client::manifest::ManifestObject;
 use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
-use kstore_kubelet_sim::{Handle, Identities, Simulator};
+use kstore_kubelet_sim::{ApiServerListener, Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
 use kstore_scheduler::attempt::AttemptLog;
@@ -216,7 +216,13 @@ impl ControlPlane {
             false => Identities::shared(),
         };
         let (metrics, caches) = (self.metrics.clone(), self.caches.nodes.clone());
-        let config = kstore_kubelet_sim::Config { identities, metrics, caches, ..config };
+        let api_server = self.api().stream_listener().map(|listener| {
+            ApiServerListener::new(move |stream| {
+                let client = stream.peer();
+                listener.serve(Box::new(stream), client)
+            })
+        });
+        let config = kstore_kubelet_sim::Config { identities, metrics, caches, api_server, ..config };
         let config = config.of_release(self.minor);
         let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
         let simulation = config.has_sim_api.then(|| {

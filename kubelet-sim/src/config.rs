@@ -1,6 +1,7 @@
 //! Configuration of a simulated cluster: number, size and speed of nodes. The behavior of single pods is in
 //! `behavior`.
 
+use crate::api_server::ApiServerListener;
 use crate::behavior::Delay;
 use crate::identities::Identities;
 use kstore_api::version::Minor;
@@ -55,6 +56,8 @@ pub struct Config {
     pub events: bool,
     /// The simulation cancels this token when all nodes have registered and renew their leases.
     pub registered: CancellationToken,
+    /// Serves connections of pods to the API server; `None`: they are refused.
+    pub api_server: Option<ApiServerListener>,
     /// The users as which nodes write.
     pub identities: Identities,
     /// The registry for metrics of the informers' caches.
@@ -96,6 +99,7 @@ impl Default for Config {
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),
+            api_server: None,
             identities: Identities::default(),
             metrics: Registry::new(),
             caches: CacheSet::default(),

@@ -14,6 +14,7 @@ struct Readme;
 
 mod affinity;
 pub mod amounts;
+mod api_server;
 pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
@@ -49,6 +50,7 @@ mod stream;
 mod time;
 mod usage;
 
+pub use api_server::ApiServerListener;
 pub use config::Config;
 pub use fault::{FaultError, Handle};
 pub use identities::Identities;

@@ -57,6 +57,15 @@ pub fn is_headless(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
 }
 
+/// The namespace and name of the Service that leads to the API server.
+pub const API_SERVER: (&str, &str) = ("default", "kubernetes");
+
+/// Whether a Service leads to the API server.
+pub fn is_api_server(service: &Service) -> bool {
+    let meta = &service.metadata;
+    meta.namespace.as_deref() == Some(API_SERVER.0) && meta.name.as_deref() == Some(API_SERVER.1)
+}
+
 /// Whether a pod is ready, and whether it is being deleted.
 fn readiness(pod: &Pod) -> (bool, bool) {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());

@@ -366,6 +366,7 @@ async fn start(
     });
     let Configured { mut server, cluster, started } = configured.map_err(HostError::Configuration)?;
     server.network.services_in_front = &[kstore_proto::kstore::lab::v1::FILE_DESCRIPTOR_SET];
+    server.network.streams = Some(config.keys.authority.tls());
     let webhooks = Arc::new(LabWebhooks::default());
     let outbound = LabOutbound { inner: server.network.outbound, webhooks: webhooks.clone() };
     server.network.outbound = Arc::new(outbound);

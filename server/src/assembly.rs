@@ -97,7 +97,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         None => own_storage(flags, parts.data_path.as_deref(), &nondet).await?,
     };
     let server = ServerConfig {
-        network: NetworkConfig { outbound, ..config.network },
+        network: NetworkConfig { outbound, streams: Some(tls.clone()), ..config.network },
         storage: StorageConfig { encryption, ..config.storage },
         opt_in: match has_newer_data {
             true => config.opt_in.with_newer_data(),

@@ -400,7 +400,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "kubelet-sim",
         floors: &[
-            &["amounts", "identities", "known_image", "limits", "time"],
+            &["amounts", "api_server", "identities", "known_image", "limits", "time"],
             &["affinity", "backoff", "behavior", "expansion", "plan", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "image", "probe", "process_end", "shape"],

@@ -73,6 +73,15 @@ pub(super) async fn handshake(
             false => Some(acceptor.accept(socket).await),
         }
     };
+    in_time(accepting, address).await
+}
+
+/// The connection that a handshake makes; `None` if it fails, takes longer than [`limits::HANDSHAKE`], or if `accepting` is `None`: the
+/// client speaks plain HTTP, and has its answer.
+pub(super) async fn in_time<T>(
+    accepting: impl Future<Output = Option<io::Result<TlsStream<T>>>>,
+    address: SocketAddr,
+) -> Option<TlsStream<T>> {
     match tokio::time::timeout(limits::HANDSHAKE, accepting).await {
         Ok(Some(Ok(tls))) => return Some(tls),
         Ok(None) => tracing::debug!(%address, "plain HTTP on a port with TLS"),
@@ -83,12 +92,14 @@ pub(super) async fn handshake(
 }
 
 /// Serves a connection after its handshake until it ends.
-pub(super) async fn serve(
+pub(super) async fn serve<T>(
     shared: ListenerState,
-    tls: TlsStream<TcpStream>,
+    tls: TlsStream<T>,
     address: SocketAddr,
     slot: ConnectionSlot,
-) {
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let chain = tls.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = match &shared.front_proxies {
         Some(proxies) => proxies.peer(chain, address, shared.clock.now()),

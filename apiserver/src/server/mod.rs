@@ -10,6 +10,7 @@ mod edge;
 mod image;
 mod reflection;
 mod stream_executor;
+mod streams;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
@@ -56,9 +57,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+pub use streams::StreamListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service;
@@ -107,6 +111,8 @@ pub struct ApiServer {
     identity: Arc<ServerIdentity>,
     /// The largest number of open connections.
     capacity: usize,
+    /// TLS of connections over streams of this process.
+    streams: Option<Arc<rustls::ServerConfig>>,
     stop: CancellationToken,
 }
 
@@ -240,6 +246,7 @@ impl ApiServer {
             front_proxies: config.front_proxies,
             identity: Arc::new(identity),
             capacity: config.connections,
+            streams: config.streams,
             stop: config.stop,
         })
     }
@@ -280,6 +287,12 @@ impl ApiServer {
         bootstrap::publish_authorities(&self.pipeline, &self.identity, client_ca, front_proxy_ca).await
     }
 
+    /// Serves connections over streams of this process; `None` if [`NetworkConfig::streams`](crate::config::NetworkConfig::streams) is.
+    pub fn stream_listener(&self) -> Option<StreamListener> {
+        let tls = self.streams.clone()?;
+        Some(StreamListener::new(self.clone(), tls, self.capacity))
+    }
+
     /// Accepts TLS connections until the stop token is cancelled, then lets open connections end.
     pub fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> Task {
         let server = self.clone();
@@ -305,7 +318,8 @@ impl ApiServer {
             match accepted {
                 Ok(((socket, address), slot)) => {
                     let span = tracing::debug_span!("server", %address);
-                    let serving = self.clone().connected(acceptor.clone(), socket, address, slot);
+                    let handshake = connection::handshake(acceptor.clone(), socket, address);
+                    let serving = self.clone().connected(handshake, address, slot);
                     let serving = EdgeActivity::observe(self.edge.clone(), serving);
                     connections.spawn(serving.instrument(span));
                 }
@@ -328,16 +342,17 @@ impl ApiServer {
 }
 
 impl ApiServer {
-    /// Serves one accepted connection.
-    async fn connected(
+    /// Serves one accepted connection after its handshake.
+    async fn connected<T>(
         self,
-        acceptor: TlsAcceptor,
-        socket: TcpStream,
+        handshake: impl Future<Output = Option<TlsStream<T>>>,
         address: SocketAddr,
         slot: ConnectionSlot,
-    ) {
+    ) where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let evicted = slot.activity.evicted.clone();
-        let shaking = self.stop.run_until_cancelled(connection::handshake(acceptor, socket, address));
+        let shaking = self.stop.run_until_cancelled(handshake);
         // The server does not wait for a client's handshake when it stops or needs the slot for another
         // connection.
         match evicted.run_until_cancelled(shaking).await.flatten() {

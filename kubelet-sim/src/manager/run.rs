@@ -117,13 +117,14 @@ impl Simulator {
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
+        let api_server = self.config.api_server.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
             (self.client.clone(), identities.clone(), minor),
             self.nondet.clock,
             rng.fork("tunnel"),
-            serving.clone(),
+            (serving.clone(), api_server),
         );
         let streams = streams.with_usage_caches(usage_caches);
         let (followers, reports) =

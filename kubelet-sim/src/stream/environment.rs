@@ -10,6 +10,7 @@ use crate::plan::downward::NodeFacts;
 use crate::plan::volume::Values;
 use crate::plan::{downward, etc, services, user, volume};
 use crate::pod_object::options::TERMINATION_LOG;
+use crate::service::API_SERVER;
 use crate::{behavior, known_image, program};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, Node, Pod, PodSpec, Secret, Service};
 use kstore_client::ListParams;
@@ -24,9 +25,6 @@ pub(super) struct TooLarge(pub(super) &'static str);
 
 const ARGUMENTS: TooLarge = TooLarge("argument list too long");
 pub(super) const MEMORY: TooLarge = TooLarge("cannot allocate memory for the mounted files");
-
-/// The namespace and name of the API server's Service.
-const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
 impl Streams {
     /// The environment of a command in this run of a container. It lacks objects that cannot be read. It also lacks tokens

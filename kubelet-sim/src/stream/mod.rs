@@ -27,6 +27,7 @@ mod trust_bundles;
 mod volumes;
 
 use crate::affinity::Affinities;
+use crate::api_server::ApiServerListener;
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::pod::Pod;
@@ -121,6 +122,8 @@ pub(crate) struct Streams {
     runner: ProgramRunner,
     /// The network of the pods.
     fabric: Fabric,
+    /// Serves connections of pods to the API server.
+    api_server: Option<ApiServerListener>,
     /// Endpoints that clients of Services with session affinity use.
     affinities: Arc<Mutex<Affinities>>,
     /// Permits for starting commands of containers.
@@ -133,11 +136,12 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Creates the streams of the nodes that `serving` names, now and later; returns the receiver of their messages to the manager.
+    /// Pods reach the API server through `api_server`.
     pub(crate) fn new(
         (client, identities, minor): (Client, Identities, Minor),
         clock: Clock,
         rng: Rng,
-        serving: Arc<Latest<Vec<String>>>,
+        (serving, api_server): (Arc<Latest<Vec<String>>>, Option<ApiServerListener>),
     ) -> (Self, mpsc::Receiver<ManagerMessage>) {
         let (messages, receiver) = mpsc::channel(MANAGER_MESSAGES);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
@@ -152,6 +156,7 @@ impl Streams {
                 messages,
                 runner: ProgramRunner::new(),
                 fabric: Fabric::default(),
+                api_server,
                 affinities: Arc::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),

@@ -2,6 +2,7 @@
 //! have no task: a connection looks whether one listens at its port, and the task of the client serves the connection, too.
 
 use super::runner::{ContainerBudget, ProgramRun};
+use super::services::Destination;
 use super::tls;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::limits::{CONNECT_TIME, CONNECTION_WORK, NETWORK_BUFFER};
@@ -185,17 +186,27 @@ impl PodNetwork {
             done => return done.map_err(|why| why.failure(to.ip())),
         };
         match backend.transpose()? {
-            // An endpoint is never the client's own loopback, such as that of an API server on this machine.
-            Some(backend) if !backend.ip().is_loopback() => {
-                let done = self.connect_to_pod(host, backend).await;
-                done.map_err(|why| why.failure(backend.ip()))
+            // An endpoint is never the client's own loopback, such as that of a server on this machine.
+            Some(Destination::Endpoint(endpoint)) if !endpoint.ip().is_loopback() => {
+                let done = self.connect_to_pod(host, endpoint).await;
+                done.map_err(|why| why.failure(endpoint.ip()))
             }
-            Some(_) => Err(NetworkFailure::Refused(to.ip())),
+            Some(Destination::Endpoint(_)) => Err(NetworkFailure::Refused(to.ip())),
+            Some(Destination::ApiServer) => self.connect_to_api_server(host, to),
             None if matches!(self.streams.owner_of(to.ip()).await, AddressOwner::Node) => {
                 Err(NetworkFailure::Refused(to.ip()))
             }
             None => Err(NetworkFailure::NoRoute(to.ip())),
         }
+    }
+
+    /// A connection to the API server, which the task of the client serves. Servers of images make no requests of their own to it, so
+    /// that requests do not multiply.
+    fn connect_to_api_server(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+        let listener = self.streams.api_server.as_ref().filter(|_| self.asker == Asker::Command);
+        let listener = listener.ok_or(NetworkFailure::Refused(to.ip()))?;
+        let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
+        Ok(Connection { stream, serving: Some(listener.serve(end)) })
     }
 
     async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {

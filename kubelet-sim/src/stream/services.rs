@@ -16,6 +16,15 @@ use tokio::time::Instant;
 /// The pod that connects: its node and its address.
 pub(super) type Client<'a> = (&'a str, IpAddr);
 
+/// What takes a connection to an address of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// The endpoint with this address and port.
+    Endpoint(SocketAddr),
+    /// The API server itself.
+    ApiServer,
+}
+
 /// What there is at a name.
 enum Found {
     /// It stands for another name.
@@ -53,27 +62,31 @@ impl Streams {
         None
     }
 
-    /// The pod and port behind a cluster address. `None` if no Service has the address.
+    /// What takes connections to a cluster address. `None` if no Service has the address.
     pub(super) async fn backend(
         &self,
         to: SocketAddr,
         client: Client<'_>,
-    ) -> Option<Result<SocketAddr, NetworkFailure>> {
+    ) -> Option<Result<Destination, NetworkFailure>> {
         let params = ListParams::default().fields(&format!("spec.clusterIP={}", to.ip()));
         let (services, _) = self.client.api::<Service>().list("", &params).await.ok()?;
-        Some(self.chosen(services.first()?, AskedPort::Cluster(to.port()), to, client).await)
+        let (service, asked) = (services.first()?, AskedPort::Cluster(to.port()));
+        if service::is_api_server(service) && asked.of(service).is_some() {
+            return Some(Ok(Destination::ApiServer));
+        }
+        Some(self.chosen(service, asked, to, client).await.map(Destination::Endpoint))
     }
 
-    /// The pod and port behind a port that all nodes have for a Service; `None` if no Service has it.
+    /// What takes connections to a port that all nodes have for a Service; `None` if no Service has it.
     pub(super) async fn node_backend(
         &self,
         to: SocketAddr,
         client: Client<'_>,
-    ) -> Option<Result<SocketAddr, NetworkFailure>> {
+    ) -> Option<Result<Destination, NetworkFailure>> {
         let (services, _) = self.client.api::<Service>().list("", &ListParams::default()).await.ok()?;
         let asked = AskedPort::Node(to.port());
         let service = services.iter().find(|service| asked.of(service).is_some())?;
-        Some(self.chosen(service, asked, to, client).await)
+        Some(self.chosen(service, asked, to, client).await.map(Destination::Endpoint))
     }
 
     async fn chosen(

@@ -123,18 +123,6 @@ pub(super) fn call(
     })
 }
 
-/// Checks that a command asks no server over TLS that no simulated pod reaches.
-pub(super) fn check_reachable(addresses: &[String]) -> Result<(), String> {
-    let is_api_server = |address: &String| {
-        let url = Url::parse(address).filter(|url| url.is_encrypted);
-        url.is_some_and(|url| url.host == "kubernetes" || url.host.starts_with("kubernetes.default"))
-    };
-    match addresses.iter().any(is_api_server) {
-        true => Err("simulated pods do not reach the API server".to_owned()),
-        false => Ok(()),
-    }
-}
-
 /// The headers `name: value` in place of those that are there; without a value a header is left out.
 pub(super) fn replace_headers<'a>(
     headers: &mut Vec<(String, String)>,

@@ -1,6 +1,6 @@
 //! `wget` of busybox.
 
-use super::fetch::{Patience, Url, call, check_reachable, replace_headers};
+use super::fetch::{Patience, Url, call, replace_headers};
 use super::{Effect, Networked, Outcome, Tool, ToolCall, plain};
 use crate::http::{HttpRequest, ReceivedResponse};
 use crate::limits::REDIRECTS;
@@ -32,8 +32,7 @@ const LONG: [(&str, char); 15] = [
 const NOTE: &[u8] = b"wget: note: TLS certificate validation not implemented\n";
 
 fn check(arguments: &[String]) -> Result<(), String> {
-    let parsed = super::parse(arguments, FLAGS, &LONG)?;
-    check_reachable(&parsed.operands)
+    super::parse(arguments, FLAGS, &LONG).map(|_| ())
 }
 
 /// One download.
