@@ -29,6 +29,7 @@ impl Chosen {
             script.log.lines.get_or_insert_default();
         }
         let command = match (printed, program::of(object, self.container)) {
+            (Some(printed), Program::Image) => CommandOutput::Served(printed),
             (Some(printed), _) => CommandOutput::Ran(printed),
             (None, Program::Shell(_)) => CommandOutput::Forgotten,
             (None, Program::NotRun(why)) => CommandOutput::NotRun(why),

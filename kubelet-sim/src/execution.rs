@@ -24,6 +24,8 @@ pub enum Act {
     Https(u16, String),
     /// Connects to a port of the pod.
     Connect(u16),
+    /// Asks a port of the pod for the health of a service, by gRPC.
+    Health(u16, String),
 }
 
 /// A command or request that is to run for a container.

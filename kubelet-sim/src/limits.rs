@@ -171,6 +171,8 @@ pub(crate) const AFFINITIES: usize = 4096;
 pub(crate) const ALIASES: usize = 8;
 /// Redirects that the HTTP request of a probe follows; Kubernetes' limit.
 pub(crate) const PROBE_REDIRECTS: usize = 10;
+/// Bytes of a question or an answer of a gRPC health check. A longer one is no message.
+pub(crate) const HEALTH_MESSAGE: usize = 4096;
 /// Bytes that are read from a connection at a time.
 pub(crate) const NETWORK_BUFFER: usize = 16 * 1024;
 /// Work that a connection to a server is for the server's container: reading its variables and files. About a thousand a second.

@@ -73,7 +73,9 @@ pub enum OpenError {
     #[error("the tunnel to this node carries too many calls of the API server already")]
     BusyWithCalls,
     /// The API server's calls to pods of this namespace have as many streams on the tunnel as those of one namespace may.
-    #[error("the tunnel to this node carries too many calls of the API server to pods of this namespace already")]
+    #[error(
+        "the tunnel to this node carries too many calls of the API server to pods of this namespace already"
+    )]
     BusyWithCallsOfNamespace,
 }
 
@@ -140,11 +142,7 @@ impl Tunnels {
     ///
     /// # Errors
     /// If the node cannot be reached at present, or a bound on streams is reached.
-    pub fn open(
-        &self,
-        owner: impl Into<StreamOwner>,
-        open: pb::StreamOpen,
-    ) -> Result<NodeStream, OpenError> {
+    pub fn open(&self, owner: impl Into<StreamOwner>, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
         let link = {
             let mut nodes = self.nodes.lock();
             let claims = nodes.get_mut(&open.node).ok_or(OpenError::NoTunnel)?;

@@ -190,7 +190,8 @@ async fn slow_webhooks_of_a_namespace_leave_streams_to_those_of_others_and_to_us
     let several: Vec<_> = ["a", "b", "c", "d"].into_iter().flat_map(all_of).collect();
     assert_eq!(slow.len() + several.len(), CALL_STREAMS);
     assert_eq!(call("e").err(), Some(OpenError::BusyWithCalls));
-    let users: Vec<_> = (0..TUNNEL_STREAMS_OF_USER).map(|_| tunnels.open("ann", open("n")).unwrap()).collect();
+    let users: Vec<_> =
+        (0..TUNNEL_STREAMS_OF_USER).map(|_| tunnels.open("ann", open("n")).unwrap()).collect();
     slow.pop();
     assert!(call("e").is_ok() && users.len() + CALL_STREAMS < TUNNEL_STREAMS);
 }

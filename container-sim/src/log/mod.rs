@@ -50,6 +50,8 @@ pub enum CommandOutput {
     Forgotten,
     /// The output of the command.
     Ran(Arc<PrintedLines>),
+    /// What a server of the image has logged about requests. The container has no command of its own.
+    Served(Arc<PrintedLines>),
 }
 
 /// The complete log of one run. Lines are numbered from zero.
@@ -85,7 +87,7 @@ impl Log {
                 CommandOutput::Forgotten => {
                     "; what its command printed is not kept across restarts".to_owned()
                 }
-                CommandOutput::Absent | CommandOutput::Ran(_) => String::new(),
+                CommandOutput::Absent | CommandOutput::Ran(_) | CommandOutput::Served(_) => String::new(),
             };
             vec![(false, format!("simulated container {name} started (image {image}){more}"))]
         };
@@ -100,6 +102,8 @@ impl Log {
         });
         let printed = match command {
             CommandOutput::Ran(printed) => Some(printed),
+            // A repeated line takes precedence: its number would depend on the number of requests.
+            CommandOutput::Served(printed) => Some(printed).filter(|_| line.is_none()),
             CommandOutput::Absent | CommandOutput::NotRun(_) | CommandOutput::Forgotten => None,
         };
         Self { head, printed, line, tail, start: run.started_at, end: run.ended.map(|(at, _)| at) }
@@ -137,11 +141,12 @@ impl Log {
                 text: text.clone(),
             };
         }
-        if let Some(printed) = &self.printed {
+        let behind_head = number - self.head.len() as u64;
+        if let Some(printed) = self.printed.as_ref().filter(|printed| behind_head < printed.len()) {
             let gone = || LogLine { at: self.start, stderr: false, text: String::new() };
-            return printed.line(number - self.head.len() as u64).cloned().unwrap_or_else(gone);
+            return printed.line(behind_head).cloned().unwrap_or_else(gone);
         }
-        let n = number - self.head.len() as u64 + 1;
+        let n = behind_head - self.printed_lines() + 1;
         match (&self.line, &self.tail, self.end) {
             (Some((text, every)), _, _) => {
                 let nanos = every.as_nanos().saturating_mul(u128::from(n));

@@ -49,6 +49,26 @@ fn a_container_without_a_script_says_that_it_is_simulated() {
 }
 
 #[test]
+fn a_server_logs_its_requests_between_its_start_and_its_end() {
+    let run = |ended| ContainerRun { id: "1".to_owned(), started_at: START, ended };
+    let mut printed = PrintedLines::default();
+    for second in [1, 2] {
+        printed.push(LogLine { at: seconds(second), stderr: false, text: format!("GET /{second}") });
+    }
+    let served = CommandOutput::Served(Arc::new(printed));
+    let of = |script: &LogScript, ended| Log::of(script, "web", "nginx", &run(ended), served.clone());
+    let start = "simulated container web started (image nginx)\nGET /1\nGET /2\n";
+    assert_eq!(read(&of(&LogScript::default(), None), &LogQuery::default(), 5), start);
+    let ended = of(&LogScript::default(), Some((seconds(9), 0)));
+    let end = "simulated container web ended with exit code 0 after 9s\n";
+    assert_eq!(read(&ended, &LogQuery::default(), 10), format!("{start}{end}"));
+    let tail = LogQuery { tail_lines: Some(2), ..LogQuery::default() };
+    assert_eq!(read(&ended, &tail, 10), format!("GET /2\n{end}"));
+    let repeated = of(&every(Duration::from_secs(2)), None);
+    assert_eq!(read(&repeated, &LogQuery::default(), 5), "1\n2\n");
+}
+
+#[test]
 fn the_log_of_a_command_is_its_output_or_the_reason_why_it_is_not_run() {
     let run = ContainerRun { id: "1".to_owned(), started_at: START, ended: Some((seconds(2), 3)) };
     let of = |command| Log::of(&LogScript::default(), "web", "app", &run, command);

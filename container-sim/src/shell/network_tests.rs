@@ -62,10 +62,11 @@ fn served(
     port: u16,
     sent: &[u8],
 ) -> (Vec<u8>, ReceivedEnd) {
-    match server.greeting(&environment.hostname) {
+    match server.greeting(&environment.hostname, port) {
         ServerGreeting::Bytes(bytes, _) => return (bytes, ReceivedEnd::Done),
         ServerGreeting::Reset => return (Vec::new(), ReceivedEnd::Reset),
         ServerGreeting::Http => {}
+        ServerGreeting::Health => unreachable!("no client here speaks gRPC"),
     }
     let mut reader = RequestReader::default();
     reader.push(sent);
@@ -84,6 +85,7 @@ fn served(
                     ServerAction::Answer(response)
                     | ServerAction::Exit(response, _)
                     | ServerAction::Later(_, response) => response,
+                    ServerAction::Command(argv) => server.ran(argv.join(" ").as_bytes(), 3),
                     ServerAction::Silence => return (out, ReceivedEnd::TimedOut),
                     ServerAction::Dial(calls) => {
                         let replies: Vec<_> = calls.iter().map(|call| carried_out(servers, call)).collect();
@@ -360,6 +362,8 @@ fn netexec_dials_others_and_liveness_ails_after_ten_seconds() {
     assert_eq!(refused, "{\"errors\":[\"connect: connection refused\"]}");
     let many = sh(&env, "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=8080&request=x&tries=100000'").0;
     assert_eq!(many, "tries parameter is invalid\n");
+    let run = sh(&env, "curl -s '10.0.0.1:8080/shell?cmd=echo%20%22hi%22'").0;
+    assert_eq!(run, "{\"error\":\"exit status 3\",\"output\":\"/bin/sh -c echo \\\"hi\\\"\"}");
 
     let liveness = server(&["/agnhost", "liveness"], &[]);
     let ask = |path: &str, seconds: f64| {
@@ -379,6 +383,24 @@ fn netexec_dials_others_and_liveness_ails_after_ten_seconds() {
     assert_eq!(ask("/healthz", 9.0), (200, "ok".to_owned()));
     assert_eq!(ask("/healthz", 12.5), (500, "error: 12.5".to_owned()));
     assert_eq!(ask("/started", 1.5), (200, "1.5s".to_owned()));
+}
+
+#[test]
+fn grpc_health_checks_know_one_service_and_fail_after_the_time_that_a_flag_says() {
+    let of = |flags: &[&str]| server(&[&["/agnhost", "grpc-health-checking"], flags].concat(), &[]);
+    let ill = of(&["--delay-unhealthy-sec=10", "--service=s", "--port", "5001"]);
+    let after = Duration::from_secs;
+    assert_eq!(
+        [9, 10, 11].map(|second| ill.health("s", after(second))),
+        [Some(true), Some(true), Some(false)]
+    );
+    assert_eq!(ill.health("", after(1)), None);
+    assert_eq!(ill.greeting("", 5001), ServerGreeting::Health);
+    assert_eq!(ill.greeting("", 8080), ServerGreeting::Http);
+    let well = of(&[]);
+    assert!(well.listens(5000) && well.listens(8080) && !well.listens(5001));
+    assert_eq!(well.health("", after(1_000_000)), Some(true));
+    assert_eq!(server(&["/agnhost", "netexec"], &[]).health("", after(1)), None);
 }
 
 #[test]

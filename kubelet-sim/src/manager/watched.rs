@@ -6,7 +6,7 @@ use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
-use crate::stream::{AddressOwner, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution};
+use crate::stream::{AddressOwner, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution, ServerLine};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_container_sim::time::between;
@@ -119,6 +119,18 @@ impl Manager {
         if let Some(index) = position.filter(|index| entry.runs(*index, &exit.run)) {
             let object = entry.object().clone();
             self.runtime.exit(&object, index, exit.code.into(), exit.oom, now);
+        }
+    }
+
+    /// Adds a line to the log of a container that runs no command. No effect if another run is current.
+    pub(crate) fn logged(&mut self, line: &ServerLine, now: Timestamp) {
+        let Some(entry) = self.pods.get_mut(&line.pod).filter(|entry| *entry.uid == *line.uid) else {
+            return;
+        };
+        let position = entry.object().containers().position(|spec| spec.name == line.container);
+        if position.is_some_and(|index| entry.runs(index, &line.run)) {
+            entry.outputs.get_or_insert_default().log(line, now);
+            self.show(&line.pod);
         }
     }
 

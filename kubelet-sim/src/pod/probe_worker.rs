@@ -41,8 +41,10 @@ enum ProbePhase {
 pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     let Some(spec) = pod.container(index) else { return Vec::new() };
     let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness];
-    let is_made =
-        |probe: &ProbeSpec| probe.exec.is_some() || probe.http_get.is_some() || probe.tcp_socket.is_some();
+    let is_made = |probe: &ProbeSpec| {
+        let is_request = probe.http_get.is_some() || probe.tcp_socket.is_some() || probe.grpc.is_some();
+        is_request || probe.exec.is_some()
+    };
     if !kinds.iter().filter_map(|kind| kind.of(spec)).any(is_made) {
         return Vec::new();
     }
@@ -63,14 +65,14 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),
         // The configuration of other servers is not simulated, and so not whether they speak TLS.
         Some(Act::Https(..)) => is_shell && is_server,
-        Some(Act::Connect(_)) => is_server,
+        Some(Act::Connect(_) | Act::Health(..)) => is_server,
         None => false,
     };
     let worker = |kind| ProbeWorker { kind, phase: ProbePhase::Unplanned, row: (false, 0), result: None };
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
 }
 
-/// What a probe does; `None` if that is not simulated: other hosts, ports without a number, and gRPC.
+/// What a probe does; `None` if that is not simulated: other hosts, and ports without a number.
 fn act(spec: &ContainerSpec, probe: &ProbeSpec) -> Option<Act> {
     let ports = spec.options.as_deref().map(|options| options.ports.as_slice()).unwrap_or_default();
     match (&probe.exec, &probe.http_get, &probe.tcp_socket) {
@@ -83,6 +85,10 @@ fn act(spec: &ContainerSpec, probe: &ProbeSpec) -> Option<Act> {
         }
         (None, None, Some(target)) if target.host.is_empty() => {
             Some(Act::Connect(target.port.number(ports)?))
+        }
+        (None, None, None) => {
+            let target = probe.grpc.as_ref()?;
+            Some(Act::Health(target.number()?, target.service.clone().unwrap_or_default()))
         }
         (None, ..) => None,
     }

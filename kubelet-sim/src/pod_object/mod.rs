@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_client::ProjectedMeta;
 use needs::{ContainerNeeds, VolumeNeed};
-use options::{ContainerOptions, Handler, HostPort, HttpTarget, RestartRule, TcpTarget};
+use options::{ContainerOptions, GrpcTarget, Handler, HostPort, HttpTarget, RestartRule, TcpTarget};
 pub(crate) use raw::Keys;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -191,6 +191,7 @@ pub struct ProbeSpec {
     pub exec: Option<ExecAction>,
     pub http_get: Option<Box<HttpTarget>>,
     pub tcp_socket: Option<Box<TcpTarget>>,
+    pub grpc: Option<Box<GrpcTarget>>,
     pub timeout_seconds: Option<i32>,
     pub termination_grace_period_seconds: Option<i64>,
     pub initial_delay_seconds: Option<i32>,

@@ -127,6 +127,23 @@ pub struct TcpTarget {
     pub port: PortName,
 }
 
+/// The target of a gRPC health check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GrpcTarget {
+    /// The number of the port.
+    pub port: i32,
+    /// The service that is asked for; `None` is the empty name.
+    pub service: Option<String>,
+}
+
+impl GrpcTarget {
+    /// The port, if it is one.
+    pub fn number(&self) -> Option<u16> {
+        u16::try_from(self.port).ok().filter(|port| *port > 0)
+    }
+}
+
 /// A port by number or name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]

@@ -2,6 +2,7 @@
 
 use super::environment::{TooLarge, container_of};
 use super::log::chosen_log;
+use super::network::Asker;
 use super::runner::ProgramRun;
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
@@ -24,7 +25,8 @@ impl Streams {
         let (reader, writer) = stream.begin();
         let started = match environment {
             Ok((environment, budget)) => {
-                let started = self.start_program(&snapshot, budget, environment, argv.to_vec()).await;
+                let started =
+                    self.start_program((&snapshot, Asker::Command), budget, environment, argv.to_vec()).await;
                 started.map_err(|error| error.to_string())
             }
             Err(TooLarge(why)) => Err(why.to_owned()),
@@ -113,7 +115,7 @@ impl Streams {
         let environment = self.environment(snapshot, &request.container, &chosen.run.id, &argv).await;
         let (environment, budget) = environment.ok()?;
         let argv = if argv.is_empty() { vec!["sh".to_owned()] } else { argv };
-        let program = self.start_program(snapshot, budget, environment, argv).await.ok()?;
+        let program = self.start_program((snapshot, Asker::Command), budget, environment, argv).await.ok()?;
         Some(Process { program, once: spec.stdin_once == Some(true) })
     }
 

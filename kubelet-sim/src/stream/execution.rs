@@ -1,8 +1,9 @@
 //! Commands that a kubelet runs in a container by itself, for a hook or a probe.
 
 use super::environment::TooLarge;
+use super::network::Asker;
 use super::program::ended;
-use super::{Feed, ManagerMessage, Streams};
+use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::execution::{Act, Executed, Execution};
 use crate::limits::EXECUTION_OUTPUT;
 use kstore_container_sim::ShellStep;
@@ -52,15 +53,32 @@ impl Streams {
             Act::Http(port, path) => return self.request(&snapshot, (*port, false), path, output).await,
             Act::Https(port, path) => return self.request(&snapshot, (*port, true), path, output).await,
             Act::Connect(port) => return self.probe_port(&snapshot, *port, output).await,
+            Act::Health(port, service) => {
+                let target = (*port, service.as_str());
+                return Box::pin(self.probe_health(&snapshot, target, execution.timeout, output)).await;
+            }
         };
+        let caller = (spec.name.as_str(), execution.run.as_str(), Asker::Command);
+        self.run_command(&snapshot, caller, argv, output).await
+    }
+
+    /// Runs a command in a run of a container, without standard input, and returns its exit code. The beginning of its output goes to
+    /// `output`. `asker` says as whom it connects.
+    pub(super) async fn run_command(
+        &self,
+        snapshot: &Snapshot,
+        (container, run, asker): (&str, &str, Asker),
+        argv: &[String],
+        output: &mut Vec<u8>,
+    ) -> u8 {
         let environment = {
             // The semaphore is closed only at the end of the simulation.
             let Ok(_permit) = self.program_starts.acquire().await else { return 127 };
-            self.environment(&snapshot, &spec.name, &execution.run, argv).await
+            self.environment(snapshot, container, run, argv).await
         };
         let started = match environment {
             Ok((environment, budget)) => {
-                let started = self.start_program(&snapshot, budget, environment, argv.clone()).await;
+                let started = self.start_program((snapshot, asker), budget, environment, argv.to_vec()).await;
                 started.map_err(|error| error.to_string())
             }
             Err(TooLarge(why)) => Err(why.to_owned()),
@@ -81,7 +99,6 @@ impl Streams {
                 }
                 ShellStep::Sleep(time) => program.wait(time).await,
                 ShellStep::Yield | ShellStep::Network(..) => {}
-                // The command has no standard input.
                 ShellStep::Read => program.input(None).await,
                 ShellStep::ReadLine => program.line(None).await,
                 ShellStep::Exit(code) => return code,

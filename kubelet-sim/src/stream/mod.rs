@@ -7,6 +7,7 @@ mod environment;
 mod exec;
 mod execution;
 mod external_usage;
+mod health;
 mod http;
 mod kubelet;
 mod latest;
@@ -94,11 +95,27 @@ pub(crate) struct Exit {
     pub(crate) oom: bool,
 }
 
+/// A line that a server of an image logs about a request, in a container that runs no command.
+pub(crate) struct ServerLine {
+    /// Name and namespace of the pod.
+    pub(crate) pod: Key,
+    pub(crate) uid: String,
+    /// Name of the container.
+    pub(crate) container: String,
+    /// ID of the run.
+    pub(crate) run: String,
+    /// Whether it goes to standard error.
+    pub(crate) is_error: bool,
+    /// The line, with its end.
+    pub(crate) line: String,
+}
+
 /// A message of a stream to the manager.
 pub(crate) enum ManagerMessage {
     Query(PodQuery),
     Exit(Exit),
     Executed(Box<ExecutionDone>),
+    Logged(Box<ServerLine>),
     /// Asks what has an address.
     Address(IpAddr, oneshot::Sender<AddressOwner>),
     /// The server refuses the tunnel, for the reason in this text.

@@ -67,15 +67,15 @@ pub(super) enum Asker {
 }
 
 impl Streams {
-    /// Starts a command of a pod, with its network.
+    /// Starts a command of a pod, with its network, in which it connects as `asker`.
     pub(super) async fn start_program(
         &self,
-        snapshot: &Snapshot,
+        (snapshot, asker): (&Snapshot, Asker),
         budget: Arc<ContainerBudget>,
         environment: Environment,
         argv: Vec<String>,
     ) -> Result<ProgramRun, ProgramNotFound> {
-        let network = PodNetwork::new(self, snapshot, environment.memory.clone(), Asker::Command);
+        let network = PodNetwork::new(self, snapshot, environment.memory.clone(), asker);
         let run = self.runner.start(budget, environment, argv).await?;
         Ok(run.connected(network))
     }

@@ -1,6 +1,6 @@
 //! The output of the commands of one pod's containers: of the current and the previous run of each container.
 
-use super::Latest;
+use super::{Latest, ServerLine};
 use crate::limits::LINE_BYTES;
 use jiff::Timestamp;
 use kstore_container_sim::{LogLine, PrintedLines};
@@ -49,6 +49,15 @@ impl Outputs {
         });
         let surplus = runs.len().saturating_sub(RUNS);
         runs.drain(..surplus);
+    }
+
+    /// Adds a line of a server that runs no command. The first line of a run begins its output.
+    pub(crate) fn log(&self, line: &ServerLine, at: Timestamp) {
+        let ServerLine { container, run, is_error, line, .. } = line;
+        if self.of(container, run).is_none() {
+            self.begin(container, run);
+        }
+        self.print(container, run, *is_error, line.as_bytes(), at);
     }
 
     /// Adds output of the command.

@@ -2,6 +2,7 @@
 //! container's log, and its exit code is the container's.
 
 use super::environment::{TooLarge, expand_all};
+use super::network::Asker;
 use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
 use crate::pod::container::Phase;
@@ -69,13 +70,14 @@ impl Streams {
                 return Some((128, false));
             }
         };
-        let mut program = match self.start_program(&snapshot, budget, environment, argv).await {
-            Ok(program) => program,
-            Err(error) => {
-                print(true, format!("{error}\n").as_bytes());
-                return Some((127, false));
-            }
-        };
+        let mut program =
+            match self.start_program((&snapshot, Asker::Command), budget, environment, argv).await {
+                Ok(program) => program,
+                Err(error) => {
+                    print(true, format!("{error}\n").as_bytes());
+                    return Some((127, false));
+                }
+            };
         let mut is_told = false;
         loop {
             match program.step().await {

@@ -88,7 +88,8 @@ impl Streams {
         }
     }
 
-    fn of_pod(&self, snapshot: &Snapshot) -> Option<(IpAddr, PodNetwork)> {
+    /// The address of a pod, and the place of the kubelet that asks it. `None` if it has no network of its own.
+    pub(super) fn of_pod(&self, snapshot: &Snapshot) -> Option<(IpAddr, PodNetwork)> {
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         Some((snapshot.machine.ip?, PodNetwork::new(self, snapshot, namespace.allowance(), Asker::Kubelet)))
     }

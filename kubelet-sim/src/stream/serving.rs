@@ -1,11 +1,12 @@
 //! Servers of known images: finds the one that listens at a port of a pod, and serves its connections.
 
 use super::environment::expand_all;
+use super::health;
 use super::network::{Asker, Boxed, PodNetwork, pay_connection};
 use super::program::ended;
 use super::runner::ContainerBudget;
 use super::tls::{self, HANDSHAKE, PLAIN_REQUEST};
-use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
+use super::{Exit, Feed, ManagerMessage, ServerLine, Snapshot, Streams};
 use crate::behavior;
 use crate::known_image;
 use crate::limits::{HANDSHAKE_WORK, NETWORK_BUFFER, REQUEST_WORK};
@@ -120,7 +121,7 @@ impl Served {
                 ServerEncryption::Plain => self.serve_plain(stream).await,
                 ServerEncryption::Tls(certificate) => self.serve_tls(stream, &certificate).await,
                 ServerEncryption::Broken(why) => {
-                    self.log(&format!("{why}\n"));
+                    self.log(&format!("{why}\n")).await;
                     stream.reset();
                 }
             }
@@ -160,7 +161,7 @@ impl Served {
                 }
                 Err(why) => {
                     let time = self.streams.clock.now().strftime("%Y/%m/%d %H:%M:%S");
-                    self.log(&format!("{time} http: TLS handshake error from {}: {why}\n", ends.0));
+                    self.log(&format!("{time} http: TLS handshake error from {}: {why}\n", ends.0)).await;
                 }
             }
         };
@@ -172,11 +173,23 @@ impl Served {
     }
 
     /// Writes a line to the log of the server's container.
-    fn log(&self, line: &str) {
+    async fn log(&self, line: &str) {
         let (_, snapshot) = self.feed.get();
-        if let Some(outputs) = &snapshot.outputs {
-            let is_error = self.server.logs_to_stderr();
-            outputs.print(&self.container, &self.run, is_error, line.as_bytes(), self.streams.clock.now());
+        let (container, run, now) = (&self.container, &self.run, self.streams.clock.now());
+        let is_error = self.server.logs_to_stderr();
+        match &snapshot.outputs {
+            Some(outputs) if outputs.of(container, run).is_some() => {
+                outputs.print(container, run, is_error, line.as_bytes(), now);
+            }
+            // The first line of a server that runs no command: the manager makes a place for it.
+            Some(_) | None => {
+                let meta = &snapshot.record.pod.metadata;
+                let (pod, uid) = (Key::new(&meta.namespace, &meta.name), meta.uid.clone());
+                let (container, run) = (container.clone(), run.clone());
+                let line = ServerLine { pod, uid, container, run, is_error, line: line.to_owned() };
+                // The manager may have ended.
+                let _ = self.streams.messages.send(ManagerMessage::Logged(Box::new(line))).await;
+            }
         }
     }
 
@@ -185,8 +198,12 @@ impl Served {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin,
     {
-        match self.server.greeting(&self.environment.hostname) {
+        match self.server.greeting(&self.environment.hostname, ends.1.port()) {
             ServerGreeting::Http => {}
+            ServerGreeting::Health => {
+                self.answer_health_checks(stream).await;
+                return true;
+            }
             ServerGreeting::Reset => return false,
             ServerGreeting::Bytes(bytes, closes) => {
                 let sent = stream.write_all(&bytes).await.is_ok();
@@ -251,7 +268,7 @@ impl Served {
         };
         let (action, line) = self.server.respond(&self.environment, request, &peer);
         if let Some(line) = line {
-            self.log(&line);
+            self.log(&line).await;
         }
         let (response, exit) = match action {
             ServerAction::Answer(response) => (response, None),
@@ -261,9 +278,14 @@ impl Served {
                 (response, None)
             }
             ServerAction::Silence => std::future::pending().await,
-            ServerAction::Dial(_) if self.asker == Asker::Server => {
+            ServerAction::Command(_) | ServerAction::Dial(_) if self.asker == Asker::Server => {
                 let text = "kstore: a request of a server makes no further requests\n";
                 (HttpResponse::sniffed(503, text), None)
+            }
+            ServerAction::Command(argv) => {
+                let (mut output, container) = (Vec::new(), (&*self.container, &*self.run, Asker::Server));
+                let code = self.streams.run_command(&snapshot, container, &argv, &mut output).await;
+                (self.server.ran(&output, code), None)
             }
             ServerAction::Dial(calls) => {
                 let mut replies = Vec::with_capacity(calls.len());
@@ -283,6 +305,16 @@ impl Served {
             self.exit(&snapshot, code).await;
         }
         sent && !is_last
+    }
+
+    /// Answers gRPC health checks on a connection until its client leaves.
+    async fn answer_health_checks<S>(&self, stream: &mut S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let (server, clock, started_at) = (self.server.clone(), self.streams.clock, self.started_at);
+        let is_healthy = move |service: &str| server.health(service, between(started_at, clock.now()));
+        health::serve(stream, is_healthy).await;
     }
 
     /// Ends the server's container.

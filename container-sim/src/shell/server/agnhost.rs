@@ -1,7 +1,7 @@
 //! The servers of `agnhost`, the image of Kubernetes' own tests.
 
 use super::files::{error, serve};
-use super::{Kind, Server, ServerAction, ServerPeer, conversion, logged, review};
+use super::{Kind, Server, ServerAction, ServerPeer, conversion, logged, review, upload};
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
 use crate::limits::{DIAL_BYTES, DIAL_TRIES};
 use crate::shell::env::Env;
@@ -12,6 +12,31 @@ use std::time::Duration;
 /// How long `netexec` waits for an answer, and how long `liveness` is well.
 const DIAL_TIME: Duration = Duration::from_secs(5);
 const LIVENESS_TIME: Duration = Duration::from_secs(10);
+
+/// `grpc-health-checking`: whether it is healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Health {
+    /// The port of health checks; another one speaks HTTP.
+    pub(super) port: u16,
+    /// The service that it knows.
+    pub(super) service: String,
+    /// How long it is healthy; `None`: always.
+    unhealthy_after: Option<Duration>,
+}
+
+impl Health {
+    fn of(arguments: &[String], port: u16) -> Self {
+        let seconds = value(arguments, &["delay-unhealthy-sec"]).and_then(|text| text.parse::<i64>().ok());
+        let unhealthy_after =
+            seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        let service = value(arguments, &["service"]).unwrap_or_default().to_owned();
+        Self { port, service, unhealthy_after }
+    }
+
+    pub(super) fn is_serving(&self, uptime: Duration) -> bool {
+        self.unhealthy_after.is_none_or(|healthy| uptime <= healthy)
+    }
+}
 
 /// The server that a subcommand is.
 pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Option<Server> {
@@ -43,6 +68,10 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
             (vec![port(&["port"], 443)?], Kind::Webhook(sidecar))
         }
         "crd-conversion-webhook" => (vec![port(&["port"], 443)?], Kind::Conversion),
+        "grpc-health-checking" => {
+            let checks = port(&["port"], 5000)?;
+            (vec![checks, port(&["http-port"], 8080)?], Kind::Health(Health::of(rest, checks)))
+        }
         "porter" => {
             let served = variables.iter().filter_map(|(name, body)| {
                 Some((name.strip_prefix("SERVE_PORT_")?.parse::<u16>().ok()?, body.clone()))
@@ -168,13 +197,27 @@ fn netexec(env: &Env, request: &HttpRequest, peer: &ServerPeer) -> ServerAction 
             let code = request.value("code").and_then(|text| text.parse().ok()).unwrap_or(0);
             return ServerAction::Exit(text(String::new()), code);
         }
-        "/shell" | "/shellCommand" | "/upload" => error(501, "kstore does not simulate this path"),
+        "/shell" | "/shellCommand" => return command(request),
+        "/upload" => upload::respond(env, request),
         _ => {
             let now = jiff::Timestamp::from_second(env.now).unwrap_or_default();
             text(format!("NOW: {}", now.strftime("%Y-%m-%d %H:%M:%S.000000000 +0000 UTC")))
         }
     };
     ServerAction::Answer(response)
+}
+
+/// `/shell`: runs a command in the container.
+fn command(request: &HttpRequest) -> ServerAction {
+    let text = ["cmd", "shellCommand"].iter().find_map(|name| request.value(name));
+    ServerAction::Command(["/bin/sh", "-c", &text.unwrap_or_default()].map(str::to_owned).into())
+}
+
+/// The answer of `/shell`.
+pub(super) fn ran(output: &[u8], code: u8) -> HttpResponse {
+    let error = if code == 0 { String::new() } else { format!("\"error\":\"exit status {code}\",") };
+    let output = json(&String::from_utf8_lossy(output));
+    HttpResponse::sniffed(200, &format!("{{{error}\"output\":{output}}}"))
 }
 
 /// `/dial`: asks another `netexec`, each time over a new connection.
@@ -234,7 +277,7 @@ pub(super) fn dialed(replies: &[NetworkReply]) -> HttpResponse {
 }
 
 /// A text as JSON.
-fn json(text: &str) -> String {
+pub(super) fn json(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -6,6 +6,7 @@ mod conversion;
 mod files;
 mod image;
 mod review;
+mod upload;
 
 use super::env::Env;
 use super::network::{NetworkCall, NetworkReply};
@@ -66,6 +67,8 @@ enum Kind {
     Webhook(String),
     /// `crd-conversion-webhook`.
     Conversion,
+    /// `grpc-health-checking`.
+    Health(agnhost::Health),
     /// With its version.
     Nginx(String),
     Httpd(String),
@@ -92,6 +95,8 @@ pub enum ServerAction {
     Answer(HttpResponse),
     /// It makes these calls, one after the other, and answers with what [`Server::dialed`] makes of their replies.
     Dial(Vec<NetworkCall>),
+    /// It runs this command in its container, and answers with what [`Server::ran`] makes of its output.
+    Command(Vec<String>),
     /// It answers, and ends with this exit code.
     Exit(HttpResponse, u8),
     /// It answers after this time.
@@ -105,6 +110,8 @@ pub enum ServerAction {
 pub enum ServerGreeting {
     /// It speaks HTTP.
     Http,
+    /// It answers gRPC health checks with [`Server::health`].
+    Health,
     /// It sends these bytes, and closes if the flag says so.
     Bytes(Vec<u8>, bool),
     /// It resets the connection.
@@ -147,9 +154,10 @@ impl Server {
         self.ports.contains(&port)
     }
 
-    /// What it does with a new connection.
-    pub fn greeting(&self, hostname: &str) -> ServerGreeting {
+    /// What it does with a new connection to one of its ports.
+    pub fn greeting(&self, hostname: &str, port: u16) -> ServerGreeting {
         match &self.kind {
+            Kind::Health(health) if health.port == port => ServerGreeting::Health,
             Kind::TcpHostname(closes) => ServerGreeting::Bytes(hostname.as_bytes().to_vec(), *closes),
             Kind::Reset => ServerGreeting::Reset,
             _ => ServerGreeting::Http,
@@ -175,6 +183,19 @@ impl Server {
     /// Whether lines of its log go to standard error.
     pub fn logs_to_stderr(&self) -> bool {
         !matches!(self.kind, Kind::Nginx(_) | Kind::Httpd(_) | Kind::HttpEcho(_))
+    }
+
+    /// Whether a service is healthy, as gRPC health checks ask; `None`: the server does not know the service.
+    pub fn health(&self, service: &str, uptime: Duration) -> Option<bool> {
+        match &self.kind {
+            Kind::Health(health) if health.service == service => Some(health.is_serving(uptime)),
+            _ => None,
+        }
+    }
+
+    /// The answer after the command of [`ServerAction::Command`] has ended with this output and exit code.
+    pub fn ran(&self, output: &[u8], code: u8) -> HttpResponse {
+        agnhost::ran(output, code)
     }
 
     /// The answer after the calls of [`ServerAction::Dial`].

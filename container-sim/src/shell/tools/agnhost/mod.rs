@@ -25,11 +25,10 @@ const SUBCOMMANDS: [Subcommand; 8] = [
 ];
 
 /// The subcommands of the real program that are not simulated.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 19] = [
     "audit-proxy",
     "external-metrics",
     "fake-registry-server",
-    "grpc-health-checking",
     "guestbook",
     "inclusterclient",
     "mtlsclient",

@@ -9,9 +9,10 @@ use crate::shell::tools::{Effect, Networked, Outcome, ToolCall};
 use std::time::Duration;
 
 /// The subcommands that are servers.
-pub(super) const NAMES: [&str; 10] = [
+pub(super) const NAMES: [&str; 11] = [
     "crd-conversion-webhook",
     "fakegitserver",
+    "grpc-health-checking",
     "liveness",
     "netexec",
     "no-snat-test",
@@ -29,6 +30,7 @@ const LINGERS: Duration = Duration::from_secs(60);
 pub(super) fn check(name: &str, arguments: &[String]) -> Result<(), String> {
     let refused: &[&str] = match name {
         "netexec" => &["http-override"],
+        "grpc-health-checking" => &["tls-cert-file", "tls-private-key-file"],
         "serve-hostname" => &["udp"],
         _ => &[],
     };
