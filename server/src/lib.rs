@@ -22,6 +22,7 @@ mod explore;
 mod external;
 mod files;
 mod flags;
+mod forward;
 mod history;
 mod hostname;
 mod import;

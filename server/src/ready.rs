@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub(crate) const FAREWELL: &str = "kstore has stopped";
 
 /// Addresses and paths in the message printed after a start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReadyMessage {
     /// Address of the API, and path of the admin kubeconfig, if the API is served.
     pub api: Option<(SocketAddr, PathBuf)>,
@@ -17,6 +17,8 @@ pub(crate) struct ReadyMessage {
     pub etcd: Option<String>,
     /// The lab, if it is served: URL, clock and seed.
     pub lab: Option<String>,
+    /// Addresses of this machine that lead into the cluster, each with its target.
+    pub forwards: Vec<String>,
     /// Whether all data is lost when the process ends.
     pub in_memory: bool,
 }
@@ -30,6 +32,9 @@ impl fmt::Display for ReadyMessage {
         }
         if let Some(etcd) = &self.etcd {
             write!(f, "\n  etcd        {etcd}")?;
+        }
+        for forward in &self.forwards {
+            write!(f, "\n  forward     {forward}")?;
         }
         match (&self.api, &self.etcd) {
             (Some((_, kubeconfig)), _) => {

@@ -8,6 +8,7 @@ use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
+use crate::forward::{self, BoundForward, ShownForward};
 use crate::kubeconfig::ServerAddress;
 use crate::lab::RunningLab;
 use crate::memory_file::MemoryFile;
@@ -94,6 +95,8 @@ pub(crate) struct Cluster {
     /// The lab, which then has the control plane.
     lab: Option<Arc<RunningLab>>,
     ready: Option<ReadyMessage>,
+    /// Addresses of this machine that lead to Services and pods.
+    forwards: Vec<ShownForward>,
     /// The Unix socket of the etcd API, if there is one.
     etcd_socket: Option<Arc<SocketFile>>,
     // Held until the end: the lock of the data directory, and the kubeconfig that is only in memory.
@@ -176,6 +179,7 @@ impl Cluster {
             plane: None,
             lab: None,
             ready: None,
+            forwards: Vec::new(),
             etcd_socket: None,
             _data_dir: None,
             _memory_file: None,
@@ -213,7 +217,7 @@ impl Cluster {
         let data_path = data_dir.as_ref().map(DataDir::path);
         assembly::store_only(store, data_path, bound, nondet, &self.phases).await?;
         self.ready =
-            Some(ReadyMessage { api: None, etcd: Some(url), lab: None, in_memory: data_dir.is_none() });
+            Some(ReadyMessage { etcd: Some(url), in_memory: data_dir.is_none(), ..ReadyMessage::default() });
         self._data_dir = data_dir;
         Ok(())
     }
@@ -237,6 +241,7 @@ impl Cluster {
         let data_dir = data_dir(&api.storage)?;
         let listener = listen::bind(&api.listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
+        let forwards = forward::bind(&api.forwards).await?;
         check_family(&api.service_ranges, address)?;
         let (now, began) = (nondet.clock.now(), Instant::now());
         let pki = match &data_dir {
@@ -267,6 +272,7 @@ impl Cluster {
         let (ca_pem, signing) = (pki.ca_pem().to_owned(), Some(pki.signing()?));
         let parts = ClusterInputs { api, loops, api_listener, etcd_listener, data_path, ca_pem, signing };
         self.plane = Some(assembly::everything(parts, &self.phases).await?);
+        self.forward(forwards);
 
         // Written last: an existing kubeconfig works.
         let name = kubeconfig::cluster_name(api.name.as_deref(), data_dir.as_ref().map(DataDir::path));
@@ -284,7 +290,8 @@ impl Cluster {
             None => self.keep_kubeconfig_in_memory()?,
         };
         let (api_at, in_memory) = (Some((address, path)), data_dir.is_none());
-        self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, in_memory });
+        let forwards = self.forwards.iter().map(ToString::to_string).collect();
+        self.ready = Some(ReadyMessage { api: api_at, etcd: etcd_url, lab: None, forwards, in_memory });
         self._data_dir = data_dir;
         if api.is_read_only {
             return Ok(());
@@ -302,6 +309,21 @@ impl Cluster {
         let client = clients::client(plane, pki::AUTOSCALER);
         self.run_listener("autoscaler", |stop| autoscaler::serve(listener, client, minor, stop));
         Ok(())
+    }
+
+    /// Serves the forwards, as clients of the API server in this process.
+    fn forward(&mut self, bound: Vec<BoundForward>) {
+        self.forwards = bound.iter().map(BoundForward::shown).collect();
+        let Some((plane, client)) = self.plane.as_ref().zip(self.client()) else { return };
+        for forward in bound {
+            let (api, client) = (plane.api().clone(), client.clone());
+            self.run_listener("forward", |stop| forward.serve(api, client, stop));
+        }
+    }
+
+    /// The addresses of this machine that lead to Services and pods.
+    pub(crate) fn forwards(&self) -> &[ShownForward] {
+        &self.forwards
     }
 
     /// Starts the lab with its first cluster, in memory.
@@ -326,7 +348,7 @@ impl Cluster {
         };
         let (address, line) = (lab.address(), lab.line());
         let api = Some((address, path));
-        self.ready = Some(ReadyMessage { api, etcd: None, lab: Some(line), in_memory: true });
+        self.ready = Some(ReadyMessage { api, lab: Some(line), in_memory: true, ..ReadyMessage::default() });
         // A component that ends makes this task end, and that the process.
         self.run_loop("lab", |stop| async move {
             tokio::select! {

@@ -288,6 +288,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &[
                 "basic_auth",
                 "clients",
+                "forward",
                 "kubeconfig",
                 "listen",
                 "pages",

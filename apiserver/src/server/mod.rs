@@ -44,6 +44,7 @@ use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
 use kstore_proto::kstore::v1::{self as pb};
 use kstore_registry::cache::{Cache, FillError};
 use kstore_registry::kinds::Kinds;
+use kstore_registry::pod_dialer::PodDialer;
 use kstore_registry::provenance::Provenance;
 use kstore_registry::user::UserInfo;
 use kstore_storage::encryption::Encryption;
@@ -222,7 +223,7 @@ impl ApiServer {
         // The receiver is alive unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
-        pipeline.cache().reach_pods_by(Arc::new(TunnelDialer::new(&tunnels)));
+        pipeline.cache().reach_pods_by(Arc::new(TunnelDialer::of_calls(&tunnels)));
         let bodies = BodyBudget::default();
         let (stop, address) = (config.stop.clone(), config.document_address);
         let known = image.map(ServerImage::documents);
@@ -285,6 +286,11 @@ impl ApiServer {
         front_proxy_ca: Option<String>,
     ) -> Result<(), Status> {
         bootstrap::publish_authorities(&self.pipeline, &self.identity, client_ca, front_proxy_ca).await
+    }
+
+    /// Connects to ports of pods as `kubectl port-forward` of this user does. The caller has checked what the user may do.
+    pub fn pod_dialer(&self, user: &str) -> Arc<dyn PodDialer> {
+        Arc::new(TunnelDialer::of_user(&self.tunnels, user))
     }
 
     /// Serves connections over streams of this process; `None` if [`NetworkConfig::streams`](crate::config::NetworkConfig::streams) is.

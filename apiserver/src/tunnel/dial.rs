@@ -87,28 +87,37 @@ async fn copy_both_ways(far: DuplexStream, mut reader: Reader, writer: Writer, r
     }
 }
 
-/// Connects to pods for calls that the API server makes itself: of webhooks, and of API servers behind it. It does not keep the server in
-/// memory.
-pub struct TunnelDialer(Weak<Tunnels>);
+/// Connects to pods: for calls that the API server makes itself, of webhooks and of API servers behind it, or for a user. It does not keep
+/// the server in memory.
+pub struct TunnelDialer {
+    tunnels: Weak<Tunnels>,
+    /// The user whose share of streams connections take; `None`: that of the server's own calls.
+    user: Option<Arc<str>>,
+}
 
 impl TunnelDialer {
-    /// Connects through these tunnels while they exist.
-    pub fn new(tunnels: &Arc<Tunnels>) -> Self {
-        Self(Arc::downgrade(tunnels))
+    /// Connects for the API server's own calls through these tunnels, while they exist.
+    pub fn of_calls(tunnels: &Arc<Tunnels>) -> Self {
+        Self { tunnels: Arc::downgrade(tunnels), user: None }
+    }
+
+    /// Connects for a user through these tunnels, while they exist.
+    pub fn of_user(tunnels: &Arc<Tunnels>, user: &str) -> Self {
+        Self { tunnels: Arc::downgrade(tunnels), user: Some(user.into()) }
     }
 }
 
 impl PodDialer for TunnelDialer {
     fn reaches(&self, node: &str) -> bool {
-        self.0.upgrade().is_some_and(|tunnels| tunnels.reaches(node))
+        self.tunnels.upgrade().is_some_and(|tunnels| tunnels.reaches(node))
     }
 
     fn dial(&self, to: PodPort) -> BoxFuture<'static, Result<PodConnection, String>> {
-        let tunnels = self.0.upgrade();
+        let (tunnels, user) = (self.tunnels.upgrade(), self.user.clone());
         async move {
             let tunnels = tunnels.ok_or_else(|| "the API server ends".to_owned())?;
             let PodPort { node, namespace, name, uid, port } = to;
-            let owner = StreamOwner::Calls(namespace.as_str().into());
+            let owner = user.map_or_else(|| StreamOwner::Calls(namespace.as_str().into()), StreamOwner::User);
             let what = Some(What::Port(pb::PortStream { port: port.into() }));
             let open =
                 pb::StreamOpen { id: 0, node, namespace, pod: name, uid, container: String::new(), what };

@@ -2,8 +2,8 @@
 
 use super::flag::Choice;
 use super::{
-    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, LabFlags, ListenAddress,
-    MetricsServer, Quota, SchedulerFile, SimulationFlags,
+    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, Forward, History, LabFlags,
+    ListenAddress, MetricsServer, Quota, SchedulerFile, SimulationFlags,
 };
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
@@ -169,6 +169,8 @@ pub struct ApiHere {
     pub service_ranges: ServiceRanges,
     /// Addresses of webhook Services outside the cluster.
     pub service_backends: ServiceBackends,
+    /// Addresses of this machine that lead to Services and pods.
+    pub forwards: Vec<Forward>,
     /// Whether requests without credentials are served.
     pub anonymous: bool,
     /// The audit log, if configured.
@@ -220,6 +222,7 @@ impl Default for ApiHere {
             history_bytes: None,
             service_ranges: ServiceRanges::default(),
             service_backends: ServiceBackends::default(),
+            forwards: Vec::new(),
             anonymous: true,
             audit: None,
             access: Box::default(),

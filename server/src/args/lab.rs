@@ -111,6 +111,7 @@ pub(super) const LAB: &[Flag] = &[
 const REFUSED: &[(&str, &str)] = &[
     ("data-dir", "its clusters are in memory, and forks share it: use --in-memory"),
     ("etcd-servers", "its clusters are in memory, and forks share it"),
+    ("forward", "connections from this machine do not wait for its clock: use `kubectl port-forward`"),
     ("etcd-listen", "what is written there is in no request log, and a reset replaces the store"),
     ("encryption-provider-config", "its clusters are in memory, and forks share the objects as they are"),
 ];

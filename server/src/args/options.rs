@@ -9,8 +9,8 @@ use super::lab::LabOptions;
 use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
 use super::{
-    AccessConfig, Api, ApiHere, Component, Config, DEFAULT_DATA_DIR, Durability, Engine, Flag, History,
-    HistoryBounds, LoopsConfig, MetricsServer, OptionalApis, Quota, Storage, StoreAlone, UsageError,
+    AccessConfig, Api, ApiHere, Component, Config, DEFAULT_DATA_DIR, Durability, Engine, Flag, Forward,
+    History, HistoryBounds, LoopsConfig, MetricsServer, OptionalApis, Quota, Storage, StoreAlone, UsageError,
     encryption_file, table,
 };
 use crate::telemetry::LogFormat;
@@ -46,6 +46,7 @@ pub struct ServerOptions {
     pub(super) encryption_reloads: Option<bool>,
     pub(super) history: Option<HistoryBounds>,
     pub(super) service_backends: Vec<ServiceBackend>,
+    pub(super) forwards: Vec<Forward>,
     pub(super) anonymous_auth: Option<bool>,
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) components: Vec<Component>,
@@ -162,6 +163,7 @@ impl ServerOptions {
             history: self.history.map_or(history, |history| history.kept),
             history_bytes: self.history.and_then(|history| history.bytes),
             service_backends: ServiceBackends::new(self.service_backends),
+            forwards: self.forwards,
             anonymous: self.anonymous_auth.unwrap_or(true),
             audit: self.audit.into_config(audit_log, audit_webhook(&self.named)?)?,
             encryption: encryption_file(self.encryption_config, self.encryption_reloads)?.map(Box::new),

@@ -197,6 +197,13 @@ const LISTENER: &[Flag] = &[
     )
     .daily()
     .shaped(repeated),
+    Flag::value(
+        "forward",
+        "[HOST:]PORT=[NAMESPACE/]svc|pod/NAME[:PORT]",
+        |o, text| add(&mut o.forwards, parsed(text)),
+        "Listen on a loopback address of this machine, 127.0.0.1 without HOST, for connections to a Service or pod of the cluster; port 0 picks a free port. May be given several times",
+    )
+    .shaped(repeated),
     Flag::boolean(
         "anonymous-auth",
         |o, is_on| o.anonymous_auth = Some(is_on),

@@ -9,6 +9,7 @@ mod setup;
 pub(crate) mod watcher;
 
 use crate::args::{Api, Config, PageTime, RunArgs, Setup, UsageError, WaitFor};
+use crate::forward::ShownForward;
 use crate::memory_file::MemoryFile;
 use crate::runtime;
 use crate::shutdown::{CaughtSignal, Signals};
@@ -139,8 +140,8 @@ impl Preparation<'_> {
             .context("cannot make the kubeconfig for the command")?;
         let (wait, mark, etcd) = (self.wait, self.mark, self.cluster.etcd_url());
         let lab = self.cluster.lab().map(|lab| lab.url());
-        let environment =
-            Environment { kubeconfig: kubeconfig.path(), version: self.version, mark, etcd, lab };
+        let (kubeconfig, version, forwards) = (kubeconfig.path(), self.version, self.cluster.forwards());
+        let environment = Environment { kubeconfig, version, mark, etcd, lab, forwards };
         let mut preparing = pin!(self.prepare());
         if wait != WaitFor::None {
             let prepared = tokio::select! {
@@ -248,6 +249,8 @@ struct Environment<'a> {
     etcd: Option<&'a str>,
     /// URL of the lab, if it is served.
     lab: Option<String>,
+    /// Addresses that lead to Services and pods.
+    forwards: &'a [ShownForward],
 }
 
 impl Environment<'_> {
@@ -261,6 +264,9 @@ impl Environment<'_> {
         }
         if let Some(lab) = &self.lab {
             command.env("KSTORE_LAB", lab);
+        }
+        for forward in self.forwards {
+            command.env(&forward.variable, forward.address.to_string());
         }
     }
 }
