@@ -128,11 +128,10 @@ impl Components {
 
     /// The components about which the API server knows.
     pub(crate) fn local(&self) -> LocalComponents {
-        let kubelets = self.nodes.is_some();
         let check =
             AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: sim_api::annotation_problems };
-        let annotations = kubelets.then_some(check);
-        LocalComponents { controllers: self.controllers.is_some(), kubelets, annotations }
+        let annotations = self.nodes.is_some().then_some(check);
+        LocalComponents { controllers: self.controllers.is_some(), annotations }
     }
 }
 

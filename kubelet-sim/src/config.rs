@@ -56,6 +56,8 @@ pub struct Config {
     pub events: bool,
     /// The simulation cancels this token when all nodes have registered and renew their leases.
     pub registered: CancellationToken,
+    /// Whether NetworkPolicies restrict connections between simulated pods.
+    pub enforces_network_policies: bool,
     /// Serves connections of pods to the API server; `None`: they are refused.
     pub api_server: Option<ApiServerListener>,
     /// The users as which nodes write.
@@ -99,6 +101,7 @@ impl Default for Config {
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),
+            enforces_network_policies: true,
             api_server: None,
             identities: Identities::default(),
             metrics: Registry::new(),

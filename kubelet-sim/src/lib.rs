@@ -31,6 +31,7 @@ pub mod known_image;
 mod limits;
 mod load;
 mod manager;
+pub mod network_policy;
 pub mod node;
 pub mod plan;
 pub mod pod;

@@ -383,6 +383,7 @@ fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
         has_sim_api: loops.simulation.is_active(),
         sim_objects: loops.simulation.documents.0.clone(),
         missing_images: loops.missing_images.clone(),
+        enforces_network_policies: !loops.ignores_network_policies,
         ..Default::default()
     }
 }

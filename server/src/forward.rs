@@ -231,9 +231,9 @@ fn port_of_service<'s>(
 /// The ready pods of a Service, with their port behind the Service's port of this name.
 fn ready_pods(slices: &[EndpointSlice], port_name: &str) -> Vec<PodPort> {
     let of_slice = |slice: &EndpointSlice| {
-        let ports = slice.ports.iter().flatten();
-        let port = ports.filter(|port| port.name.as_deref().unwrap_or_default() == port_name).next_back();
-        let port = u16::try_from(port?.port?).ok()?;
+        let mut ports = slice.ports.iter().flatten();
+        let port = ports.find(|port| port.name.as_deref().unwrap_or_default() == port_name)?;
+        let port = u16::try_from(port.port?).ok()?;
         let ready = slice.endpoints.iter().flatten().filter(|endpoint| {
             endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false))
         });

@@ -7,6 +7,7 @@ use crate::backing_store::{BackingStore, Storage};
 use crate::initial::{self, InitialImage};
 use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
+use crate::tls_server::tls_for;
 use crate::webhooks::Webhooks;
 use kstore_access::token::Tokens;
 use kstore_admission::PluginSwitches;
@@ -28,6 +29,7 @@ use kstore_registry::outbound::{Network, Outbound, ServiceBackends};
 use kstore_registry::service_ranges::ServiceRanges;
 use kstore_registry::user::UserInfo;
 use rcgen::KeyPair;
+use rustls::ServerConfig as TlsConfig;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +70,8 @@ pub struct Setup {
     /// Whether webhooks are called over this machine's network instead of [`Cluster::webhooks`], and service
     /// account tokens are signed with a random key. Only in real time, see [`in_real_time`].
     pub network: bool,
+    /// Whether the API server has a certificate, so that simulated pods reach it.
+    pub has_certificate: bool,
     /// Whether the cluster may start with the initial objects that another one with this seed has created.
     pub shares_initial_objects: bool,
     /// Admission plugins that run in addition to the default ones.
@@ -122,6 +126,7 @@ impl Setup {
             panics,
             is_permuted,
             network,
+            has_certificate: false,
             shares_initial_objects: true,
             plugins: Vec::new(),
             unsafe_deletion: false,
@@ -171,6 +176,13 @@ impl Setup {
     #[must_use]
     pub fn network(mut self) -> Self {
         self.network = true;
+        self
+    }
+
+    /// Lets simulated pods reach the API server, and gives tokens a key.
+    #[must_use]
+    pub fn certificate(mut self) -> Self {
+        (self.has_certificate, self.network) = (true, true);
         self
     }
 
@@ -483,36 +495,43 @@ struct ExternalDependencies {
     unsafe_deletion: bool,
     /// The version of Kubernetes.
     minor: Minor,
+    /// TLS of the API server for simulated pods, and its authority as PEM.
+    certificate: Option<(Arc<TlsConfig>, String)>,
 }
 
 impl ExternalDependencies {
     fn of(setup: &Setup, webhooks: &Webhooks) -> Self {
         let plugins =
             PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
-        let unsafe_deletion = setup.unsafe_deletion;
-        match setup.network {
-            true => Self {
-                outbound: Arc::new(Network::new(ServiceBackends::default())),
-                tokens: Some(Arc::new(tokens())),
-                plugins,
-                unsafe_deletion,
-                minor: setup.minor,
-            },
-            false => Self {
-                outbound: Arc::new(webhooks.clone()),
-                tokens: None,
-                plugins,
-                unsafe_deletion,
-                minor: setup.minor,
-            },
+        let names = ["kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
+        let outbound: Arc<dyn Outbound> = match setup.network {
+            true => Arc::new(Network::new(ServiceBackends::default())),
+            false => Arc::new(webhooks.clone()),
+        };
+        Self {
+            outbound,
+            tokens: setup.network.then(|| Arc::new(tokens())),
+            plugins,
+            unsafe_deletion: setup.unsafe_deletion,
+            minor: setup.minor,
+            certificate: setup.has_certificate.then(|| tls_for(&names)),
         }
+    }
+
+    /// The authority that pods trust.
+    fn root_ca(&self) -> &str {
+        self.certificate.as_ref().map_or(CA, |(_, authority)| authority)
     }
 
     /// The configuration of an API server without components beside it.
     fn server_config(&self, nondet: &Nondet, service_ranges: ServiceRanges) -> ServerConfig {
         let config = server_without_listener(nondet);
         ServerConfig {
-            network: NetworkConfig { outbound: Arc::clone(&self.outbound), ..config.network },
+            network: NetworkConfig {
+                outbound: Arc::clone(&self.outbound),
+                streams: self.certificate.as_ref().map(|(tls, _)| Arc::clone(tls)),
+                ..config.network
+            },
             authorities: AuthoritiesConfig { client_ca: Some(CA.to_owned()), ..config.authorities },
             access: AccessConfig { tokens: self.tokens.clone(), ..config.access },
             admission: AdmissionConfig { switches: self.plugins.clone(), ..config.admission },
@@ -530,7 +549,7 @@ impl ExternalDependencies {
 /// The components that the setup selects.
 fn components(setup: &Setup, outside: &ExternalDependencies) -> Components {
     let controllers = || kstore_controllers::Config {
-        root_ca: CA.to_owned(),
+        root_ca: outside.root_ca().to_owned(),
         networks: setup.networks.clone(),
         unused_tokens: setup.unused_tokens,
         token_signer: outside.tokens.clone().map(kstore_cluster::token_signer),

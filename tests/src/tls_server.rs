@@ -15,6 +15,26 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
+/// TLS of a server with a new certificate for these names, and its authority as PEM.
+pub(crate) fn tls_for(names: &[&str]) -> (Arc<ServerConfig>, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key can be made");
+    let authority = CertifiedIssuer::self_signed(params, key).expect("an authority can sign itself");
+    let key = KeyPair::generate().expect("a key can be made");
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let leaf = CertificateParams::new(names).expect("the names can be in a certificate");
+    let leaf = leaf.signed_by(&key, &authority).expect("an authority can sign");
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("the key is PKCS#8");
+    let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring has the default versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .expect("key and certificate fit");
+    (Arc::new(tls), authority.pem())
+}
+
 /// A bound listener with a certificate, which does not serve yet.
 pub struct TlsServer {
     listener: TcpListener,

@@ -401,7 +401,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "kubelet-sim",
         floors: &[
-            &["amounts", "api_server", "identities", "known_image", "limits", "time"],
+            &["amounts", "api_server", "identities", "known_image", "limits", "network_policy", "time"],
             &["affinity", "backoff", "behavior", "expansion", "plan", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "image", "probe", "process_end", "shape"],

@@ -38,6 +38,7 @@ async fn connect(server: &ApiServer, peer: Peer) -> Channel {
         front_proxies: None,
         clock: kstore_nondet::Clock::real(),
         edge: None,
+        answers_half_closed: false,
     };
     let (near, far) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move { serve_http(shared, peer, far, slot).await.map_err(|error| error.to_string()) });

@@ -57,6 +57,9 @@ pub(super) struct ListenerState {
     pub(super) clock: Clock,
     /// Counts requests until the service of an embedder has them.
     pub(super) edge: Option<Arc<EdgeActivity>>,
+    /// Whether a request is answered although its client has ended its own direction. Over a socket that means mostly that the client is
+    /// gone.
+    pub(super) answers_half_closed: bool,
 }
 
 /// Performs the TLS handshake; `None` if the client does not complete it in time, or sends plain HTTP.
@@ -121,7 +124,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = slot.activity.clone();
-    let ListenerState { router, embedder, grpc, unsent, stop, edge, .. } = shared;
+    let ListenerState { router, embedder, grpc, unsent, stop, edge, answers_half_closed, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -159,16 +162,7 @@ where
             Ok(observe_end(response, &caller, record, in_flight, &activity, &unsent))
         }
     });
-    let mut http = auto::Builder::new(StreamExecutor);
-    http.http2()
-        .max_concurrent_streams(limits::STREAMS)
-        .max_pending_accept_reset_streams(Some(limits::PENDING_RESETS))
-        .keep_alive_interval(Some(limits::PING_INTERVAL))
-        .keep_alive_timeout(limits::PING_TIMEOUT)
-        .timer(TokioTimer::new());
-    // This time also runs while a connection waits for its next request, so it is that of an idle connection; the first
-    // request has its own, see `idle_for_too_long`.
-    http.http1().header_read_timeout(limits::IDLE_CONNECTION).timer(TokioTimer::new());
+    let http = http_builder(answers_half_closed);
     let socket = SocketWithSlot { socket, _slot: slot };
     let serving =
         http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
@@ -195,6 +189,24 @@ where
         () = drained(&activity), if !stop.is_cancelled() => Ok(()),
         () = activity.evicted.cancelled() => Ok(()),
     }
+}
+
+/// HTTP of all connections. With `answers_half_closed` a request over HTTP/1.1 is answered although its client sends no more.
+fn http_builder(answers_half_closed: bool) -> auto::Builder<StreamExecutor> {
+    let mut http = auto::Builder::new(StreamExecutor);
+    http.http2()
+        .max_concurrent_streams(limits::STREAMS)
+        .max_pending_accept_reset_streams(Some(limits::PENDING_RESETS))
+        .keep_alive_interval(Some(limits::PING_INTERVAL))
+        .keep_alive_timeout(limits::PING_TIMEOUT)
+        .timer(TokioTimer::new());
+    // This time also runs while a connection waits for its next request, so it is that of an idle connection; the first
+    // request has its own, see `idle_for_too_long`.
+    http.http1()
+        .header_read_timeout(limits::IDLE_CONNECTION)
+        .timer(TokioTimer::new())
+        .half_close(answers_half_closed);
+    http
 }
 
 /// Passes a request to an embedder if there is one, and answers it here otherwise.

@@ -325,7 +325,7 @@ impl ApiServer {
                 Ok(((socket, address), slot)) => {
                     let span = tracing::debug_span!("server", %address);
                     let handshake = connection::handshake(acceptor.clone(), socket, address);
-                    let serving = self.clone().connected(handshake, address, slot);
+                    let serving = self.clone().connected(handshake, address, slot, false);
                     let serving = EdgeActivity::observe(self.edge.clone(), serving);
                     connections.spawn(serving.instrument(span));
                 }
@@ -354,6 +354,7 @@ impl ApiServer {
         handshake: impl Future<Output = Option<TlsStream<T>>>,
         address: SocketAddr,
         slot: ConnectionSlot,
+        answers_half_closed: bool,
     ) where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -376,6 +377,7 @@ impl ApiServer {
                     front_proxies,
                     clock,
                     edge,
+                    answers_half_closed,
                 };
                 connection::serve(shared, tls, address, slot).await;
             }

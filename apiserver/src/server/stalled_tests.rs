@@ -58,6 +58,7 @@ async fn connect() -> Pipe {
         front_proxies: None,
         clock: kstore_nondet::Clock::real(),
         edge: None,
+        answers_half_closed: false,
     };
     let (near, far) = tokio::io::duplex(64 * 1024);
     let (peer, activity) = (Peer::InProcess(Arc::new(UserInfo::default())), slot.activity.clone());

@@ -36,7 +36,8 @@ impl StreamListener {
             let accepting = async move { Some(acceptor.accept(stream).await) };
             let handshake = super::connection::in_time(accepting, client);
             let slot = open.slot(client.ip()).await;
-            server.connected(handshake, client, slot).await;
+            // The caller drops this future with its client, so a client that only ends its own direction is there.
+            server.connected(handshake, client, slot, true).await;
         })
     }
 }

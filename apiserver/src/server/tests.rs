@@ -74,6 +74,7 @@ async fn watches_survive_thousands_of_requests_refused_before_their_bodies_were_
             front_proxies: None,
             clock: kstore_nondet::Clock::real(),
             edge: None,
+            answers_half_closed: false,
         };
         tokio::spawn(async move {
             let far = accepted.recv().await.unwrap();

@@ -14,7 +14,7 @@ use crate::load::record::LoadRecord;
 use crate::pod_behavior::record::BehaviorRecord;
 use crate::record::{NodeRecord, PodRecord};
 use crate::sim_api;
-use crate::stream::{Latest, ManagerMessage, PodQuery, Streams, UsageCaches};
+use crate::stream::{Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, Streams, UsageCaches};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
@@ -117,14 +117,20 @@ impl Simulator {
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
-        let api_server = self.config.api_server.clone();
+        let access = NetworkAccess {
+            api_server: self.config.api_server.clone(),
+            policies: self
+                .config
+                .enforces_network_policies
+                .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone())),
+        };
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
             (self.client.clone(), identities.clone(), minor),
             self.nondet.clock,
             rng.fork("tunnel"),
-            (serving.clone(), api_server),
+            (serving.clone(), access),
         );
         let streams = streams.with_usage_caches(usage_caches);
         let (followers, reports) =

@@ -22,7 +22,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// The path of the one method.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
-const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+/// The media type of questions and answers.
+const GRPC: &str = "application/grpc";
 /// The number of the field in question and answer: the service, and its status.
 const FIELD: u8 = 1;
 /// How protobuf marks a number, and bytes with their length.
@@ -93,14 +94,14 @@ fn success(status: u8) -> Response<Body> {
     trailers.insert("grpc-status", HeaderValue::from(OK));
     let body = Full::new(framed(&[FIELD << 3 | NUMBER, status])).with_trailers(ready(Some(Ok(trailers))));
     let mut response = Response::new(body.boxed());
-    response.headers_mut().insert(CONTENT_TYPE, GRPC);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     response
 }
 
 fn failure(code: u16, text: &'static str) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::new()).boxed());
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, GRPC);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     headers.insert("grpc-status", HeaderValue::from(code));
     headers.insert("grpc-message", HeaderValue::from_static(text));
     response

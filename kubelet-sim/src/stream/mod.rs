@@ -15,6 +15,7 @@ mod log;
 mod network;
 mod outputs;
 mod pipe;
+mod policies;
 mod port;
 mod program;
 mod request;
@@ -48,6 +49,7 @@ use kubelet::NodeCounters;
 pub(crate) use latest::Latest;
 pub(crate) use network::AddressOwner;
 pub(crate) use outputs::Outputs;
+pub(crate) use policies::Policies;
 pub(crate) use program::Launch;
 use runner::ProgramRunner;
 use std::net::IpAddr;
@@ -124,6 +126,14 @@ pub(crate) enum ManagerMessage {
     RefusedNodes(Vec<RefusedNode>),
 }
 
+/// What simulated pods reach beside each other, and what restricts them.
+pub(crate) struct NetworkAccess {
+    /// Serves connections to the API server; `None`: they are refused.
+    pub(crate) api_server: Option<ApiServerListener>,
+    /// The policies that restrict connections; `None`: they are not enforced.
+    pub(crate) policies: Option<Policies>,
+}
+
 /// State that the streams of all nodes share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Streams {
@@ -141,6 +151,8 @@ pub(crate) struct Streams {
     fabric: Fabric,
     /// Serves connections of pods to the API server.
     api_server: Option<ApiServerListener>,
+    /// The policies that restrict connections; `None`: they are not enforced.
+    policies: Option<Policies>,
     /// Endpoints that clients of Services with session affinity use.
     affinities: Arc<Mutex<Affinities>>,
     /// Permits for starting commands of containers.
@@ -153,12 +165,12 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Creates the streams of the nodes that `serving` names, now and later; returns the receiver of their messages to the manager.
-    /// Pods reach the API server through `api_server`.
+    /// Pods connect as `access` says.
     pub(crate) fn new(
         (client, identities, minor): (Client, Identities, Minor),
         clock: Clock,
         rng: Rng,
-        (serving, api_server): (Arc<Latest<Vec<String>>>, Option<ApiServerListener>),
+        (serving, access): (Arc<Latest<Vec<String>>>, NetworkAccess),
     ) -> (Self, mpsc::Receiver<ManagerMessage>) {
         let (messages, receiver) = mpsc::channel(MANAGER_MESSAGES);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
@@ -173,7 +185,8 @@ impl Streams {
                 messages,
                 runner: ProgramRunner::new(),
                 fabric: Fabric::default(),
-                api_server,
+                api_server: access.api_server,
+                policies: access.policies,
                 affinities: Arc::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),

@@ -46,13 +46,16 @@ pub(super) struct Connection {
 /// The place of a pod's commands in the network.
 #[derive(Clone)]
 pub(super) struct PodNetwork {
-    streams: Streams,
-    address: Option<IpAddr>,
+    pub(super) streams: Streams,
+    pub(super) address: Option<IpAddr>,
     owner: Arc<str>,
-    tenant: Arc<str>,
+    /// The namespace of the pod.
+    pub(super) tenant: Arc<str>,
+    /// The name of the pod.
+    pub(super) name: Arc<str>,
     node: Arc<str>,
     memory: BufferAllowance,
-    asker: Asker,
+    pub(super) asker: Asker,
 }
 
 /// Who connects.
@@ -99,6 +102,7 @@ impl PodNetwork {
             address: snapshot.machine.ip,
             owner: Arc::from(meta.uid.as_str()),
             tenant: Arc::from(meta.namespace.as_str()),
+            name: Arc::from(meta.name.as_str()),
             node: Arc::from(snapshot.record.pod.spec.node_name.as_str()),
             memory,
             asker,
@@ -192,7 +196,7 @@ impl PodNetwork {
                 done.map_err(|why| why.failure(endpoint.ip()))
             }
             Some(Destination::Endpoint(_)) => Err(NetworkFailure::Refused(to.ip())),
-            Some(Destination::ApiServer) => self.connect_to_api_server(host, to),
+            Some(Destination::ApiServer) => self.connect_to_api_server(host, to).await,
             None if matches!(self.streams.owner_of(to.ip()).await, AddressOwner::Node) => {
                 Err(NetworkFailure::Refused(to.ip()))
             }
@@ -202,7 +206,10 @@ impl PodNetwork {
 
     /// A connection to the API server, which the task of the client serves. Servers of images make no requests of their own to it, so
     /// that requests do not multiply.
-    fn connect_to_api_server(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+    async fn connect_to_api_server(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
+        if !Box::pin(self.is_let_through(to, None)).await {
+            return Err(vanish(to.ip()).await);
+        }
         let listener = self.streams.api_server.as_ref().filter(|_| self.asker == Asker::Command);
         let listener = listener.ok_or(NetworkFailure::Refused(to.ip()))?;
         let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
@@ -211,20 +218,24 @@ impl PodNetwork {
 
     async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {
         let failed = |why| Err(Unconnected::Failed(why));
+        let ip = to.ip();
+        let is_own = ip.is_loopback() || ip.is_unspecified() || ip == host.address();
+        let owner = self.streams.owner_of(if is_own { host.address() } else { ip }).await;
+        if let AddressOwner::Pod(feed) = &owner
+            && !is_own
+            && !Box::pin(self.is_let_through(to, Some(&feed.get().1))).await
+        {
+            return failed(vanish(ip).await);
+        }
         match host.connect(to) {
             Ok(stream) => return Ok(Connection { stream, serving: None }),
             Err(NetError::Exhausted) => return failed(NetworkFailure::Exhausted),
             // A server without a listener may be there.
             Err(_) => {}
         }
-        let ip = to.ip();
-        let is_own = ip.is_loopback() || ip.is_unspecified();
-        let feed = match self.streams.owner_of(if is_own { host.address() } else { ip }).await {
+        let feed = match owner {
             AddressOwner::Pod(feed) if feed.get().1.reachable => feed,
-            AddressOwner::Pod(_) | AddressOwner::Nobody => {
-                sleep(CONNECT_TIME).await;
-                return failed(NetworkFailure::TimedOut(ip));
-            }
+            AddressOwner::Pod(_) | AddressOwner::Nobody => return failed(vanish(ip).await),
             AddressOwner::Node => return Err(Unconnected::Node),
             AddressOwner::Outside => return Err(Unconnected::Outside),
         };
@@ -234,6 +245,12 @@ impl PodNetwork {
         let (stream, end) = opened?;
         Ok(Connection { stream, serving: Some(served.serve(end)) })
     }
+}
+
+/// Waits as long as a connection to an address whose packets vanish does, and returns its failure.
+pub(super) async fn vanish(address: IpAddr) -> NetworkFailure {
+    sleep(CONNECT_TIME).await;
+    NetworkFailure::TimedOut(address)
 }
 
 /// Why there is no connection to a pod.

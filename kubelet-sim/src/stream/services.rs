@@ -2,8 +2,9 @@
 //! while no command connects, and a connection never reaches a pod that the API no longer shows.
 
 use super::Streams;
+use super::network::vanish;
 use crate::dns::{self, DnsName};
-use crate::limits::{ALIASES, CONNECT_TIME};
+use crate::limits::ALIASES;
 use crate::service::{self, AskedPort, Endpoint, Meaning};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -99,10 +100,7 @@ impl Streams {
         let endpoints = self.endpoints_of(service).await;
         let all = match service::backends(service, asked, &endpoints, node) {
             Some(Ok(all)) => all,
-            Some(Err(service::Dropped)) => {
-                tokio::time::sleep(CONNECT_TIME).await;
-                return Err(NetworkFailure::TimedOut(to.ip()));
-            }
+            Some(Err(service::Dropped)) => return Err(vanish(to.ip()).await),
             None => Vec::new(),
         };
         let uid = service.metadata.uid.as_deref().unwrap_or_default();

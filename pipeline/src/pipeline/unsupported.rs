@@ -17,8 +17,6 @@ use serde_json::Value;
 pub struct LocalComponents {
     /// kstore's controllers.
     pub controllers: bool,
-    /// Simulated nodes.
-    pub kubelets: bool,
     /// The annotations that the simulated nodes read, for warnings about those that they do not understand.
     pub annotations: Option<AnnotationCheck>,
 }
@@ -34,32 +32,23 @@ pub struct AnnotationCheck {
 
 impl LocalComponents {
     /// Every component.
-    pub const ALL: Self = Self { controllers: true, kubelets: true, annotations: None };
+    pub const ALL: Self = Self { controllers: true, annotations: None };
 }
 
-/// The component that would have to act on a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Actor {
-    Controllers,
-    Kubelets,
-}
-
-/// A kind whose objects have no effect, with its warning.
+/// A kind whose objects no controller here acts on, with its warning.
 struct Row {
     group: &'static str,
     kind: &'static str,
-    actor: Actor,
     text: &'static str,
 }
 
-const fn row(group: &'static str, kind: &'static str, actor: Actor, text: &'static str) -> Row {
-    Row { group, kind, actor, text }
+const fn row(group: &'static str, kind: &'static str, text: &'static str) -> Row {
+    Row { group, kind, text }
 }
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
-    row("storage.k8s.io", "VolumeAttachment", Actor::Controllers, "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
+    row("storage.k8s.io", "VolumeAttachment", "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
 ];
 
 /// The warning for `user`, who wrote an object to `target`. Components get no warnings.
@@ -74,11 +63,7 @@ pub(super) fn warning(
     }
     let resource = target.resource;
     let row = ROWS.iter().find(|row| (row.group, row.kind) == (resource.group, resource.kind))?;
-    let acts_here = match row.actor {
-        Actor::Controllers => local.controllers,
-        Actor::Kubelets => local.kubelets,
-    };
-    acts_here.then_some(row.text)
+    local.controllers.then_some(row.text)
 }
 
 /// The warnings for `user` about annotations of simulated nodes in an object that it wrote. Service accounts of the cluster's own
@@ -144,25 +129,21 @@ mod tests {
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
         let all = LocalComponents::ALL;
-        let policy = ("networking.k8s.io/v1", "NetworkPolicy");
-        let text = "this server's nodes are simulated: this NetworkPolicy restricts no traffic";
-        assert_eq!(warned(all, "ann", policy), Some(text));
+        let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
+        let text =
+            "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing";
+        assert_eq!(warned(all, "ann", attachment), Some(text));
+        assert_eq!(warned(all, "ann", ("networking.k8s.io/v1", "NetworkPolicy")), None);
         assert_eq!(warned(all, "ann", ("resource.k8s.io/v1", "ResourceClaim")), None);
         assert_eq!(warned(all, "ann", ("v1", "ConfigMap")), None);
         assert_eq!(warned(all, "ann", ("v1", "LimitRange")), None);
-        assert!(warned(all, "system:serviceaccount:a:b", policy).is_some());
-        assert_eq!(warned(all, "system:apiserver", policy), None);
+        assert!(warned(all, "system:serviceaccount:a:b", attachment).is_some());
+        assert_eq!(warned(all, "system:apiserver", attachment), None);
     }
 
     #[test]
     fn features_of_components_in_other_processes_yield_no_warning() {
-        let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
         let attachment = ("storage.k8s.io/v1", "VolumeAttachment");
-        assert_eq!(warned(alone, "ann", attachment), None);
-        assert!(
-            warned(all, "ann", attachment)
-                .unwrap()
-                .starts_with("this server runs no controller for VolumeAttachments")
-        );
+        assert_eq!(warned(LocalComponents::default(), "ann", attachment), None);
     }
 }

@@ -287,6 +287,8 @@ pub struct LoopsConfig {
     pub simulation: SimulationFlags,
     /// Patterns of images that no simulated node can pull.
     pub missing_images: Vec<String>,
+    /// Whether NetworkPolicies have no effect between simulated pods.
+    pub ignores_network_policies: bool,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.

@@ -327,6 +327,12 @@ const LOOPS: &[Flag] = &[
     .part(Part::Process)
     .shaped(repeated),
     Flag::boolean(
+        "network-policies",
+        |o, is_on| o.loops.ignores_network_policies = !is_on,
+        "Let NetworkPolicies restrict connections between simulated pods [default: true]",
+    )
+    .part(Part::Process),
+    Flag::boolean(
         "metrics-server",
         |o, is_on| o.metrics_server = Some(is_on),
         "Serve metrics.k8s.io for `kubectl top` and autoscalers, with the usage in the annotations of simulated pods [default: true with simulated nodes]",

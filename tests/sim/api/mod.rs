@@ -57,6 +57,8 @@ mod metrics;
 mod minors;
 /// The network between simulated pods.
 mod network;
+/// What simulated pods reach beside each other: the API server, and what NetworkPolicies let through.
+mod network_access;
 /// TLS between simulated pods, and webhooks and API servers that are pods.
 mod network_tls;
 /// Validation of every object's metadata.

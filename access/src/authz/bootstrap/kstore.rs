@@ -59,6 +59,7 @@ const KUBELET_SIM: &[Grant] = &[
     On("create delete get list patch update watch", "coordination.k8s.io", "leases"),
     On("create delete get patch update", "storage.k8s.io", "csinodes"),
     On(READ, "discovery.k8s.io", "endpointslices"),
+    On(READ, "networking.k8s.io", "networkpolicies"),
     On(READ, "node.k8s.io", "runtimeclasses"),
     On(READ, "resource.k8s.io", "resourceclaims"),
 ];
