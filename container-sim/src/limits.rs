@@ -103,3 +103,6 @@ pub(crate) const HTTP_HEAD_BYTES: usize = 64 * 1024;
 pub(crate) const HTTP_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of a line before a chunk of a body; a longer one is answered by 400.
 pub(crate) const HTTP_CHUNK_LINE: usize = 8 * 1024;
+
+/// Bytes of the largest datagram: what UDP over IPv4 carries. `nc -u` sends no more of its input.
+pub(crate) const DATAGRAM_BYTES: usize = 65_507;

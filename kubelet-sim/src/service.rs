@@ -217,29 +217,29 @@ pub enum AskedPort {
 }
 
 impl AskedPort {
-    /// The TCP port of a Service that is meant.
-    pub fn of(self, service: &Service) -> Option<&ServicePort> {
+    /// The port of a Service that is meant, of this protocol.
+    pub fn of<'s>(self, service: &'s Service, protocol: &str) -> Option<&'s ServicePort> {
         let mut ports = service.spec.as_ref()?.ports.iter().flatten();
         ports.find(|one| {
             let is_meant = match self {
                 Self::Cluster(port) => one.port == i32::from(port),
                 Self::Node(port) => one.node_port == Some(i32::from(port)),
             };
-            is_meant && one.protocol.as_deref().unwrap_or("TCP") == "TCP"
+            is_meant && one.protocol.as_deref().unwrap_or("TCP") == protocol
         })
     }
 }
 
-/// The addresses and ports behind a port of a Service, seen from a pod of a node; `None` if the Service has no such TCP port. The error
-/// says that packets vanish, because its policy leaves none of its endpoints. For a pod that asks a node, a Service's policy for traffic
-/// from outside does not count.
+/// The addresses and ports behind a port of a Service and a protocol, seen from a pod of a node; `None` if the Service has no such port.
+/// The error says that packets vanish, because its policy leaves none of its endpoints. For a pod that asks a node, a Service's policy for
+/// traffic from outside does not count.
 pub fn backends(
     service: &Service,
-    asked: AskedPort,
+    (asked, protocol): (AskedPort, &str),
     endpoints: &[Endpoint],
     node: &str,
 ) -> Option<Result<Vec<SocketAddr>, Dropped>> {
-    let entry = asked.of(service)?;
+    let entry = asked.of(service, protocol)?;
     let policy = service.spec.as_ref()?.internal_traffic_policy.as_deref();
     let is_local = policy == Some("Local") && matches!(asked, AskedPort::Cluster(_));
     let on_node = |endpoint: &&Endpoint| !is_local || endpoint.node.as_deref() == Some(node);
@@ -322,12 +322,15 @@ mod tests {
             a_pod(4, true, false, "b"),
         ];
         let of = |service: &Service, port, pods: &[Pod]| {
-            let all = backends(service, AskedPort::Cluster(port), &pod_endpoints(service, pods), "a")?;
+            let all =
+                backends(service, (AskedPort::Cluster(port), "TCP"), &pod_endpoints(service, pods), "a")?;
             Some(all.map(|all| texts(&all)).unwrap_or_else(|Dropped| "dropped".to_owned()))
         };
         assert_eq!(of(&web, 80, &pods).unwrap(), "10.0.0.1:8001 10.0.0.4:8004");
         assert_eq!(of(&web, 81, &pods).unwrap(), "10.0.0.1:81 10.0.0.4:81");
         assert_eq!((of(&web, 53, &pods), of(&web, 1, &pods)), (None, None));
+        let datagrams = backends(&web, (AskedPort::Cluster(53), "UDP"), &pod_endpoints(&web, &pods), "a");
+        assert_eq!(texts(&datagrams.unwrap().unwrap()), "10.0.0.1:53 10.0.0.4:53");
         assert_eq!(of(&web, 80, &pods[1..3]).unwrap(), "10.0.0.3:8003", "it ends, and still serves");
         assert_eq!(of(&web, 80, &pods[1..2]).unwrap(), "");
         let local =
@@ -362,17 +365,20 @@ mod tests {
         let slices =
             [slice("10.0.0.1", 8090, true), slice("10.0.0.2", 9090, true), slice("10.0.0.3", 1, false)];
         let endpoints = slice_endpoints(&slices);
-        let of = |asked| backends(&service, asked, &endpoints, "a");
+        let of = |asked| backends(&service, (asked, "TCP"), &endpoints, "a");
         assert_eq!(texts(&of(AskedPort::Node(30080)).unwrap().unwrap()), "10.0.0.1:8090 10.0.0.2:9090");
         assert_eq!(of(AskedPort::Cluster(80)), Some(Err(Dropped)), "none of them is on the node");
         assert_eq!((of(AskedPort::Node(80)), of(AskedPort::Cluster(82))), (None, None));
         assert_eq!(addresses(&endpoints, Some("h")).len(), 2);
         assert_eq!(
             texts(
-                &backends_of(AskedPort::Cluster(80).of(&service).unwrap(), &slice_endpoints(&slices[2..]))
-                    .iter()
-                    .map(|one| one.to)
-                    .collect::<Vec<_>>()
+                &backends_of(
+                    AskedPort::Cluster(80).of(&service, "TCP").unwrap(),
+                    &slice_endpoints(&slices[2..])
+                )
+                .iter()
+                .map(|one| one.to)
+                .collect::<Vec<_>>()
             ),
             "10.0.0.3:1"
         );

@@ -64,6 +64,8 @@ pub enum TlsFailure {
 pub enum NetworkEnd {
     /// Connects to this host, an address or a name, and port.
     Connect(String, u16),
+    /// Sends a datagram to this host, an address or a name, and port, and receives the first one that comes back.
+    Datagram(String, u16),
     /// Waits at this port for one connection.
     Accept(u16),
     /// Makes no connection, and asks the cluster's DNS.

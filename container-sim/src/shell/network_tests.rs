@@ -89,7 +89,7 @@ fn served(
                     ServerAction::Silence => return (out, ReceivedEnd::TimedOut),
                     ServerAction::Dial(calls) => {
                         let replies: Vec<_> = calls.iter().map(|call| carried_out(servers, call)).collect();
-                        server.dialed(&replies)
+                        server.dialed(&calls, &replies)
                     }
                 };
                 out.extend(response.head(&request, "DATE", request.is_last()));
@@ -130,12 +130,23 @@ fn carried_out(servers: &Servers, call: &NetworkCall) -> NetworkReply {
             ..NetworkReply::failed(NetworkFailure::InUse)
         };
     }
-    let NetworkEnd::Connect(host, port) = &call.end else {
+    let (NetworkEnd::Connect(host, port) | NetworkEnd::Datagram(host, port)) = &call.end else {
         return NetworkReply::failed(NetworkFailure::InUse);
     };
     let Ok(ip) = host.parse::<IpAddr>() else { return NetworkReply::failed(NetworkFailure::UnknownName) };
     if ip == IpAddr::from([10, 0, 0, 2]) {
         return NetworkReply::failed(NetworkFailure::TimedOut(ip));
+    }
+    if matches!(call.end, NetworkEnd::Datagram(..)) {
+        let server = servers.values().find(|(server, _)| server.receives(*port));
+        let Some((server, environment)) = server else {
+            return NetworkReply::failed(NetworkFailure::Refused(ip));
+        };
+        let answer = server.answer(&call.send, &environment.hostname, &peer(*port));
+        let (bytes, end) =
+            answer.map_or((Vec::new(), ReceivedEnd::TimedOut), |bytes| (bytes, ReceivedEnd::Done));
+        let result = Ok(Received { peer: SocketAddr::new(ip, *port), bytes, end });
+        return NetworkReply { result, room: None, answer: None };
     }
     let Some((server, environment)) = servers.get(&(ip, *port)) else {
         return NetworkReply::failed(NetworkFailure::Refused(ip));
@@ -351,6 +362,46 @@ fn nc_and_connect_say_what_they_reach() {
         let got = sh(&env, &format!("/agnhost connect --timeout=3s {target}"));
         assert_eq!(got, (String::new(), text.to_owned(), code));
     }
+}
+
+#[test]
+fn datagrams_are_answered_by_netexec_and_their_clients_say_what_came() {
+    let mut env = environment("c");
+    for (sent, answer) in [
+        ("hostName", "net"),
+        ("ECHO a b", "a b"),
+        ("clientip", "10.0.0.9:40000"),
+        ("serverport", "8081"),
+        ("nothing", ""),
+    ] {
+        let got = sh(&env, &format!("echo {sent} | nc -u -w 1 10.0.0.1 8081"));
+        assert_eq!(got, (answer.to_owned(), String::new(), 0), "{sent}");
+    }
+    let refused = "nc: can't connect to remote host (10.0.0.1): Connection refused\n";
+    assert_eq!(sh(&env, "echo x | nc -u -w 1 10.0.0.1 1"), (String::new(), refused.to_owned(), 1));
+    let dial = |port: u16, request: &str| {
+        let query = format!("host=10.0.0.1&port={port}&request={request}&protocol=udp");
+        sh(&env, &format!("curl -s '10.0.0.1:8080/dial?{query}'")).0
+    };
+    assert_eq!(dial(8081, "hostname"), "{\"responses\":[\"net\"]}");
+    assert_eq!(dial(8081, "x"), "{\"errors\":[\"i/o timeout\"]}");
+    assert_eq!(dial(1, "x"), "{\"errors\":[\"connect: connection refused\"]}");
+    env.programs = [("/agnhost".to_owned(), "agnhost".to_owned())].into();
+    for (target, data, text, code) in [
+        ("10.0.0.1:8081", "hostname", "", 0),
+        ("10.0.0.1:8081", "x", "TIMEOUT\n", 1),
+        ("10.0.0.1:1", "x", "REFUSED\n", 1),
+    ] {
+        let got = sh(&env, &format!("/agnhost connect --protocol=udp --udp-data={data} {target}"));
+        assert_eq!(got, (String::new(), text.to_owned(), code), "{target} {data}");
+    }
+    let (_, err, _) = sh(&env, "nc -vzu 10.0.0.1 8081");
+    assert_eq!(err, "Connection to 10.0.0.1 8081 port [udp/*] succeeded!\n");
+    let off = server(&["/agnhost", "netexec", "--udp-port=-1"], &[]);
+    assert!(!off.receives(8081));
+    let names = server(&["/agnhost", "serve-hostname", "--udp", "--port=9377"], &[]);
+    assert_eq!(names.answer(b"x", "host", &peer(9377)), Some(b"host".to_vec()));
+    assert!(names.receives(9377) && !server(&["/agnhost", "serve-hostname"], &[]).receives(9376));
 }
 
 #[test]

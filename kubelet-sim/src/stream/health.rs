@@ -2,8 +2,9 @@
 //! field, so they are read and written here.
 
 use super::network::{Connection, PodNetwork, served};
+use super::runner::ContainerBudget;
 use super::{Snapshot, Streams};
-use crate::limits::HEALTH_MESSAGE;
+use crate::limits::{HEALTH_MESSAGE, REQUEST_WORK};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -16,6 +17,7 @@ use kstore_container_sim::time::go_duration;
 use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
@@ -60,16 +62,19 @@ const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNO
 const SERVING: u8 = 1;
 const NOT_SERVING: u8 = 2;
 
-/// Answers health checks on a connection until its client leaves. `is_healthy` knows the services; `None` is for others.
+/// Answers health checks on a connection until its client leaves, as work of the container that `budget` is of. `is_healthy` knows the
+/// services; `None` is for others.
 pub(super) async fn serve<S>(
     stream: S,
+    budget: Arc<ContainerBudget>,
     is_healthy: impl Fn(&str) -> Option<bool> + Clone + Send + Sync + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let is_healthy = is_healthy.clone();
+        let (budget, is_healthy) = (Arc::clone(&budget), is_healthy.clone());
         async move {
+            budget.pay(REQUEST_WORK).await;
             if request.uri().path() != CHECK {
                 return Ok(failure(UNIMPLEMENTED, "unknown service or method"));
             }

@@ -2,6 +2,7 @@
 //! nodes; each stream is a task that follows its pod through a [`Feed`]. `kstore-container-sim` computes the bytes that a stream sends;
 //! nothing on the host is touched.
 
+mod datagrams;
 mod disks;
 mod environment;
 mod exec;

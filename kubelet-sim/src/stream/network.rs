@@ -5,7 +5,7 @@ use super::runner::{ContainerBudget, ProgramRun};
 use super::services::Destination;
 use super::tls;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
-use crate::limits::{CONNECT_TIME, CONNECTION_WORK, NETWORK_BUFFER};
+use crate::limits::{CONNECT_TIME, CONNECTION_WORK, HANDSHAKE_WORK, NETWORK_BUFFER};
 use kstore_container_sim::{
     BufferAllowance, DnsQuestion, Environment, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply,
     ProgramNotFound, Received, ReceivedEnd, Reservation,
@@ -53,9 +53,28 @@ pub(super) struct PodNetwork {
     pub(super) tenant: Arc<str>,
     /// The name of the pod.
     pub(super) name: Arc<str>,
-    node: Arc<str>,
-    memory: BufferAllowance,
+    pub(super) node: Arc<str>,
+    pub(super) memory: BufferAllowance,
     pub(super) asker: Asker,
+}
+
+/// How bytes reach a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// A connection.
+    Tcp,
+    /// A datagram.
+    Udp,
+}
+
+impl Transport {
+    /// Its name in the API.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
 }
 
 /// Who connects.
@@ -84,7 +103,7 @@ impl Streams {
     }
 
     /// What has an address.
-    async fn owner_of(&self, address: IpAddr) -> AddressOwner {
+    pub(super) async fn owner_of(&self, address: IpAddr) -> AddressOwner {
         let (answer, owner) = oneshot::channel();
         match self.messages.send(ManagerMessage::Address(address, answer)).await {
             Ok(()) => owner.await.unwrap_or(AddressOwner::Outside),
@@ -121,6 +140,9 @@ impl PodNetwork {
         Box::pin(async move {
             if let NetworkEnd::Lookup(question) = &call.end {
                 return self.looked_up(question).await;
+            }
+            if let NetworkEnd::Datagram(name, port) = &call.end {
+                return self.datagram(&call, (name, *port)).await;
             }
             let mut progress = Progress { peer: None, bytes: Vec::new(), room: self.memory.hold(0) };
             let within = call.within;
@@ -159,13 +181,9 @@ impl PodNetwork {
                 let stream = accepted.ok().flatten().ok_or(NetworkFailure::TimedOut(at.ip()))?;
                 Connection { stream, serving: None }
             }
-            NetworkEnd::Lookup(_) => return Err(NetworkFailure::UnknownName),
+            NetworkEnd::Lookup(_) | NetworkEnd::Datagram(..) => return Err(NetworkFailure::UnknownName),
             NetworkEnd::Connect(name, port) => {
-                let ip = match resolved(name) {
-                    Some(ip) => Some(ip),
-                    None => Box::pin(self.streams.resolve(name, &self.tenant)).await,
-                };
-                let ip = ip.ok_or(NetworkFailure::UnknownName)?;
+                let ip = self.address_of(name).await.ok_or(NetworkFailure::UnknownName)?;
                 progress.peer = Some(SocketAddr::new(ip, *port));
                 match timeout(limit, self.connect(&host, SocketAddr::new(ip, *port))).await {
                     Ok(connection) => connection?,
@@ -181,12 +199,20 @@ impl PodNetwork {
         transfer(connection, call, progress).await
     }
 
+    /// The address that a name means for the pod.
+    pub(super) async fn address_of(&self, name: &str) -> Option<IpAddr> {
+        match resolved(name) {
+            Some(ip) => Some(ip),
+            None => Box::pin(self.streams.resolve(name, &self.tenant)).await,
+        }
+    }
+
     /// Connects to a listener of a command, to a server of a known image, or to a pod behind a Service.
     pub(super) async fn connect(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
         let client = (&*self.node, host.address());
         let backend = match self.connect_to_pod(host, to).await {
-            Err(Unconnected::Outside) => Box::pin(self.streams.backend(to, client)).await,
-            Err(Unconnected::Node) => Box::pin(self.streams.node_backend(to, client)).await,
+            Err(Unconnected::Outside) => Box::pin(self.streams.backend((to, Transport::Tcp), client)).await,
+            Err(Unconnected::Node) => Box::pin(self.streams.node_backend((to, Transport::Tcp), client)).await,
             done => return done.map_err(|why| why.failure(to.ip())),
         };
         match backend.transpose()? {
@@ -204,16 +230,21 @@ impl PodNetwork {
         }
     }
 
-    /// A connection to the API server, which the task of the client serves. Servers of images make no requests of their own to it, so
-    /// that requests do not multiply.
+    /// A connection to the API server, which the task of the client serves. Its handshake counts as work of the namespace, because no
+    /// container serves it. Servers of images make no such requests of their own, so that requests do not multiply.
     async fn connect_to_api_server(&self, host: &Host, to: SocketAddr) -> Result<Connection, NetworkFailure> {
-        if !Box::pin(self.is_let_through(to, None)).await {
+        if !Box::pin(self.is_let_through((to, Transport::Tcp), None)).await {
             return Err(vanish(to.ip()).await);
         }
-        let listener = self.streams.api_server.as_ref().filter(|_| self.asker == Asker::Command);
+        let listener = self.streams.api_server.clone().filter(|_| self.asker == Asker::Command);
         let listener = listener.ok_or(NetworkFailure::Refused(to.ip()))?;
         let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
-        Ok(Connection { stream, serving: Some(listener.serve(end)) })
+        let budget = ContainerBudget::new(&self.streams.runner.namespace(&self.tenant));
+        let serving: Boxed<()> = Box::pin(async move {
+            budget.pay(CONNECTION_WORK + HANDSHAKE_WORK).await;
+            listener.serve(end).await;
+        });
+        Ok(Connection { stream, serving: Some(serving) })
     }
 
     async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {
@@ -223,7 +254,7 @@ impl PodNetwork {
         let owner = self.streams.owner_of(if is_own { host.address() } else { ip }).await;
         if let AddressOwner::Pod(feed) = &owner
             && !is_own
-            && !Box::pin(self.is_let_through(to, Some(&feed.get().1))).await
+            && !Box::pin(self.is_let_through((to, Transport::Tcp), Some(&feed.get().1))).await
         {
             return failed(vanish(ip).await);
         }
@@ -239,7 +270,7 @@ impl PodNetwork {
             AddressOwner::Node => return Err(Unconnected::Node),
             AddressOwner::Outside => return Err(Unconnected::Outside),
         };
-        let served = Box::pin(self.streams.listener(feed, to.port(), self.asker)).await;
+        let served = Box::pin(self.streams.listener(feed, (to.port(), Transport::Tcp), self.asker)).await;
         let Some(served) = served else { return failed(NetworkFailure::Refused(ip)) };
         let opened = host.open(to).map_err(|_| Unconnected::Failed(NetworkFailure::Exhausted));
         let (stream, end) = opened?;

@@ -1,7 +1,7 @@
 //! NetworkPolicies in the network of simulated pods. One watch has those of all namespaces; it begins with the first connection that they
 //! could restrict, so a cluster whose pods do not connect has none. A connection is never let through unjudged.
 
-use super::network::{Asker, PodNetwork};
+use super::network::{Asker, PodNetwork, Transport};
 use super::{Snapshot, Streams};
 use crate::limits::CONNECT_TIME;
 use crate::network_policy::{PolicyEnd, PolicyPod, decide};
@@ -78,7 +78,11 @@ impl Object for PolicyRecord {
 impl PodNetwork {
     /// Whether NetworkPolicies let the pod reach an address, which that of `target` is, or no pod's. Kubelets reach the pods of their
     /// node always. Without any policy no request is made.
-    pub(super) async fn is_let_through(&self, to: SocketAddr, target: Option<&Snapshot>) -> bool {
+    pub(super) async fn is_let_through(
+        &self,
+        (to, transport): (SocketAddr, Transport),
+        target: Option<&Snapshot>,
+    ) -> bool {
         if self.asker == Asker::Kubelet {
             return true;
         }
@@ -109,7 +113,7 @@ impl PodNetwork {
         let from = PolicyEnd { address, pod: Some(from) };
         let to_end = PolicyEnd { address: to.ip(), pod };
         let policies = records.iter().map(|record| &record.policy);
-        decide(policies, &from, &to_end, (to.port(), "TCP"))
+        decide(policies, &from, &to_end, (to.port(), transport.text()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! while no command connects, and a connection never reaches a pod that the API no longer shows.
 
 use super::Streams;
-use super::network::vanish;
+use super::network::{Transport, vanish};
 use crate::dns::{self, DnsName};
 use crate::limits::ALIASES;
 use crate::service::{self, AskedPort, Endpoint, Meaning};
@@ -66,39 +66,39 @@ impl Streams {
     /// What takes connections to a cluster address. `None` if no Service has the address.
     pub(super) async fn backend(
         &self,
-        to: SocketAddr,
+        (to, transport): (SocketAddr, Transport),
         client: Client<'_>,
     ) -> Option<Result<Destination, NetworkFailure>> {
         let params = ListParams::default().fields(&format!("spec.clusterIP={}", to.ip()));
         let (services, _) = self.client.api::<Service>().list("", &params).await.ok()?;
         let (service, asked) = (services.first()?, AskedPort::Cluster(to.port()));
-        if service::is_api_server(service) && asked.of(service).is_some() {
+        if service::is_api_server(service) && asked.of(service, transport.text()).is_some() {
             return Some(Ok(Destination::ApiServer));
         }
-        Some(self.chosen(service, asked, to, client).await.map(Destination::Endpoint))
+        Some(self.chosen(service, (asked, transport), to, client).await.map(Destination::Endpoint))
     }
 
     /// What takes connections to a port that all nodes have for a Service; `None` if no Service has it.
     pub(super) async fn node_backend(
         &self,
-        to: SocketAddr,
+        (to, transport): (SocketAddr, Transport),
         client: Client<'_>,
     ) -> Option<Result<Destination, NetworkFailure>> {
         let (services, _) = self.client.api::<Service>().list("", &ListParams::default()).await.ok()?;
         let asked = AskedPort::Node(to.port());
-        let service = services.iter().find(|service| asked.of(service).is_some())?;
-        Some(self.chosen(service, asked, to, client).await.map(Destination::Endpoint))
+        let service = services.iter().find(|service| asked.of(service, transport.text()).is_some())?;
+        Some(self.chosen(service, (asked, transport), to, client).await.map(Destination::Endpoint))
     }
 
     async fn chosen(
         &self,
         service: &Service,
-        asked: AskedPort,
+        (asked, transport): (AskedPort, Transport),
         to: SocketAddr,
         (node, client): Client<'_>,
     ) -> Result<SocketAddr, NetworkFailure> {
         let endpoints = self.endpoints_of(service).await;
-        let all = match service::backends(service, asked, &endpoints, node) {
+        let all = match service::backends(service, (asked, transport.text()), &endpoints, node) {
             Some(Ok(all)) => all,
             Some(Err(service::Dropped)) => return Err(vanish(to.ip()).await),
             None => Vec::new(),

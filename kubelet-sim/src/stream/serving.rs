@@ -2,7 +2,7 @@
 
 use super::environment::expand_all;
 use super::health;
-use super::network::{Asker, Boxed, PodNetwork, pay_connection};
+use super::network::{Asker, Boxed, PodNetwork, Transport, pay_connection};
 use super::program::ended;
 use super::runner::ContainerBudget;
 use super::tls::{self, HANDSHAKE, PLAIN_REQUEST};
@@ -43,13 +43,19 @@ pub(super) struct Served {
 
 impl Streams {
     /// The server that listens at a port of a pod.
-    pub(super) async fn listener(&self, feed: Feed, port: u16, asker: Asker) -> Option<Served> {
+    pub(super) async fn listener(
+        &self,
+        feed: Feed,
+        (port, transport): (u16, Transport),
+        asker: Asker,
+    ) -> Option<Served> {
         let (_, snapshot) = feed.get();
         let object = &snapshot.record.pod;
         for (index, spec) in object.containers().enumerate() {
             let container = snapshot.machine.containers.get(index);
             let Some(run) = container.and_then(|container| container.run()) else { continue };
-            let fixed = (asker != Asker::Kubelet).then(|| declared(object, index, spec, port)).flatten();
+            let is_declared = asker != Asker::Kubelet && transport == Transport::Tcp;
+            let fixed = is_declared.then(|| declared(object, index, spec, port)).flatten();
             let argv = match (&fixed, program::server_command(object, index)) {
                 (Some(_), _) => Vec::new(),
                 (None, Some(argv)) => argv,
@@ -67,7 +73,11 @@ impl Streams {
                 Some(page) => Some(Server::fixed(port, page)),
                 None => server_of(&spec.image, &argv, &environment),
             };
-            let Some(server) = server.filter(|server| server.listens(port)) else { continue };
+            let is_there = |server: &Server| match transport {
+                Transport::Tcp => server.listens(port),
+                Transport::Udp => server.receives(port),
+            };
+            let Some(server) = server.filter(is_there) else { continue };
             let memory = environment.memory.clone();
             return Some(Served {
                 streams: self.clone(),
@@ -289,10 +299,10 @@ impl Served {
             }
             ServerAction::Dial(calls) => {
                 let mut replies = Vec::with_capacity(calls.len());
-                for call in calls {
-                    replies.push(self.network.clone().perform(call).await);
+                for call in &calls {
+                    replies.push(self.network.clone().perform(call.clone()).await);
                 }
-                (self.server.dialed(&replies), None)
+                (self.server.dialed(&calls, &replies), None)
             }
         };
         let is_last = request.is_last() || exit.is_some();
@@ -307,6 +317,18 @@ impl Served {
         sent && !is_last
     }
 
+    /// The answer to a datagram between these addresses; `None`: there is none.
+    pub(super) async fn answer_datagram(
+        &self,
+        bytes: &[u8],
+        (remote, local): (SocketAddr, SocketAddr),
+    ) -> Option<Vec<u8>> {
+        self.budget.pay(REQUEST_WORK).await;
+        let uptime = between(self.started_at, self.streams.clock.now());
+        let peer = ServerPeer { remote, local, uptime, is_stopping: false };
+        self.server.answer(bytes, &self.environment.hostname, &peer)
+    }
+
     /// Answers gRPC health checks on a connection until its client leaves.
     async fn answer_health_checks<S>(&self, stream: &mut S)
     where
@@ -314,7 +336,7 @@ impl Served {
     {
         let (server, clock, started_at) = (self.server.clone(), self.streams.clock, self.started_at);
         let is_healthy = move |service: &str| server.health(service, between(started_at, clock.now()));
-        health::serve(stream, is_healthy).await;
+        health::serve(stream, Arc::clone(&self.budget), is_healthy).await;
     }
 
     /// Ends the server's container.

@@ -169,3 +169,40 @@ fn grpc_probes_ask_servers_and_servers_run_commands_and_log_requests() {
         assert!(begin.starts_with("simulated container c started") && codes == ["404", "200"], "{lines}");
     });
 }
+
+#[test]
+fn datagrams_reach_servers_directly_and_through_services_and_policies_keep_them_away() {
+    simulate(Setup::seed(64), async |cluster| {
+        let mut net = of_image("net", "agnhost", &["netexec"]);
+        net["metadata"]["labels"] = json!({"name": "net"});
+        run(cluster, net).await;
+        run(cluster, of_image("c", "agnhost", &["pause"])).await;
+        let ports = json!([{"name": "tcp", "port": 90, "targetPort": 8080}, {"name": "udp", "port": 90, "targetPort": 8081, "protocol": "UDP"}]);
+        let spec = json!({"selector": {"name": "net"}, "ports": ports});
+        cluster
+            .create(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "net"}, "spec": spec}))
+            .await;
+        let net = address(cluster, "net").await;
+        let out = |text: &str| (text.to_owned(), String::new(), 0);
+        for target in [format!("{net} 8081"), "net 90".to_owned()] {
+            let ask = format!("echo hostname | nc -u -w 2 {target}");
+            assert_eq!(sh(cluster, "c", &ask).await, out("net"), "{target}");
+        }
+        let own = address(cluster, "c").await;
+        let seen = sh(cluster, "c", &format!("echo clientip | nc -u -w 2 {net} 8081")).await.0;
+        assert!(seen.starts_with(&format!("{own}:")), "{seen}");
+        let dial = format!("curl -s '{net}:8080/dial?host=net&port=90&request=hostname&protocol=udp'");
+        assert_eq!(sh(cluster, "c", &dial).await, out("{\"responses\":[\"net\"]}"));
+        let connect = |port: u16| {
+            format!("/agnhost connect --protocol=udp --udp-data=hostname --timeout=2s {net}:{port}")
+        };
+        assert_eq!(sh(cluster, "c", &connect(8081)).await.2, 0);
+        assert_eq!(sh(cluster, "c", &connect(8082)).await, (String::new(), "REFUSED\n".to_owned(), 1));
+        let spec = json!({"podSelector": {"matchLabels": {"name": "net"}}, "ingress": [{"ports": [{"port": 8080}]}]});
+        cluster
+            .create(json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "net"}, "spec": spec}))
+            .await;
+        assert_eq!(sh(cluster, "c", &connect(8081)).await, (String::new(), "TIMEOUT\n".to_owned(), 1));
+        assert_eq!(sh(cluster, "c", &format!("curl -s {net}:8080/hostname")).await, out("net"));
+    });
+}

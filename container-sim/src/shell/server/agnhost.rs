@@ -5,7 +5,7 @@ use super::{Kind, Server, ServerAction, ServerPeer, conversion, logged, review, 
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
 use crate::limits::{DIAL_BYTES, DIAL_TRIES};
 use crate::shell::env::Env;
-use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, host};
+use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, ReceivedEnd, host};
 use crate::shell::tools::flag_value as value;
 use std::time::Duration;
 
@@ -86,7 +86,16 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         Kind::Netexec | Kind::Webhook(_) | Kind::Conversion => certificate_files(rest),
         _ => None,
     };
-    Some(Server { ports, kind, tls })
+    let datagrams = match kind {
+        // A negative port is none.
+        Kind::Netexec => match value(rest, &["udp-port"]) {
+            Some(text) => text.parse().ok(),
+            None => Some(8081),
+        },
+        Kind::ServeHostname | Kind::TcpHostname(_) if is_set("udp", false) => ports.first().copied(),
+        _ => None,
+    };
+    Some(Server { ports, datagrams, kind, tls })
 }
 
 /// The files of a certificate and its key that the flags name.
@@ -220,6 +229,21 @@ pub(super) fn ran(output: &[u8], code: u8) -> HttpResponse {
     HttpResponse::sniffed(200, &format!("{{{error}\"output\":{output}}}"))
 }
 
+/// The answer of `netexec` to a datagram.
+pub(super) fn netexec_datagram(datagram: &[u8], hostname: &str, peer: &ServerPeer) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(datagram);
+    let text = text.trim();
+    let (command, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let answer = match command.to_ascii_lowercase().as_str() {
+        "hostname" => hostname.to_owned(),
+        "echo" => rest.to_owned(),
+        "clientip" => peer.remote.to_string(),
+        "serverport" => peer.local.port().to_string(),
+        _ => return None,
+    };
+    Some(answer.into_bytes())
+}
+
 /// `/dial`: asks another `netexec`, each time over a new connection.
 fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
     let refused = |text: String| ServerAction::Answer(error(400, &text));
@@ -237,29 +261,35 @@ fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
     if name.is_empty() || wanted.is_empty() || wanted.contains(['\r', '\n', ' ']) {
         return refused("host and request parameters must be set".to_owned());
     }
+    if protocol == "udp" {
+        let end = NetworkEnd::Datagram(host(env, &name), port);
+        return ServerAction::Dial(vec![call_of_dial(end, wanted.into_bytes()); tries]);
+    }
     if protocol != "http" {
         return refused(format!("unsupported protocol: {protocol}"));
     }
     let text = format!(
         "GET /{wanted} HTTP/1.1\r\nHost: {name}:{port}\r\nUser-Agent: Go-http-client/1.1\r\nConnection: close\r\n\r\n"
     );
-    let call = NetworkCall {
-        end: NetworkEnd::Connect(host(env, &name), port),
-        send: text.into_bytes(),
-        connect_within: Some(DIAL_TIME),
-        idle: None,
-        within: Some(DIAL_TIME),
-        most: DIAL_BYTES,
-        tls: None,
-    };
-    ServerAction::Dial(vec![call; tries])
+    let end = NetworkEnd::Connect(host(env, &name), port);
+    ServerAction::Dial(vec![call_of_dial(end, text.into_bytes()); tries])
+}
+
+/// A call of `/dial`.
+fn call_of_dial(end: NetworkEnd, send: Vec<u8>) -> NetworkCall {
+    let limit = Some(DIAL_TIME);
+    NetworkCall { end, send, connect_within: limit, idle: None, within: limit, most: DIAL_BYTES, tls: None }
 }
 
 /// The answer of `/dial`.
-pub(super) fn dialed(replies: &[NetworkReply]) -> HttpResponse {
+pub(super) fn dialed(calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
     let (mut responses, mut errors) = (Vec::new(), Vec::new());
-    for reply in replies {
+    for (call, reply) in calls.iter().zip(replies) {
         match &reply.result {
+            Ok(received) if matches!(call.end, NetworkEnd::Datagram(..)) => match received.end {
+                ReceivedEnd::Done => responses.push(json(&String::from_utf8_lossy(&received.bytes))),
+                _ => errors.push(json("i/o timeout")),
+            },
             Ok(received) => match ReceivedResponse::parse(&received.bytes, "GET") {
                 Some(response) => responses.push(json(&String::from_utf8_lossy(&response.body))),
                 None => errors.push(json("no response")),

@@ -21,6 +21,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     ports: Vec<u16>,
+    /// The port of datagrams, if it answers them.
+    datagrams: Option<u16>,
     kind: Kind,
     /// The paths of its certificate and key, if it speaks TLS.
     tls: Option<(String, String)>,
@@ -135,7 +137,7 @@ impl Server {
 
     /// A server that answers one text to all requests at a port.
     pub fn fixed(port: u16, text: String) -> Self {
-        Self { ports: vec![port], kind: Kind::Fixed(text), tls: None }
+        Self { ports: vec![port], datagrams: None, kind: Kind::Fixed(text), tls: None }
     }
 
     /// Whether it speaks TLS, and with which certificate: its files are read anew, because a volume may have got new ones.
@@ -152,6 +154,20 @@ impl Server {
     /// Whether it listens at a port.
     pub fn listens(&self, port: u16) -> bool {
         self.ports.contains(&port)
+    }
+
+    /// Whether it receives datagrams at a port.
+    pub fn receives(&self, port: u16) -> bool {
+        self.datagrams == Some(port)
+    }
+
+    /// The answer to a datagram; `None`: there is none.
+    pub fn answer(&self, datagram: &[u8], hostname: &str, peer: &ServerPeer) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Netexec => agnhost::netexec_datagram(datagram, hostname, peer),
+            Kind::ServeHostname | Kind::TcpHostname(_) => Some(hostname.as_bytes().to_vec()),
+            _ => None,
+        }
     }
 
     /// What it does with a new connection to one of its ports.
@@ -199,8 +215,8 @@ impl Server {
     }
 
     /// The answer after the calls of [`ServerAction::Dial`].
-    pub fn dialed(&self, replies: &[NetworkReply]) -> HttpResponse {
-        agnhost::dialed(replies)
+    pub fn dialed(&self, calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
+        agnhost::dialed(calls, replies)
     }
 
     /// The status code of its answer to a GET of this path, if this depends neither on the container's files and variables nor on the

@@ -1,7 +1,7 @@
 //! `nc`: sends its input over a connection and prints what comes back.
 
 use super::{Effect, Networked, Outcome, Parsed, Runner, Tool, ToolCall};
-use crate::limits::RECEIVED_BYTES;
+use crate::limits::{DATAGRAM_BYTES, RECEIVED_BYTES};
 use crate::shell::env::Env;
 use crate::shell::network::{NetworkCall, NetworkEnd, NetworkReply, host};
 use std::time::Duration;
@@ -11,14 +11,14 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool { name: "netcat", reads, run: Runner::Whole(run), check },
 ];
 
-const FLAGS: &str = "vztnNlk46w:p:q:i:s:";
+const FLAGS: &str = "uvztnNlk46w:p:q:i:s:";
 
 fn check(arguments: &[String]) -> Result<(), String> {
     let parsed = super::parse(arguments, FLAGS, &[])?;
-    if parsed.has('k') {
-        Err("listening for several connections is not simulated".to_owned())
-    } else {
-        Ok(())
+    match (parsed.has('k'), parsed.has('l') && parsed.has('u')) {
+        (true, _) => Err("listening for several connections is not simulated".to_owned()),
+        (false, true) => Err("listening for datagrams is not simulated".to_owned()),
+        (false, false) => Ok(()),
     }
 }
 
@@ -32,6 +32,7 @@ struct Connection {
     host: String,
     port: u16,
     is_verbose: bool,
+    is_datagram: bool,
     scans: bool,
     /// Whether messages are those of OpenBSD's program, which `agnhost` has, and not busybox'.
     is_openbsd: bool,
@@ -55,21 +56,23 @@ fn run(call: &ToolCall<'_>) -> Outcome {
         }
     };
     let port = match &end {
-        NetworkEnd::Connect(_, port) | NetworkEnd::Accept(port) => *port,
+        NetworkEnd::Connect(_, port) | NetworkEnd::Datagram(_, port) | NetworkEnd::Accept(port) => *port,
         NetworkEnd::Lookup(_) => 0,
     };
     let scans = parsed.has('z');
+    let most = if parsed.has('u') { DATAGRAM_BYTES } else { usize::MAX };
     let wait = seconds('w');
     let connection = Connection {
         host,
         port,
         is_verbose: parsed.has('v'),
+        is_datagram: parsed.has('u'),
         scans,
         is_openbsd: call.env.programs.values().any(|program| program == "agnhost"),
     };
     let wish = NetworkCall {
         end,
-        send: call.input.to_vec(),
+        send: call.input[..call.input.len().min(most)].to_vec(),
         connect_within: wait,
         idle: wait,
         within: None,
@@ -91,17 +94,23 @@ fn end(
         return Some((NetworkEnd::Accept(port), String::new()));
     }
     let [name, port] = operands[..] else { return None };
-    Some((NetworkEnd::Connect(host(env, name), number(Some(port))?), name.to_owned()))
+    let (target, port) = (host(env, name), number(Some(port))?);
+    let end = match parsed.has('u') {
+        true => NetworkEnd::Datagram(target, port),
+        false => NetworkEnd::Connect(target, port),
+    };
+    Some((end, name.to_owned()))
 }
 
 impl Networked for Connection {
     fn reply(self: Box<Self>, _env: &Env, reply: NetworkReply) -> Vec<Effect> {
-        let Self { host, port, is_verbose, is_openbsd, .. } = *self;
+        let Self { host, port, is_verbose, is_openbsd, is_datagram, .. } = *self;
+        let protocol = if is_datagram { "udp" } else { "tcp" };
         let error = |text: String| Effect::Error(text.into_bytes());
         match reply.result {
             Ok(received) => {
                 let said = match is_openbsd {
-                    true => format!("Connection to {host} {port} port [tcp/*] succeeded!\n"),
+                    true => format!("Connection to {host} {port} port [{protocol}/*] succeeded!\n"),
                     false => format!("{host} ({}) open\n", received.peer),
                 };
                 let mut all = Vec::new();
@@ -117,7 +126,7 @@ impl Networked for Connection {
                     (_, None) if host.is_empty() => format!("nc: bind: {}\n", why.text()),
                     (true, Some(_)) if !is_verbose => String::new(),
                     (true, Some(_)) => {
-                        format!("nc: connect to {host} port {port} (tcp) failed: {}\n", why.text())
+                        format!("nc: connect to {host} port {port} ({protocol}) failed: {}\n", why.text())
                     }
                     (true, None) => {
                         format!("nc: getaddrinfo for host \"{host}\" port {port}: {}\n", why.text())

@@ -2,8 +2,11 @@
 //! `shell::server`. And `connect`, its client.
 
 use super::value;
+use crate::limits::DATAGRAM_BYTES;
 use crate::shell::env::Env;
-use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, host};
+use crate::shell::network::{
+    NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, host,
+};
 use crate::shell::server::certificate_files;
 use crate::shell::tools::{Effect, Networked, Outcome, ToolCall};
 use std::time::Duration;
@@ -31,7 +34,6 @@ pub(super) fn check(name: &str, arguments: &[String]) -> Result<(), String> {
     let refused: &[&str] = match name {
         "netexec" => &["http-override"],
         "grpc-health-checking" => &["tls-cert-file", "tls-private-key-file"],
-        "serve-hostname" => &["udp"],
         _ => &[],
     };
     match refused.iter().find(|flag| value(arguments, &[flag]).is_some_and(|text| text != "false")) {
@@ -88,19 +90,30 @@ pub(super) fn connect(call: &ToolCall<'_>, arguments: &[String]) -> Outcome {
     let Some((name, port)) = target.and_then(|(name, port)| Some((name, port.parse::<u16>().ok()?))) else {
         return Outcome::fail(1, "OTHER: missing or invalid address\n".to_owned());
     };
-    if value(arguments, &["protocol"]).is_some_and(|text| text != "tcp") {
-        return Outcome::fail(1, "OTHER: this protocol is not simulated\n".to_owned());
-    }
     let limit =
         value(arguments, &["timeout"]).and_then(|text| kstore_go_duration::parse_non_negative(text).ok());
-    let wish = NetworkCall {
-        end: NetworkEnd::Connect(host(call.env, name), port),
-        send: Vec::new(),
-        connect_within: limit.filter(|limit| !limit.is_zero()),
-        idle: None,
-        within: None,
-        most: 0,
-        tls: None,
+    let limit = limit.filter(|limit| !limit.is_zero());
+    let (host, data) = (host(call.env, name), value(arguments, &["udp-data"]).unwrap_or("hello"));
+    let wish = match value(arguments, &["protocol"]).unwrap_or("tcp") {
+        "tcp" => NetworkCall {
+            end: NetworkEnd::Connect(host, port),
+            send: Vec::new(),
+            connect_within: limit,
+            idle: None,
+            within: None,
+            most: 0,
+            tls: None,
+        },
+        "udp" => NetworkCall {
+            end: NetworkEnd::Datagram(host, port),
+            send: data.as_bytes().to_vec(),
+            connect_within: None,
+            idle: None,
+            within: limit,
+            most: DATAGRAM_BYTES,
+            tls: None,
+        },
+        _ => return Outcome::fail(1, "OTHER: this protocol is not simulated\n".to_owned()),
     };
     Outcome { then: vec![Effect::Network(Box::new(wish), Box::new(Connect))], ..Outcome::default() }
 }
@@ -108,6 +121,7 @@ pub(super) fn connect(call: &ToolCall<'_>, arguments: &[String]) -> Outcome {
 impl Networked for Connect {
     fn reply(self: Box<Self>, _env: &Env, reply: NetworkReply) -> Vec<Effect> {
         let text = match reply.result {
+            Ok(Received { end: ReceivedEnd::TimedOut, .. }) => "TIMEOUT\n".to_owned(),
             Ok(_) => return Vec::new(),
             Err(NetworkFailure::Refused(_)) => "REFUSED\n".to_owned(),
             Err(NetworkFailure::TimedOut(_)) => "TIMEOUT\n".to_owned(),
