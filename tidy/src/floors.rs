@@ -399,6 +399,17 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         ],
     },
     CrateFloors {
+        folder: "host-runtime",
+        floors: &[
+            &["limits", "mapping", "plan"],
+            &["confinement"],
+            &["files", "launch", "terminal"],
+            &["launcher", "running"],
+            &["child"],
+            &["host"],
+        ],
+    },
+    CrateFloors {
         folder: "kubelet-sim",
         floors: &[
             &["amounts", "api_server", "identities", "known_image", "limits", "network_policy", "time"],

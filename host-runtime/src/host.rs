@@ -1,0 +1,222 @@
+//! [`HostPrograms`]: the mapped images of this process, and how their containers are started.
+
+use crate::child::StartedContainer;
+use crate::confinement::IdMap;
+use crate::files::ProgramFolder;
+use crate::launch::{ENVIRONMENT, JOIN, JoinRequest, LaunchRequest, ProcessRequest};
+use crate::mapping::{self, ImageMap};
+use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath};
+use crate::running::RunningContainers;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::process::Command;
+
+/// A program that every Linux has, for the container that shows whether containers can be made.
+const PROBE: &str = "/bin/sh";
+
+/// A program of this machine that the containers of an image run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedProgram {
+    /// The program.
+    pub path: Arc<Path>,
+    /// Why no container can run it; `None`: containers can.
+    pub refusal: Option<Arc<str>>,
+}
+
+impl MappedProgram {
+    /// Checks that the program can still be executed.
+    ///
+    /// # Errors
+    /// The text for a pull of its image that fails.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        mapping::check(&self.path).map_err(|error| format!("mapped to {error}"))
+    }
+
+    /// The size of the program in bytes; zero if there is no file.
+    pub fn size(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+    }
+}
+
+/// The mapped images, and the folder for the files of their containers.
+#[derive(Debug)]
+pub struct HostPrograms {
+    images: ImageMap,
+    /// This program, which starts containers.
+    launcher: PathBuf,
+    state: std::result::Result<HostState, Arc<str>>,
+    running: RunningContainers,
+}
+
+/// What containers need.
+#[derive(Debug)]
+struct HostState {
+    folder: ProgramFolder,
+    ids: IdMap,
+    machine: Vec<MachinePath>,
+}
+
+impl HostPrograms {
+    /// The mapped images of a process. Makes a folder for their files in `parent`, and one container, to see whether containers can be
+    /// confined here: if not, [`MappedProgram::refusal`] says why. `launcher` is this program. Blocks for some milliseconds.
+    pub fn new(images: ImageMap, launcher: PathBuf, parent: &Path) -> Self {
+        let state = HostState::new(&launcher, parent).map_err(|error| {
+            Arc::from(format!(
+                "host programs cannot be confined here ({error}): run this program as root, or allow user namespaces \
+                 (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu)"
+            ))
+        });
+        Self { images, launcher, state, running: RunningContainers::default() }
+    }
+
+    /// The mapped images of a process that cannot run any of them, for this reason.
+    pub fn refused(images: ImageMap, why: &str) -> Self {
+        let running = RunningContainers::default();
+        Self { images, launcher: PathBuf::new(), state: Err(why.into()), running }
+    }
+
+    /// How the containers are confined, or why there can be none.
+    pub fn confinement(&self) -> std::result::Result<&'static str, &str> {
+        match &self.state {
+            Ok(state) if state.ids.has_ids() => {
+                Ok("namespaces (user, mount, pid, ipc, uts), with users and groups of their own")
+            }
+            Ok(_) => Ok("namespaces (user, mount, pid, ipc, uts), with the user of this process"),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The program of an image, of which these are the name that a pod has and the complete one.
+    pub fn program(&self, names: [&str; 2]) -> Option<MappedProgram> {
+        let path = Arc::from(self.images.find(names)?);
+        Some(MappedProgram { path, refusal: self.state.as_ref().err().cloned() })
+    }
+
+    /// The folder of the containers' files.
+    ///
+    /// # Errors
+    /// There are no containers here.
+    pub fn folder(&self) -> Result<&ProgramFolder> {
+        Ok(&self.state()?.folder)
+    }
+
+    /// Starts a container of a pod; blocks until its program is executed.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn start(&self, uid: &str, container: &str, plan: &ContainerPlan) -> Result<StartedContainer> {
+        let state = self.state()?;
+        let root = state.folder.container(uid, container)?.join("root");
+        let line = plan::command_line(&plan.program, &plan.command, &plan.args);
+        let process = ProcessRequest {
+            program: line.program,
+            argv: line.argv,
+            env: plan::variables(&plan.env),
+            workdir: plan.workdir.clone(),
+            user: plan.user,
+            has_terminal: false,
+        };
+        let started = state.start(&self.launcher, root, plan, Some(process.clone()))?;
+        Ok(started.registered(&self.running, (uid, container), process))
+    }
+
+    /// A command that runs in a container of a pod, with the container's variables, user and working directory, to be spawned. Its standard
+    /// streams are the command's; with `has_terminal` all three must be a terminal.
+    ///
+    /// # Errors
+    /// The container does not run.
+    pub fn command(
+        &self,
+        (uid, container): (&str, &str),
+        argv: &[String],
+        has_terminal: bool,
+    ) -> Result<Command> {
+        let state = self.state()?;
+        let running = self.running.find(uid, container);
+        let (pid, process) = running.ok_or_else(|| Error::other("the container does not run"))?;
+        let program = argv.first().cloned().unwrap_or_default();
+        let process = ProcessRequest { program, argv: argv.to_vec(), has_terminal, ..process };
+        let request = JoinRequest { pid, has_ids: state.ids.has_ids(), process };
+        let file = state.folder.write_request(uid, container, &serde_json::to_vec(&request)?)?;
+        let mut command = Command::new(&self.launcher);
+        command.arg(JOIN).arg(file).env_clear().envs(ENVIRONMENT).kill_on_drop(true);
+        Ok(command)
+    }
+
+    /// Removes the files of a deleted pod, in a thread of its own.
+    pub fn forget(self: &Arc<Self>, uid: &str) {
+        if !self.folder().is_ok_and(|folder| folder.has_pod(uid)) {
+            return;
+        }
+        let (programs, uid) = (Arc::clone(self), uid.to_owned());
+        std::thread::spawn(move || programs.folder().map(|folder| folder.remove_pod(&uid)));
+    }
+
+    fn state(&self) -> Result<&HostState> {
+        self.state.as_ref().map_err(|why| Error::other(why.to_string()))
+    }
+}
+
+impl HostState {
+    fn new(launcher: &Path, parent: &Path) -> Result<Self> {
+        let ids = own_ids()?;
+        let folder = ProgramFolder::create(parent, ids)?;
+        let state = Self { folder, ids, machine: machine() };
+        let plan = ContainerPlan { program: PROBE.into(), ..ContainerPlan::default() };
+        let root = state.folder.container("probe", "probe")?.join("root");
+        let code = state.start(launcher, root, &plan, None)?.wait()?;
+        state.folder.remove_pod("probe");
+        match code {
+            0 => Ok(state),
+            code => Err(Error::other(format!("the first container ended with code {code}"))),
+        }
+    }
+
+    fn start(
+        &self,
+        launcher: &Path,
+        root: PathBuf,
+        plan: &ContainerPlan,
+        process: Option<ProcessRequest>,
+    ) -> Result<StartedContainer> {
+        let layout = plan::layout(plan, &self.machine).map_err(Error::other)?;
+        self.folder.make_root(&root, &layout)?;
+        let hostname = if plan.hostname.is_empty() { "localhost".to_owned() } else { plan.hostname.clone() };
+        let request = LaunchRequest {
+            root,
+            binds: layout.binds,
+            has_read_only_root: plan.has_read_only_root,
+            hostname,
+            ids: self.ids,
+            process,
+        };
+        StartedContainer::start(launcher, &request)
+    }
+}
+
+/// The ids of containers of this process.
+#[cfg(target_os = "linux")]
+fn own_ids() -> Result<IdMap> {
+    use rustix_namespaces::process::{getegid, geteuid};
+    let map = std::fs::read_to_string("/proc/self/uid_map")?;
+    Ok(IdMap::of(geteuid().as_raw(), getegid().as_raw(), &map))
+}
+
+/// There are no namespaces.
+#[cfg(not(target_os = "linux"))]
+fn own_ids() -> Result<IdMap> {
+    Err(Error::other("this is not Linux"))
+}
+
+/// The paths of this machine that containers see.
+fn machine() -> Vec<MachinePath> {
+    let known = |path: &'static str| {
+        let is_link = std::fs::symlink_metadata(path).ok()?.is_symlink();
+        let link = std::fs::read_link(path).ok().filter(|_| is_link).map(|to| to.display().to_string());
+        // A link within `/etc` leads to a file that containers may not see: the file itself is mounted.
+        let link = link.filter(|_| !path.starts_with("/etc/"));
+        std::fs::metadata(path).ok().map(|_| MachinePath { path, link })
+    };
+    MACHINE_PATHS.into_iter().filter_map(known).collect()
+}

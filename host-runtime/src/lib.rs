@@ -1,0 +1,21 @@
+//! Containers that run a program of this machine: which images are mapped to a program, what such a container sees, and the processes that
+//! confine it.
+//!
+//! [`mapping`] and [`plan`] are pure: from an image and a container to a program, its command line and its files. [`files`] writes those
+//! files, [`child`] starts the program. The process that starts it is this program again, by one of the commands of `launcher`: it makes
+//! the namespaces, so that this process, which has threads, need not. Nothing here knows an object of the API.
+
+pub mod child;
+mod confinement;
+pub mod files;
+mod host;
+pub mod launch;
+pub mod launcher;
+mod limits;
+pub mod mapping;
+pub mod plan;
+mod running;
+pub mod terminal;
+
+pub use confinement::IdMap;
+pub use host::{HostPrograms, MappedProgram};

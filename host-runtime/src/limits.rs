@@ -1,0 +1,24 @@
+//! Bounds of host programs, each with its reason and what happens beyond it.
+
+use std::time::Duration;
+
+/// Bytes of one message between this process and a launcher. A container's variables and arguments are at most 2 MiB; a longer message is
+/// an error of the start.
+pub(crate) const MESSAGE_BYTES: u64 = 8 << 20;
+
+/// Bytes of `/dev/shm` of a container, as container runtimes have it: writes beyond it fail.
+#[cfg(target_os = "linux")]
+pub(crate) const SHARED_MEMORY: &str = "mode=1777,size=64m";
+
+/// Number of users and groups that containers can have where this process is root. Others cannot be used.
+pub(crate) const IDS: u32 = 65_536;
+
+/// The first user and group of this machine that stands for one of a container where this process is root.
+pub(crate) const FIRST_ID: u32 = 1_000_000;
+
+/// Names that are tried for the folder of this process, and for the request of a command in a container, before it is an error that all of
+/// them are taken.
+pub(crate) const FOLDER_NAMES: u32 = 100;
+
+/// Time for a launcher's answers at the start of a container, which takes milliseconds. After it the start has failed.
+pub(crate) const START_TIME: Duration = Duration::from_secs(30);

@@ -1,0 +1,318 @@
+//! Containers on this machine: what their programs see and may do, how they end, and that nothing of them is left. The test's own program
+//! is the launcher. Where containers cannot be confined, the test says so and why, and passes.
+
+use kstore_host_runtime::files::ProgramFolder;
+use kstore_host_runtime::mapping::ImageMap;
+use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use kstore_host_runtime::terminal::Terminal;
+use kstore_host_runtime::{HostPrograms, launcher};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
+
+/// Longest wait for something that is about to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// SIGTERM.
+const TERM: i32 = 15;
+
+fn main() -> ExitCode {
+    if let Some(code) = std::env::args().nth(1).as_deref().and_then(launcher::run) {
+        return code;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let programs = HostPrograms::new(ImageMap::default(), "/proc/self/exe".into(), dir.path());
+    match programs.confinement() {
+        Ok(how) => println!("containers: {how}"),
+        Err(why) => {
+            println!("skipped: {why}");
+            return ExitCode::SUCCESS;
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tests = Containers { programs, dir: dir.path() };
+    runtime.block_on(async {
+        tests.a_program_has_its_arguments_its_variables_and_nothing_else().await;
+        tests.a_program_sees_its_own_tree_and_processes_alone().await;
+        tests.a_program_has_no_rights_over_its_namespaces().await;
+        tests.volumes_show_new_files_at_once().await;
+        tests.a_signal_reaches_the_program_and_its_code_is_the_containers().await;
+        tests.a_program_that_cannot_be_executed_is_an_error_of_the_start().await;
+        tests.other_commands_run_in_a_container().await;
+        tests.a_dropped_container_leaves_no_process().await;
+    });
+    let folder = tests.programs.folder().expect("there is one").container("pod", "c").expect("a name");
+    assert!(folder.exists());
+    drop(tests);
+    assert!(!folder.exists(), "the files end with the process that made them");
+    println!("8 tests passed");
+    ExitCode::SUCCESS
+}
+
+struct Containers<'d> {
+    programs: HostPrograms,
+    dir: &'d Path,
+}
+
+/// How a container ended.
+#[derive(Debug)]
+struct Ended {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+impl Containers<'_> {
+    fn folder(&self) -> &ProgramFolder {
+        self.programs.folder().expect("there are containers here")
+    }
+
+    /// Whether containers have the users that they ask for.
+    fn has_ids(&self) -> bool {
+        self.programs.confinement().is_ok_and(|how| how.contains("of their own"))
+    }
+
+    /// A container whose program is a shell script.
+    fn plan(&self, script: &str) -> ContainerPlan {
+        let program = self.dir.join("op");
+        // Another process that is being started may have the file open: it is not overwritten, but replaced.
+        let new = self.dir.join("op.new");
+        std::fs::write(&new, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        std::fs::rename(&new, &program).expect("a script");
+        let env = [("PATH", "/usr/bin:/bin"), ("OWN", "a value")];
+        ContainerPlan {
+            program,
+            env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            workdir: "/".to_owned(),
+            hostname: "pod-0".to_owned(),
+            ..ContainerPlan::default()
+        }
+    }
+
+    async fn run(&self, plan: &ContainerPlan) -> Ended {
+        let started = self.programs.start("pod", "c", plan).expect("it starts");
+        let mut running = started.into_running().expect("it runs");
+        let (mut out, mut err) = (String::new(), String::new());
+        let all = async {
+            let read = running.stdout.read_to_string(&mut out);
+            let (one, other) = tokio::join!(read, running.stderr.read_to_string(&mut err));
+            one.and(other).expect("text");
+            running.end.exited().await
+        };
+        let code = timeout(PATIENCE, all).await.expect("it ends");
+        Ended { code, out, err }
+    }
+
+    async fn script(&self, script: &str) -> Ended {
+        self.run(&self.plan(script)).await
+    }
+
+    async fn a_program_has_its_arguments_its_variables_and_nothing_else(&self) {
+        let mut plan =
+            self.plan(r#"echo "$0 $@"; env | sort; pwd; hostname 2>/dev/null || uname -n; exit 3"#);
+        plan.command = vec!["/manager".to_owned()];
+        plan.args = vec!["--leader-elect".to_owned()];
+        plan.workdir = "/work dir".to_owned();
+        let ended = self.run(&plan).await;
+        let expected = "/opt/bin/op --leader-elect\nOWN=a value\nPATH=/opt/bin:/usr/bin:/bin\nPWD=/work dir\n/work dir\npod-0\n";
+        assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (3, expected, ""));
+        plan.command = ["sh", "-c", "op; exit 4"].map(str::to_owned).to_vec();
+        let ended = self.run(&plan).await;
+        assert!(ended.code == 4 && ended.out.starts_with("/opt/bin/op \n"), "{ended:?}");
+    }
+
+    async fn a_program_sees_its_own_tree_and_processes_alone(&self) {
+        let outside = self.dir.join("outside");
+        std::fs::write(&outside, "secret").expect("a file");
+        let script = format!(
+            "cat {} 2>/dev/null; ls -A /root /home /run /mnt 2>/dev/null; cat /proc/1/comm; ls -d /proc/[0-9]* | wc -l; \
+             ls /proc/self/fd | wc -l; ls /dev | tr '\\n' ' '; touch /tmp/x /var/tmp/x && echo writes",
+            outside.display()
+        );
+        let ended = self.script(&script).await;
+        let lines: Vec<_> =
+            ended.out.lines().filter(|line| !line.is_empty() && !line.ends_with(':')).collect();
+        assert_eq!(lines[0], "op", "{ended:?}");
+        let processes: usize = lines[1].trim().parse().expect("a number");
+        assert!(processes <= 4, "{ended:?}");
+        // Three, and the folder that `ls` reads.
+        assert_eq!(lines[2].trim(), "4", "{ended:?}");
+        assert!(
+            lines[3].starts_with("fd full null ptmx pts random shm stderr stdin stdout tty urandom zero"),
+            "{ended:?}"
+        );
+        assert!(ended.out.ends_with("writes\n") && !ended.out.contains("secret"), "{ended:?}");
+    }
+
+    async fn a_program_has_no_rights_over_its_namespaces(&self) {
+        let script = "for command in 'mount -t tmpfs none /tmp' 'umount /usr' 'mount -o remount,rw /usr' 'touch /usr/x' \
+                      'touch /etc/ssl/certs/x' 'hostname other' 'chroot /tmp' 'mknod /tmp/d b 8 0' 'sh -c \"echo 1 > /proc/sys/vm/swappiness\"'; do \
+                      eval $command 2>/dev/null && echo \"$command\"; done; grep -E 'CapEff|CapPrm|CapBnd|NoNewPrivs' /proc/self/status";
+        let ended = self.script(script).await;
+        let lines: Vec<_> = ended.out.lines().collect();
+        assert_eq!(lines.len(), 4, "{ended:?}");
+        for name in ["CapPrm", "CapEff"] {
+            assert!(
+                lines.iter().any(|line| line.starts_with(name) && line.ends_with("\t0000000000000000")),
+                "{ended:?}"
+            );
+        }
+        assert!(ended.out.contains("NoNewPrivs:\t1"), "{ended:?}");
+        let groups = self.script("id -G").await.out;
+        assert!(groups == "0\n" || !self.has_ids(), "no group of the machine's root: {groups}");
+        let mut plan = self.plan("id -u; touch /x || echo refused; touch /tmp/y || echo refused");
+        (plan.user, plan.has_read_only_root) = ((65532, 65532), true);
+        let ended = self.run(&plan).await;
+        let user = if self.has_ids() { "65532" } else { "0" };
+        assert_eq!(ended.out, format!("{user}\nrefused\nrefused\n"), "{ended:?}");
+    }
+
+    async fn volumes_show_new_files_at_once(&self) {
+        let folder = self.folder();
+        let (shown, written) = (folder.volume("pod", "shown"), folder.volume("pod", "written"));
+        let (shown, written) = (shown.expect("a name"), written.expect("a name"));
+        let publish = |name: &str, text: &str| {
+            let file = kstore_host_runtime::files::VolumeFile {
+                bytes: text.as_bytes().into(),
+                mode: 0o600,
+                user: 7,
+                group: 7,
+            };
+            folder.publish(&shown, name, &[("text".to_owned(), file)].into()).expect("it is written");
+        };
+        publish("..1", "old");
+        folder.make_volume(&written, None).expect("it is made");
+        let bind = |source: &Path, target: &str, is_read_only: bool| BindMount {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            is_read_only,
+        };
+        let mut plan = self.plan(
+            "cat /var/run/shown/text; touch /var/run/shown/x 2>/dev/null && echo written; echo > /data/ready\n\
+             until grep -q new /var/run/shown/text; do :; done; echo; cat /var/run/shown/text",
+        );
+        plan.user = (7, 7);
+        plan.mounts = vec![bind(&shown, "/var/run/shown", true), bind(&written, "/data", false)];
+        let renew = async {
+            timeout(PATIENCE, async {
+                while !written.join("ready").exists() {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .await
+            .expect("the program begins");
+            publish("..2", "new");
+        };
+        let (ended, ()) = tokio::join!(self.run(&plan), renew);
+        assert_eq!((ended.code, ended.out.as_str()), (0, "old\nnew"), "{ended:?}");
+    }
+
+    async fn a_signal_reaches_the_program_and_its_code_is_the_containers(&self) {
+        let plan = self.plan("trap 'echo told; exit 5' TERM\necho ready\nwhile :; do sleep 0.01; done");
+        let mut running =
+            self.programs.start("pod", "c", &plan).expect("it starts").into_running().expect("it runs");
+        let mut begun = [0; 6];
+        running.stdout.read_exact(&mut begun).await.expect("it prints");
+        assert_eq!(&begun, b"ready\n");
+        running.end.signal(TERM).await;
+        let mut rest = String::new();
+        timeout(PATIENCE, running.stdout.read_to_string(&mut rest)).await.expect("it ends").expect("text");
+        assert_eq!((running.end.exited().await, rest.as_str()), (5, "told\n"));
+        let ended = self.script("kill -9 $$; sh -c 'kill -9 $$'; exit $?").await;
+        assert_eq!(ended.code, 137, "the first process has no default signals, its children do");
+    }
+
+    async fn a_program_that_cannot_be_executed_is_an_error_of_the_start(&self) {
+        let mut plan = self.plan("true");
+        std::fs::write(&plan.program, "#!/no/such/shell\n").expect("a script");
+        let refused =
+            |plan: &ContainerPlan| self.programs.start("pod", "c", plan).expect_err("it cannot").to_string();
+        assert!(refused(&plan).starts_with("exec /opt/bin/op: No such file"), "{}", refused(&plan));
+        plan.mounts.push(BindMount {
+            source: self.dir.into(),
+            target: "/usr/x".to_owned(),
+            is_read_only: true,
+        });
+        assert!(refused(&plan).contains("cannot mount a volume at /usr/x"), "{}", refused(&plan));
+    }
+
+    async fn other_commands_run_in_a_container(&self) {
+        let mut plan = self.plan("echo mine > /tmp/file; echo ready; while :; do sleep 0.01; done");
+        (plan.workdir, plan.user) = ("/tmp".to_owned(), (7, 8));
+        let refused = self.programs.command(("pod", "c"), &["true".to_owned()], false);
+        assert_eq!(refused.expect_err("it does not run").to_string(), "the container does not run");
+        let started = self.programs.start("pod", "c", &plan).expect("it starts");
+        let mut running = started.into_running().expect("it runs");
+        let mut begun = [0; 6];
+        running.stdout.read_exact(&mut begun).await.expect("it prints");
+        let run = async |line: &[&str]| {
+            let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+            let mut command = self.programs.command(("pod", "c"), &argv, false).expect("the container runs");
+            let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            let mut child = child.expect("it starts");
+            let mut stdin = child.stdin.take().expect("a pipe");
+            stdin.write_all(b"typed").await.expect("it reads");
+            drop(stdin);
+            let ended =
+                timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").expect("its output");
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+            (ended.status.code(), text(ended.stdout), text(ended.stderr))
+        };
+        let script = "cat file; cat; echo; echo $OWN; pwd; cat /proc/1/comm; ls /proc/self/fd | wc -l; id -u; kill -9 $$";
+        let user = if self.has_ids() { "7" } else { "0" };
+        let expected = format!("mine\ntyped\na value\n/tmp\nop\n4\n{user}\n");
+        assert_eq!(run(&["sh", "-c", script]).await, (Some(137), expected, String::new()));
+        let (code, _, err) = run(&["no-such-command"]).await;
+        assert_eq!(
+            (code, err.as_str()),
+            (Some(127), "exec: \"no-such-command\": executable file not found in $PATH\n")
+        );
+        let (own, other) = Terminal::open().expect("a terminal");
+        let argv =
+            ["sh", "-c", "stty size; read line; echo \"got $line\"; tty -s && exit 9"].map(str::to_owned);
+        let mut command = self.programs.command(("pod", "c"), &argv, true).expect("the container runs");
+        own.resize(24, 100);
+        let copy = || Stdio::from(other.try_clone().expect("a descriptor"));
+        let mut child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("it starts");
+        drop(command);
+        drop(other);
+        own.write_all(b"a line\n").await.expect("it is typed");
+        let (mut shown, mut buffer) = (Vec::new(), [0; 1024]);
+        while let Ok(count @ 1..) = timeout(PATIENCE, own.read(&mut buffer)).await.expect("it prints") {
+            shown.extend_from_slice(&buffer[..count]);
+        }
+        let shown = String::from_utf8(shown).expect("text");
+        assert!(shown.contains("24 100\r\n") && shown.ends_with("got a line\r\n"), "{shown:?}");
+        assert_eq!(child.wait().await.expect("it ends").code(), Some(9));
+    }
+
+    async fn a_dropped_container_leaves_no_process(&self) {
+        let mark = format!("mark-{}", std::process::id());
+        let mut plan = self.plan(&format!("trap '' TERM\n(exec -a x sh -c 'sleep 1000; : {mark}') 2>/dev/null &\nsh -c 'sleep 1000; : {mark}' & sh -c 'sleep 1000; : {mark}' &\necho ready; wait"));
+        plan.env.push(("MARK".to_owned(), mark.clone()));
+        let mut running =
+            self.programs.start("pod", "c", &plan).expect("it starts").into_running().expect("it runs");
+        let mut begun = [0; 6];
+        running.stdout.read_exact(&mut begun).await.expect("it prints");
+        let left = || {
+            let all = std::fs::read_dir("/proc").expect("processes").flatten();
+            all.filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                environment.windows(mark.len()).any(|part| part == mark.as_bytes())
+            })
+            .count()
+        };
+        assert!(left() >= 1, "the program and its children run");
+        drop(running);
+        timeout(PATIENCE, async {
+            while left() > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await
+        .expect("all of its processes end");
+    }
+}
