@@ -6,6 +6,7 @@ use crate::behavior::Delay;
 use crate::identities::Identities;
 use kstore_api::version::Minor;
 use kstore_client::manifest::ManifestObject;
+use kstore_host_runtime::HostPrograms;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ pub struct Config {
     /// Patterns of images that do not exist: their pulls fail in every pod. `*` stands for any text, `?` for one character. A pattern is
     /// compared with the image as a pod names it, and with its full name (`docker.io/library/nginx:latest` for `nginx`).
     pub missing_images: Vec<String>,
+    /// Images that are mapped to programs of this machine, which then run as containers. Needs a real clock.
+    pub programs: Option<Arc<HostPrograms>>,
     /// Default delays, for pods without annotations about them.
     pub delays: Delays,
     /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
@@ -98,6 +101,7 @@ impl Default for Config {
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             missing_images: Vec::new(),
+            programs: None,
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),

@@ -108,6 +108,11 @@ pub fn error_text(image: &str, error: PullError) -> String {
     }
 }
 
+/// The error of a pull of an image that is mapped to a program of this machine which is not there, for this reason.
+pub fn unmapped_text(image: &str, why: &str) -> String {
+    format!("failed to pull and unpack image \"{}\": {why}", full_name(image))
+}
+
 /// 64 hexadecimal digits derived from `parts`.
 pub(crate) fn hex64(parts: &[&str]) -> String {
     (0..4).map(|lane| format!("{:016x}", hash(lane, parts))).collect()

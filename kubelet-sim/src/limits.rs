@@ -184,3 +184,11 @@ pub(crate) const REQUEST_WORK: u64 = 16 * 1024;
 
 /// Bytes of output that are given to the client's stream at a time.
 pub(crate) const OUTPUT_CHUNK: usize = 16 * 1024;
+
+/// Bytes of a host program's output that are read at once.
+pub(crate) const HOST_OUTPUT: usize = 16 << 10;
+/// Work that a byte of a host program's output is: 8 MiB a second for a container, then its program waits.
+pub(crate) const HOST_OUTPUT_WORK: u64 = CONTAINER_WORK_PER_SECOND / (8 << 20);
+/// Shortest wait before the tokens of a host program's volumes are renewed, again where the server issued none: far less than the fifth of
+/// a token's life that is left then.
+pub(crate) const RENEWAL_RETRY: Duration = Duration::from_secs(10);

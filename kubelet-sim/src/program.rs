@@ -1,6 +1,7 @@
 //! The program of a simulated container: its own command if the simulated shell knows it, otherwise only its
 //! script. Pure.
 
+use crate::behavior::Script;
 use crate::limits::REPLACED_NAMES;
 use crate::pod_object::{ContainerSpec, PodObject};
 use crate::{behavior, known_image, process_end};
@@ -18,6 +19,8 @@ pub enum Program {
     Attached,
     /// The simulated shell runs this command.
     Shell(Vec<String>),
+    /// It is a program of this machine, which its image is mapped to.
+    Host,
     /// The command is not run, for this reason.
     NotRun(String),
 }
@@ -72,6 +75,10 @@ pub fn is_well(pod: &PodObject, index: usize, port: u16, path: &str) -> bool {
 /// The program of the `index`-th container of `pod`.
 pub fn of(pod: &PodObject, index: usize) -> Program {
     let Some(spec) = pod.container(index) else { return Program::Image };
+    if spec.program.is_some() {
+        let script = behavior::script(&pod.metadata.annotations, &spec.name);
+        return if is_scripted(&script) { Program::Scripted } else { Program::Host };
+    }
     if spec.stdin {
         return Program::Attached;
     }
@@ -79,13 +86,12 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
     if known.is_some_and(|known| known.is_dormant && is_own(known, spec)) {
         // A server of its image answers without running.
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
-        let is_scripted = script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some();
-        return if is_scripted { Program::Scripted } else { Program::Image };
+        return if is_scripted(&script) { Program::Scripted } else { Program::Image };
     }
     let argv = command(known, spec);
     let Some(first) = argv.first() else { return Program::Image };
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
-    if script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some() {
+    if is_scripted(&script) {
         return Program::Scripted;
     }
     if spec.command.is_empty() && !is_shell(first) && known.is_none() {
@@ -102,6 +108,16 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
         Ok(()) => Program::Shell(argv),
         Err(why) => Program::NotRun(format!("its command is not run: {why}")),
     }
+}
+
+/// Whether annotations say how the runs of a container end.
+fn is_scripted(script: &Script) -> bool {
+    script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some()
+}
+
+/// Whether a container's own command runs: in the simulated shell, or as a program of this machine.
+pub fn has_process(pod: &PodObject, index: usize) -> bool {
+    matches!(of(pod, index), Program::Shell(_) | Program::Host)
 }
 
 /// Scripted answers by command line.
@@ -122,9 +138,13 @@ fn check(argv: &[String], answers: &Answers, image: &str) -> Result<(), NotRunna
     check_runnable(&argv, answers, &programs)
 }
 
-/// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it.
+/// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it, or the container is one
+/// of this machine.
 pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
     let Some(spec) = pod.container(index) else { return false };
+    if of(pod, index) == Program::Host {
+        return true;
+    }
     let answers = behavior::script(&pod.metadata.annotations, &spec.name).exec;
     check(argv, &answers, &spec.image).is_ok()
 }
@@ -132,6 +152,23 @@ pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mapped_image_runs_its_program_unless_an_annotation_ends_it() {
+        let of = |annotation: &str| {
+            let text = format!(
+                "{{metadata: {{annotations: {{{annotation}}}}}, spec: {{containers: [{{name: c, image: nginx, command: [sh], stdin: true}}]}}}}"
+            );
+            let mut pod: PodObject = serde_yaml_ng::from_str(&text).unwrap();
+            let path = std::sync::Arc::from(std::path::Path::new("/bin/true"));
+            let program = kstore_host_runtime::MappedProgram { path, refusal: None };
+            pod.spec.containers[0].program = Some(std::sync::Arc::new(program));
+            assert_eq!(server_command(&pod, 0), None);
+            (of(&pod, 0), runs(&pod, 0, &["no-such-command".to_owned()]))
+        };
+        assert_eq!(of(""), (Program::Host, true));
+        assert_eq!(of("kubelet-sim.kstore.io/exit-code: '3'"), (Program::Scripted, false));
+    }
 
     #[test]
     fn a_container_runs_its_command_if_the_shell_knows_it_and_no_annotation_ends_it() {

@@ -1,17 +1,20 @@
 //! Objects in the informers' caches: the parts of a pod and a node that the kubelet reads, with their keys.
 
 use crate::amounts::Amounts;
+use crate::image;
 use crate::node::admission::NodeProperties;
-use crate::pod_object::PodObject;
+use crate::pod_object::{ContainerSpec, PodObject, PodSpec};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_api::lenient;
 use kstore_client::ProjectedMeta;
+use kstore_host_runtime::HostPrograms;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A pod in the cache.
 #[derive(Clone, Debug)]
@@ -39,6 +42,20 @@ impl PodRecord {
         }
         let Labelled { metadata } = lenient::from_slice(json)?;
         Ok(Self { labels: metadata.labels, ..Self::decode(json)? })
+    }
+
+    /// The pod with the programs of this machine that the images of its containers are mapped to.
+    pub(crate) fn with_programs(self: Arc<Self>, programs: &HostPrograms) -> Arc<Self> {
+        let program = |spec: &ContainerSpec| programs.program([&spec.image, &image::full_name(&spec.image)]);
+        if !self.pod.containers().any(|spec| program(spec).is_some()) {
+            return self;
+        }
+        let mut pod = self.pod.clone();
+        let PodSpec { init_containers, containers, ephemeral_containers, .. } = &mut pod.spec;
+        for spec in init_containers.iter_mut().chain(containers).chain(ephemeral_containers) {
+            spec.program = program(spec).map(Arc::new);
+        }
+        Arc::new(Self { key: self.key.clone(), revision: self.revision, pod })
     }
 }
 
@@ -142,5 +159,34 @@ impl Object for NodeRecord {
     }
     fn revision(&self) -> Revision {
         self.revision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_of_mapped_images_have_their_program_and_other_pods_are_not_copied() {
+        let images = ["ops/**=/bin/sh", "docker.io/library/web:*=/bin/true"];
+        let programs =
+            HostPrograms::refused(images.iter().map(|text| text.parse().unwrap()).collect(), "not here");
+        let record = |images: [&str; 2]| {
+            let text = format!(
+                r#"{{"spec": {{"initContainers": [{{"image": "{}"}}], "containers": [{{"image": "{}"}}]}}}}"#,
+                images[0], images[1]
+            );
+            Arc::new(PodRecord::decode(text.as_bytes()).unwrap())
+        };
+        let mapped = record(["ops/init:1", "web"]).with_programs(&programs);
+        let programs_of: Vec<_> = mapped.pod.containers().map(|spec| spec.program.clone().unwrap()).collect();
+        assert_eq!(programs_of[0].path.to_str(), Some("/bin/sh"));
+        assert_eq!(programs_of[1].path.to_str(), Some("/bin/true"));
+        assert_eq!(programs_of[1].refusal.as_deref(), Some("not here"));
+        let half = record(["other", "ops/a/b"]).with_programs(&programs);
+        let is_mapped: Vec<_> = half.pod.containers().map(|spec| spec.program.is_some()).collect();
+        assert_eq!(is_mapped, [false, true]);
+        let other = record(["other", "web:1/x"]);
+        assert!(Arc::ptr_eq(&other, &Arc::clone(&other).with_programs(&programs)));
     }
 }

@@ -25,6 +25,8 @@ use kstore_cluster::{
 };
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
+use kstore_host_runtime::HostPrograms;
+use kstore_host_runtime::mapping::ImageMapping;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::{FrontProxy, Network, Outbound, ServiceBackends};
@@ -384,8 +386,24 @@ fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
         sim_objects: loops.simulation.documents.0.clone(),
         missing_images: loops.missing_images.clone(),
         enforces_network_policies: !loops.ignores_network_policies,
+        programs: host_programs(&loops.images),
         ..Default::default()
     }
+}
+
+/// The programs of this machine that run as containers, if images are mapped to any.
+fn host_programs(images: &[ImageMapping]) -> Option<Arc<HostPrograms>> {
+    if images.is_empty() {
+        return None;
+    }
+    // Not `current_exe`: this link stays valid after the file was replaced by a newer build.
+    let launcher = "/proc/self/exe".into();
+    let programs = HostPrograms::new(images.iter().cloned().collect(), launcher, &std::env::temp_dir());
+    match programs.confinement() {
+        Ok(how) => info!("host programs: {how}; their network is that of this machine"),
+        Err(why) => warn!("no container runs a program of --image: {why}"),
+    }
+    Some(Arc::new(programs))
 }
 
 /// Starts the configured loops as clients of the apiserver that the kubeconfig names.

@@ -71,14 +71,15 @@ use std::process::ExitCode;
 pub use telemetry::LogFormat;
 pub use version::VERSION;
 
-/// Executes `exec-guarded` and `end-marked`, the commands by which `run` starts this program again, and returns the exit code. `run` waits
-/// for them, and writes them in one form: they are recognized before the command line is parsed, which takes longer than what they do.
+/// Executes `exec-guarded` and `end-marked`, the commands by which `run` starts this program again, and those of the launchers of host
+/// programs, and returns the exit code. What starts them waits for them, and writes them in one form: they are recognized before the
+/// command line is parsed, which takes longer than what they do.
 pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1);
     match arguments.next()?.to_str()? {
         "exec-guarded" => run::guard::exec_with(arguments.collect()),
         "end-marked" => run::watcher::end_with(arguments.collect()),
-        _ => None,
+        other => kstore_host_runtime::launcher::run(other),
     }
 }
 

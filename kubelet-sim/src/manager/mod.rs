@@ -204,6 +204,10 @@ impl Manager {
     }
 
     fn observe_pod(&mut self, record: Arc<PodRecord>, now: Timestamp) {
+        let record = match &self.config.programs {
+            Some(programs) => record.with_programs(programs),
+            None => record,
+        };
         let key = record.key();
         let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
@@ -286,6 +290,9 @@ impl Manager {
             self.keys.remove(uid);
             self.pod_timers.set(key, None);
             self.runtime.forget(uid);
+            if let Some(programs) = &self.config.programs {
+                programs.forget(uid);
+            }
         }
     }
 

@@ -124,13 +124,14 @@ impl Simulator {
                 .enforces_network_policies
                 .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone())),
         };
+        let programs = self.config.programs.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
             (self.client.clone(), identities.clone(), minor),
             self.nondet.clock,
             rng.fork("tunnel"),
-            (serving.clone(), access),
+            (serving.clone(), access, programs),
         );
         let streams = streams.with_usage_caches(usage_caches);
         let (followers, reports) =

@@ -135,18 +135,20 @@ impl Manager {
     }
 
     /// Launches the command of a container whose run has begun or was adopted, if the simulated shell knows
-    /// the command.
+    /// the command, or the container's image is mapped to a program of this machine.
     pub(super) fn launch(&mut self, key: &Key, index: usize) {
         let Some(entry) = self.pods.get_mut(key) else { return };
-        let (Program::Shell(argv), Some(run)) = (program::of(entry.object(), index), entry.run_of(index))
-        else {
-            return;
+        let (Some(run), Some(spec)) = (entry.run_of(index), entry.object().container(index)) else { return };
+        let (argv, program) = match program::of(entry.object(), index) {
+            Program::Shell(argv) => (argv, None),
+            Program::Host => (Vec::new(), spec.program.clone()),
+            Program::Image | Program::Scripted | Program::Attached | Program::NotRun(_) => return,
         };
-        let Some(container) = entry.object().container(index).map(|spec| spec.name.clone()) else { return };
+        let container = spec.name.clone();
         let outputs = Arc::clone(entry.outputs.get_or_insert_default());
         outputs.begin(&container, &run);
         let (pod, uid) = (key.clone(), entry.uid.to_string());
-        self.launches.push(Launch { pod, uid, index, container, run, argv, outputs });
+        self.launches.push(Launch { pod, uid, index, container, run, argv, program, outputs });
     }
 
     /// The commands to run since the last call, each with its pod's state.

@@ -8,7 +8,7 @@ use crate::node::admission::Rejection;
 use crate::pod_object::{ContainerSpec, PodObject, kind_of};
 use crate::probe::{Health, Verdict};
 use crate::process_end::{self, CODE, MESSAGE, REASON};
-use crate::program::{self, Program};
+use crate::program;
 use crate::runtime::Command;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
@@ -30,7 +30,7 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
         let mut container = Container::new(kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {
             restore(&mut container, status, spec, object);
-            if matches!(program::of(object, index), Program::Shell(_)) {
+            if program::has_process(object, index) {
                 end_run(&mut container, spec, object, now);
             }
         }

@@ -8,7 +8,7 @@ use crate::execution::{Act, Executed, Execution, Purpose};
 use crate::limits::MIN_KILL_GRACE;
 use crate::pod_object::options::{Handler, HttpTarget, PortName};
 use crate::pod_object::{Hook, PodObject};
-use crate::program;
+use crate::program::{self, Program};
 use crate::runtime::Command;
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, later};
@@ -88,11 +88,15 @@ impl Step<'_> {
         Action::Running
     }
 
-    /// The port of a hook's request in a pod with a server of a known image, which is asked then.
+    /// The port of a hook's request in a pod with a server of a known image or a program of this machine, which is asked then.
     fn served_port(&self, index: usize, target: &HttpTarget) -> Option<u16> {
         let is_own = target.host.is_empty();
         let mut all = 0..self.object.containers().count();
-        if !is_own || !all.any(|other| program::server_command(self.object, other).is_some()) {
+        let is_asked = |other| {
+            program::server_command(self.object, other).is_some()
+                || program::of(self.object, other) == Program::Host
+        };
+        if !is_own || !all.any(is_asked) {
             return None;
         }
         let ports = self.object.container(index)?.options.as_deref().map(|options| options.ports.as_slice());

@@ -48,9 +48,10 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     if !kinds.iter().filter_map(|kind| kind.of(spec)).any(is_made) {
         return Vec::new();
     }
-    let is_shell = matches!(program::of(pod, index), Program::Shell(_));
+    let program = program::of(pod, index);
+    let (is_shell, is_host) = (matches!(program, Program::Shell(_)), program == Program::Host);
     let is_server = program::server_command(pod, index).is_some();
-    if !is_shell && !is_server {
+    if !is_shell && !is_server && !is_host {
         return Vec::new();
     }
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
@@ -60,6 +61,9 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
     let runs = |kind: &ProbeKind| match kind.of(spec).and_then(|probe| act(spec, probe)) {
+        // Each can be asked of a program of this machine, but for the ports of a pod without an address of its own.
+        Some(Act::Command(_)) if is_host => true,
+        Some(_) if is_host => !pod.spec.host_network,
         Some(Act::Command(argv)) => is_shell && program::runs(pod, index, &argv),
         // The answer of such a server is known without asking it.
         Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),

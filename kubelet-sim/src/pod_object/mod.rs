@@ -12,11 +12,13 @@ use k8s_openapi::api::core::v1::{NodeSelector, PodStatus, ResourceRequirements, 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_client::ProjectedMeta;
+use kstore_host_runtime::MappedProgram;
 use needs::{ContainerNeeds, VolumeNeed};
 use options::{ContainerOptions, GrpcTarget, Handler, HostPort, HttpTarget, RestartRule, TcpTarget};
 pub(crate) use raw::Keys;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A Pod with the fields that the kubelet reads.
@@ -170,6 +172,8 @@ pub struct ContainerSpec {
     pub needs: Option<Box<ContainerNeeds>>,
     /// The settings that most containers lack.
     pub options: Option<Box<ContainerOptions>>,
+    /// The program of this machine that its image is mapped to. No field of the API: `record` sets it.
+    pub program: Option<Arc<MappedProgram>>,
 }
 
 /// When an image is pulled.

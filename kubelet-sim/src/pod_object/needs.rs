@@ -202,6 +202,9 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
 /// `CreateContainerConfigError`.
 pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness {
     let Some(spec) = pod.container(index) else { return Readiness::Ready };
+    if let Some(refusal) = spec.program.as_ref().and_then(|program| program.refusal.as_deref()) {
+        return Readiness::Blocked(vec![refusal.to_owned()]);
+    }
     if let Some(needs) = spec.needs.as_deref() {
         for need in &needs.env {
             match sources.get(&key(pod, need.kind, &need.name)) {
@@ -249,6 +252,10 @@ fn root_problem(pod: &PodObject, index: usize) -> Option<String> {
         Some(_) => return None,
         None => {}
     }
+    if spec.program.is_some() {
+        // Such a program then runs as a user that is not root.
+        return None;
+    }
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
     match script.image_user {
         None | Some(ImageUser::Id(0)) => {
@@ -285,6 +292,19 @@ mod tests {
 
     fn blocked(message: &str) -> Readiness {
         Readiness::Blocked(vec![message.to_owned()])
+    }
+
+    #[test]
+    fn a_container_of_this_machine_waits_while_none_can_be_confined() {
+        let mut pod = pod("{securityContext: {runAsNonRoot: true}, containers: [{name: c}]}");
+        let mut of = |refusal: Option<&str>| {
+            let path = std::sync::Arc::from(std::path::Path::new("/bin/true"));
+            let program = kstore_host_runtime::MappedProgram { path, refusal: refusal.map(Into::into) };
+            pod.spec.containers[0].program = Some(std::sync::Arc::new(program));
+            container(&pod, 0, &Sources::default())
+        };
+        assert_eq!(of(Some("cannot be confined")), blocked("cannot be confined"));
+        assert_eq!(of(None), Readiness::Ready, "it does not run as root");
     }
 
     use SourceKind::{Claim, ConfigMap, ResourceClaim, Secret};

@@ -152,6 +152,7 @@ impl From<RawContainer> for ContainerSpec {
             args: raw.args.unwrap_or_default(),
             needs: (needs != ContainerNeeds::default()).then(|| Box::new(needs)),
             options: (options != ContainerOptions::default()).then(|| Box::new(options)),
+            program: None,
         }
     }
 }

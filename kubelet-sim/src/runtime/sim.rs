@@ -1,6 +1,6 @@
 //! The simulated runtime: events come after configured or scripted delays and follow the script. Pure except
 //! for its random generator, which is seeded by pod, container and run, so that the order of draws does not
-//! matter.
+//! matter, and for the look whether the program of this machine is there that an image is mapped to.
 
 use crate::behavior::{self, Delay, Script, StopScript, When};
 use crate::config::{Delays, Network};
@@ -8,7 +8,7 @@ use crate::image::{self, Decision};
 use crate::node::address::Pool;
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::probe::Health;
-use crate::program::{self, Program};
+use crate::program;
 use crate::runtime::{Command, DueEvent, Event, Runtime};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
@@ -175,7 +175,9 @@ impl SimRuntime {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
         let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|sandbox| sandbox.pulls.get(&index));
-        let exists = !self.missing_images.iter().any(|pattern| image::matches(pattern, &spec.image));
+        let unmapped = spec.program.as_deref().and_then(|program| program.check().err());
+        let is_missing = self.missing_images.iter().any(|pattern| image::matches(pattern, &spec.image));
+        let exists = !is_missing && unmapped.is_none();
         let missing = !exists || script.pull.failures > tried.copied().unwrap_or(0);
         let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
         let present = host.is_some_and(|host| host.images.has(&spec.image));
@@ -194,7 +196,11 @@ impl SimRuntime {
                     script.pull.delay.unwrap_or(self.delays.pull).draw(&self.rng(pod, "pull", index, tries));
                 let fails = script.pull.failures == u32::MAX || tries <= script.pull.failures;
                 let event = if fails || !exists {
-                    Event::PullFailed(index, image::error_text(&spec.image, script.pull.error))
+                    let text = match unmapped.filter(|_| !is_missing) {
+                        Some(why) => image::unmapped_text(&spec.image, &why),
+                        None => image::error_text(&spec.image, script.pull.error),
+                    };
+                    Event::PullFailed(index, text)
                 } else {
                     if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
                         host.images.add(&spec.image);
@@ -241,7 +247,7 @@ impl SimRuntime {
     fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
-        if matches!(program::of(pod, index), Program::Shell(_)) {
+        if program::has_process(pod, index) {
             // The container's command decides.
             return None;
         }
@@ -278,8 +284,7 @@ impl SimRuntime {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let after = script.stop.after.unwrap_or(self.delays.stop).draw(&self.rng(pod, "stop", index, 0));
         // A command gets the signal and ends by itself, or else at the end of the grace period.
-        let is_program =
-            script.stop == StopScript::default() && matches!(program::of(pod, index), Program::Shell(_));
+        let is_program = script.stop == StopScript::default() && program::has_process(pod, index);
         let (after, code) = match script.stop.ignore || is_program || after > grace {
             true => (grace, 137),
             false => (after, script.stop.code),

@@ -121,6 +121,11 @@ impl Disks {
         self.files().tokens.get(key)?.at(now).map(str::to_owned)
     }
 
+    /// When the next of the tokens that volumes of the pod hold is to be renewed.
+    pub(super) fn renewal(&self) -> Option<Timestamp> {
+        self.files().tokens.values().map(MountedToken::renew_at).min()
+    }
+
     /// Keeps a new token until it is renewed.
     pub(super) fn keep_token(&self, key: TokenKey, token: MountedToken) {
         self.files().tokens.insert(key, token);

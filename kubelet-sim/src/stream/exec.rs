@@ -1,6 +1,7 @@
 //! A command in a simulated container, and a terminal that is attached to its main process.
 
 use super::environment::{TooLarge, container_of};
+use super::host_exec;
 use super::log::chosen_log;
 use super::network::Asker;
 use super::runner::ProgramRun;
@@ -21,6 +22,9 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
+        if host_exec::is_on_host(&snapshot, chosen.container) {
+            return Box::pin(self.exec_on_host((feed, &chosen), argv, terminal, stream)).await;
+        }
         let environment = self.environment(&snapshot, &container, &chosen.run.id, argv).await;
         let (reader, writer) = stream.begin();
         let started = match environment {
@@ -65,6 +69,7 @@ impl Streams {
             Err(status) => return stream.refuse(&status),
         };
         if terminal.stdin
+            && !host_exec::is_on_host(&snapshot, chosen.container)
             && let Some(process) = Box::pin(self.process(&snapshot, &chosen, &stream.request)).await
         {
             return self.attach_to(feed, chosen, process, terminal, stream).await;
@@ -167,7 +172,7 @@ fn running(snapshot: &Snapshot, container: &str) -> Result<Chosen, Status> {
 }
 
 /// Waits until the run has ended, the pod is deleted, or its node does not answer.
-async fn lost(feed: &Feed, chosen: &Chosen) {
+pub(super) async fn lost(feed: &Feed, chosen: &Chosen) {
     let (mut seen, mut snapshot) = feed.get();
     let runs = |snapshot: &Snapshot| {
         let run = find(&snapshot.machine.containers[chosen.container], &chosen.run.id);
@@ -284,7 +289,7 @@ impl Session {
 
 /// The size of a terminal: `{"Width": 80, "Height": 24}`. Names have any case, as for Go's decoder: the JavaScript client
 /// writes them in lower case.
-fn size(message: &[u8]) -> Option<(u16, u16)> {
+pub(super) fn size(message: &[u8]) -> Option<(u16, u16)> {
     let size: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(message).ok()?;
     let part = |name: &str| {
         let (_, value) = size.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
@@ -294,7 +299,7 @@ fn size(message: &[u8]) -> Option<(u16, u16)> {
 }
 
 /// The Status that carries an exit code.
-fn exit(code: u8) -> Status {
+pub(super) fn exit(code: u8) -> Status {
     if code == 0 {
         return Status::success(0);
     }

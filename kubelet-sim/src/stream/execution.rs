@@ -1,6 +1,7 @@
 //! Commands that a kubelet runs in a container by itself, for a hook or a probe.
 
 use super::environment::TooLarge;
+use super::host_exec::is_on_host;
 use super::network::Asker;
 use super::program::ended;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
@@ -51,6 +52,9 @@ impl Streams {
         let (_, snapshot) = feed.get();
         let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
         let argv = match &execution.act {
+            Act::Command(argv) if is_on_host(&snapshot, execution.container) => {
+                return self.execute_on_host(&snapshot, execution.container, argv, output).await;
+            }
             Act::Command(argv) => argv,
             Act::Http(port, path) => return self.request(&snapshot, (*port, false), path, output).await,
             Act::Https(port, path) => return self.request(&snapshot, (*port, true), path, output).await,

@@ -1,6 +1,6 @@
 //! Streams of simulated nodes: logs, exec, attach and port-forward. One tunnel to the server, opened here, carries the streams of all
 //! nodes; each stream is a task that follows its pod through a [`Feed`]. `kstore-container-sim` computes the bytes that a stream sends;
-//! nothing on the host is touched.
+//! nothing on the host is touched but for containers whose images are mapped to programs of it: `host` and its siblings.
 
 mod datagrams;
 mod disks;
@@ -9,6 +9,10 @@ mod exec;
 mod execution;
 mod external_usage;
 mod health;
+mod host;
+mod host_exec;
+mod host_port;
+mod host_volumes;
 mod http;
 mod kubelet;
 mod latest;
@@ -44,6 +48,7 @@ use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
 use kstore_fabric::Fabric;
+use kstore_host_runtime::HostPrograms;
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 use kubelet::NodeCounters;
@@ -158,6 +163,8 @@ pub(crate) struct Streams {
     affinities: Arc<Mutex<Affinities>>,
     /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
+    /// Images that are mapped to programs of this machine.
+    programs: Option<Arc<HostPrograms>>,
     /// Processor time of the nodes whose metrics were read.
     cpu_counters: NodeCounters,
     /// What decides about the usage of pods besides their annotations, if the cluster has the API of simulations.
@@ -171,7 +178,7 @@ impl Streams {
         (client, identities, minor): (Client, Identities, Minor),
         clock: Clock,
         rng: Rng,
-        (serving, access): (Arc<Latest<Vec<String>>>, NetworkAccess),
+        (serving, access, programs): (Arc<Latest<Vec<String>>>, NetworkAccess, Option<Arc<HostPrograms>>),
     ) -> (Self, mpsc::Receiver<ManagerMessage>) {
         let (messages, receiver) = mpsc::channel(MANAGER_MESSAGES);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
@@ -190,6 +197,7 @@ impl Streams {
                 policies: access.policies,
                 affinities: Arc::default(),
                 program_starts,
+                programs,
                 cpu_counters: NodeCounters::default(),
                 usage_caches: None,
             },

@@ -1,6 +1,7 @@
 //! The network of simulated pods: connections of their commands and of the API server, over a fabric in memory. Servers of known images
 //! have no task: a connection looks whether one listens at its port, and the task of the client serves the connection, too.
 
+use super::host_port;
 use super::runner::{ContainerBudget, ProgramRun};
 use super::services::Destination;
 use super::tls;
@@ -270,6 +271,10 @@ impl PodNetwork {
             AddressOwner::Node => return Err(Unconnected::Node),
             AddressOwner::Outside => return Err(Unconnected::Outside),
         };
+        if host_port::is_open(&feed.get().1, to.port()) {
+            let opened = host_port::connect(host, to).await;
+            return opened.map_err(Unconnected::Failed);
+        }
         let served = Box::pin(self.streams.listener(feed, (to.port(), Transport::Tcp), self.asker)).await;
         let Some(served) = served else { return failed(NetworkFailure::Refused(ip)) };
         let opened = host.open(to).map_err(|_| Unconnected::Failed(NetworkFailure::Exhausted));

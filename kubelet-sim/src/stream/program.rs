@@ -7,12 +7,13 @@ use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
 use crate::pod::container::Phase;
 use kstore_container_sim::ShellStep;
+use kstore_host_runtime::MappedProgram;
 use kstore_informer::Key;
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// SIGTERM.
-const TERM: u8 = 15;
+pub(super) const TERM: u8 = 15;
 
 /// The main command of a container run.
 pub(crate) struct Launch {
@@ -27,6 +28,8 @@ pub(crate) struct Launch {
     pub(crate) run: String,
     /// The command and its arguments; `$(NAME)` refers to a variable of the container.
     pub(crate) argv: Vec<String>,
+    /// The program of this machine that runs instead.
+    pub(crate) program: Option<Arc<MappedProgram>>,
     /// The destination of the output.
     pub(crate) outputs: Arc<Outputs>,
 }
@@ -37,7 +40,8 @@ impl Streams {
         let code = tokio::select! {
             biased;
             () = ended(&feed, launch.index, &launch.run) => None,
-            code = self.execute(&feed, &launch) => code,
+            code = self.execute(&feed, &launch), if launch.program.is_none() => code,
+            code = Box::pin(self.run_host_program(&feed, &launch)), if launch.program.is_some() => code,
         };
         launch.outputs.end(&launch.container, &launch.run, self.clock.now());
         if let Some((code, oom)) = code {
@@ -104,7 +108,7 @@ impl Streams {
 }
 
 /// Waits until the container is asked to stop: its preStop hook is over, and it gets SIGTERM.
-async fn stopping(feed: &Feed, launch: &Launch) {
+pub(super) async fn stopping(feed: &Feed, launch: &Launch) {
     let is_asked = |snapshot: &Snapshot| match &snapshot.machine.containers[launch.index].phase {
         Phase::Stopping(run) => run.id == launch.run,
         _ => false,

@@ -12,7 +12,7 @@ use crate::known_image;
 use crate::limits::{HANDSHAKE_WORK, NETWORK_BUFFER, REQUEST_WORK};
 use crate::pod::container::Phase;
 use crate::pod_object::{ContainerSpec, PodObject};
-use crate::program::{self, Program};
+use crate::program;
 use jiff::Timestamp;
 use kstore_container_sim::http::{HttpRead, HttpRequest, HttpResponse, RequestReader};
 use kstore_container_sim::time::between;
@@ -114,8 +114,8 @@ fn declared(object: &PodObject, index: usize, spec: &ContainerSpec, port: u16) -
     if let Some(page) = behavior::script(&object.metadata.annotations, &spec.name).http {
         return Some(page);
     }
-    let is_simulated = matches!(program::of(object, index), Program::Shell(_))
-        || program::server_command(object, index).is_some();
+    let is_simulated =
+        program::has_process(object, index) || program::server_command(object, index).is_some();
     let meta = &object.metadata;
     let page =
         || format!("simulated pod {}/{}, container {}, port {port}\n", meta.namespace, meta.name, spec.name);

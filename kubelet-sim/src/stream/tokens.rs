@@ -29,6 +29,11 @@ impl MountedToken {
         Some(Self { text, renew_at: requested_at.checked_add(age).unwrap_or(requested_at) })
     }
 
+    /// When it is renewed.
+    pub(super) fn renew_at(&self) -> Timestamp {
+        self.renew_at
+    }
+
     /// The token, unless it is time to renew it.
     pub(super) fn at(&self, now: Timestamp) -> Option<&str> {
         (now < self.renew_at).then_some(&self.text)

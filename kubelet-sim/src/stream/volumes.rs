@@ -115,7 +115,9 @@ impl Streams {
         let time = jiff::Timestamp::from_second(mounting.now).unwrap_or_default();
         let count = mounting.snapshot.disks.count_publication();
         let name = format!("{}.{count:09}", time.strftime("%Y_%m_%d_%H_%M_%S"));
-        disk.publish(&files.all, &root, &name).map(|_| ()).map_err(|_| MEMORY)
+        disk.publish(&files.all, &root, &name).map_err(|_| MEMORY)?;
+        self.show_on_host(mounting.snapshot, volume, disk).await;
+        Ok(())
     }
 
     async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Files {

@@ -7,6 +7,7 @@ use super::{
 };
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
+use kstore_host_runtime::mapping::ImageMapping;
 use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::collections::BTreeSet;
@@ -289,6 +290,8 @@ pub struct LoopsConfig {
     pub missing_images: Vec<String>,
     /// Whether NetworkPolicies have no effect between simulated pods.
     pub ignores_network_policies: bool,
+    /// Images that are mapped to programs of this machine, in the order in which they are tried.
+    pub images: Vec<ImageMapping>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.

@@ -113,6 +113,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("etcd-servers", "its clusters are in memory, and forks share it"),
     ("forward", "connections from this machine do not wait for its clock: use `kubectl port-forward`"),
     ("etcd-listen", "what is written there is in no request log, and a reset replaces the store"),
+    ("image", "programs of this machine run in real time, and no fork can have them"),
     ("encryption-provider-config", "its clusters are in memory, and forks share the objects as they are"),
 ];
 
@@ -136,7 +137,7 @@ fn clusters(text: &str) -> Result<usize, String> {
 }
 
 /// Whether only this machine reaches a listener.
-fn is_loopback(listen: &ListenAddress) -> bool {
+pub(super) fn is_loopback(listen: &ListenAddress) -> bool {
     listen.host == "localhost" || listen.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
@@ -248,6 +249,10 @@ mod tests {
             (
                 "--lab --components store --etcd-listen unix:///a",
                 "--lab requires `apiserver` in --components",
+            ),
+            (
+                "run --lab --image a=/bin/sh -- true",
+                "--image cannot be combined with --lab: programs of this machine",
             ),
             ("run --lab --components scheduler -- true", "run requires `apiserver` in --components"),
             ("run --lab --from d -- true", "--from cannot be combined with --lab"),

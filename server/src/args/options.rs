@@ -5,7 +5,7 @@ use super::audit::AuditOptions;
 use super::etcd::EtcdOptions;
 use super::external::ExternalOptions;
 use super::flag::ServerValue;
-use super::lab::LabOptions;
+use super::lab::{LabOptions, is_loopback};
 use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
 use super::{
@@ -51,6 +51,7 @@ pub struct ServerOptions {
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) components: Vec<Component>,
     pub(super) cluster_cidr: Blocks,
+    pub(super) has_images_anywhere: bool,
     pub(super) metrics_server: Option<bool>,
     pub(super) audit: AuditOptions,
     pub(super) etcd: EtcdOptions,
@@ -151,6 +152,9 @@ impl ServerOptions {
         if let Some(file) = &loops.scheduler {
             file.check(access.apis.scheduler)?;
         }
+        if !loops.images.is_empty() && !self.has_images_anywhere && !is_loopback(&self.api.listen) {
+            return Err(UsageError::ImagesOnLoopback(self.api.listen.host));
+        }
         let audit_log = self.given.among(table::AUDIT_LOG);
         let lab = self.lab.into_flags(&self.given, &self.api.listen)?;
         // A lab's forks and plans read old states, and no clock of it says when these are old.
@@ -231,6 +235,12 @@ impl ServerOptions {
         let mut loops = std::mem::take(&mut self.loops);
         if loops.simulation.is_active() && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsNodes);
+        }
+        if !loops.images.is_empty() && !self.components.contains(&Component::KubeletSim) {
+            return Err(UsageError::NeedsFlag("image", "`kubelet-sim` in --components"));
+        }
+        if self.has_images_anywhere && loops.images.is_empty() {
+            return Err(UsageError::NeedsFlag("image-anywhere", "--image"));
         }
         if !loops.simulation.files.is_empty() && !self.given.has("nodes") && !self.lab.is_on() {
             loops.nodes = 0;

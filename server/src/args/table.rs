@@ -326,6 +326,20 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process)
     .shaped(repeated),
+    Flag::value(
+        "image",
+        "PATTERN=PATH",
+        |o, text| add(&mut o.loops.images, parsed(text)),
+        "Containers whose image matches PATTERN run the program PATH of this machine, in namespaces of their own; * in PATTERN stands for any characters but /, ** for any; may be repeated, the first match counts",
+    )
+    .part(Part::Process)
+    .shaped(repeated),
+    Flag::switch(
+        "image-anywhere",
+        |o| o.has_images_anywhere = true,
+        "Run the programs of --image also where other machines reach the API: clients there can then start them",
+    )
+    .part(Part::Process),
     Flag::boolean(
         "network-policies",
         |o, is_on| o.loops.ignores_network_policies = !is_on,

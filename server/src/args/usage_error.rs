@@ -72,6 +72,11 @@ pub enum UsageError {
         "--lab serves loopback addresses only, and --listen names {0:?}: whoever can act as an administrator could end its clusters; add --lab-anywhere if that is meant"
     )]
     LabOnLoopback(String),
+    /// Host programs at an address that other machines reach.
+    #[error(
+        "--image runs programs of this machine for every client that may create pods, and --listen names {0:?}, which other machines reach; add --image-anywhere if that is meant"
+    )]
+    ImagesOnLoopback(String),
     /// A start time with the system's clock.
     #[error(
         "--lab-start needs a --lab-clock that the lab moves (manual, auto or a factor): in mode real the cluster has the system's time"

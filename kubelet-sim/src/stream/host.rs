@@ -1,0 +1,250 @@
+//! Main processes of containers whose images are mapped to programs of this machine: started with what the pod gives them, their output is
+//! the container's log, and they end with the container's run.
+
+use super::environment::{TooLarge, container_of, expand_all};
+use super::program::{TERM, stopping};
+use super::runner::ContainerBudget;
+use super::{Feed, Launch, Outputs, Snapshot, Streams};
+use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, RENEWAL_RETRY, TERMINATION_MESSAGE};
+use crate::pod_object::options::TERMINATION_LOG;
+use crate::service::API_SERVER;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kstore_container_sim::time::between;
+use kstore_container_sim::{DiskEntry, Environment};
+use kstore_host_runtime::HostPrograms;
+use kstore_host_runtime::child::{ContainerEnd, RunningContainer};
+use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// The exit code of a container whose program cannot be executed.
+const NOT_STARTED: u8 = 128;
+/// The user of a container that must not run as root and names no user.
+const NONROOT: u32 = 65_532;
+/// The file of a machine's name servers.
+const RESOLVER: &str = "/etc/resolv.conf";
+
+impl Streams {
+    /// Runs the program of a container to its end, and returns its exit code; `None` if it was not begun. Dropping the future kills it.
+    pub(super) async fn run_host_program(&self, feed: &Feed, launch: &Launch) -> Option<(u8, bool)> {
+        let (_, snapshot) = feed.get();
+        let started = {
+            // The semaphore is closed only at the end of the simulation.
+            let _permit = self.program_starts.acquire().await.ok()?;
+            Box::pin(self.start_on_host(&snapshot, launch)).await
+        };
+        let RunningContainer { stdout, stderr, mut end } = match started {
+            Ok(running) => running,
+            Err(why) => {
+                let text = format!("{why}\n");
+                launch.print(true, text.as_bytes(), self);
+                self.keep_message(&snapshot, launch, why.into_bytes());
+                return Some((NOT_STARTED, false));
+            }
+        };
+        let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
+        let budget = snapshot.disks.budget(&launch.container, &namespace);
+        let (code, (), ()) = tokio::join!(
+            self.follow_host_program(feed, launch, &mut end),
+            self.copy_output(stdout, (launch, false), &budget),
+            self.copy_output(stderr, (launch, true), &budget)
+        );
+        if let Some(message) = self.message_file(&snapshot, launch).and_then(|file| end_of(&file).ok()) {
+            self.keep_message(&snapshot, launch, message);
+        }
+        Some((code, false))
+    }
+
+    /// Waits until the program ends; meanwhile asks it to stop when its container is, and renews the tokens in its volumes.
+    async fn follow_host_program(&self, feed: &Feed, launch: &Launch, end: &mut ContainerEnd) -> u8 {
+        let mut is_told = false;
+        loop {
+            tokio::select! {
+                biased;
+                code = end.exited() => return code,
+                () = stopping(feed, launch), if !is_told => {
+                    is_told = true;
+                    end.signal(TERM.into()).await;
+                }
+                () = self.renewal(feed) => Box::pin(self.clone().refresh(Arc::clone(feed))).await,
+            }
+        }
+    }
+
+    /// Waits until a token in the pod's volumes is to be renewed.
+    async fn renewal(&self, feed: &Feed) {
+        let (_, snapshot) = feed.get();
+        match snapshot.disks.renewal() {
+            // A server that does not issue one is asked again later.
+            Some(at) => tokio::time::sleep(between(self.clock.now(), at).max(RENEWAL_RETRY)).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Adds what a program prints to the container's log.
+    async fn copy_output(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        (launch, is_stderr): (&Launch, bool),
+        budget: &ContainerBudget,
+    ) {
+        let mut buffer = vec![0; HOST_OUTPUT];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            launch.print(is_stderr, &buffer[..length], self);
+            budget.pay(length as u64 * HOST_OUTPUT_WORK).await;
+        }
+    }
+
+    /// Starts the program of a container; returns when it is executed, or why it is not.
+    async fn start_on_host(&self, snapshot: &Snapshot, launch: &Launch) -> Result<RunningContainer, String> {
+        let programs = self.programs.clone().ok_or("there are no host programs")?;
+        let plan = self.host_plan(&programs, snapshot, launch).await?;
+        let (uid, container) = (snapshot.record.pod.metadata.uid.clone(), launch.container.clone());
+        let start = move || programs.start(&uid, &container, &plan);
+        let started = tokio::task::spawn_blocking(start).await.map_err(|error| error.to_string())?;
+        started.and_then(|started| started.into_running()).map_err(|error| error.to_string())
+    }
+
+    /// What the container runs and sees.
+    async fn host_plan(
+        &self,
+        programs: &Arc<HostPrograms>,
+        snapshot: &Snapshot,
+        launch: &Launch,
+    ) -> Result<ContainerPlan, String> {
+        let too_large = |TooLarge(why)| why.to_owned();
+        let program = launch.program.as_ref().ok_or("its image is not mapped")?;
+        // Such a program may read every file.
+        let environment = self.environment(snapshot, &launch.container, &launch.run, &[]).await;
+        let (environment, _) = environment.map_err(too_large)?;
+        let meta = &snapshot.record.pod.metadata;
+        let pod = self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await;
+        let spec = pod.map_err(|error| format!("cannot read the pod: {error}"))?.spec.unwrap_or_default();
+        let found = container_of(&spec, &launch.container);
+        let env = self.with_api_server(environment.variables.clone(), &found).await;
+        let expanded =
+            |words: Option<&[String]>| expand_all(words.unwrap_or_default(), &env).map_err(too_large);
+        let mut mounts = self
+            .host_mounts(programs, snapshot, (&spec, &found), &env)
+            .await
+            .map_err(|error| error.to_string())?;
+        mounts.extend(self.message_mount(programs, snapshot, launch, &found)?);
+        Ok(ContainerPlan {
+            program: program.path.to_path_buf(),
+            command: expanded(found.command.as_deref())?,
+            args: expanded(found.args.as_deref())?,
+            env,
+            workdir: environment.workdir.clone(),
+            hostname: environment.hostname.clone(),
+            user: user(&environment, &spec, &found),
+            has_read_only_root: environment.read_only.contains("/"),
+            files: managed_files(&environment),
+            mounts,
+        })
+    }
+
+    /// The variables with the address at which the API server listens on this machine: the network of such a program has no cluster
+    /// address. Variables of the container's own stay.
+    async fn with_api_server(
+        &self,
+        mut env: Vec<(String, String)>,
+        container: &Container,
+    ) -> Vec<(String, String)> {
+        let Some((host, port)) = self.api_server().await else { return env };
+        for (name, value) in &mut env {
+            let is_own = container.env.iter().flatten().any(|own| own.name == *name);
+            match name.as_str() {
+                _ if is_own => {}
+                "KUBERNETES_SERVICE_HOST" => value.clone_from(&host),
+                "KUBERNETES_SERVICE_PORT" | "KUBERNETES_SERVICE_PORT_HTTPS" => value.clone_from(&port),
+                _ => {}
+            }
+        }
+        env
+    }
+
+    /// The address and port of the API server on this machine, as it publishes them.
+    async fn api_server(&self) -> Option<(String, String)> {
+        let slice = self.client.api::<EndpointSlice>().get(API_SERVER.0, API_SERVER.1).await.ok()?;
+        let host = slice.endpoints?.first()?.addresses.first()?.clone();
+        let port = slice.ports.into_iter().flatten().next()?.port?;
+        Some((host, port.to_string()))
+    }
+
+    /// The file of the termination message of a container.
+    fn message_file(&self, snapshot: &Snapshot, launch: &Launch) -> Option<PathBuf> {
+        let folder = self.programs.as_ref()?.folder().ok()?;
+        let container = folder.container(&snapshot.record.pod.metadata.uid, &launch.container).ok()?;
+        Some(container.join("termination-log"))
+    }
+
+    /// Makes the file of the termination message of a run, empty, and says where the container sees it.
+    fn message_mount(
+        &self,
+        programs: &HostPrograms,
+        snapshot: &Snapshot,
+        launch: &Launch,
+        container: &Container,
+    ) -> Result<Option<BindMount>, String> {
+        let target = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).to_owned();
+        let Some(source) = self.message_file(snapshot, launch).filter(|_| !target.is_empty()) else {
+            return Ok(None);
+        };
+        let made = programs.folder().and_then(|folder| folder.make_writable_file(&source));
+        made.map_err(|error| format!("the file of the termination message: {error}"))?;
+        Ok(Some(BindMount { source, target, is_read_only: false }))
+    }
+
+    /// Keeps the termination message of a run that is about to end.
+    fn keep_message(&self, snapshot: &Snapshot, launch: &Launch, message: Vec<u8>) {
+        let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
+        let now = self.clock.now().as_second();
+        let file = snapshot.disks.termination(&launch.container, &launch.run, &namespace.disks, now);
+        // Without space there is no message.
+        let _ = file.map(|file| file.put("", DiskEntry::file(&message, now)));
+    }
+}
+
+impl Launch {
+    /// Adds output of the program to the container's log.
+    fn print(&self, is_stderr: bool, bytes: &[u8], streams: &Streams) {
+        let outputs: &Outputs = &self.outputs;
+        outputs.print(&self.container, &self.run, is_stderr, bytes, streams.clock.now());
+    }
+}
+
+/// The end of the file of a termination message.
+fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(TERMINATION_MESSAGE as u64);
+    file.seek(SeekFrom::Start(start))?;
+    let mut message = Vec::new();
+    // A process that has just ended may have written more.
+    file.take(TERMINATION_MESSAGE as u64).read_to_end(&mut message)?;
+    Ok(message)
+}
+
+/// The user and the group of a container.
+fn user(environment: &Environment, spec: &PodSpec, container: &Container) -> (u32, u32) {
+    let own = container.security_context.as_ref().and_then(|context| context.run_as_non_root);
+    let general = spec.security_context.as_ref().and_then(|context| context.run_as_non_root);
+    match (environment.user.user, own.or(general)) {
+        (0, Some(true)) => (NONROOT, NONROOT),
+        (user, _) => (user, environment.user.group),
+    }
+}
+
+/// The files that a kubelet manages. Names are resolved as on this machine, whose network it is.
+fn managed_files(environment: &Environment) -> BTreeMap<String, Vec<u8>> {
+    let files = environment.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
+    let mut files: BTreeMap<String, Vec<u8>> = files.collect();
+    if let Ok(own) = std::fs::read(RESOLVER) {
+        files.insert(RESOLVER.to_owned(), own);
+    }
+    files
+}

@@ -1,0 +1,157 @@
+//! Containers that run programs of this machine: `--image` of the program. On a machine without user namespaces a test says so, and passes.
+
+use crate::SERVER;
+use kstore_client::Kubeconfig;
+use kstore_tests::wait::until;
+use kstore_tests::{Https, Launch, Server};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A server whose image `ops/op` is mapped to a shell script.
+struct Mapped {
+    server: Server,
+    https: Https,
+}
+
+impl Mapped {
+    fn start(dir: &Path, script: &str) -> Self {
+        let program = dir.join("op.sh");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mapping = format!("ops/op:*={}", program.display());
+        let server = Launch::in_memory(SERVER, dir).args(&["--image", &mapping]).start().unwrap();
+        let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+        Self { server, https }
+    }
+
+    async fn create(&self, path: &str, object: &Value) {
+        let reply = self.https.call("POST", path, &object.to_string()).await;
+        assert_eq!(reply.code, 201, "{path}: {}", reply.json());
+    }
+
+    async fn pod(&self, name: &str) -> Value {
+        self.https.call("GET", &format!("{PODS}/{name}"), "").await.json()
+    }
+
+    /// The status of a pod's container once it `holds`; `None` if containers cannot be confined on this machine.
+    async fn container(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Option<Value> {
+        until(&format!("{pod}: {what}"), async || {
+            let status = self.pod(pod).await["status"]["containerStatuses"][0].clone();
+            if let Some(why) = status["state"]["waiting"]["message"]
+                .as_str()
+                .filter(|why| why.contains("cannot be confined"))
+            {
+                println!("skipped: {why}");
+                return Some(None);
+            }
+            holds(&status).then_some(Some(status))
+        })
+        .await
+    }
+
+    /// The log of a pod, among the head and the lengths of the answer that has it.
+    async fn log(&self, pod: &str) -> String {
+        let mut connection = self.https.try_connect().await.unwrap();
+        let request = format!("GET {PODS}/{pod}/log HTTP/1.1\r\nHost: kstore\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        connection.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+}
+
+fn pod(name: &str, spec: &Value) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
+    object["spec"]["restartPolicy"] = "Never".into();
+    object
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mapped_image_runs_its_program_with_what_the_pod_gives_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"account=/var/run/secrets/kubernetes.io/serviceaccount
+echo "$0 $*"; echo "to stderr" >&2
+cat $account/namespace; echo; head -1 $account/ca.crt; wc -c < $account/token
+echo "$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT"
+cat /config/key; echo; echo "$FROM_MAP $POD_NAME"; id -u; uname -n
+until grep -q new /config/key; do :; done
+echo renewed; printf 'last words' > /dev/termination-log; exit 3"#;
+    let cluster = Mapped::start(dir.path(), script);
+    let map = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}, "data": {"key": value}});
+    cluster.create("/api/v1/namespaces/default/configmaps", &map("old")).await;
+    let env = json!([{"name": "FROM_MAP", "valueFrom": {"configMapKeyRef": {"name": "map", "key": "key"}}},
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]);
+    let container = json!({"name": "op", "image": "ops/op:v1", "command": ["/manager"], "args": ["--name=$(POD_NAME)"], "env": env,
+        "volumeMounts": [{"name": "config", "mountPath": "/config"}]});
+    let spec =
+        json!({"containers": [container], "volumes": [{"name": "config", "configMap": {"name": "map"}}]});
+    cluster.create(PODS, &pod("op", &spec)).await;
+    let running = |status: &Value| status["state"]["running"].is_object();
+    if cluster.container("op", "runs", running).await.is_none() {
+        return;
+    }
+    let begun = async || cluster.log("op").await.contains("old\nold op\n").then_some(());
+    until("the program has read its files", begun).await;
+    let changed =
+        cluster.https.call("PUT", "/api/v1/namespaces/default/configmaps/map", &map("new").to_string()).await;
+    assert_eq!(changed.code, 200);
+    let ended =
+        cluster.container("op", "ends", |status| status["state"]["terminated"].is_object()).await.unwrap();
+    let ended = &ended["state"]["terminated"];
+    assert_eq!((&ended["exitCode"], &ended["message"]), (&json!(3), &json!("last words")), "{ended}");
+    let log = cluster.log("op").await;
+    let address = cluster.server.address().trim_start_matches("https://").to_owned();
+    for line in [
+        "/opt/bin/op.sh --name=op",
+        "to stderr",
+        "default",
+        "-----BEGIN CERTIFICATE-----",
+        &address,
+        "old op",
+        "0",
+        "op",
+        "renewed",
+    ] {
+        assert!(log.lines().any(|own| own == line), "{line}: {log}");
+    }
+    assert!(!log.contains(&dir.path().display().to_string()), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_pod_gets_its_signal_and_a_killed_server_leaves_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "trap 'echo told; exit 0' TERM\nsleep 1000 & echo begun\nwhile :; do sleep 0.01; done";
+    let cluster = Mapped::start(dir.path(), script);
+    let mark = format!("mark-{}-{}", std::process::id(), dir.path().display());
+    let left = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let environments = all.map(|entry| std::fs::read(entry.path().join("environ")).unwrap_or_default());
+        environments.filter(|text| text.windows(mark.len()).any(|part| part == mark.as_bytes())).count()
+    };
+    let container = json!({"name": "op", "image": "ops/op:v1", "env": [{"name": "MARK", "value": mark}]});
+    for name in ["one", "two"] {
+        cluster.create(PODS, &pod(name, &json!({"containers": [container]}))).await;
+        let running = |status: &Value| status["state"]["running"].is_object();
+        if cluster.container(name, "runs", running).await.is_none() {
+            return;
+        }
+        until("the program begins", async || cluster.log(name).await.contains("begun\n").then_some(())).await;
+    }
+    assert!(left() >= 4, "two programs, each with a child");
+    let deleted = cluster.https.call("DELETE", &format!("{PODS}/one"), "").await;
+    assert_eq!(deleted.code, 200);
+    until("the pod is gone", async || {
+        (cluster.https.call("GET", &format!("{PODS}/one"), "").await.code == 404).then_some(())
+    })
+    .await;
+    until("one program is left", async || {
+        cluster.log("two").await.contains("begun").then(left).filter(|left| *left <= 3)
+    })
+    .await;
+    drop(cluster);
+    until("no process is left", async || (left() == 0).then_some(())).await;
+}
