@@ -15,7 +15,7 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # cost a fifth more in a build that happens anyway, and a second pass over all crates without it.
 export PROFILE=gate
 RUSTC_WORKSPACE_WRAPPER=
-if command -v clippy-driver >/dev/null; then RUSTC_WORKSPACE_WRAPPER=$ROOT/.ci/rustc; fi
+if command -v clippy-driver >/dev/null; then RUSTC_WORKSPACE_WRAPPER=$(realpath "$(dirname "${BASH_SOURCE[0]}")/rustc"); fi
 export RUSTC_WORKSPACE_WRAPPER
 
 # The packages and features of that build. Every call names the same ones: with others, cargo would build much of it again.
