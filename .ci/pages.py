@@ -1,5 +1,6 @@
 """What .ci/docs and .ci/terminal share: the fenced blocks of a Markdown page, and the programs and the network that its commands run with."""
 
+import functools
 import os
 import pathlib
 import re
@@ -57,6 +58,16 @@ def blocks(page):
         elif start is not None:
             text.append(line.removeprefix(indent))
     return found
+
+
+@functools.cache
+def user_namespaces():
+    """Whether the kernel lets this user make user namespaces with mounts and processes of their own."""
+    try:
+        subprocess.run(["unshare", "--map-root-user", "--mount", "--pid", "--fork", "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
 
 
 def own_network():
