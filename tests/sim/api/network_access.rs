@@ -180,18 +180,20 @@ fn datagrams_reach_servers_directly_and_through_services_and_policies_keep_them_
         let ports = json!([{"name": "tcp", "port": 90, "targetPort": 8080}, {"name": "udp", "port": 90, "targetPort": 8081, "protocol": "UDP"}]);
         let spec = json!({"selector": {"name": "net"}, "ports": ports});
         cluster
-            .create(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "net"}, "spec": spec}))
+            .create(
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"}, "spec": spec}),
+            )
             .await;
         let net = address(cluster, "net").await;
         let out = |text: &str| (text.to_owned(), String::new(), 0);
-        for target in [format!("{net} 8081"), "net 90".to_owned()] {
+        for target in [format!("{net} 8081"), "front 90".to_owned()] {
             let ask = format!("echo hostname | nc -u -w 2 {target}");
             assert_eq!(sh(cluster, "c", &ask).await, out("net"), "{target}");
         }
         let own = address(cluster, "c").await;
         let seen = sh(cluster, "c", &format!("echo clientip | nc -u -w 2 {net} 8081")).await.0;
         assert!(seen.starts_with(&format!("{own}:")), "{seen}");
-        let dial = format!("curl -s '{net}:8080/dial?host=net&port=90&request=hostname&protocol=udp'");
+        let dial = format!("curl -s '{net}:8080/dial?host=front&port=90&request=hostname&protocol=udp'");
         assert_eq!(sh(cluster, "c", &dial).await, out("{\"responses\":[\"net\"]}"));
         let connect = |port: u16| {
             format!("/agnhost connect --protocol=udp --udp-data=hostname --timeout=2s {net}:{port}")
