@@ -84,10 +84,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     } = parts;
     let (nondet, metrics) = (config.nondet.clone(), Registry::new());
     let (outbound, metrics_server) = outbound(front_proxy, flags);
-    let outbound: Arc<dyn Outbound> = match calls_what_data_name(flags, parts.data_path.as_deref()) {
-        true => outbound,
-        false => Arc::new(NoConnections),
-    };
+    let outbound = permitted(outbound, flags, parts.data_path.as_deref());
     let encryption = encryption::open(flags, &phases.core, &nondet).await?;
     if let Some(audit) = &config.audit {
         audit::flush_at_end(&phases.core, audit.clone());
@@ -145,13 +142,21 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     Ok(plane)
 }
 
-/// Whether the server calls webhooks and API servers that its data name. Those of an imported cluster are others' to call.
-fn calls_what_data_name(flags: &ApiHere, dir: Option<&Path>) -> bool {
+/// The way of outbound calls, unless the server calls no webhook and no API server that its data name: those of an imported cluster are
+/// others' to call.
+fn permitted(outbound: Arc<dyn Outbound>, flags: &ApiHere, dir: Option<&Path>) -> Arc<dyn Outbound> {
     let is_imported = || dir.is_some_and(|dir| dir.join(IMPORT_FILE).exists());
-    match flags.outbound {
+    let is_permitted = match flags.outbound {
         Some(policy) => policy == OutboundPolicy::Allow,
         None => !flags.is_read_only && !is_imported(),
+    };
+    if is_permitted {
+        return outbound;
     }
+    info!(
+        "webhooks and API servers that the data name are not called; --outbound allow lets the server call them"
+    );
+    Arc::new(NoConnections)
 }
 
 /// The way of outbound calls, and the same value to begin the metrics server with, once there is an apiserver.

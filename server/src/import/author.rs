@@ -5,6 +5,9 @@ use kstore_api::{meta, object};
 use kstore_registry::provenance::Note;
 use serde_json::Value;
 
+/// The user of imported writes, which no object names.
+const USER: &str = "unknown";
+
 /// The author of a version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Author {
@@ -39,8 +42,19 @@ impl Author {
     pub(super) fn note(self, is_first: bool, not_before: i64) -> Note {
         let verb = if is_first { "create".to_owned() } else { self.verb };
         let time_us = self.time_us.max(not_before);
-        Note { user: String::new(), agent: self.manager, verb, causes: Vec::new(), time_us }
+        Note { user: USER.to_owned(), agent: self.manager, verb, causes: Vec::new(), time_us }
     }
+
+    /// The author of a version whose managed fields are those of the version before.
+    pub(super) fn unknown(self) -> Self {
+        Self { manager: String::new(), verb: "update".to_owned(), ..self }
+    }
+}
+
+/// The provenance of a deletion.
+pub(super) fn deletion(time_us: i64) -> Note {
+    let (user, verb) = (USER.to_owned(), "delete".to_owned());
+    Note { user, agent: String::new(), verb, causes: Vec::new(), time_us }
 }
 
 #[cfg(test)]
@@ -62,6 +76,8 @@ mod tests {
         );
         let first = Author::of(&object).unwrap().note(true, i64::MAX);
         assert_eq!((&*first.verb, first.time_us), ("create", i64::MAX));
+        let unknown = Author::of(&object).unwrap().unknown().note(false, 0);
+        assert_eq!((&*unknown.user, &*unknown.agent, &*unknown.verb), ("unknown", "", "update"));
         let plain = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(Author::of(&plain).unwrap().note(true, 0).time_us, 1_767_225_600_000_000);
         assert_eq!(Author::of(&json!({"metadata": {}})), None);

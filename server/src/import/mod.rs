@@ -334,6 +334,7 @@ spec: {group: example.com, scope: Namespaced, names: {plural: widgets, kind: Wid
         assert_eq!(keys(3).await, [(pod.clone(), 2), (secret.clone(), 3)]);
         assert_eq!(keys(7).await, [(pod, 2), (secret.clone(), 5)]);
         assert_eq!(keys(9).await, [("/registry/configmaps/a/c".to_owned(), 9), (secret, 5)]);
+        assert_eq!(store.note(Revision(5)), None, "these objects say nothing about their writers");
         let all: String =
             contents(&store, Revision(4)).await.into_iter().map(|(_, _, value)| value).collect();
         assert!(!all.contains("c2VjcmV0"), "{all}");

@@ -9,6 +9,10 @@ use std::fmt::Write as _;
 
 /// Most objects that a group of left out ones names.
 const EXAMPLES: usize = 3;
+/// Most groups of left out objects. Reasons may name places in texts, and be different for each object; further ones are one group a kind.
+const GROUPS: usize = 100;
+/// The reason of that group.
+const FURTHER: &str = "further reasons";
 /// Most kinds that the printed report names.
 const KINDS: usize = 12;
 
@@ -70,7 +74,12 @@ impl ImportReport {
 
     /// Counts an object that is left out.
     pub(super) fn leave_out(&mut self, left_out: LeftOut, example: &str) {
-        let LeftOut { kind, reason } = left_out;
+        let LeftOut { kind, mut reason } = left_out;
+        let is_known =
+            |reason: &str| self.left_out.iter().any(|group| group.kind == kind && group.reason == reason);
+        if self.left_out.len() >= GROUPS && !is_known(&reason) {
+            reason = FURTHER.into();
+        }
         let found = self.left_out.iter_mut().find(|group| group.kind == kind && group.reason == *reason);
         let group = match found {
             Some(group) => group,
@@ -181,6 +190,13 @@ mod tests {
              left out   1 leases: --exclude, such as a/b\n"
         );
         assert_eq!(report.left_out[0].examples.len(), EXAMPLES);
+        for at in 0..300 {
+            let reason = format!("it is not JSON: column {at}").into();
+            report.leave_out(LeftOut { kind: "maps".into(), reason }, "a/b");
+        }
+        assert_eq!(report.left_out.len(), GROUPS + 1);
+        assert_eq!(report.left_out.last().map(|group| group.count), Some(300 - 98));
+        report.left_out.truncate(2);
         let read: ImportReport = serde_json::from_slice(&serde_json::to_vec(&report).unwrap()).unwrap();
         assert_eq!(read, report);
         assert!(report.record().len() < 500);

@@ -1,7 +1,7 @@
 //! Imports the snapshot of an etcd, or of kstore: reads it twice, first to learn which objects can be served, then to write them with
 //! their history.
 
-use super::author::Author;
+use super::author::{self, Author};
 use super::convert::{Conversion, ENCRYPTED, ImportedObject, LeftOut, kind_of};
 use super::report::ImportReport;
 use super::{IMPORT_KEY, LEFT_OUT_KEY, UnusableSource};
@@ -60,8 +60,8 @@ impl<'a> Snapshot<'a> {
         let history = read_snapshot(path, args.skips_hash_check, &mut |record| {
             match record {
                 SnapshotRecord::Version(kv) => match reader.convert(&kv) {
-                    Some(converted) => drop(newest.insert(kv.key_bytes(), converted.map(drop))),
-                    None => drop(left_out.insert(kv.key_bytes())),
+                    Some(converted) => drop(newest.insert(own_bytes(&kv), converted.map(drop))),
+                    None => drop(left_out.insert(own_bytes(&kv))),
                 },
                 SnapshotRecord::Deletion(kv) => drop(newest.remove(kv.key())),
                 SnapshotRecord::Note(..) => has_notes = true,
@@ -120,11 +120,16 @@ impl<'a> Snapshot<'a> {
         }
         read.map_err(unusable)?;
         gaps.fill(writer)?;
-        for (revision, note) in notes.unwrap_or_default().0 {
+        for (revision, note) in notes.unwrap_or_default().encoded {
             writer.note(revision, note)?;
         }
         Ok(self.history.compacted)
     }
+}
+
+/// The key in bytes of its own: a slice of the version's bytes would keep the value in memory.
+fn own_bytes(kv: &KeyValue) -> Bytes {
+    Bytes::copy_from_slice(kv.key())
 }
 
 /// What became of a record.
@@ -156,7 +161,7 @@ fn write_record(
                     gaps.reach(writer, kv.mod_revision())?;
                     writer.put(own.as_bytes(), &bytes, kv.stamp())?;
                     if let Some((notes, author)) = notes.zip(author) {
-                        notes.add(kv.mod_revision(), author, kv.version() == 1);
+                        notes.add(&kv, author);
                     }
                     Ok(Written::Version)
                 }
@@ -191,23 +196,36 @@ fn write_record(
 
 /// Provenance of the revisions of an etcd, which has none: as far as the objects say who wrote them, and when.
 #[derive(Default)]
-struct Notes(BTreeMap<Revision, Bytes>, i64);
+struct Notes {
+    encoded: BTreeMap<Revision, Bytes>,
+    /// The newest time so far, in microseconds since 1970. Times of revisions do not go back, though those in objects are cut to seconds.
+    time_us: i64,
+    /// The author that the newest version of each key names.
+    authors: BTreeMap<Bytes, Author>,
+}
 
 impl Notes {
-    /// Adds that of a version of an object. Times of revisions do not go back, though those in objects are cut to seconds.
-    fn add(&mut self, revision: Revision, author: Author, is_first: bool) {
-        let note = author.note(is_first, self.1);
-        self.1 = note.time_us;
-        self.0.entry(revision).or_insert_with(|| note.encode());
+    /// Adds that of a version of an object. A version that names the author of the one before was written without managed fields.
+    fn add(&mut self, kv: &KeyValue, author: Author) {
+        let is_first = kv.version() == 1;
+        let before = self.authors.insert(own_bytes(kv), author.clone());
+        let author = match before.filter(|before| !is_first && *before == author) {
+            Some(_) => author.unknown(),
+            None => author,
+        };
+        self.insert(kv.mod_revision(), author.note(is_first, self.time_us));
     }
 
     /// Adds that of a deletion, whose author is unknown and whose time is that of the revision before.
     fn add_deletion(&mut self, revision: Revision) {
-        let (user, agent, verb) = (String::new(), String::new(), "delete".to_owned());
-        let note = Note { user, agent, verb, causes: Vec::new(), time_us: self.1 };
-        if self.1 > 0 {
-            self.0.entry(revision).or_insert_with(|| note.encode());
+        if self.time_us > 0 {
+            self.insert(revision, author::deletion(self.time_us));
         }
+    }
+
+    fn insert(&mut self, revision: Revision, note: Note) {
+        self.time_us = note.time_us;
+        self.encoded.entry(revision).or_insert_with(|| note.encode());
     }
 }
 
