@@ -55,7 +55,8 @@ impl PodRecord {
         for spec in init_containers.iter_mut().chain(containers).chain(ephemeral_containers) {
             spec.program = program(spec).map(Arc::new);
         }
-        Arc::new(Self { key: self.key.clone(), revision: self.revision, pod })
+        let (key, labels) = (self.key.clone(), self.labels.clone());
+        Arc::new(Self { key, revision: self.revision, pod, labels })
     }
 }
 
