@@ -119,17 +119,19 @@ impl PlacementAnswer {
         self.records.iter().find(|record| record["result"] == "placed").map(|record| &record["placed"])
     }
 
-    /// Compares the verdicts on the pod's node with the scheduler's record.
+    /// Compares the verdicts with the scheduler's record: total and scores of the pod's node, and, if the scheduler looked at all nodes,
+    /// how many fit.
     fn compare(&self) -> Option<bool> {
         let record = self.placed_record().filter(|record| record["feasible"].as_u64() > Some(1))?;
-        let own = self.table.nodes.iter().find(|verdict| record["node"] == *verdict.node)?;
+        let nodes = &self.table.nodes;
+        let own = nodes.iter().find(|verdict| record["node"] == *verdict.node)?;
         let scores = self.table.scorers.iter().zip(&own.scores);
         let scores: Map<String, Value> =
             scores.map(|((name, _), score)| ((*name).to_owned(), json!(score))).collect();
-        Some(
-            own.total.map(Value::from).as_ref() == Some(&record["total"])
-                && record["scores"] == Value::Object(scores),
-        )
+        let fitting = nodes.iter().filter(|verdict| verdict.refusals.is_empty()).count();
+        let has_equal_nodes = record["evaluated"] != nodes.len() || record["feasible"] == fitting;
+        let has_equal_total = own.total.map(Value::from).as_ref() == Some(&record["total"]);
+        Some(has_equal_nodes && has_equal_total && record["scores"] == Value::Object(scores))
     }
 
     /// The answer as data.

@@ -138,14 +138,14 @@ async fn a_placed_pod_is_explained_by_scores_as_if_it_had_no_node() {
 
 #[tokio::test]
 async fn a_record_is_compared_with_what_is_computed() {
-    for (total, expected) in [(None, true), (Some(1), false)] {
+    for (total, feasible, expected) in [(None, 2, true), (Some(1), 2, false), (None, 3, false)] {
         let mut answers = answers(pod("db-1", "1", Some("node-0")), Err((404, "NotFound")));
         answers.insert("/api/v1/nodes", list(vec![node("node-0", json!({})), node("node-1", json!({}))]));
         let computed = explained(&server(answers.clone())).await.data()["computed"]["nodes"].clone();
         let own =
             computed.as_array().unwrap().iter().find(|found| found["node"] == "node-0").unwrap().clone();
         let total = total.map_or(own["total"].clone(), |total: i64| json!(total));
-        let placed = json!({ "node": "node-0", "evaluated": 2, "feasible": 2, "best": 1, "total": total,
+        let placed = json!({ "node": "node-0", "evaluated": 2, "feasible": feasible, "best": 1, "total": total,
             "scores": own["scores"] });
         let record = json!({ "result": "placed", "attempt": 1, "repeats": 0, "placed": placed });
         answers.insert("/kstore/v1/attempts", Ok(json!({ "records": [record] })));
