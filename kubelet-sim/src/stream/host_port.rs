@@ -39,6 +39,7 @@ fn ports(spec: &ContainerSpec) -> Vec<u16> {
     {
         ports.extend(probe.http_get.as_ref().and_then(|target| named(&target.port)));
         ports.extend(probe.tcp_socket.as_ref().and_then(|target| named(&target.port)));
+        ports.extend(probe.grpc.as_ref().and_then(|target| target.number()));
     }
     for hook in [Hook::PostStart, Hook::PreStop] {
         if let Some(Handler::Http(target)) = spec.hook(hook) {
@@ -75,14 +76,14 @@ mod tests {
     #[test]
     fn a_container_has_the_ports_that_it_declares_or_that_are_asked() {
         let text = "spec: {containers: [{name: c, ports: [{name: web, containerPort: 80}], \
-                    readinessProbe: {httpGet: {port: 81}}, livenessProbe: {tcpSocket: {port: web}}, \
+                    readinessProbe: {httpGet: {port: 81}}, startupProbe: {grpc: {port: 84}}, livenessProbe: {tcpSocket: {port: web}}, \
                     lifecycle: {preStop: {httpGet: {port: 82}}}}, {name: d, ports: [{containerPort: 83}]}]}";
         let mut object: PodObject = serde_yaml_ng::from_str(text).unwrap();
         assert!(!has_port(&object, 0, 80), "it is simulated");
         let path = Arc::from(Path::new("/bin/true"));
         object.spec.containers[0].program = Some(Arc::new(MappedProgram { path, refusal: None }));
         let open: Vec<u16> = (79..85).filter(|port| has_port(&object, 0, *port)).collect();
-        assert_eq!(open, [80, 81, 82]);
+        assert_eq!(open, [80, 81, 82, 84]);
         assert!(!has_port(&object, 1, 83));
     }
 }
