@@ -81,11 +81,6 @@ pub(super) struct PodSelection {
 }
 
 impl PodSelection {
-    /// The pods of a namespace.
-    pub(super) fn of_namespace(namespace: &str) -> Self {
-        Self { namespaces: vec![namespace.to_owned()], ..Self::default() }
-    }
-
     /// Whether the operation is about this pod.
     pub(super) fn takes(&self, pod: &PodRecord) -> bool {
         let own = &pod.pod.metadata.labels;
@@ -144,16 +139,19 @@ mod tests {
         Arc::new(PodRecord::decode(json.as_bytes()).unwrap())
     }
 
+    fn in_namespace(namespace: &str) -> PodSelection {
+        PodSelection { namespaces: vec![namespace.to_owned()], ..PodSelection::default() }
+    }
+
     #[test]
     fn a_pod_counts_once_when_it_gets_its_node() {
         let mut tally = Tally::default();
         let labelled = |value: &str| PodSelection {
             labels: [("k".to_owned(), value.to_owned())].into(),
-            ..PodSelection::of_namespace("a")
+            ..in_namespace("a")
         };
-        let numbers =
-            [PodSelection::default(), PodSelection::of_namespace("b"), labelled("v"), labelled("w")]
-                .map(|selection| tally.register(selection));
+        let numbers = [PodSelection::default(), in_namespace("b"), labelled("v"), labelled("w")]
+            .map(|selection| tally.register(selection));
         let updated = |old: (&str, &str), new: (&str, &str)| Delta::Updated {
             old: pod("p", old.0, old.1, false),
             new: pod("p", new.0, new.1, true),
