@@ -23,7 +23,7 @@ use kstore_informer::{
     Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Recorder, Reference, Subscription,
     Supervisor, TaskGroup,
 };
-use kstore_nondet::Nondet;
+use kstore_nondet::{Nondet, Rng};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
@@ -91,6 +91,14 @@ impl Simulator {
         }
     }
 
+    fn network_access(&self, rng: &Rng, tasks: &TaskGroup) -> NetworkAccess {
+        let policies = self
+            .config
+            .enforces_network_policies
+            .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone()));
+        NetworkAccess { api_server: self.config.api_server.clone(), policies }
+    }
+
     async fn simulate(self, tasks: TaskGroup) {
         let stop = tasks.stop();
         let orders = Arc::clone(&self.orders).lock_owned().await;
@@ -117,13 +125,7 @@ impl Simulator {
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
-        let access = NetworkAccess {
-            api_server: self.config.api_server.clone(),
-            policies: self
-                .config
-                .enforces_network_policies
-                .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone())),
-        };
+        let access = self.network_access(&rng, &tasks);
         let programs = self.config.programs.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
@@ -131,9 +133,9 @@ impl Simulator {
             (self.client.clone(), identities.clone(), minor),
             self.nondet.clock,
             rng.fork("tunnel"),
-            (serving.clone(), access, programs),
+            (serving.clone(), access),
         );
-        let streams = streams.with_usage_caches(usage_caches);
+        let streams = streams.with_usage_caches(usage_caches).with_programs(programs);
         let (followers, reports) =
             Followers::new((self.client.clone(), minor), rng.fork("sources"), tasks.clone());
         let sink = ClientSink::new(&self.client);

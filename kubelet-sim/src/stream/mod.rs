@@ -178,7 +178,7 @@ impl Streams {
         (client, identities, minor): (Client, Identities, Minor),
         clock: Clock,
         rng: Rng,
-        (serving, access, programs): (Arc<Latest<Vec<String>>>, NetworkAccess, Option<Arc<HostPrograms>>),
+        (serving, access): (Arc<Latest<Vec<String>>>, NetworkAccess),
     ) -> (Self, mpsc::Receiver<ManagerMessage>) {
         let (messages, receiver) = mpsc::channel(MANAGER_MESSAGES);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
@@ -197,7 +197,7 @@ impl Streams {
                 policies: access.policies,
                 affinities: Arc::default(),
                 program_starts,
-                programs,
+                programs: None,
                 cpu_counters: NodeCounters::default(),
                 usage_caches: None,
             },
@@ -208,6 +208,11 @@ impl Streams {
     /// Lets these objects decide about the usage of pods, too.
     pub(crate) fn with_usage_caches(self, usage_caches: Option<UsageCaches>) -> Self {
         Self { usage_caches, ..self }
+    }
+
+    /// Lets containers whose images are mapped run programs of this machine.
+    pub(crate) fn with_programs(self, programs: Option<Arc<HostPrograms>>) -> Self {
+        Self { programs, ..self }
     }
 
     /// A client of the node that the pod is on.
