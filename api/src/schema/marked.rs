@@ -29,34 +29,39 @@ impl TypeFields {
 pub(crate) struct MarkedFields(BTreeMap<usize, TypeFields>);
 
 impl MarkedFields {
-    /// The fields for which `is_marked` says yes.
-    pub(crate) fn find(minor: Minor, is_marked: impl Fn(&'static Type, &'static Field) -> bool) -> Self {
+    /// The fields that `marked` returns of each type. A start pays for this, so each type is looked at once, and those that lead to marked
+    /// fields once more.
+    pub(crate) fn find(minor: Minor, marked: impl Fn(&'static Type) -> Vec<&'static Field>) -> Self {
         let mut found: BTreeMap<usize, TypeFields> = BTreeMap::new();
+        let mut users: BTreeMap<usize, Vec<&'static Type>> = BTreeMap::new();
         for ty in all_minor(minor) {
-            let own: Vec<_> = ty.fields.iter().filter(|&field| is_marked(ty, field)).collect();
+            let own = marked(ty);
             if !own.is_empty() {
                 found.insert(address(ty), TypeFields { own, below: Vec::new() });
             }
+            for below in ty.fields.iter().filter_map(Field::struct_type) {
+                users.entry(address(below)).or_default().push(ty);
+            }
         }
-        // Types refer to each other in circles, so each round adds those one step further up until there are none.
-        loop {
-            let mut added = Vec::new();
-            for ty in all_minor(minor) {
-                let leads = |field: &&'static Field| {
-                    field.struct_type().is_some_and(|below| found.contains_key(&address(below)))
-                };
-                let below: Vec<_> = ty.fields.iter().filter(leads).collect();
-                if below.len() > found.get(&address(ty)).map_or(0, |ty| ty.below.len()) {
-                    added.push((address(ty), below));
+        // Upwards from the types with marked fields. Types refer to each other in circles, so each is taken once.
+        let mut leading: BTreeMap<usize, &'static Type> = BTreeMap::new();
+        let mut left: Vec<usize> = found.keys().copied().collect();
+        while let Some(below) = left.pop() {
+            for &user in users.get(&below).into_iter().flatten() {
+                if leading.insert(address(user), user).is_none() {
+                    left.push(address(user));
                 }
             }
-            if added.is_empty() {
-                return Self(found);
-            }
-            for (ty, below) in added {
-                found.entry(ty).or_default().below = below;
-            }
         }
+        for (&ty, user) in &leading {
+            let leads = |field: &&'static Field| {
+                let below = field.struct_type().map(address);
+                below.is_some_and(|below| found.contains_key(&below) || leading.contains_key(&below))
+            };
+            let below = user.fields.iter().filter(leads).collect();
+            found.entry(ty).or_default().below = below;
+        }
+        Self(found)
     }
 
     /// What a type has of them; `None` if nothing in it or below it is marked.
@@ -98,7 +103,11 @@ mod tests {
 
     #[test]
     fn only_types_that_lead_to_a_marked_field_are_found() {
-        let image = |ty: &Type, field: &Field| ty.name == "ContainerStatus" && field.name == "image";
+        let image = |ty: &'static Type| -> Vec<&'static Field> {
+            let fields =
+                ty.fields.iter().filter(|field| ty.name == "ContainerStatus" && field.name == "image");
+            fields.collect()
+        };
         for minor in Minor::ALL {
             let marked = MarkedFields::find(minor, image);
             let kind = |name: &str| of_minor(minor, "", "v1", name).unwrap();

@@ -42,7 +42,8 @@ pub(super) fn drop_gated(resource: &Resource, object: &mut Value, old: Option<&V
 fn disabled_fields(minor: Minor) -> &'static MarkedFields {
     static ALL: [OnceLock<MarkedFields>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
     ALL[minor as usize].get_or_init(|| {
-        MarkedFields::find(minor, |_, field| field.gates().iter().any(|gate| is_off(minor, gate)))
+        let is_disabled = |field: &&Field| field.gates().iter().any(|gate| is_off(minor, gate));
+        MarkedFields::find(minor, |ty| ty.fields.iter().filter(is_disabled).collect())
     })
 }
 

@@ -65,9 +65,13 @@ fn has_gate(condition: &str) -> bool {
 fn ruled_fields(minor: Minor) -> &'static FieldsInOrder {
     static ALL: [OnceLock<FieldsInOrder>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
     ALL[minor as usize].get_or_init(|| {
-        let has_rules =
-            |ty: &Type, field: &Field| RULES.contains_key(&(ty.package.short, ty.name, field.name));
-        MarkedFields::find(minor, has_rules).in_order()
+        let with_rules = |ty: &'static Type| {
+            let owner = (ty.package.short, ty.name);
+            let rules = RULES.range((owner.0, owner.1, "")..);
+            let members = rules.map(|(key, _)| key).take_while(|key| (key.0, key.1) == owner);
+            members.filter_map(|key| ty.fields.iter().find(|field| field.name == key.2)).collect()
+        };
+        MarkedFields::find(minor, with_rules).in_order()
     })
 }
 
