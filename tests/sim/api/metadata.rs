@@ -14,6 +14,7 @@ const WITH_SPEC: &[&str] = &[
     "deviceclasses",
     "devicetaintrules",
     "flowschemas",
+    "horizontalpodautoscalers",
     "ingressclasses",
     "ingresses",
     "jobs",
