@@ -150,7 +150,7 @@ const COMMANDS: &[CommandRow] = &[
     },
     CommandRow {
         name: "what-if",
-        about: "Try a change on a copy of the cluster: what gets a node, what is pending, evicted or lost",
+        about: "Try a change on a copy of the cluster, and print what follows from it",
         help: what_if::HELP,
         is_hidden: false,
         build: |command| parser::add(command, what_if::FLAGS),

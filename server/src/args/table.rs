@@ -533,7 +533,6 @@ const LOGGING: &[Flag] = &[Flag::choice(
 )
 .part(Part::Process)
 .server_only()
-.daily()
 .default("text")
 .shaped(|arg| arg.global(true))];
 
