@@ -9,14 +9,13 @@ use crate::data_dir::VERSION_FILE;
 use crate::files::write_private;
 use anyhow::{Context, bail};
 use kstore_api::version::{MAJOR, Minor};
-use kstore_storage::storage::{Commit, CommitError, Guard, Outcome, Raw, ReadError, Storage, Write};
+use kstore_storage::storage::{Commit, CommitError, Guard, Outcome, Raw, Storage, Write};
 use kstore_storage::storage_key::DATA_VERSION;
 use losses::Losses;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
 use tracing::{info, warn};
 
 /// Name of the line with the version, such as `kubernetes 1.34`.
@@ -25,9 +24,6 @@ const VERSION: &str = "kubernetes";
 const NEWEST: &str = "newest";
 /// Name of the line with the gates, such as `feature-gates A=true,B=false`.
 const GATES: &str = "feature-gates";
-
-/// Wait between questions while an external etcd does not answer.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The version of Kubernetes and the feature gates with which data are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +150,7 @@ pub(crate) async fn take_over(
 ) -> anyhow::Result<bool> {
     let in_file = dir.map(DataVersion::read).transpose()?.flatten();
     loop {
-        let record = record(storage).await?;
+        let record = storage.get(DATA_VERSION, 0).await?;
         let stored = record.as_ref().map(DataVersion::of_record).transpose()?;
         // Data directories of former releases have the file alone.
         let recorded = stored.as_ref().or(in_file.as_ref());
@@ -173,16 +169,6 @@ pub(crate) async fn take_over(
             served.write(dir)?;
         }
         return Ok(served.newest > served.minor);
-    }
-}
-
-/// The record in a storage.
-async fn record(storage: &dyn Storage) -> Result<Option<Raw>, ReadError> {
-    loop {
-        match storage.get(DATA_VERSION, 0).await {
-            Err(ReadError::Unavailable(_)) => tokio::time::sleep(PAUSE).await,
-            answer => return answer,
-        }
     }
 }
 
