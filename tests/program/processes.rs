@@ -164,6 +164,11 @@ fn a_pending_pod_is_explained_and_what_if_answers_without_a_write() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = server.client("kubectl").await;
+        // A node that has just registered lacks more than processors.
+        for name in ["node-0", "node-1", "node-2"] {
+            let is_open = |node: &Value| node["spec"]["taints"].is_null();
+            watch_until(&client, Gvr::of::<Node>(), "", name, is_open).await;
+        }
         let container = json!({ "name": "c", "image": "nginx", "resources": { "requests": { "cpu": "9" } } });
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "big" },
             "spec": { "containers": [container] } });
