@@ -18,6 +18,9 @@ pub enum Delivery {
     /// Merges the changes of each key. Stores at most one entry for each live object and for each deletion
     /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
     /// newest state.
+    ///
+    /// An object that is added and deleted before the reader takes it is not delivered. A reader that has created the object itself
+    /// does not hear of such a deletion, and has to look again if the object must exist.
     #[default]
     Coalesce,
     /// Delivers every change, in the order of the source.
