@@ -42,11 +42,12 @@ pub(super) enum Refusal {
 }
 
 /// The provider id of an instance that has no Node yet, by its number among them.
-pub(super) fn placeholder(group: &str, number: u32) -> String {
-    format!("{}{number}", placeholders(group))
+pub(super) fn creating_id(group: &str, number: u32) -> String {
+    format!("{}{number}", creating_prefix(group))
 }
 
-fn placeholders(group: &str) -> String {
+/// The beginning of the provider ids of a group's instances without a Node.
+fn creating_prefix(group: &str) -> String {
     format!("kstore://{group}/creating-")
 }
 
@@ -105,7 +106,7 @@ pub(super) fn delete(group: &Group, members: &[Member], nodes: &[Named<'_>]) -> 
         };
         match members.iter().find(is_named) {
             Some(member) => count += u32::from(removing.insert(member.uid.clone())),
-            None if provider_id.starts_with(&placeholders(&group.name)) => count += 1,
+            None if provider_id.starts_with(&creating_prefix(&group.name)) => count += 1,
             None => {
                 return Err(Refusal::Foreign(format!("node {name:?} is not of node group {:?}", group.name)));
             }
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!((same.size, same.removing.len()), (3, 2), "it goes already");
         let gone = delete(&again, &members(1), &[("", "web-0")]).unwrap();
         assert_eq!((gone.size, gone.removing.len()), (2, 1), "nodes that are gone are forgotten");
-        let made = placeholder("web", 0);
+        let made = creating_id("web", 0);
         assert_eq!(delete(&group(5), &members(4), &[(made.as_str(), "x")]).unwrap().size, 4);
         assert_eq!(
             text(delete(&group(5), &members(4), &[("", "db-0")])),

@@ -1,6 +1,6 @@
 //! [`Provider`]: the calls of an autoscaler, carried out on the objects of the cluster. Nothing is kept between two calls.
 
-use super::decide::{Group, Member, Refusal, Resize, decrease, delete, increase, placeholder};
+use super::decide::{Group, Member, Refusal, Resize, creating_id, decrease, delete, increase};
 use super::messages::{
     DeleteNodesRequest, Empty, GpuLabelResponse, GroupRequest, Instance, InstanceError, InstanceState,
     InstanceStatus, NodeGroup, NodeGroupForNodeRequest, NodeGroupForNodeResponse, NodeGroupsResponse,
@@ -198,7 +198,7 @@ impl Provider {
             instance(member.provider_id.clone(), state)
         });
         let made =
-            (0..creating).map(|number| instance(placeholder(&group.name, number), InstanceState::Creating));
+            (0..creating).map(|number| instance(creating_id(&group.name, number), InstanceState::Creating));
         Ok(NodesResponse { instances: existing.chain(made).collect() })
     }
 
