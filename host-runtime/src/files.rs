@@ -47,7 +47,7 @@ impl Drop for ProgramFolder {
 }
 
 impl ProgramFolder {
-    /// Makes the folder in `parent`, which nobody else may read, and removes those that ended processes have left there.
+    /// Makes a folder in `parent` that other users may not read, and removes the folders that ended processes have left there.
     ///
     /// # Errors
     /// The folder cannot be made.

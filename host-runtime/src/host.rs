@@ -87,7 +87,7 @@ impl HostPrograms {
         }
     }
 
-    /// The program of an image, of which these are the name that a pod has and the complete one.
+    /// The program that an image is mapped to. `names` are the image's name as the pod has it, and its complete name.
     pub fn program(&self, names: [&str; 2]) -> Option<MappedProgram> {
         let path = Arc::from(self.images.find(names)?);
         Some(MappedProgram { path, refusal: self.state.as_ref().err().cloned() })

@@ -58,7 +58,7 @@ impl FromStr for ImageMapping {
     }
 }
 
-/// Checks that a path is a file that somebody may execute.
+/// Checks that a path is an executable file.
 ///
 /// # Errors
 /// What is wrong with it.

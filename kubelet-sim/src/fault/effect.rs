@@ -43,7 +43,7 @@ pub(crate) struct Effects {
     pub(crate) lacks_network: bool,
     /// Whether the kubelet ends its pods, because the machine is about to go off.
     pub(crate) shuts_down: bool,
-    /// When the machine's owner takes it back, of which the node has notice.
+    /// When the machine's owner takes it back; the node shows this time beforehand.
     pub(crate) reclaim: Option<Timestamp>,
     /// Whether the machine is gone for good.
     pub(crate) is_gone: bool,

@@ -1,4 +1,4 @@
-//! [`Curve`]: requests a second over time. A function of the time alone, so that a load costs nothing until somebody asks.
+//! [`Curve`]: requests a second over time. A function of the time alone, so that a load costs nothing until a client reads a usage.
 
 use crate::behavior::duration;
 use serde::Deserialize;

@@ -69,7 +69,7 @@ impl Streams {
     }
 
     /// Runs a command in a run of a container, without standard input, and returns its exit code. The beginning of its output goes to
-    /// `output`. `asker` says as whom it connects.
+    /// `output`. `asker` is on whose behalf it connects: of a command, a server or the kubelet.
     pub(super) async fn run_command(
         &self,
         snapshot: &Snapshot,

@@ -133,7 +133,7 @@ pub struct ExplainArgs {
     pub tree: bool,
     /// Whether each node is shown.
     pub all_nodes: bool,
-    /// The revision as of which the place of a pod is explained; `None`: now.
+    /// The revision at which the placement of a pod is explained; `None`: the present one.
     pub at: Option<String>,
     /// File with the configuration of the pod's scheduler.
     pub scheduler_config: Option<PathBuf>,

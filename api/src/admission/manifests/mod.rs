@@ -1,5 +1,5 @@
 //! Static manifests: webhook configurations and policies that an API server reads from files of its machine, so that they hold before the
-//! first request and nobody changes them through the API. This module decides which objects a file may contain and which names
+//! first request and no client changes them through the API. This module decides which objects a file may contain and which names
 //! the API refuses; its caller reads the files.
 //!
 //! Follows `staticManifestsDir` of Kubernetes 1.36 and later (`ManifestBasedAdmissionControlConfig`).
