@@ -8,6 +8,11 @@ use std::time::Duration;
 /// Beyond the bound the oldest are dropped: the run acts on the state of the newest revision.
 pub const MAX_CAUSES: usize = 16;
 
+/// Objects that were added and deleted before a merging reader took them, and wait for it. Every one has a name
+/// of its own, so without a bound a reader that stands still would hold all objects that ever were. At the
+/// bound, the later ones are not delivered to this reader.
+pub const MAX_PASSED: usize = 4_096;
+
 /// Undecodable objects that an informer remembers by name. Further ones are only logged.
 pub const MAX_UNDECODABLE: usize = 1_000;
 

@@ -1,9 +1,10 @@
 //! [`DeltaFifo`]: pending changes, merged per key, ordered by each key's first change. Bounded: at most one
-//! entry for each live object and for each deletion that a reader has not seen. Pure. Draining it yields
-//! [`Delta`]s.
+//! entry for each live object and for each deletion that a reader has not seen, and at most [`MAX_PASSED`] for
+//! objects that the reader has not seen at all. Pure. Draining it yields [`Delta`]s.
 
 use crate::any_object::{AnyObject, SharedObject, typed};
 use crate::cache::indexer::Change;
+use crate::limits::MAX_PASSED;
 use crate::{Key, Object};
 use kstore_nondet::HashMap;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 /// `Updated`, then `Deleted`. The `old` state of an update is the last state that this subscriber got. A
 /// subscription that is not [`crate::Delivery::Lossless`] may skip intermediate states. An update merged with
 /// a following deletion still arrives as an update before the deletion, because an owner that only the new
-/// state names must receive the object.
+/// state names must receive the object. For the same reason, and because its creator may wait for it, an
+/// object that was added and deleted in between arrives as `Added` and `Deleted`; of several with one name,
+/// the newest does.
 #[derive(Debug)]
 pub enum Delta<T: ?Sized> {
     /// The object is new to the subscriber.
@@ -100,6 +103,8 @@ pub(crate) struct DeltaFifo {
     entries: Vec<Option<(Key, PendingChange)>>,
     indices: HashMap<Key, usize>,
     empty: usize,
+    /// Number of entries with nothing but a passed object.
+    passed: usize,
 }
 
 #[derive(Clone)]
@@ -108,6 +113,8 @@ struct PendingChange {
     seen: Option<SharedObject>,
     /// The deleted object, if the object that the reader saw is gone.
     gone: Option<DeletedObject>,
+    /// The newest object that was added and deleted since.
+    passed: Option<DeletedObject>,
     now: Option<SharedObject>,
 }
 
@@ -124,26 +131,43 @@ impl DeltaFifo {
     /// Merges one change of the cache.
     pub(crate) fn record(&mut self, change: &Change) {
         let index = self.index(&change.key, change.old.as_ref());
-        let Some((_, pending)) = &mut self.entries[index] else { return };
-        pending.now.clone_from(&change.new);
-        if pending.gone.is_none() {
-            pending.gone = pending.seen.as_ref().and_then(|seen| seen.deleted_by(change));
-        }
-        self.cancel(&change.key, index);
+        self.update(index, |pending| {
+            pending.now.clone_from(&change.new);
+            pending.end(change.old.as_ref().and_then(|old| old.deleted_by(change)));
+        });
     }
 
     /// Merges `later`, the changes that follow those in this FIFO.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for (key, after) in later.entries.iter().flatten() {
+            // `after.seen` is the state that this FIFO ended with.
             let index = self.index(key, after.seen.as_ref());
-            let Some((_, pending)) = &mut self.entries[index] else { continue };
-            pending.now.clone_from(&after.now);
-            if pending.gone.is_none() && pending.seen.is_some() {
-                // `after.seen` is the state that this FIFO ended with: the same object.
-                pending.gone.clone_from(&after.gone);
-            }
-            self.cancel(key, index);
+            self.update(index, |pending| {
+                pending.now.clone_from(&after.now);
+                pending.end(after.gone.clone());
+                if after.passed.is_some() {
+                    pending.passed.clone_from(&after.passed);
+                }
+            });
         }
+    }
+
+    /// Changes an entry. Removes it if it then has nothing but a passed object, and enough of those wait.
+    fn update(&mut self, index: usize, change: impl FnOnce(&mut PendingChange)) {
+        let Some((key, pending)) = &mut self.entries[index] else { return };
+        self.passed -= usize::from(pending.is_passed_only());
+        change(pending);
+        if !pending.is_passed_only() {
+            return;
+        }
+        if self.passed < MAX_PASSED {
+            self.passed += 1;
+            return;
+        }
+        self.indices.remove(key);
+        self.entries[index] = None;
+        self.empty += 1;
+        self.compact();
     }
 
     /// Index of the entry of `key`; a new entry starts with `seen`, the state that the reader knows.
@@ -151,20 +175,10 @@ impl DeltaFifo {
         if let Some(index) = self.indices.get(key) {
             return *index;
         }
-        let pending = PendingChange { seen: seen.cloned(), gone: None, now: seen.cloned() };
+        let pending = PendingChange { seen: seen.cloned(), gone: None, passed: None, now: seen.cloned() };
         self.entries.push(Some((key.clone(), pending)));
         self.indices.insert(key.clone(), self.entries.len() - 1);
         self.entries.len() - 1
-    }
-
-    /// Removes the entry of an object that was added and deleted before the reader saw it.
-    fn cancel(&mut self, key: &Key, index: usize) {
-        if matches!(&self.entries[index], Some((_, PendingChange { seen: None, now: None, .. }))) {
-            self.entries[index] = None;
-            self.indices.remove(key);
-            self.empty += 1;
-            self.compact();
-        }
     }
 
     /// Removes cancelled entries when they outnumber the others, so that memory is proportional to pending
@@ -186,7 +200,7 @@ impl DeltaFifo {
     /// Takes all pending deltas.
     pub(crate) fn drain(&mut self) -> Vec<Delta<dyn AnyObject>> {
         self.indices.clear();
-        self.empty = 0;
+        (self.empty, self.passed) = (0, 0);
         let mut deltas = Vec::with_capacity(self.entries.len());
         for (_, pending) in self.entries.drain(..).flatten() {
             match (pending.seen, pending.gone, pending.now) {
@@ -200,6 +214,9 @@ impl DeltaFifo {
                         }
                         deltas.push(Delta::Deleted(last));
                     }
+                    if let Some(DeletedObject { cached, last }) = pending.passed {
+                        deltas.extend([Delta::Added(cached), Delta::Deleted(last)]);
+                    }
                     deltas.extend(now.map(Delta::Added));
                 }
             }
@@ -210,6 +227,25 @@ impl DeltaFifo {
     /// Number of keys with pending changes.
     pub(crate) fn len(&self) -> usize {
         self.indices.len()
+    }
+}
+
+impl PendingChange {
+    /// Records that an object has ended: the one that the reader saw, or else one that it never got.
+    fn end(&mut self, ended: Option<DeletedObject>) {
+        if ended.is_none() {
+            return;
+        }
+        if self.seen.is_some() && self.gone.is_none() {
+            self.gone = ended;
+        } else {
+            self.passed = ended;
+        }
+    }
+
+    /// Whether the reader saw no object of this key, and there is none now.
+    fn is_passed_only(&self) -> bool {
+        self.passed.is_some() && self.seen.is_none() && self.now.is_none()
     }
 }
 

@@ -19,8 +19,9 @@ pub enum Delivery {
     /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
     /// newest state.
     ///
-    /// An object that is added and deleted before the reader takes it is not delivered. A reader that has created the object itself
-    /// does not hear of such a deletion, and has to look again if the object must exist.
+    /// Also delivers an object that was added and deleted before the reader took it: a reader that has created
+    /// the object hears of its deletion. Up to 4,096 of them wait
+    /// ([`limits::MAX_PASSED`](crate::limits::MAX_PASSED)); a reader that lags by more misses the later ones.
     #[default]
     Coalesce,
     /// Delivers every change, in the order of the source.

@@ -1,6 +1,6 @@
 //! Tests of subscriptions: merging, overflow, resync and the sync signal.
 
-use crate::limits::UNMERGED_CHANGES;
+use crate::limits::{MAX_PASSED, UNMERGED_CHANGES};
 use crate::testing::{Chaos, FakeKind, FakeStore, Sample};
 use crate::{Builder, Delivery, Delta, Informer, Key, Object, Overflow, Revision, Subscription};
 use kstore_nondet::Rng;
@@ -348,6 +348,57 @@ async fn every_subscriber_gets_a_deletion() {
     for subscription in &mut subscriptions {
         assert!(matches!(subscription.next().await.unwrap().as_slice(), [Delta::Deleted(_)]));
     }
+}
+
+/// H10; regression: the creator of an object that was deleted before its cache showed it never heard of the deletion.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_came_and_went_is_delivered() {
+    let store = FakeStore::new();
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("", "a").value(1));
+    let (informer, _stop) = synced(&kind).await;
+    let (mut subscription, mut later) = (informer.subscribe(), informer.subscribe());
+    assert_eq!((subscription.try_next().len(), later.try_next().len()), (1, 1));
+    let passes = |name: &str, value| {
+        kind.put(Sample::new("", name).value(value));
+        kind.delete(&Key::new("", name)).unwrap();
+    };
+    passes("b", 2);
+    informer.wait_for(store.revision()).await.unwrap();
+    // A position in between, so that the second reader merges two segments.
+    assert_eq!(numbers(&subscription.try_next()), [2, 2]);
+    kind.delete(&Key::new("", "a")).unwrap();
+    passes("a", 3);
+    passes("a", 4);
+    kind.put(Sample::new("", "a").value(5));
+    informer.wait_for(store.revision()).await.unwrap();
+    assert_eq!(numbers(&subscription.try_next()), [1, 4, 4, 5]);
+    let deltas = later.try_next();
+    assert_eq!(numbers(&deltas), [2, 2, 1, 4, 4, 5]);
+    use Delta::{Added, Deleted};
+    assert!(
+        matches!(deltas[..], [Added(_), Deleted(_), Deleted(_), Added(_), Deleted(_), Added(_)]),
+        "{deltas:?}"
+    );
+}
+
+/// H5: objects that come and go wait for a reader that stands still up to a bound.
+#[tokio::test(start_paused = true)]
+async fn objects_that_came_and_went_are_bounded() {
+    let store = FakeStore::new();
+    let kind = store.kind::<Sample>("samples");
+    let (informer, _stop) = synced(&kind).await;
+    let mut stuck = informer.subscribe();
+    for n in 0..MAX_PASSED + 100 {
+        kind.put(Sample::new("", &n.to_string()));
+        kind.delete(&Key::new("", &n.to_string())).unwrap();
+    }
+    kind.put(Sample::new("", "0"));
+    informer.wait_for(store.revision()).await.unwrap();
+    assert_eq!(stuck.pending(), MAX_PASSED);
+    let deltas = stuck.try_next();
+    assert_eq!(deltas.len(), 2 * MAX_PASSED + 1, "each passed object, and the one that is there");
+    assert_eq!(stuck.pending(), 0);
 }
 
 /// H5; regression: client-go's handlers have unbounded buffers (k/k#137314).
