@@ -18,6 +18,10 @@ RUSTC_WORKSPACE_WRAPPER=
 if command -v clippy-driver >/dev/null; then RUSTC_WORKSPACE_WRAPPER=$(realpath "$(dirname "${BASH_SOURCE[0]}")/rustc"); fi
 export RUSTC_WORKSPACE_WRAPPER
 
+# A test program that hangs ends after its time, says where its threads are, and lets the others run.
+runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+declare -x "$runner=$(realpath "$(dirname "${BASH_SOURCE[0]}")/runner")"
+
 # The packages and features of that build. Every call names the same ones: with others, cargo would build much of it again.
 WORKSPACE=(--profile "$PROFILE" --workspace --features kstore-benches/ratchet)
 # Those of the released program and of what measures it.
