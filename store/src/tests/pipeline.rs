@@ -289,7 +289,8 @@ async fn reader(store: Store, learned: Arc<Observations>) {
     }
 }
 
-/// Watches until the store stops, asking for progress now and then.
+/// Watches until the store stops, asking for progress now and then. Not after an answer to that: as long as no writer runs, each answer
+/// would be followed by another one at once, and a writer that waits behind this task would never run.
 async fn watcher(store: Store, learned: Arc<Observations>) {
     let Ok(mut watcher) = store.watch(WatchRequest::new(KeyRange::all())) else { return };
     let mut last = watcher.created_at();
@@ -304,7 +305,7 @@ async fn watcher(store: Store, learned: Arc<Observations>) {
         last = batch.revision;
         learned.revision(batch.revision);
         batch.events.iter().for_each(|event| learned.value(&event.kv));
-        if batch.revision.0 % 3 == 0 {
+        if batch.revision.0 % 3 == 0 && !batch.events.is_empty() {
             watcher.handle().request_progress();
         }
     }
