@@ -143,8 +143,11 @@ pub async fn until_quiet(
         let mut looks = glance(clients, before.as_ref());
         let mut busy = clients.busy(&looks);
         if is_whole(nth, &busy, clock.now() >= end) {
+            // Before the look at the processes: what the listener answers until then makes one of them run.
+            let at_listener = at_listener(clients).await;
             looks = look(clients, before.as_ref());
             busy = clients.busy(&looks);
+            busy.extend(at_listener);
         }
         busy.extend(outside(running.driver.calls()));
         busy.extend(clients.order().busy().map(waits));
@@ -165,6 +168,19 @@ pub async fn until_quiet(
 /// known processes may be gone.
 pub(crate) fn is_whole(nth: u32, busy: &[Busy], is_over: bool) -> bool {
     busy.is_empty() || is_over || nth.is_multiple_of(limits::WHOLE_LOOKS)
+}
+
+/// Why the listener is not quiet although no request tells of it yet: its clients sent bytes that it has not read, or it is about to answer
+/// some, such as those of a TLS handshake, for which the client sleeps. Asked on a task of its own: the caller may be a call of the lab,
+/// whose connection counts as served whenever it is polled.
+async fn at_listener(clients: &Arc<Clients>) -> Option<Busy> {
+    let clients = clients.clone();
+    let served = tokio::spawn(async move {
+        process::has_unread(&process::sockets(), clients.port()) || clients.edge().is_busy()
+    });
+    let what = "a connection is being served".to_owned();
+    let is_served = served.await.unwrap_or_default();
+    is_served.then(|| Busy { part: "listener".to_owned(), what, client: String::new() })
 }
 
 /// The reason if the cluster waits for answers of other servers.
@@ -215,5 +231,24 @@ mod tests {
         assert!(is_whole(1, &busy, true), "the patience is over");
         let whole = (1..=2 * limits::WHOLE_LOOKS).filter(|nth| is_whole(*nth, &busy, false));
         assert_eq!(whole.count(), 2);
+    }
+    /// Regression: a program in its TLS handshake sleeps until it is answered, and counted as quiet meanwhile.
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn bytes_that_the_listener_has_not_read_keep_it_busy() {
+        use std::io::{Read as _, Write as _};
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (clients, address) = (Arc::new(Clients::default()), socket.local_addr().unwrap());
+        clients.listen_on(address.port());
+        assert_eq!(at_listener(&clients).await, None);
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let served = "listener: a connection is being served";
+        assert_eq!(at_listener(&clients).await.unwrap().line(), served, "it is not accepted");
+        let mut accepted = socket.accept().unwrap().0;
+        assert_eq!(at_listener(&clients).await, None);
+        client.write_all(b"hello").unwrap();
+        assert_eq!(at_listener(&clients).await.unwrap().line(), served);
+        accepted.read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(at_listener(&clients).await, None);
     }
 }
