@@ -1,7 +1,7 @@
-//! Permissions of kstore's own components beyond Kubernetes' default roles, as data. Each row is a
-//! ClusterRole and the ClusterRoleBinding of the same name.
+//! Permissions beyond Kubernetes' default roles, as data: those of kstore's own components, each a ClusterRole and the
+//! ClusterRoleBinding of the same name, and the role of users who see the history.
 
-use super::{Binding, Grant, On, READ, RECORD_EVENTS, Role};
+use super::{Binding, Grant, On, Paths, READ, RECORD_EVENTS, Role};
 use serde_json::Value;
 
 const ROLES: &[(Role, &[(&str, &str)])] = &[
@@ -26,6 +26,10 @@ const ROLES: &[(Role, &[(&str, &str)])] = &[
         &[("Group", "system:serviceaccounts:kube-system")],
     ),
 ];
+
+/// The role of users who may read the history: revisions, who wrote what and because of what, and attempts to place pods. It is bound to
+/// nobody. Objects in these answers need the permission to read them besides.
+const SEE: Role = Role { name: "kstore:see", part_of: &[], rules: &[Paths("get", "/kstore/v1/*")] };
 
 /// Rules of controllers whose writes are fenced by the Lease of their program: a fence requires reading the Lease.
 const FENCED: &[Grant] = &[On("get", "coordination.k8s.io", "leases")];
@@ -64,9 +68,10 @@ const KUBELET_SIM: &[Grant] = &[
     On(READ, "resource.k8s.io", "resourceclaims"),
 ];
 
-/// The roles, each followed by its binding.
+/// The roles of components, each followed by its binding, and that of users.
 pub(super) fn objects() -> impl Iterator<Item = Value> {
-    ROLES.iter().flat_map(|(role, subjects)| {
+    let bound = ROLES.iter().flat_map(|(role, subjects)| {
         [role.to_value(), Binding { name: role.name, role: role.name, subjects }.to_value()]
-    })
+    });
+    bound.chain([SEE.to_value()])
 }

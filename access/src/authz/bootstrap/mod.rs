@@ -1,5 +1,5 @@
-//! The default roles and bindings as data: Kubernetes' own by name and permission, and those of kstore's
-//! components, which are named `system:kstore:…`.
+//! The default roles and bindings as data: Kubernetes' own by name and permission, those of kstore's components, which are named
+//! `system:kstore:…`, and `kstore:see` of users who read the history.
 
 mod controllers;
 mod former;

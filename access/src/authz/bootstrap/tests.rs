@@ -18,8 +18,8 @@ const LEFT_OUT: [(&str, &str); 2] = [
         "an addition of the recorded build, not of Kubernetes",
     ),
 ];
-/// Prefix of the names of defaults that Kubernetes does not have.
-const OWN: &str = "system:kstore:";
+/// Prefixes of the names of defaults that Kubernetes does not have.
+const OWN: [&str; 2] = ["system:kstore:", "kstore:"];
 
 /// An object's identity: kind, namespace (if it has one) and name.
 fn identity(kind: &str, object: &Value) -> String {
@@ -60,7 +60,10 @@ fn the_default_roles_and_bindings_are_those_of_kubernetes() {
     }
     let ours: BTreeMap<String, Value> = objects_with(&OptIn::version(Minor::V36))
         .iter()
-        .filter(|object| !object["metadata"]["name"].as_str().unwrap().starts_with(OWN))
+        .filter(|object| {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            !OWN.iter().any(|prefix| name.starts_with(prefix))
+        })
         .map(|object| (identity(object["kind"].as_str().unwrap(), object), normal(object)))
         .collect();
     let names = |map: &BTreeMap<String, Value>| map.keys().cloned().collect::<Vec<_>>();
@@ -68,6 +71,14 @@ fn the_default_roles_and_bindings_are_those_of_kubernetes() {
     for (identity, object) in &recorded {
         assert_eq!(&ours[identity], object, "{identity}");
     }
+}
+
+#[test]
+fn the_role_of_users_who_read_the_history_is_bound_to_nobody() {
+    let objects = objects();
+    let role = objects.iter().find(|object| object["metadata"]["name"] == "kstore:see").unwrap();
+    assert_eq!(role["rules"], json!([{ "verbs": ["get"], "nonResourceURLs": ["/kstore/v1/*"] }]));
+    assert!(!objects.iter().any(|object| object["roleRef"]["name"] == "kstore:see"));
 }
 
 #[test]
