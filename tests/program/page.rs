@@ -49,7 +49,7 @@ impl Link {
         format!("Cookie: {}\r\nkstore-ui: {key}\r\n", cookie.split(';').next().unwrap())
     }
 
-    /// Checks that the page is there, and reads the cluster with a session only.
+    /// Checks that the page is there, and reads the cluster with a session only, so far as to ask why a pod is where it is.
     fn check(&self) {
         let (head, page) = self.ask("GET /ui/", "", "");
         assert!(head.starts_with("HTTP/1.1 200") && page.contains("app.js"), "{head} {page}");
@@ -60,6 +60,14 @@ impl Link {
             assert!(head.starts_with(expected), "{head} {body}");
             assert_eq!(body.contains("\"m\":\"kube-system\""), !headers.is_empty(), "{body}");
         }
+        for (headers, expected) in [("", "HTTP/1.1 401"), (&*session, "HTTP/1.1 404")] {
+            let (head, body) = self.ask("GET /ui/placement?pod=default/none", headers, "");
+            assert!(head.starts_with(expected), "{head} {body}");
+            assert_eq!(body.contains("\"none\" not found"), !headers.is_empty(), "{body}");
+        }
+        let role = "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/kstore:see";
+        let (head, body) = self.ask(role, &session, "");
+        assert!(head.starts_with("HTTP/1.1 200") && body.contains("/kstore/v1/*"), "{head} {body}");
         let (head, _) = self.ask("DELETE /api/v1/namespaces/default", &session, "");
         assert!(head.starts_with("HTTP/1.1 405"), "{head}");
     }

@@ -1091,8 +1091,8 @@ var Model = class {
       else this.head.delete(key);
       return { key, effect, before, after: row };
     });
-    const last = this.writes.length ? this.writes[this.writes.length - 1].t : 0;
-    const t4 = line.t ? Math.max(line.t / 1e3, last) : last;
+    const last2 = this.writes.length ? this.writes[this.writes.length - 1].t : 0;
+    const t4 = line.t ? Math.max(line.t / 1e3, last2) : last2;
     const index = this.writes.length;
     const outside = causes.length === 0 && user !== "" && !isComponent(user);
     this.writes.push({ r: line.r, t: t4, user, agent, verb, causes, touches, outside });
@@ -1334,14 +1334,14 @@ function byOwner(all, uids) {
   }
   const found = [];
   const seen = /* @__PURE__ */ new Set();
-  const add2 = (lane, depth) => {
+  const add4 = (lane, depth) => {
     if (seen.has(lane) || depth > 20) return;
     seen.add(lane);
     found.push({ ...lane, depth });
-    for (const child of (below2.get(lane) ?? []).sort(byBirth)) add2(child, depth + 1);
+    for (const child of (below2.get(lane) ?? []).sort(byBirth)) add4(child, depth + 1);
   };
   const place2 = (lane) => lane.row.k === "nodes" ? 2 : below2.has(lane) ? 0 : rank(lane) < RANK.length ? 1 : 3;
-  roots.sort((a5, b3) => place2(a5) - place2(b3) || byBirth(a5, b3)).forEach((root) => add2(root, 0));
+  roots.sort((a5, b3) => place2(a5) - place2(b3) || byBirth(a5, b3)).forEach((root) => add4(root, 0));
   return found;
 }
 function arrows(model2, revision2) {
@@ -1447,7 +1447,7 @@ async function* lines(path, signal) {
   }
   if (rest) throw new Refusal(502, "the answer ends within a line");
 }
-async function rows(at, signal, add2) {
+async function rows(at, signal, add4) {
   let kinds2 = [];
   let end = null;
   for await (const part of lines(`/kstore/v1/rows?at=${at}`, signal)) {
@@ -1455,13 +1455,13 @@ async function rows(at, signal, add2) {
       if (line.error) throw new Refusal(line.error.code, line.error.message);
       if (line.kinds) kinds2 = line.kinds;
       else if (line.end !== void 0) end = { cut: line.cut === true };
-      else add2(line);
+      else add4(line);
     }
   }
   if (!end) throw new Refusal(502, "the rows end before their last line");
   return { kinds: kinds2, isCut: end.cut };
 }
-async function changes(after, signal, add2) {
+async function changes(after, signal, add4) {
   let isCurrent = false;
   for await (const part of lines(`/kstore/v1/changes?after=${after}&follow=1`, signal)) {
     const found = [];
@@ -1470,9 +1470,16 @@ async function changes(after, signal, add2) {
       if (line.now !== void 0) isCurrent = true;
       else found.push(line);
     }
-    add2(found, isCurrent);
+    add4(found, isCurrent);
   }
 }
+async function placement(namespace, name, at, signal) {
+  const query = new URLSearchParams({ pod: `${namespace}/${name}` });
+  if (at !== null) query.set("at", String(at));
+  return (await open(`placement?${query}`, signal)).json();
+}
+var metrics = async (signal) => (await open("/metrics", signal)).text();
+var serverVersion = async () => (await open("/version")).json();
 var states = /* @__PURE__ */ new Map();
 var MOST_STATES = 200;
 function objectAt(kind, namespace, name, revision2) {
@@ -1481,14 +1488,14 @@ function objectAt(kind, namespace, name, revision2) {
   const path = `${group}/${kind.version}${scope}/${kind.plural}/${encodeURIComponent(name)}?resourceVersion=${revision2}&resourceVersionMatch=Exact`;
   const known = states.get(path);
   if (known) return known;
-  const read2 = open(path).then((response) => response.json()).catch((error) => {
+  const read3 = open(path).then((response) => response.json()).catch((error) => {
     if (error instanceof Refusal && error.code === 404) return null;
     states.delete(path);
     throw error;
   });
-  states.set(path, read2);
+  states.set(path, read3);
   if (states.size > MOST_STATES) states.delete(states.keys().next().value);
-  return read2;
+  return read3;
 }
 
 // src/route.ts
@@ -1499,7 +1506,7 @@ function parse(hash) {
   const path = mark < 0 ? text2 : text2.slice(0, mark);
   const query = new URLSearchParams(mark < 0 ? "" : text2.slice(mark + 1));
   const parts = path.split("/").map(decode);
-  const view = ["timeline", "object", "list", "compare"].find((known) => known === parts[0]) ?? "overview";
+  const view = ["timeline", "object", "list", "compare", "scheduling", "server"].find((known) => known === parts[0]) ?? "overview";
   const number = (name) => /^[1-9][0-9]{0,15}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null;
   const route2 = { view, subject: "", at: number("at"), namespace: query.get("ns") ?? "", search: query.get("q") ?? "", write: number("write"), mark: number("mark") };
   if (view === "object") {
@@ -1509,6 +1516,8 @@ function parse(hash) {
     route2.subject = `${kind}/${namespace}/${rest[rest.length - 1]}`;
   } else if (view === "list") {
     route2.subject = parts[1] ?? "";
+  } else if (view === "scheduling" && parts.length === 3) {
+    route2.subject = `pods/${parts[1]}/${parts[2]}`;
   }
   return route2;
 }
@@ -1519,6 +1528,8 @@ function format(route2) {
     path += `/${encodeURIComponent(kind)}${namespace ? `/${encodeURIComponent(namespace)}` : ""}/${encodeURIComponent(name.join("/"))}`;
   } else if (route2.view === "list" && route2.subject) {
     path += `/${encodeURIComponent(route2.subject)}`;
+  } else if (route2.view === "scheduling" && route2.subject) {
+    path += route2.subject.split("/").slice(1).map((part) => `/${encodeURIComponent(part)}`).join("");
   }
   const query = new URLSearchParams();
   if (route2.at !== null) query.set("at", String(route2.at));
@@ -1657,17 +1668,17 @@ async function load() {
   const found = await revisions();
   const next = new Model(found.from);
   let count2 = 0;
-  const read2 = await rows(found.from, controller.signal, (row) => {
+  const read3 = await rows(found.from, controller.signal, (row) => {
     next.addRow(row);
     if (++count2 % 500 === 0) message.value = `${count2} objects at revision ${found.from}`;
   });
-  for (const kind of read2.kinds) kindNames.set(kind.resource, kind.kind);
+  for (const kind of read3.kinds) kindNames.set(kind.resource, kind.kind);
   r3(() => {
     model = next;
     scale = new Scale();
     about.value = found;
-    isCut.value = read2.isCut;
-    kinds.value = new Map(read2.kinds.map((kind) => [kind.resource, kind]));
+    isCut.value = read3.isCut;
+    kinds.value = new Map(read3.kinds.map((kind) => [kind.resource, kind]));
   });
 }
 var MOST_WRITES = 4e4;
@@ -2180,7 +2191,7 @@ function Workloads({ workloads }) {
   ] });
 }
 function WorkloadRow({ workload: { row, pods } }) {
-  const last = model.lastWrite(rowKey(row), (write2) => write2.outside);
+  const last2 = model.lastWrite(rowKey(row), (write2) => write2.outside);
   const images = [...new Set(row.i ?? pods[0]?.i ?? [])];
   const isPod = row.k === "pods";
   return /* @__PURE__ */ a4("tr", { children: [
@@ -2199,12 +2210,12 @@ function WorkloadRow({ workload: { row, pods } }) {
     /* @__PURE__ */ a4("td", { class: "number", children: row.r ?? "" }),
     /* @__PURE__ */ a4("td", { children: !isPod && /* @__PURE__ */ a4(Pods, { pods }) }),
     /* @__PURE__ */ a4("td", { class: "image", children: /* @__PURE__ */ a4("bdi", { children: images.join(", ") }) }),
-    /* @__PURE__ */ a4("td", { class: "change", children: last ? /* @__PURE__ */ a4(M, { children: [
-      /* @__PURE__ */ a4(RevisionLink, { revision: last.r }),
+    /* @__PURE__ */ a4("td", { class: "change", children: last2 ? /* @__PURE__ */ a4(M, { children: [
+      /* @__PURE__ */ a4(RevisionLink, { revision: last2.r }),
       " ",
-      /* @__PURE__ */ a4("span", { class: "time", children: second(last.t) }),
+      /* @__PURE__ */ a4("span", { class: "time", children: second(last2.t) }),
       " ",
-      /* @__PURE__ */ a4(Writer, { write: last })
+      /* @__PURE__ */ a4(Writer, { write: last2 })
     ] }) : /* @__PURE__ */ a4("span", { class: "faint", children: "before the window" }) })
   ] });
 }
@@ -2280,7 +2291,9 @@ function Waiting({ rows: rows2 }) {
         /* @__PURE__ */ a4(ObjectLink, { row, hasKind: true, hasNamespace: !route.value.namespace }),
         /* @__PURE__ */ a4("span", { class: "why", children: [
           STATES[row.s ?? ""],
-          row.t ? `: ${row.t}` : ""
+          row.t ? `: ${row.t}` : "",
+          " ",
+          row.k === "pods" && !row.d && row.s === "pending" && /* @__PURE__ */ a4("a", { class: "underlined", href: address({ view: "scheduling", subject: rowKey(row) }), "aria-label": `What would help pod ${row.m}`, children: "what would help" })
         ] })
       ] })
     ] }, rowKey(row))) }),
@@ -2327,9 +2340,9 @@ function ObjectView() {
   const key = route.value.subject;
   const tree2 = tree.value;
   const row = tree2.rows.get(key) ?? null;
-  const last = lastKnown(key);
+  const last2 = lastKnown(key);
   const { kind, namespace, name } = partsOf(key);
-  const shown = row ?? last;
+  const shown = row ?? last2;
   return /* @__PURE__ */ a4("div", { class: "object", children: [
     /* @__PURE__ */ a4("header", { class: "title", children: [
       /* @__PURE__ */ a4("h2", { children: [
@@ -2353,11 +2366,12 @@ function ObjectView() {
           "on ",
           /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: row.d } })
         ] }),
+        row?.k === "pods" && /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: key, search: "" }), children: row.d ? "why this node" : "why no node" }),
         row?.c && /* @__PURE__ */ a4("span", { title: row.c, children: [
           "age ",
           ageOf(row)
         ] }),
-        !row && /* @__PURE__ */ a4("span", { class: "gone", children: last ? "does not exist at this revision" : "is not in this window" })
+        !row && /* @__PURE__ */ a4("span", { class: "gone", children: last2 ? "does not exist at this revision" : "is not in this window" })
       ] }),
       row?.t && /* @__PURE__ */ a4("p", { class: "why", children: row.t }),
       shown && /* @__PURE__ */ a4(Owners, { row: shown })
@@ -2418,7 +2432,7 @@ var readAt = (key, count2, revision2 = revisionOf(key, count2)) => read(key, rev
 function Yaml({ objectKey, exists }) {
   const revision2 = revisionOf(objectKey, (void version.value, model.at));
   const [shown, setShown] = d2(null);
-  const [problem, setProblem] = d2("");
+  const [problem2, setProblem] = d2("");
   const [wasCopied, setCopied] = d2(false);
   A(() => {
     if (!exists) return;
@@ -2456,7 +2470,7 @@ function Yaml({ objectKey, exists }) {
         /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: copy, disabled: !own2, children: wasCopied ? "copied" : "copy" })
       ] }),
       children: [
-        problem && /* @__PURE__ */ a4("p", { class: "problem", children: problem }),
+        problem2 && /* @__PURE__ */ a4("p", { class: "problem", children: problem2 }),
         !exists && !own2 && /* @__PURE__ */ a4(Empty, { children: "There is nothing to show: the object does not exist at this revision. Its history is beside." }),
         own2 && /* @__PURE__ */ a4("div", { class: isOld ? "yaml old" : "yaml", tabIndex: 0, role: "region", "aria-label": "YAML with who set each field", children: /* @__PURE__ */ a4(YamlLines, { all: own2.all }) })
       ]
@@ -2514,9 +2528,9 @@ function History({ objectKey }) {
 function folded(indexes) {
   const groups = [];
   for (const index of indexes) {
-    const last = groups[groups.length - 1];
-    const [one, other] = [model.writes[index], last && model.writes[last[0]]];
-    if (other && one.verb.endsWith("/status") && one.verb === other.verb && one.agent === other.agent) last.push(index);
+    const last2 = groups[groups.length - 1];
+    const [one, other] = [model.writes[index], last2 && model.writes[last2[0]]];
+    if (other && one.verb.endsWith("/status") && one.verb === other.verb && one.agent === other.agent) last2.push(index);
     else groups.push([index]);
   }
   return groups;
@@ -2721,7 +2735,7 @@ function Kind({ kind, all }) {
 var SIGNS = { added: "+", removed: "−", changed: "~" };
 function Entry2({ one }) {
   const [isOpen, setOpen] = d2(false);
-  const last = model.writes[one.writes[one.writes.length - 1]];
+  const last2 = model.writes[one.writes[one.writes.length - 1]];
   const row = one.after ?? one.before;
   return /* @__PURE__ */ a4("li", { class: one.difference, children: [
     /* @__PURE__ */ a4("p", { class: "line", children: [
@@ -2737,9 +2751,9 @@ function Entry2({ one }) {
       /* @__PURE__ */ a4("span", { class: "faint", children: [
         count(one.writes.length, "write"),
         ", last ",
-        /* @__PURE__ */ a4(RevisionLink, { revision: last.r }),
+        /* @__PURE__ */ a4(RevisionLink, { revision: last2.r }),
         " by ",
-        /* @__PURE__ */ a4(Writer, { write: last })
+        /* @__PURE__ */ a4(Writer, { write: last2 })
       ] }),
       one.difference === "changed" && /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: () => setOpen(!isOpen), "aria-expanded": isOpen, children: isOpen ? "hide" : "what changed" })
     ] }),
@@ -2749,14 +2763,14 @@ function Entry2({ one }) {
 function Details({ one }) {
   const [found, setFound] = d2(null);
   const first = one.writes[0];
-  const last = model.writes[one.writes[one.writes.length - 1]].r;
+  const last2 = model.writes[one.writes[one.writes.length - 1]].r;
   A(() => {
     let isOver = false;
-    Promise.all([readAt(one.key, first), readAt(one.key, first + 1, last)]).then(([old, now2]) => !isOver && setFound(shownChanges(old, now2))).catch((error) => !isOver && setFound(error.message));
+    Promise.all([readAt(one.key, first), readAt(one.key, first + 1, last2)]).then(([old, now2]) => !isOver && setFound(shownChanges(old, now2))).catch((error) => !isOver && setFound(error.message));
     return () => {
       isOver = true;
     };
-  }, [one.key, first, last]);
+  }, [one.key, first, last2]);
   if (found === null) return /* @__PURE__ */ a4("p", { class: "changes faint", children: "reading…" });
   if (typeof found === "string") return /* @__PURE__ */ a4("p", { class: "changes faint", children: found });
   if (!found.length) return /* @__PURE__ */ a4("p", { class: "changes faint", children: "managed fields only" });
@@ -2790,8 +2804,8 @@ function matches(row, query) {
     const found = member2 === "kind" ? row.k === value || row.k.split(".")[0] === value || `${row.k.split(".")[0]}` === `${value}s` : member2 === "ns" ? (row.n ?? "") === value : member2 === "name" ? has(row.m, value) : member2 === "node" ? has(row.d, value) || row.k === "nodes" && has(row.m, value) : member2 === "image" ? (row.i ?? []).some((image) => has(image, value)) : (row.s ?? "") === value;
     if (!found) return false;
   }
-  for (const [label, value] of query.labels) {
-    const found = Object.entries(row.l ?? {}).some(([key, own2]) => (key.toLowerCase() === label || key.toLowerCase().endsWith(`/${label}`)) && own2.toLowerCase() === value);
+  for (const [label2, value] of query.labels) {
+    const found = Object.entries(row.l ?? {}).some(([key, own2]) => (key.toLowerCase() === label2 || key.toLowerCase().endsWith(`/${label2}`)) && own2.toLowerCase() === value);
     if (!found) return false;
   }
   return query.words.every((word) => has(row.m, word) || has(row.k, word) || has(row.n, word) || (row.i ?? []).some((image) => has(image, word)) || Object.entries(row.l ?? {}).some(([key, value]) => has(key, word) || has(value, word)));
@@ -2844,6 +2858,623 @@ function List() {
     found.length > shown.length && most < MOST4 && /* @__PURE__ */ a4("p", { class: "note", children: /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: () => setMost(MOST4), children: [
       "show ",
       found.length > MOST4 ? `the first ${MOST4.toLocaleString("en")}` : "all"
+    ] }) })
+  ] });
+}
+
+// src/scheduling.ts
+function waitingPods(rows2, namespace) {
+  const found = [];
+  for (const row of rows2) {
+    if (row.k === "pods" && !row.d && row.s !== "done" && row.s !== "failed" && (!namespace || row.n === namespace)) found.push(row);
+  }
+  return found.sort((a5, b3) => (a5.c ?? "").localeCompare(b3.c ?? "") || (rowKey(a5) < rowKey(b3) ? -1 : 1));
+}
+function placedPods(model2, namespace, most) {
+  const found = /* @__PURE__ */ new Map();
+  for (let index = model2.at - 1; index >= 0 && found.size < most; index--) {
+    for (const { key, before, after } of model2.writes[index].touches) {
+      const row = model2.rows.get(key);
+      const isBind = after?.k === "pods" && after.d && !before?.d;
+      if (isBind && row && row.u === after.u && row.d && (!namespace || row.n === namespace) && !found.has(key) && found.size < most) {
+        found.set(key, { row, revision: model2.writes[index].r });
+      }
+    }
+  }
+  return [...found.values()];
+}
+var SHORT = {
+  TaintToleration: "Taints",
+  NodeAffinity: "Affinity",
+  PodTopologySpread: "Spread",
+  InterPodAffinity: "Pods",
+  NodeResourcesFit: "Fit",
+  NodeResourcesBalancedAllocation: "Balance",
+  ImageLocality: "Image",
+  NodeUnschedulable: "Cordon",
+  NodePorts: "Ports",
+  NodeName: "Name",
+  NodeVolumeLimits: "Limits",
+  VolumeRestrictions: "Volumes",
+  VolumeBinding: "Binding",
+  VolumeZone: "Zone",
+  DynamicResources: "Devices"
+};
+var shortPlugin = (plugin) => SHORT[plugin] ?? plugin;
+var UNITS = [["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
+var decimal = (value, digits) => String(Number(value.toFixed(digits)));
+function amount(resource, value) {
+  if (resource === "cpu") return decimal(value / 1e3, 3);
+  if (resource !== "memory" && resource !== "ephemeral-storage") return String(value);
+  const unit = UNITS.find(([, size]) => value >= size);
+  return unit ? `${decimal(value / unit[1], 2)}${unit[0]}` : String(value);
+}
+function lackText(lack) {
+  if ("taint" in lack) {
+    const { key, value, effect } = lack.taint;
+    return `toleration of ${key}${value ? `=${value}` : ""}:${effect}`;
+  }
+  return `${lack.resource} ${amount(lack.resource, lack.requested - lack.free)} of ${amount(lack.resource, lack.requested)}`;
+}
+var lacksOf = (verdict) => verdict.refusals.flatMap(({ lacks, reasons }) => lacks.length ? lacks.map(lackText) : reasons).join("; ");
+function behindFirst(verdicts, verdict) {
+  const first = verdicts.nodes[0];
+  const points = verdicts.scores.map(({ plugin, weight }) => [plugin, weight * ((verdict.scores[plugin] ?? 0) - (first.scores[plugin] ?? 0))]);
+  return points.filter(([, by]) => by !== 0).map(([plugin, by]) => `${by > 0 ? "+" : "−"}${Math.abs(by)} ${shortPlugin(plugin)}`).join(", ");
+}
+var attemptNumbers = ({ attempt, repeats }) => repeats ? `${attempt} to ${attempt + repeats}` : String(attempt);
+function attemptText({ placed, refused, failed }) {
+  if (placed) return `chose ${placed.node}: ${placed.evaluated} evaluated, ${placed.feasible} feasible, ${placed.best} best`;
+  if (failed) return `failed: ${failed.message}`;
+  const evictions = refused?.evictions;
+  const victims = evictions ? ` Evicts ${evictions.pods?.join(", ") ?? `${evictions.count} pods`}${evictions.node ? ` from ${evictions.node}` : ""}.` : "";
+  return `${refused?.message ?? "found no node"}${victims}`;
+}
+var shellWord = (text2) => /^[A-Za-z0-9_.:/=@%+-]+$/.test(text2) ? text2 : `'${text2.replaceAll("'", "'\\''")}'`;
+function commands({ pod, state, node, computed }, at) {
+  const [namespace, name] = pod.split("/");
+  const when = at === null ? "" : ` --at ${at}`;
+  const found = [];
+  const nearest2 = computed?.nodes[0]?.node;
+  if (state === "pending" && nearest2) found.push(`kstore-server what-if --with-nodes ${shellWord(`1xnode/${nearest2}`)}${when}`);
+  if (state === "placed" && node) found.push(`kstore-server what-if --without ${shellWord(`node/${node}`)}${when}`);
+  found.push(`kstore-server explain ${shellWord(`pod/${name}`)} -n ${shellWord(namespace)} --placement --all-nodes${when}`);
+  return found;
+}
+
+// src/views/scheduling.tsx
+var MOST_WAITING = 100;
+var MOST_PLACED = 40;
+var FIRST_NODES = 25;
+var SETTLE = 120;
+function Scheduling() {
+  void version.value;
+  const { subject, namespace } = route.value;
+  const waiting = waitingPods(model.rows.values(), namespace);
+  const placed = placedPods(model, namespace, MOST_PLACED);
+  const first = waiting[0] ?? placed[0]?.row;
+  const key = subject || (first ? rowKey(first) : "");
+  return /* @__PURE__ */ a4("div", { class: "scheduling", children: [
+    /* @__PURE__ */ a4("div", { class: "side", children: [
+      /* @__PURE__ */ a4(Card, { id: "waiting-pods", title: "Pending", note: String(waiting.length), children: [
+        !waiting.length && /* @__PURE__ */ a4(Empty, { children: "No pod waits for a node at this revision." }),
+        /* @__PURE__ */ a4("ul", { class: "choose", children: waiting.slice(0, MOST_WAITING).map((row) => /* @__PURE__ */ a4(Choice, { row, isChosen: rowKey(row) === key }, rowKey(row))) }),
+        waiting.length > MOST_WAITING && /* @__PURE__ */ a4("p", { class: "note", children: [
+          "and ",
+          waiting.length - MOST_WAITING,
+          " more; the namespace at the top narrows it"
+        ] })
+      ] }),
+      /* @__PURE__ */ a4(Card, { id: "placed-pods", title: "Placed", note: "the last ones of this window", children: [
+        !placed.length && /* @__PURE__ */ a4(Empty, { children: "No pod of this revision got its node in the window." }),
+        /* @__PURE__ */ a4("ul", { class: "choose", children: placed.map(({ row, revision: revision2 }) => /* @__PURE__ */ a4(Choice, { row, isChosen: rowKey(row) === key, revision: revision2 }, rowKey(row))) })
+      ] })
+    ] }),
+    /* @__PURE__ */ a4("div", { class: "side", children: key ? /* @__PURE__ */ a4(Place, { objectKey: key }, key) : /* @__PURE__ */ a4(Empty, { children: "Pods appear here as soon as there are any." }) })
+  ] });
+}
+function Choice({ row, isChosen, revision: revision2 }) {
+  return /* @__PURE__ */ a4("li", { children: /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: rowKey(row) }), "aria-current": isChosen ? "true" : void 0, children: [
+    /* @__PURE__ */ a4(Mark, { state: row.s }),
+    " ",
+    /* @__PURE__ */ a4("bdi", { children: `${row.n}/${row.m}` }),
+    /* @__PURE__ */ a4("span", { class: "why", children: revision2 === void 0 ? row.t ?? "no attempt yet" : `→ ${row.d} at #${revision2}` })
+  ] }) });
+}
+function usePlacement(key, exists) {
+  const [found, setFound] = d2({ answer: null, problem: "", isOld: true });
+  const [tries, setTries] = d2(0);
+  const isLive2 = isLive.value;
+  const revision2 = revision.value;
+  const wanted = isLive2 ? `after ${model.lastWrite(key)?.r ?? 0}` : String(revision2);
+  A(() => {
+    const controller2 = new AbortController();
+    if (!exists) {
+      setFound({ answer: null, problem: "", isOld: false });
+      return;
+    }
+    setFound((last2) => ({ ...last2, isOld: true }));
+    const timer = setTimeout(() => {
+      const { namespace, name } = partsOf(key);
+      placement(namespace, name, isLive2 ? null : revision2, controller2.signal).then(
+        (answer) => setFound({ answer, problem: "", isOld: false }),
+        (error) => !controller2.signal.aborted && setFound({ answer: null, problem: error.message, isOld: false })
+      );
+    }, SETTLE);
+    return () => {
+      clearTimeout(timer);
+      controller2.abort();
+    };
+  }, [key, exists, wanted, tries]);
+  return { ...found, again: () => setTries(tries + 1) };
+}
+function Place({ objectKey }) {
+  const row = model.rows.get(objectKey) ?? null;
+  const { answer, problem: problem2, isOld, again } = usePlacement(objectKey, row !== null);
+  const { namespace, name } = partsOf(objectKey);
+  const computed = answer?.computed;
+  const at = isLive.value ? null : revision.value;
+  return /* @__PURE__ */ a4(M, { children: [
+    /* @__PURE__ */ a4(
+      Card,
+      {
+        id: "placement",
+        title: "Pod",
+        note: /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: again, children: "ask again" }),
+        children: /* @__PURE__ */ a4("div", { class: isOld && answer ? "place old" : "place", "aria-busy": isOld, children: [
+          /* @__PURE__ */ a4("h3", { class: "pod", children: [
+            /* @__PURE__ */ a4(Mark, { state: row?.s }),
+            " ",
+            /* @__PURE__ */ a4(ObjectLink, { row: { k: "pods", n: namespace, m: name }, hasNamespace: true })
+          ] }),
+          !row && /* @__PURE__ */ a4("p", { children: "This pod does not exist at this revision." }),
+          problem2 && /* @__PURE__ */ a4("p", { class: "problem", children: problem2 }),
+          !answer && !problem2 && row && /* @__PURE__ */ a4("p", { class: "faint", children: "reading the state of the cluster…" }),
+          answer && /* @__PURE__ */ a4(State2, { answer })
+        ] })
+      }
+    ),
+    answer && /* @__PURE__ */ a4(Attempts, { records: answer.records }),
+    computed && computed.nodes.length > 0 && /* @__PURE__ */ a4(Nodes2, { verdicts: computed, own: answer.node }),
+    computed && answer.state === "pending" && /* @__PURE__ */ a4(Suggestions, { verdicts: computed }),
+    answer && (answer.state === "pending" || answer.state === "placed") && /* @__PURE__ */ a4(Card, { id: "commands", title: "What if", note: "to run in a terminal; they change nothing", children: /* @__PURE__ */ a4("ul", { class: "commands", children: commands(answer, at).map((text2) => /* @__PURE__ */ a4(Command, { text: text2 }, text2)) }) })
+  ] });
+}
+function State2({ answer }) {
+  const { computed, records, notes } = answer;
+  const said = records[0]?.refused?.message;
+  return /* @__PURE__ */ a4(M, { children: [
+    answer.state === "ended" && /* @__PURE__ */ a4("p", { children: "It has ended and needs no node." }),
+    answer.state === "gated" && /* @__PURE__ */ a4("p", { children: [
+      "It waits for its scheduling gates: ",
+      answer.schedulingGates?.join(", "),
+      "."
+    ] }),
+    answer.state === "placed" && /* @__PURE__ */ a4("p", { children: [
+      "It is on ",
+      answer.node && /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: answer.node } }),
+      answer.bound && /* @__PURE__ */ a4(M, { children: [
+        " ",
+        "since ",
+        /* @__PURE__ */ a4(RevisionLink, { revision: answer.bound.revision }),
+        ", by ",
+        answer.bound.by
+      ] }),
+      "."
+    ] }),
+    answer.state === "pending" && /* @__PURE__ */ a4("p", { children: computed && !computed.message ? "It is pending, and a node fits it: the next attempt places it." : "It is pending: no node fits it." }),
+    computed?.message && /* @__PURE__ */ a4("p", { class: "why", children: computed.message }),
+    said && said !== computed?.message && /* @__PURE__ */ a4("p", { class: "why", children: [
+      "The scheduler said: ",
+      said
+    ] }),
+    computed?.contradiction && /* @__PURE__ */ a4("p", { class: "why", children: [
+      "No node can have it: ",
+      computed.contradiction
+    ] }),
+    computed?.evictions && /* @__PURE__ */ a4("p", { children: [
+      "Evictions would make room on ",
+      /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: computed.evictions.node } }),
+      ": ",
+      computed.evictions.pods.join(", "),
+      "."
+    ] }),
+    computed && /* @__PURE__ */ a4("p", { class: "faint", children: [
+      "Computed by the scheduler's own filters and scores from the state at ",
+      /* @__PURE__ */ a4(RevisionLink, { revision: computed.revision }),
+      answer.state === "placed" && (computed.isPresent ? ", the present one without the pod" : ", before the pod got its node"),
+      computed.equalsRecord === true && "; equal to the record of the scheduler",
+      computed.equalsRecord === false && "; differs from the record of the scheduler: other pods were being bound, or the state was another",
+      "."
+    ] }),
+    computed && computed.unread.length > 0 && /* @__PURE__ */ a4("p", { class: "faint", children: [
+      "Without ",
+      computed.unread.join(", "),
+      ", which you may not list."
+    ] }),
+    notes.map((note) => /* @__PURE__ */ a4("p", { class: "faint", children: note }, note))
+  ] });
+}
+function Attempts({ records }) {
+  const revision2 = isLive.value ? Infinity : revision.value;
+  return /* @__PURE__ */ a4(Card, { id: "attempts", title: "Attempts", note: "as the scheduler recorded them; a revision leads to what it had read", children: [
+    !records.length && /* @__PURE__ */ a4(Empty, { children: "The scheduler of this server has no record: it keeps the newest ones in memory, and a scheduler in another process keeps its own." }),
+    records.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Attempt" }),
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Time" }),
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Had read" }),
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Result" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: records.map((record) => /* @__PURE__ */ a4("tr", { class: record.seen > revision2 ? "future" : "", children: [
+        /* @__PURE__ */ a4("td", { class: "number", children: attemptNumbers(record) }),
+        /* @__PURE__ */ a4("td", { class: "time", children: clock(Date.parse(record.lastTime ?? record.time)) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: record.seen }) }),
+        /* @__PURE__ */ a4("td", { class: "wide", children: attemptText(record) })
+      ] }, record.attempt)) })
+    ] }) })
+  ] });
+}
+function Nodes2({ verdicts, own: own2 }) {
+  const [showsAll, setAll] = d2(false);
+  const { nodes, filters, scores, moreNodes } = verdicts;
+  const fitting = nodes.filter(({ fits }) => fits).length;
+  const shown = showsAll ? nodes : nodes.slice(0, FIRST_NODES);
+  const columns = fitting ? scores.map(({ plugin, weight }) => [plugin, ` ×${weight}`]) : filters.map((plugin) => [plugin, ""]);
+  const note = `${fitting} of ${count(nodes.length + moreNodes, "node")} ${fitting === 1 ? "fits" : "fit"}${moreNodes ? `, at least; ${moreNodes} further ones are left out` : ""}`;
+  return /* @__PURE__ */ a4(Card, { id: "verdicts", title: "Nodes", note, children: [
+    /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { class: "verdicts", children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Node" }),
+        fitting ? /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Total" }) : /* @__PURE__ */ a4("th", { scope: "col", children: "Lacks" }),
+        columns.map(([plugin, weight]) => /* @__PURE__ */ a4("th", { scope: "col", class: fitting ? "number" : "verdict", title: plugin, children: [
+          shortPlugin(plugin),
+          weight
+        ] }, plugin)),
+        fitting > 0 && /* @__PURE__ */ a4("th", { scope: "col", children: "Against the first" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: shown.map((verdict) => /* @__PURE__ */ a4("tr", { class: verdict.node === own2 ? "current" : "", children: [
+        /* @__PURE__ */ a4("th", { scope: "row", children: [
+          /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: verdict.node } }),
+          verdict.node === own2 && /* @__PURE__ */ a4("span", { class: "faint", children: " has it" })
+        ] }),
+        fitting ? /* @__PURE__ */ a4(Scores, { verdict, verdicts }) : /* @__PURE__ */ a4(Refusals, { verdict, filters })
+      ] }, verdict.node)) })
+    ] }) }),
+    nodes.length > shown.length && /* @__PURE__ */ a4("p", { class: "note", children: /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: () => setAll(true), children: [
+      "show ",
+      count(nodes.length, "node")
+    ] }) })
+  ] });
+}
+function Scores({ verdict, verdicts }) {
+  return /* @__PURE__ */ a4(M, { children: [
+    /* @__PURE__ */ a4("td", { class: "number", children: verdict.total ?? "–" }),
+    verdicts.scores.map(({ plugin }) => /* @__PURE__ */ a4("td", { class: "number", children: verdict.scores[plugin] ?? "" }, plugin)),
+    /* @__PURE__ */ a4("td", { class: "why wide", children: verdict.fits ? behindFirst(verdicts, verdict) : `lacks ${lacksOf(verdict)}` })
+  ] });
+}
+function Refusals({ verdict, filters }) {
+  const refusing = new Set(verdict.refusals.map(({ plugin }) => plugin));
+  return /* @__PURE__ */ a4(M, { children: [
+    /* @__PURE__ */ a4("td", { class: "wide", children: lacksOf(verdict) }),
+    filters.map((plugin) => /* @__PURE__ */ a4("td", { class: refusing.has(plugin) ? "verdict refuses" : "verdict passes", children: [
+      /* @__PURE__ */ a4("span", { "aria-hidden": "true", children: refusing.has(plugin) ? "✗" : "✓" }),
+      /* @__PURE__ */ a4("span", { class: "hidden", children: refusing.has(plugin) ? "refuses" : "passes" })
+    ] }, plugin))
+  ] });
+}
+var PARTS = { pod: "the pod", node: "a node", otherPods: "other pods" };
+function Suggestions({ verdicts }) {
+  return /* @__PURE__ */ a4(Card, { id: "helps", title: "Smallest changes that help", note: `each tried on a copy of #${verdicts.revision}`, children: [
+    !verdicts.suggestions.length && /* @__PURE__ */ a4(Empty, { children: verdicts.message ? "No single change that was tried places the pod." : "It needs none." }),
+    verdicts.suggestions.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Of" }),
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Change" }),
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Then on" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: verdicts.suggestions.map(({ part, change, node }) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "faint", children: PARTS[part] }),
+        /* @__PURE__ */ a4("td", { class: "wide", children: /* @__PURE__ */ a4("bdi", { children: change }) }),
+        /* @__PURE__ */ a4("td", { children: node })
+      ] }, `${change} ${node}`)) })
+    ] }) })
+  ] });
+}
+function Command({ text: text2 }) {
+  const [copied, setCopied] = d2("");
+  const copy = () => navigator.clipboard.writeText(text2).then(
+    () => setCopied("copied"),
+    () => setCopied("the browser does not allow it")
+  );
+  return /* @__PURE__ */ a4("li", { children: [
+    /* @__PURE__ */ a4("code", { children: text2 }),
+    /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: copy, children: "copy" }),
+    /* @__PURE__ */ a4("span", { class: "faint", role: "status", children: copied })
+  ] });
+}
+
+// src/metrics.ts
+var LONG = /* @__PURE__ */ new Set(["WATCH", "CONNECT", "PROXY"]);
+var WRITES = /* @__PURE__ */ new Set(["create", "update", "delete"]);
+function read2(text2, t4) {
+  const reading = { t: t4, started: 0, requests: /* @__PURE__ */ new Map(), failures: 0, durations: /* @__PURE__ */ new Map(), writes: 0, events: 0, processor: 0, memory: 0, watches: 0, objects: 0, restarts: 0 };
+  for (const line of text2.split("\n")) {
+    const end = line.search(/[{ ]/);
+    const take = end < 0 ? void 0 : TAKE[line.slice(0, end)];
+    if (!take) continue;
+    const value = line.slice(line[end] === "{" ? line.lastIndexOf("}") + 2 : end + 1);
+    take(reading, Number(value.split(" ")[0]), (name) => label(line, name));
+  }
+  return reading;
+}
+function label(line, name) {
+  const at = Math.max(line.indexOf(`{${name}="`), line.indexOf(`,${name}="`));
+  if (at < 0) return "";
+  const start2 = at + name.length + 3;
+  return line.slice(start2, line.indexOf('"', start2));
+}
+var TAKE = {
+  apiserver_request_total: (reading, value, label2) => {
+    add2(reading.requests, label2("verb"), value);
+    const code = Number(label2("code"));
+    if (code >= 500 || code === 429) reading.failures += value;
+  },
+  apiserver_request_duration_seconds_bucket: (reading, value, label2) => {
+    const verb = label2("verb");
+    if (LONG.has(verb)) return;
+    const bound2 = label2("le");
+    const known = reading.durations.get(verb) ?? /* @__PURE__ */ new Map();
+    reading.durations.set(verb, known);
+    add2(known, bound2 === "+Inf" ? Infinity : Number(bound2), value);
+  },
+  etcd_requests_total: (reading, value, label2) => {
+    if (WRITES.has(label2("operation"))) reading.writes += value;
+  },
+  apiserver_watch_events_total: (reading, value) => void (reading.events += value),
+  apiserver_longrunning_requests: (reading, value, label2) => {
+    if (label2("verb") === "WATCH") reading.watches += value;
+  },
+  apiserver_storage_objects: (reading, value) => void (reading.objects += Math.max(0, value)),
+  kstore_component_restarts_total: (reading, value) => void (reading.restarts += value),
+  process_cpu_seconds_total: (reading, value) => void (reading.processor = value),
+  process_resident_memory_bytes: (reading, value) => void (reading.memory = value),
+  process_start_time_seconds: (reading, value) => void (reading.started = value)
+};
+function add2(map, key, value) {
+  map.set(key, (map.get(key) ?? 0) + value);
+}
+function loadBetween(before, after) {
+  const seconds = (after.t - before.t) / 1e3;
+  if (seconds <= 0 || before.started !== after.started) return null;
+  const rate = (of) => Math.max(0, of(after) - of(before)) / seconds;
+  const { t: t4, memory, watches } = after;
+  return { t: t4, requests: rate(({ requests }) => total(requests)), failures: rate(({ failures }) => failures), writes: rate(({ writes }) => writes), events: rate(({ events }) => events), processor: rate(({ processor }) => processor), memory, watches };
+}
+var total = (counts) => [...counts.values()].reduce((sum, value) => sum + value, 0);
+function verbsBetween(before, after) {
+  const seconds = (after.t - before.t) / 1e3;
+  if (seconds <= 0 || before.started !== after.started) return [];
+  const found = [];
+  for (const [verb, requests] of after.requests) {
+    const number = requests - (before.requests.get(verb) ?? 0);
+    if (number <= 0) continue;
+    const old = before.durations.get(verb);
+    const counts = [...after.durations.get(verb) ?? []].map(([bound2, below2]) => [bound2, below2 - (old?.get(bound2) ?? 0)]);
+    found.push({ verb, rate: number / seconds, p50: quantile(counts, 0.5), p99: quantile(counts, 0.99) });
+  }
+  return found.sort((a5, b3) => b3.rate - a5.rate || (a5.verb < b3.verb ? -1 : 1));
+}
+function quantile(counts, share) {
+  const sorted = [...counts].sort(([a5], [b3]) => a5 - b3);
+  const all = sorted.length ? sorted[sorted.length - 1][1] : 0;
+  if (all <= 0) return null;
+  return sorted.find(([, below2]) => below2 >= all * share)?.[0] ?? null;
+}
+function bound(seconds) {
+  if (seconds === null) return "–";
+  if (seconds === Infinity) return "more than a minute";
+  return seconds < 1 ? `≤ ${Math.round(seconds * 1e3)} ms` : `≤ ${seconds} s`;
+}
+function short(value) {
+  if (value >= 1e3) return `${(value / 1e3).toFixed(1)}k`;
+  return value >= 10 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
+}
+var bytes2 = (value) => value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
+function chartLine(points, span, width, height) {
+  const last2 = [...points].reverse().find(Boolean)?.t ?? 0;
+  const most = Math.max(...points.map((point) => point?.value ?? 0), Number.MIN_VALUE);
+  let isNew = true;
+  let line = "";
+  for (const point of points) {
+    const isShown = point !== null && last2 - point.t <= span;
+    if (isShown) {
+      const x3 = width * (1 - (last2 - point.t) / span);
+      line += `${isNew ? "M" : "L"}${x3.toFixed(1)} ${(height * (1 - point.value / most)).toFixed(1)}`;
+    }
+    isNew = !isShown;
+  }
+  return line;
+}
+
+// src/load.ts
+var INTERVAL = 5e3;
+var SPAN = 15 * 6e4;
+var MINUTE = 6e4;
+var REVISIONS_EVERY = 12;
+var loads = y3([]);
+var verbs = y3([]);
+var last = y3(null);
+var revisions2 = y3(null);
+var serverVersion2 = y3("");
+var problem = y3(null);
+var recent = [];
+function begin() {
+  const controller2 = new AbortController();
+  void run2(controller2.signal);
+  return () => controller2.abort();
+}
+async function run2(stop) {
+  serverVersion().then(({ gitVersion }) => serverVersion2.value = gitVersion, () => serverVersion2.value = "");
+  for (let count2 = 0; !stop.aborted; count2++) {
+    if (!document.hidden) {
+      try {
+        const text2 = await metrics(stop);
+        add3(read2(text2, Date.now()));
+        if (count2 % REVISIONS_EVERY === 0) revisions2.value = await revisions();
+      } catch (error) {
+        if (stop.aborted) return;
+        problem.value = error;
+        const code = error instanceof Refusal ? error.code : 0;
+        if (code === 401 || code === 403 || code === 404) return;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, INTERVAL));
+  }
+}
+function add3(reading) {
+  const before = last.value;
+  const isNext = before !== null && reading.t - before.t < 3 * INTERVAL;
+  const load2 = isNext ? loadBetween(before, reading) : null;
+  recent = isNext && load2 ? [...recent, reading].filter(({ t: t4 }) => reading.t - t4 <= MINUTE) : [reading];
+  r3(() => {
+    problem.value = null;
+    last.value = reading;
+    if (before) loads.value = [...loads.value, load2].slice(-Math.ceil(SPAN / INTERVAL));
+    verbs.value = verbsBetween(recent[0], reading);
+  });
+}
+
+// src/views/server.tsx
+var WIDTH2 = 300;
+var HEIGHT = 60;
+var SHORTEST = 6e4;
+var CHARTS = [
+  { id: "requests", title: "Requests per second", of: ({ requests }) => requests, text: short },
+  { id: "failures", title: "Failures per second", of: ({ failures }) => failures, text: short },
+  { id: "writes", title: "Writes per second", of: ({ writes }) => writes, text: short },
+  { id: "events", title: "Watch events per second", of: ({ events }) => events, text: short },
+  { id: "watches", title: "Open watches", of: ({ watches }) => watches, text: short },
+  { id: "processor", title: "CPU, of one core", of: ({ processor }) => processor, text: (value) => `${(value * 100).toFixed(0)} %` },
+  { id: "memory", title: "Memory", of: ({ memory }) => memory, text: bytes2 }
+];
+function Server() {
+  A(() => begin(), []);
+  const problem2 = problem.value;
+  const last2 = last.value;
+  if (problem2 && !last2) return /* @__PURE__ */ a4(Refused, { problem: problem2 });
+  return /* @__PURE__ */ a4("div", { class: "server", children: [
+    /* @__PURE__ */ a4(Facts, {}),
+    problem2 && /* @__PURE__ */ a4("p", { class: "problem", children: [
+      "No new readings: ",
+      problem2.message
+    ] }),
+    showsTables.value ? /* @__PURE__ */ a4(Readings, {}) : /* @__PURE__ */ a4("div", { class: "charts", children: CHARTS.map((chart) => /* @__PURE__ */ a4(Chart, { ...chart }, chart.id)) }),
+    /* @__PURE__ */ a4(Verbs, {})
+  ] });
+}
+function Refused({ problem: problem2 }) {
+  const isForbidden = problem2 instanceof Refusal && problem2.code === 403;
+  return /* @__PURE__ */ a4(Card, { id: "server", title: "Server", children: /* @__PURE__ */ a4("div", { class: "place", children: [
+    /* @__PURE__ */ a4("p", { class: "problem", children: problem2.message }),
+    isForbidden && /* @__PURE__ */ a4("p", { children: [
+      "This view reads ",
+      /* @__PURE__ */ a4("code", { children: "/metrics" }),
+      ", which the ClusterRole ",
+      /* @__PURE__ */ a4("code", { children: "system:monitoring" }),
+      " allows. An administrator can bind it:",
+      " ",
+      /* @__PURE__ */ a4("code", { children: [
+        "kubectl create clusterrolebinding NAME --clusterrole=system:monitoring --user=",
+        about.value?.user
+      ] })
+    ] })
+  ] }) });
+}
+function Facts() {
+  const last2 = last.value;
+  const revisions3 = revisions2.value;
+  return /* @__PURE__ */ a4(Card, { id: "server", title: "Server", note: "as it is now, wherever the slider is", children: [
+    !last2 && /* @__PURE__ */ a4(Empty, { children: "reading the metrics…" }),
+    last2 && /* @__PURE__ */ a4("dl", { class: "facts", children: [
+      /* @__PURE__ */ a4(Fact, { name: "Version", children: serverVersion2.value || "unknown" }),
+      /* @__PURE__ */ a4(Fact, { name: "Up for", children: last2.started ? age(last2.t - last2.started * 1e3) : "unknown" }),
+      /* @__PURE__ */ a4(Fact, { name: "Objects", children: last2.objects.toLocaleString("en") }),
+      revisions3 && /* @__PURE__ */ a4(Fact, { name: "Revisions", children: [
+        /* @__PURE__ */ a4(RevisionLink, { revision: revisions3.newest.revision }),
+        " is the newest; history from #",
+        revisions3.compacted,
+        " on"
+      ] }),
+      /* @__PURE__ */ a4(Fact, { name: "Restarts of components", children: last2.restarts })
+    ] })
+  ] });
+}
+function Fact({ name, children }) {
+  return /* @__PURE__ */ a4("div", { children: [
+    /* @__PURE__ */ a4("dt", { children: name }),
+    /* @__PURE__ */ a4("dd", { children })
+  ] });
+}
+function Chart({ id, title, of, text: text2 }) {
+  const points = loads.value.map((one) => one && { t: one.t, value: of(one) });
+  const known = points.filter((point) => point !== null);
+  const values = known.map(({ value }) => value);
+  const span = Math.min(SPAN, Math.max(SHORTEST, known.length ? known[known.length - 1].t - known[0].t : 0));
+  const now2 = points[points.length - 1];
+  const most = text2(Math.max(0, ...values));
+  return /* @__PURE__ */ a4(Card, { id, title, note: now2 ? text2(now2.value) : "…", children: [
+    /* @__PURE__ */ a4("svg", { class: "chart", viewBox: `0 -2 ${WIDTH2} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title} over the last ${age(span)}: now ${now2 ? text2(now2.value) : "unknown"}, at most ${most}. The key t shows the numbers.`, children: [
+      /* @__PURE__ */ a4("path", { d: `M0 ${HEIGHT}H${WIDTH2}`, class: "base" }),
+      /* @__PURE__ */ a4("path", { d: chartLine(points, span, WIDTH2, HEIGHT), class: "series" })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: "axis", "aria-hidden": "true", children: [
+      /* @__PURE__ */ a4("span", { children: [
+        age(span),
+        " ago"
+      ] }),
+      /* @__PURE__ */ a4("span", { children: [
+        "at most ",
+        most
+      ] }),
+      /* @__PURE__ */ a4("span", { children: "now" })
+    ] })
+  ] });
+}
+function Readings() {
+  const found = loads.value.filter((one) => one !== null).reverse();
+  return /* @__PURE__ */ a4(Card, { id: "readings", title: "Readings", note: `one in ${INTERVAL / 1e3} seconds while this view is open`, children: [
+    !found.length && /* @__PURE__ */ a4(Empty, { children: "The second reading gives the first numbers." }),
+    found.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Time" }),
+        CHARTS.map(({ id, title }) => /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: title }, id))
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: found.map((one) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "time", children: second(one.t) }),
+        CHARTS.map(({ id, of, text: text2 }) => /* @__PURE__ */ a4("td", { class: "number", children: text2(of(one)) }, id))
+      ] }, one.t)) })
+    ] }) })
+  ] });
+}
+function Verbs() {
+  const verbs2 = verbs.value;
+  return /* @__PURE__ */ a4(Card, { id: "verbs", title: "Requests by verb", note: "of the last minute", children: [
+    !verbs2.length && /* @__PURE__ */ a4(Empty, { children: "There were none between two readings." }),
+    verbs2.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Verb" }),
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Per second" }),
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", title: "half of them took no longer", children: "p50" }),
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", title: "99 of 100 took no longer", children: "p99" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: verbs2.map(({ verb, rate, p50, p99 }) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "row", children: verb }),
+        /* @__PURE__ */ a4("td", { class: "number", children: rate.toFixed(2) }),
+        /* @__PURE__ */ a4("td", { class: "number", children: bound(p50) }),
+        /* @__PURE__ */ a4("td", { class: "number", children: bound(p99) })
+      ] }, verb)) })
     ] }) })
   ] });
 }
@@ -2939,8 +3570,8 @@ function LiveButton() {
     "go to now"
   ] });
 }
-function Button({ label, path, onClick }) {
-  return /* @__PURE__ */ a4("button", { type: "button", class: "icon", "aria-label": label, title: label, onClick, children: /* @__PURE__ */ a4("svg", { viewBox: "0 0 12 12", width: "12", height: "12", "aria-hidden": "true", children: /* @__PURE__ */ a4("path", { d: path }) }) });
+function Button({ label: label2, path, onClick }) {
+  return /* @__PURE__ */ a4("button", { type: "button", class: "icon", "aria-label": label2, title: label2, onClick, children: /* @__PURE__ */ a4("svg", { viewBox: "0 0 12 12", width: "12", height: "12", "aria-hidden": "true", children: /* @__PURE__ */ a4("path", { d: path }) }) });
 }
 function Track() {
   const place2 = T2(null);
@@ -3229,12 +3860,12 @@ function draw(context, colors, view) {
   context.font = `12px ${colors.font}`;
   context.textBaseline = "middle";
   const first = Math.max(0, Math.floor(top / LANE));
-  const last = Math.min(all.length, Math.ceil((top + height) / LANE));
+  const last2 = Math.min(all.length, Math.ceil((top + height) / LANE));
   context.save();
   context.beginPath();
   context.rect(0, AXIS, width, height - AXIS);
   context.clip();
-  for (let at = first; at < last; at++) {
+  for (let at = first; at < last2; at++) {
     const y5 = AXIS + at * LANE - top;
     if (at % 2) {
       context.fillStyle = colors.stripe;
@@ -3246,7 +3877,7 @@ function draw(context, colors, view) {
   context.rect(labels, AXIS, width - labels, height - AXIS);
   context.clip();
   drawFolds(context, colors, view);
-  for (let at = first; at < last; at++) drawLane(context, colors, all[at], AXIS + at * LANE - top, view);
+  for (let at = first; at < last2; at++) drawLane(context, colors, all[at], AXIS + at * LANE - top, view);
   const head = xOf(view, scale.of(view.at));
   context.globalAlpha = 0.6;
   context.fillStyle = colors.surface;
@@ -3548,7 +4179,9 @@ function Page() {
       view === "timeline" && /* @__PURE__ */ a4(Timeline, {}),
       view === "object" && /* @__PURE__ */ a4(ObjectView, {}, route.value.subject),
       view === "list" && /* @__PURE__ */ a4(List, {}, subject),
-      view === "compare" && /* @__PURE__ */ a4(Compare, {})
+      view === "compare" && /* @__PURE__ */ a4(Compare, {}),
+      view === "scheduling" && /* @__PURE__ */ a4(Scheduling, {}),
+      view === "server" && /* @__PURE__ */ a4(Server, {})
     ] }),
     /* @__PURE__ */ a4(Slider, {}),
     showsHelp.value && /* @__PURE__ */ a4(Help, {})
@@ -3558,7 +4191,9 @@ var VIEWS = [
   ["overview", "Overview"],
   ["timeline", "Timeline"],
   ["list", "Objects"],
-  ["compare", "Compare"]
+  ["compare", "Compare"],
+  ["scheduling", "Scheduling"],
+  ["server", "Server"]
 ];
 function Top() {
   const { view, namespace, search, subject } = route.value;
@@ -3668,7 +4303,7 @@ function Help() {
   const dialog = T2(null);
   A(() => dialog.current?.showModal(), []);
   const keys = [
-    ["1 2 3 4", "overview, timeline, objects, compare"],
+    ["1 2 3 4 5 6", "overview, timeline, objects, compare, scheduling, server"],
     ["← →", "one revision back or on"],
     ["Shift ← →", "to the change from outside before or after"],
     ["PgUp PgDn", "a tenth of the window back or on"],
@@ -3676,7 +4311,7 @@ function Help() {
     ["Space", "play"],
     ["[", "compare with this revision"],
     ["/ or Ctrl K", "search"],
-    ["t", "canvases as tables"],
+    ["t", "timeline and charts as tables"],
     ["d", "dark or light"],
     ["Esc", "close"]
   ];
@@ -3732,6 +4367,10 @@ function act(key, shift) {
       return go({ view: "list", subject: "", write: null }), true;
     case "4":
       return go({ view: "compare", subject: "", search: "", write: null }), true;
+    case "5":
+      return go({ view: "scheduling", subject: "", search: "", write: null }), true;
+    case "6":
+      return go({ view: "server", subject: "", search: "", write: null }), true;
     case "[":
       return go({ view: "compare", subject: "", search: "", write: null, mark: model2.revision() }), true;
     case "ArrowLeft":

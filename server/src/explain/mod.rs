@@ -10,11 +10,13 @@ use crate::args::{AnswerOutput, ExplainArgs};
 use crate::client_command::{Connection, escape, print};
 use crate::revision::resolve;
 use crate::runtime;
-use crate::served_kinds::{FoundKind, KindFinder};
+use crate::served_kinds::{FoundKind, KindFinder, built_in};
 use anyhow::{Context, anyhow, bail};
 use kstore_client::Client;
 use kstore_nondet::Nondet;
+pub(crate) use pod::NoPodThen;
 use pod::{PlacementAnswer, PodName};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use trace::{Filter, Trace};
@@ -81,7 +83,24 @@ async fn placement(
         Some(text) => Some(resolve(client, text, None).await?),
         None => None,
     };
-    pod::placement(client, pod, args, (at, trace)).await
+    pod::placement(client, pod, args.scheduler_config.as_deref(), (at, trace)).await
+}
+
+/// Explains the place of the pod `name` in `namespace`, at a revision or now, as data with at most `nodes` nodes.
+///
+/// # Errors
+/// As of [`pod::placement`].
+pub(crate) async fn placement_data(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    at: Option<i64>,
+    nodes: usize,
+) -> anyhow::Result<Value> {
+    let resource = built_in("pods").expect("pods are built in");
+    // Without the tree it is not known which write bound the pod; the place can be explained nevertheless.
+    let trace = trace(client, &query(&resource, namespace, name)).await.ok();
+    let answer = pod::placement(client, PodName { namespace, name }, None, (at, trace.as_ref())).await?;
+    Ok(answer.data_of(nodes))
 }
 
 /// Prints the part of the tree that the filter keeps, below the answer about the place of a pod.

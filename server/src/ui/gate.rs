@@ -3,6 +3,7 @@
 //! Any site that the user visits can make the browser send requests to this port, and can give its own host name this address. So the host
 //! must be one of the proxy's names, and a request that names its origin must come from the page.
 
+use super::placement;
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
@@ -21,6 +22,8 @@ pub(super) enum Wanted<'r> {
     CloseSession,
     /// Data of the server: the path with its query.
     Read(&'r str),
+    /// Why a pod is on its node, or on none: the query.
+    Placement(&'r str),
 }
 
 /// Why a request is not served.
@@ -43,7 +46,7 @@ const FOLDER: &str = "/ui/";
 const READ: [&str; 8] =
     ["/kstore/v1/", "/api/", "/apis/", "/openapi/", "/api?", "/apis?", "/openapi?", "/version?"];
 /// Such paths without anything behind them.
-const READ_WHOLE: [&str; 4] = ["/api", "/apis", "/openapi", "/version"];
+const READ_WHOLE: [&str; 5] = ["/api", "/apis", "/metrics", "/openapi", "/version"];
 
 /// Subresources whose GET does something, or reaches something else than the API server.
 const NOT_READ: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
@@ -77,6 +80,9 @@ pub(super) fn judge(parts: &Parts, port: u16) -> Result<Wanted<'_>, Refused> {
     }
     if !reads {
         return Err(refused(StatusCode::METHOD_NOT_ALLOWED, "the page changes nothing"));
+    }
+    if path == placement::PATH {
+        return Ok(Wanted::Placement(parts.uri.query().unwrap_or_default()));
     }
     if let Some(file) = path.strip_prefix(FOLDER) {
         return Ok(Wanted::File(file));
@@ -163,7 +169,15 @@ mod tests {
         judge(&request(method, path, headers), PORT).map_or_else(|refused| refused.code.as_u16(), |_| 200)
     }
 
-    const PATHS: [&str; 5] = ["/ui/app.js", "/ui/session", "/kstore/v1/rows", "/api/v1/pods", "/version"];
+    const PATHS: [&str; 7] = [
+        "/ui/app.js",
+        "/ui/session",
+        "/ui/placement?pod=a/b",
+        "/kstore/v1/rows",
+        "/api/v1/pods",
+        "/metrics",
+        "/version",
+    ];
 
     #[test]
     fn foreign_hosts_origins_and_sites_are_refused_on_each_path() {
@@ -200,7 +214,8 @@ mod tests {
     #[test]
     fn only_reads_are_served_and_sessions() {
         for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"] {
-            for path in ["/ui/app.js", "/kstore/v1/rows", "/api/v1/namespaces/default/pods"] {
+            for path in ["/ui/app.js", "/ui/placement", "/kstore/v1/rows", "/api/v1/namespaces/default/pods"]
+            {
                 assert_eq!(code(method, path, &[]), 405, "{method} {path}");
             }
         }
@@ -223,7 +238,8 @@ mod tests {
             ("/api/v1/nodes/n/proxy/logs", 403),
             ("/kstore/v1/at/9/api/v1/namespaces/a/pods/p", 200),
             ("/kstore/v1/at/9/api/v1/namespaces/a/pods/p/exec", 403),
-            ("/metrics", 404),
+            ("/metrics", 200),
+            ("/metrics/slis", 404),
             ("/apiserver", 404),
             ("/kstore.v1.Kstore/Get", 404),
         ] {

@@ -4,7 +4,9 @@
 mod browser;
 mod gate;
 mod headers;
+mod placement;
 mod proxy;
+mod response;
 mod session;
 
 use crate::args::UiArgs;

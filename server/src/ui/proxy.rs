@@ -2,6 +2,8 @@
 
 use super::gate::{Wanted, judge};
 use super::headers;
+use super::placement::Placements;
+use super::response::{plain, typed};
 use super::session::{Halves, Login};
 use anyhow::Context;
 use axum::Router;
@@ -44,7 +46,13 @@ impl LocalProxy {
             .with_context(|| format!("cannot listen on {address}; see --port"))?;
         let port = listener.local_addr().context("the listener has no address")?.port();
         let login = Login::new(&nondet.rng, nondet.clock.now());
-        let page = Arc::new(Page { client, port, nondet: nondet.clone(), login: Mutex::new(login) });
+        let page = Arc::new(Page {
+            client,
+            port,
+            nondet: nondet.clone(),
+            login: Mutex::new(login),
+            placements: Placements::new(),
+        });
         let mut servers = JoinSet::new();
         // A machine without IPv6, or another program on that port: the page is at 127.0.0.1.
         let second = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await.ok();
@@ -75,6 +83,7 @@ struct Page {
     port: u16,
     nondet: Nondet,
     login: Mutex<Login>,
+    placements: Placements,
 }
 
 async fn serve(State(page): State<Arc<Page>>, request: Request<Body>) -> Response<Body> {
@@ -99,10 +108,11 @@ impl Page {
             }
             Ok(Wanted::OpenSession) => self.open_session(parts, body).await,
             Ok(Wanted::CloseSession) => self.close_session(parts),
-            Ok(Wanted::Read(path)) => match self.is_admitted(&parts.headers) {
-                true => self.read(path).await,
-                false => plain(StatusCode::UNAUTHORIZED, "there is no session: start kstore-server ui"),
-            },
+            Ok(Wanted::Read(_) | Wanted::Placement(_)) if !self.is_admitted(&parts.headers) => {
+                plain(StatusCode::UNAUTHORIZED, "there is no session: start kstore-server ui")
+            }
+            Ok(Wanted::Read(path)) => self.read(path).await,
+            Ok(Wanted::Placement(query)) => self.placements.answer(&self.client, query).await,
         }
     }
 
@@ -177,17 +187,6 @@ impl Page {
 #[derive(Deserialize)]
 struct SessionRequest {
     token: String,
-}
-
-fn plain(code: StatusCode, text: &str) -> Response<Body> {
-    typed(code, "text/plain; charset=utf-8", Body::from(format!("{text}\n")))
-}
-
-fn typed(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
 }
 
 #[cfg(test)]
@@ -265,6 +264,9 @@ mod tests {
         let both = || read().header(COOKIE, format!("a=b; {cookie}")).header(KEY, key);
         let (code, _, answer) = ask(both(), "").await;
         assert_eq!((code, answer.as_str()), (200, "/api/v1/pods?limit=1"));
+        let placement = || Request::get(at("/ui/placement?pod=a"));
+        assert_eq!(ask(placement().header(COOKIE, cookie), "").await.0, 401, "the cookie alone");
+        assert_eq!(ask(placement().header(COOKIE, cookie).header(KEY, key), "").await.0, 400);
         assert_eq!(ask(login(), body).await.0, 401, "a link opens one session");
         assert_eq!(ask(both(), "").await.0, 401, "its second use ended the session");
     }

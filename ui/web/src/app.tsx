@@ -8,6 +8,8 @@ import { Compare } from './views/compare.tsx';
 import { List } from './views/list.tsx';
 import { ObjectView } from './views/object.tsx';
 import { Overview } from './views/overview.tsx';
+import { Scheduling } from './views/scheduling.tsx';
+import { Server } from './views/server.tsx';
 import { Slider } from './views/slider.tsx';
 import { Timeline } from './views/timeline.tsx';
 import { natural } from './tree.ts';
@@ -83,6 +85,8 @@ function Page() {
         {view === 'object' && <ObjectView key={store.route.value.subject} />}
         {view === 'list' && <List key={subject} />}
         {view === 'compare' && <Compare />}
+        {view === 'scheduling' && <Scheduling />}
+        {view === 'server' && <Server />}
       </main>
       <Slider />
       {store.showsHelp.value && <Help />}
@@ -95,6 +99,8 @@ const VIEWS: [View, string][] = [
   ['timeline', 'Timeline'],
   ['list', 'Objects'],
   ['compare', 'Compare'],
+  ['scheduling', 'Scheduling'],
+  ['server', 'Server'],
 ];
 
 function Top() {
@@ -219,7 +225,7 @@ function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   const keys: [string, string][] = [
-    ['1 2 3 4', 'overview, timeline, objects, compare'],
+    ['1 2 3 4 5 6', 'overview, timeline, objects, compare, scheduling, server'],
     ['← →', 'one revision back or on'],
     ['Shift ← →', 'to the change from outside before or after'],
     ['PgUp PgDn', 'a tenth of the window back or on'],
@@ -227,7 +233,7 @@ function Help() {
     ['Space', 'play'],
     ['[', 'compare with this revision'],
     ['/ or Ctrl K', 'search'],
-    ['t', 'canvases as tables'],
+    ['t', 'timeline and charts as tables'],
     ['d', 'dark or light'],
     ['Esc', 'close'],
   ];
@@ -295,6 +301,10 @@ function act(key: string, shift: boolean): boolean {
       return store.go({ view: 'list', subject: '', write: null }), true;
     case '4':
       return store.go({ view: 'compare', subject: '', search: '', write: null }), true;
+    case '5':
+      return store.go({ view: 'scheduling', subject: '', search: '', write: null }), true;
+    case '6':
+      return store.go({ view: 'server', subject: '', search: '', write: null }), true;
     case '[':
       return store.go({ view: 'compare', subject: '', search: '', write: null, mark: model.revision() }), true;
     case 'ArrowLeft':

@@ -2,6 +2,7 @@
 
 import type { ChangeLine, Row } from './model.ts';
 import type { Json } from './change.ts';
+import type { Placement } from './scheduling.ts';
 
 const KEY = 'kstore-ui-key';
 
@@ -28,6 +29,9 @@ export interface Revisions {
   from: number;
   clock: 'real' | 'virtual';
   user: string;
+  /** The revision up to which older states are gone. */
+  compacted: number;
+  newest: { revision: number };
 }
 
 /** Exchanges the link token in the address for a session. True if there is one. */
@@ -114,6 +118,19 @@ export async function changes(after: number, signal: AbortSignal, add: (lines: C
     add(found, isCurrent);
   }
 }
+
+/** Why a pod is on its node, or on none; at a revision or now. The page's process computes it from the server's answers. */
+export async function placement(namespace: string, name: string, at: number | null, signal: AbortSignal): Promise<Placement> {
+  const query = new URLSearchParams({ pod: `${namespace}/${name}` });
+  if (at !== null) query.set('at', String(at));
+  return (await open(`placement?${query}`, signal)).json() as Promise<Placement>;
+}
+
+/** The server's metrics, as Prometheus reads them. */
+export const metrics = async (signal: AbortSignal): Promise<string> => (await open('/metrics', signal)).text();
+
+/** The version of the server. */
+export const serverVersion = async (): Promise<{ gitVersion: string }> => (await open('/version')).json() as Promise<{ gitVersion: string }>;
 
 const states = new Map<string, Promise<Json>>();
 const MOST_STATES = 200;

@@ -1,10 +1,10 @@
 // Addresses of the page: `#/VIEW/PARTS?at=REVISION&q=SEARCH&ns=NAMESPACE`. Pure.
 
-export type View = 'overview' | 'timeline' | 'object' | 'list' | 'compare';
+export type View = 'overview' | 'timeline' | 'object' | 'list' | 'compare' | 'scheduling' | 'server';
 
 export interface Route {
   view: View;
-  /** Key of the object, or the resource of a list. */
+  /** Key of the object or of the pod whose scheduling is shown, or the resource of a list. */
   subject: string;
   /** Revision; null: live. */
   at: number | null;
@@ -24,7 +24,7 @@ export function parse(hash: string): Route {
   const path = mark < 0 ? text : text.slice(0, mark);
   const query = new URLSearchParams(mark < 0 ? '' : text.slice(mark + 1));
   const parts = path.split('/').map(decode);
-  const view = (['timeline', 'object', 'list', 'compare'] as View[]).find((known) => known === parts[0]) ?? 'overview';
+  const view = (['timeline', 'object', 'list', 'compare', 'scheduling', 'server'] as View[]).find((known) => known === parts[0]) ?? 'overview';
   const number = (name: string) => (/^[1-9][0-9]{0,15}$/.test(query.get(name) ?? '') ? Number(query.get(name)) : null);
   const route: Route = { view, subject: '', at: number('at'), namespace: query.get('ns') ?? '', search: query.get('q') ?? '', write: number('write'), mark: number('mark') };
   if (view === 'object') {
@@ -34,6 +34,8 @@ export function parse(hash: string): Route {
     route.subject = `${kind}/${namespace}/${rest[rest.length - 1]}`;
   } else if (view === 'list') {
     route.subject = parts[1] ?? '';
+  } else if (view === 'scheduling' && parts.length === 3) {
+    route.subject = `pods/${parts[1]}/${parts[2]}`;
   }
   return route;
 }
@@ -45,6 +47,8 @@ export function format(route: Route): string {
     path += `/${encodeURIComponent(kind)}${namespace ? `/${encodeURIComponent(namespace)}` : ''}/${encodeURIComponent(name.join('/'))}`;
   } else if (route.view === 'list' && route.subject) {
     path += `/${encodeURIComponent(route.subject)}`;
+  } else if (route.view === 'scheduling' && route.subject) {
+    path += route.subject.split('/').slice(1).map((part) => `/${encodeURIComponent(part)}`).join('');
   }
   const query = new URLSearchParams();
   if (route.at !== null) query.set('at', String(route.at));

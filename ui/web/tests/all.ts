@@ -8,3 +8,5 @@ import './yaml.test.ts';
 import './tree.test.ts';
 import './lanes.test.ts';
 import './compare.test.ts';
+import './scheduling.test.ts';
+import './metrics.test.ts';

@@ -182,6 +182,47 @@ try {
     await page.keyboard.press('End');
   });
 
+  await step('a pending pod shows what each node lacks, its attempts, and the smallest changes that help', async () => {
+    await page.keyboard.press('1');
+    await page.locator('#waiting li', { hasText: 'default/big' }).getByText('what would help').click();
+    await page.waitForFunction(() => location.hash === '#/scheduling/default/big');
+    await page.keyboard.press('4');
+    await page.keyboard.press('5');
+    await page.locator('.page[data-view=scheduling]').waitFor();
+    await page.locator('#waiting-pods a[aria-current]', { hasText: 'default/big' }).waitFor();
+    await page.locator('#verdicts tr', { hasText: 'node-0' }).locator('td', { hasText: /cpu [\d.]+ of 900/ }).waitFor();
+    assert.equal(await page.locator('#verdicts tbody tr').count(), 3);
+    await page.locator('#verdicts td.refuses', { hasText: 'refuses' }).first().waitFor();
+    await page.locator('#attempts tbody tr', { hasText: 'Insufficient cpu' }).first().waitFor();
+    await page.locator('#helps tr', { hasText: /request cpu .* instead of 900 in container big/ }).waitFor();
+    await page.locator('#commands code', { hasText: /^kstore-server what-if --with-nodes 1xnode\/node-\d$/ }).waitFor();
+  });
+
+  await step('a placed pod shows the scores of the nodes, and before its bind that it waits', async () => {
+    await page.locator('#placed-pods a', { hasText: 'default/web-' }).first().click();
+    await page.waitForFunction(() => location.hash.startsWith('#/scheduling/default/web-'));
+    await page.locator('#verdicts tr.current td.number', { hasText: /^\d{2,}$/ }).first().waitFor();
+    const bind = page.locator('#placement p', { hasText: 'It is on' }).locator('.rev');
+    const bound = Number((await bind.textContent()).slice(1));
+    assert.equal(await moved(page, () => bind.click()), bound);
+    await page.locator('#commands code', { hasText: `--at ${bound}` }).first().waitFor();
+    await moved(page, () => page.keyboard.press('ArrowLeft'));
+    await page.locator('#placement', { hasText: 'It is pending' }).waitFor();
+    await page.keyboard.press('End');
+    await page.locator('#placement', { hasText: 'It is on' }).waitFor();
+  });
+
+  await step('the load of the server is drawn, and is a table', async () => {
+    await page.keyboard.press('6');
+    await page.locator('#server dd', { hasText: /^v1\.\d+/ }).waitFor();
+    await page.locator('#verbs tbody tr', { hasText: '≤' }).first().waitFor();
+    await page.locator('#requests .series').waitFor({ state: 'attached' });
+    await page.keyboard.press('t');
+    await page.locator('#readings tbody tr', { hasText: '%' }).first().waitFor();
+    await page.keyboard.press('t');
+    await page.locator('#memory .note', { hasText: 'MiB' }).waitFor();
+  });
+
   await step('a broken stream goes on where it was', async () => {
     await page.keyboard.press('1');
     const before = await at(page);
@@ -222,7 +263,7 @@ try {
     await step(`axe finds nothing on any view, ${scheme}`, async () => {
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
       const found = [];
-      for (const view of ['', 'timeline', 'list/pods', 'list?q=none-at-all', 'compare', 'object/deployments.apps/default/web', 'object/pods/default/none']) {
+      for (const view of ['', 'timeline', 'list/pods', 'list?q=none-at-all', 'compare', 'scheduling', 'server', 'object/deployments.apps/default/web', 'object/pods/default/none']) {
         await page.goto(`${proxy.origin}/ui/#/${view}`);
         await page.locator('main .card').first().waitFor();
         await page.waitForTimeout(250);
@@ -244,12 +285,17 @@ try {
   await step('nothing went wrong, and nothing was asked of another origin', async () => assert.deepEqual(page.problems, []));
 
   await step('a second use of the link ends the session', async () => {
-    const other = await open(browser, proxy);
-    await other.goto(proxy.link);
+    // A link of its own: it is used twice within a minute, however long the steps before took.
+    const own = await start();
+    const [first, other] = [await open(browser, own), await open(browser, own)];
+    await first.goto(own.link);
+    await first.locator('#workloads td', { hasText: 'Deployment web' }).waitFor();
+    await other.goto(own.link);
     await other.getByText('used before').waitFor();
-    const status = await page.evaluate(() => fetch('/kstore/v1/revisions', { headers: { 'kstore-ui': sessionStorage.getItem('kstore-ui-key') } }).then((response) => response.status));
+    const status = await first.evaluate(() => fetch('/kstore/v1/revisions', { headers: { 'kstore-ui': sessionStorage.getItem('kstore-ui-key') } }).then((response) => response.status));
     assert.equal(status, 401);
-    await other.context().close();
+    for (const opened of [first, other]) await opened.context().close();
+    own.stop();
   });
 
   await step('the file that a browser is opened with leads to the page', async () => {
@@ -272,6 +318,23 @@ try {
     const other = await open(browser, hers);
     await other.goto(hers.link);
     await other.getByText('/kstore/v1/revisions').waitFor();
+    await other.context().close();
+    hers.stop();
+  });
+
+  await step('a user of kstore:see sees what she may list, and which permission the rest needs', async () => {
+    for (const role of ['kstore:see', 'view']) kubectl('create', 'clusterrolebinding', `jane-${role.replace(':', '-')}`, `--clusterrole=${role}`, '--user=jane');
+    const hers = await start({ ...process.env, KUBECONFIG: join(folder, 'jane.kubeconfig') });
+    const other = await open(browser, hers);
+    await other.goto(hers.link);
+    await other.locator('#workloads td', { hasText: 'Deployment web' }).waitFor();
+    await other.keyboard.press('5');
+    await other.locator('#attempts tbody tr', { hasText: 'Insufficient cpu' }).first().waitFor();
+    await other.locator('#placement', { hasText: 'no verdicts on nodes' }).waitFor();
+    assert.equal(await other.locator('#verdicts').count(), 0);
+    await other.keyboard.press('6');
+    await other.locator('#server', { hasText: 'system:monitoring' }).waitFor();
+    assert.deepEqual(other.problems, []);
     await other.context().close();
     hers.stop();
   });

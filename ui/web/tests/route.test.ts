@@ -10,6 +10,8 @@ test('every route has an address that leads to it', () => {
     { ...HOME, view: 'object' as const, subject: 'pods/default/web-1', at: 3 },
     { ...HOME, view: 'object' as const, subject: 'clusterroles.rbac.authorization.k8s.io//system:a/b?c#d%' },
     { ...HOME, view: 'compare' as const, at: 9, mark: 3 },
+    { ...HOME, view: 'scheduling' as const },
+    { ...HOME, view: 'scheduling' as const, subject: 'pods/default/web-1', at: 3 },
     { ...HOME, view: 'list' as const, subject: 'pods', search: 'app=web & <b>' },
   ]) {
     assert.deepEqual(parse(format(route)), route, format(route));

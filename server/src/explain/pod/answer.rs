@@ -136,6 +136,11 @@ impl PlacementAnswer {
 
     /// The answer as data.
     pub(crate) fn data(&self) -> Value {
+        self.data_of(usize::MAX)
+    }
+
+    /// The answer as data with at most this number of nodes: the best or the nearest ones, and how many there are besides.
+    pub(crate) fn data_of(&self, nodes: usize) -> Value {
         let mut data = json!({
             "kind": "Placement", "apiVersion": "kstore/v1", "pod": self.pod, "uid": self.uid,
             "scheduler": self.scheduler, "state": self.state.word(), "node": self.node, "records": self.records,
@@ -148,12 +153,12 @@ impl PlacementAnswer {
             data["bound"] = json!({ "revision": revision, "by": by });
         }
         if let Some(revision) = self.computed_at {
-            data["computed"] = self.computed(revision);
+            data["computed"] = self.computed(revision, nodes);
         }
         data
     }
 
-    fn computed(&self, revision: i64) -> Value {
+    fn computed(&self, revision: i64, most: usize) -> Value {
         let scorers =
             self.table.scorers.iter().map(|(name, weight)| json!({ "plugin": name, "weight": weight }));
         let suggestions = self.suggestions.iter().map(|found| {
@@ -164,13 +169,14 @@ impl PlacementAnswer {
             };
             json!({ "part": part, "change": found.change, "node": &*found.node })
         });
-        let nodes = self.table.nodes.iter().map(|verdict| node(verdict, &self.table));
+        let nodes = self.table.nodes.iter().take(most).map(|verdict| node(verdict, &self.table));
         json!({
             "revision": revision, "isPresent": self.is_present, "unread": self.unread, "message": self.message,
             "contradiction": self.table.contradiction, "equalsRecord": self.equals_record,
             "evictions": self.evictions.as_ref().map(|(node, pods)| json!({ "node": node, "pods": pods })),
             "filters": self.table.filters, "scores": scorers.collect::<Vec<_>>(),
-            "nodes": nodes.collect::<Vec<_>>(), "suggestions": suggestions.collect::<Vec<_>>(),
+            "nodes": nodes.collect::<Vec<_>>(),
+            "moreNodes": self.table.nodes.len().saturating_sub(most), "suggestions": suggestions.collect::<Vec<_>>(),
         })
     }
 }

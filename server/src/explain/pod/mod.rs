@@ -7,17 +7,17 @@ mod state;
 mod text;
 
 use super::trace::{Node, Trace};
-use crate::args::ExplainArgs;
 use crate::client_command::escape;
 pub(crate) use answer::PlacementAnswer;
 use answer::PodState;
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use kstore_client::{ApiError, Client};
 use kstore_scheduler::pod::{self, PodInfo};
 use kstore_scheduler::suggest::suggest;
 use kstore_scheduler::{Configuration, Profile, Profiles, Registry};
 use serde_json::Value;
 use state::{State, read_state};
+use std::path::Path;
 
 /// The pod that is explained.
 #[derive(Clone, Copy)]
@@ -32,22 +32,33 @@ struct FoundPod {
     info: PodInfo,
 }
 
+/// There was no pod of this name at a revision.
+#[derive(Debug, thiserror::Error)]
+#[error("pods {name:?} not found at revision {revision}")]
+pub(crate) struct NoPodThen {
+    name: String,
+    revision: i64,
+}
+
 /// Explains where a pod is, or why it is nowhere. `at` is a revision of the past; `trace` has the writes to the pod, if they are known.
 ///
 /// # Errors
-/// There is no such pod, or the server refuses to show it.
+/// There is no such pod, the server refuses to show it, or the file of `scheduler_config` cannot be used. Refusals are an [`ApiError`],
+/// a pod that was not there at the revision is a [`NoPodThen`].
 pub(super) async fn placement(
     client: &Client,
     pod: PodName<'_>,
-    args: &ExplainArgs,
+    scheduler_config: Option<&Path>,
     (at, trace): (Option<i64>, Option<&Trace>),
 ) -> anyhow::Result<PlacementAnswer> {
     let found = find(client, pod, at).await?;
     let records = records(client, pod, &found.info.uid).await;
-    let bound = trace.and_then(|trace| binding(&trace.writes, pod));
-    let profiles = profiles(args)?;
+    let profiles = profiles(scheduler_config)?;
     let profile = profiles.iter().find(|profile| profile.scheduler_name == found.info.scheduler_name);
     let mut answer = PlacementAnswer::of(pod, &found.object, &found.info, records);
+    // A pod that waits may have the name of one that was bound before.
+    let writes = trace.filter(|_| answer.state == PodState::Placed).map(|trace| &trace.writes);
+    let bound = writes.and_then(|writes| binding(writes, pod, at.unwrap_or(i64::MAX)));
     answer.bound = bound.map(|node| (node.revision, node.actor()));
     if profile.is_none() {
         answer.notes.push(format!(
@@ -68,7 +79,7 @@ pub(super) async fn placement(
                     "no verdicts on nodes: the server refuses to show the state of the cluster: {}",
                     status.message
                 )),
-                Err(error) => return Err(anyhow!("{error}")),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -127,7 +138,7 @@ async fn find(client: &Client, pod: PodName<'_>, at: Option<i64>) -> anyhow::Res
     let object = match at {
         None => {
             let answer = client.get_path(&format!("{path}/{}", escape(name))).await;
-            serde_json::from_slice(&answer.map_err(|error| anyhow!("{error}"))?)?
+            serde_json::from_slice(&answer?)?
         }
         Some(revision) => {
             let query = format!(
@@ -135,11 +146,8 @@ async fn find(client: &Client, pod: PodName<'_>, at: Option<i64>) -> anyhow::Res
                 escape(name)
             );
             let answer = client.get_path(&format!("{path}?{query}")).await;
-            let list: Value = serde_json::from_slice(&answer.map_err(|error| anyhow!("{error}"))?)?;
-            match list["items"].get(0) {
-                Some(object) => object.clone(),
-                None => bail!("pods {name:?} not found at revision {revision}"),
-            }
+            let list: Value = serde_json::from_slice(&answer?)?;
+            list["items"].get(0).cloned().ok_or_else(|| NoPodThen { name: name.to_owned(), revision })?
         }
     };
     let info = pod::decode(object.to_string().as_bytes()).context("the server's answer is not a pod")?;
@@ -156,19 +164,19 @@ async fn records(client: &Client, pod: PodName<'_>, uid: &str) -> Vec<Value> {
     answer["records"].as_array().cloned().unwrap_or_default()
 }
 
-/// The write that bound the pod, the newest if several pods had the name.
-fn binding<'t>(writes: &'t [Node], pod: PodName<'_>) -> Option<&'t Node> {
+/// The write that bound the pod: the newest one up to a revision, if several pods had the name.
+fn binding<'t>(writes: &'t [Node], pod: PodName<'_>, until: i64) -> Option<&'t Node> {
     let object = format!("pods/{}/{}", pod.namespace, pod.name);
     let own = |node: &'t Node| {
-        let is_bind = node.object == object && node.subresource() == "binding";
-        let below = binding(&node.children, pod);
+        let is_bind = node.object == object && node.subresource() == "binding" && node.revision <= until;
+        let below = binding(&node.children, pod, until);
         [below, is_bind.then_some(node)].into_iter().flatten().max_by_key(|node| node.revision)
     };
     writes.iter().filter_map(own).max_by_key(|node| node.revision)
 }
 
-fn profiles(args: &ExplainArgs) -> anyhow::Result<Profiles> {
-    let Some(path) = &args.scheduler_config else { return Ok(Profiles::default()) };
+fn profiles(scheduler_config: Option<&Path>) -> anyhow::Result<Profiles> {
+    let Some(path) = scheduler_config else { return Ok(Profiles::default()) };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let read = Configuration::parse(&text, &Registry::in_tree());
     Ok(read.map_err(|error| anyhow!("--scheduler-config: {error}"))?.profiles)

@@ -66,7 +66,7 @@ fn answers(
 }
 
 async fn explained(client: &Client) -> PlacementAnswer {
-    placement(client, NAMED, &ExplainArgs::default(), (None, None)).await.unwrap()
+    placement(client, NAMED, None, (None, None)).await.unwrap()
 }
 
 #[tokio::test]
@@ -195,8 +195,8 @@ fn the_newest_bind_of_the_name_is_found_in_the_tree() {
         node(8, "create", json!([node(9, "create/binding", json!([node(10, "patch/status", json!([]))]))]))
     ]);
     let trace: Trace = serde_json::from_value(json!({ "writes": writes })).unwrap();
-    let found = binding(&trace.writes, NAMED).map(|node| node.revision);
-    assert_eq!(found, Some(9));
+    let found = |until| binding(&trace.writes, NAMED, until).map(|node| node.revision);
+    assert_eq!([found(i64::MAX), found(9), found(8), found(2)], [Some(9), Some(9), Some(3), None]);
     let other = PodName { namespace: "other", name: "db-1" };
-    assert!(binding(&trace.writes, other).is_none());
+    assert!(binding(&trace.writes, other, i64::MAX).is_none());
 }

@@ -40,6 +40,9 @@ export function ObjectView() {
               on <ObjectLink row={{ k: 'nodes', m: row.d }} />
             </span>
           )}
+          {row?.k === 'pods' && (
+            <a href={store.address({ view: 'scheduling', subject: key, search: '' })}>{row.d ? 'why this node' : 'why no node'}</a>
+          )}
           {row?.c && <span title={row.c}>age {ageOf(row)}</span>}
           {!row && <span class="gone">{last ? 'does not exist at this revision' : 'is not in this window'}</span>}
         </span>

@@ -202,7 +202,12 @@ function Waiting({ rows }: { rows: Row[] }) {
               <ObjectLink row={row} hasKind hasNamespace={!store.route.value.namespace} />
               <span class="why">
                 {STATES[row.s ?? '']}
-                {row.t ? `: ${row.t}` : ''}
+                {row.t ? `: ${row.t}` : ''}{' '}
+                {row.k === 'pods' && !row.d && row.s === 'pending' && (
+                  <a class="underlined" href={store.address({ view: 'scheduling', subject: rowKey(row) })} aria-label={`What would help pod ${row.m}`}>
+                    what would help
+                  </a>
+                )}
               </span>
             </span>
           </li>
