@@ -4310,6 +4310,7 @@ function Help() {
     ["Home End", "the oldest revision; now"],
     ["Space", "play"],
     ["[", "compare with this revision"],
+    ["j k, Enter", "the row below or above; open it"],
     ["/ or Ctrl K", "search"],
     ["t", "timeline and charts as tables"],
     ["d", "dark or light"],
@@ -4354,6 +4355,15 @@ function useKeys() {
     return () => removeEventListener("keydown", press);
   }, []);
 }
+var ROWS = "main tbody tr, main .choose li, main .waiting li, main .differing li, main .history li";
+function focusRow(step) {
+  const links = [...document.querySelectorAll(ROWS)].map((row) => row.querySelector("a")).filter((link) => link !== null);
+  const current = links.findIndex((link) => link.closest(ROWS).contains(document.activeElement));
+  const next = links[current < 0 ? 0 : Math.min(links.length - 1, Math.max(0, current + step))];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+  return next !== void 0;
+}
 function act(key, shift) {
   const { model: model2 } = store_exports;
   const tenth = Math.max(1, Math.round(model2.writes.length / 10));
@@ -4387,6 +4397,9 @@ function act(key, shift) {
       return now(), true;
     case " ":
       return isPlaying.value = !isPlaying.value, true;
+    case "j":
+    case "k":
+      return focusRow(key === "j" ? 1 : -1);
     case "t":
       return showsTables.value = !showsTables.value, true;
     case "d":

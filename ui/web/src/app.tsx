@@ -232,6 +232,7 @@ function Help() {
     ['Home End', 'the oldest revision; now'],
     ['Space', 'play'],
     ['[', 'compare with this revision'],
+    ['j k, Enter', 'the row below or above; open it'],
     ['/ or Ctrl K', 'search'],
     ['t', 'timeline and charts as tables'],
     ['d', 'dark or light'],
@@ -287,6 +288,19 @@ function useKeys(): void {
   }, []);
 }
 
+/** Elements of the views that are rows, each with a link to what it is about. */
+const ROWS = 'main tbody tr, main .choose li, main .waiting li, main .differing li, main .history li';
+
+/** Moves the focus to the link of the next row, or of the one before; false: there are no rows. Enter then follows the link. */
+function focusRow(step: 1 | -1): boolean {
+  const links = [...document.querySelectorAll(ROWS)].map((row) => row.querySelector('a')).filter((link) => link !== null);
+  const current = links.findIndex((link) => link.closest(ROWS)!.contains(document.activeElement));
+  const next = links[current < 0 ? 0 : Math.min(links.length - 1, Math.max(0, current + step))];
+  next?.focus();
+  next?.scrollIntoView({ block: 'nearest' });
+  return next !== undefined;
+}
+
 /** Does what a key stands for; false: it stands for nothing. */
 function act(key: string, shift: boolean): boolean {
   const { model } = store;
@@ -321,6 +335,9 @@ function act(key: string, shift: boolean): boolean {
       return store.now(), true;
     case ' ':
       return (store.isPlaying.value = !store.isPlaying.value), true;
+    case 'j':
+    case 'k':
+      return focusRow(key === 'j' ? 1 : -1);
     case 't':
       return (store.showsTables.value = !store.showsTables.value), true;
     case 'd':

@@ -196,6 +196,9 @@ try {
     await page.locator('#attempts tbody tr', { hasText: 'Insufficient cpu' }).first().waitFor();
     await page.locator('#helps tr', { hasText: /request cpu .* instead of 900 in container big/ }).waitFor();
     await page.locator('#commands code', { hasText: /^kstore-server what-if --with-nodes 1xnode\/node-\d$/ }).waitFor();
+    for (const key of ['j', 'j', 'j', 'k', 'Enter']) await page.keyboard.press(key);
+    await page.locator('#placed-pods li:first-child a[aria-current]').waitFor();
+    await page.keyboard.press('5');
   });
 
   await step('a placed pod shows the scores of the nodes, and before its bind that it waits', async () => {
