@@ -39,6 +39,7 @@ mod open_files;
 mod pages;
 mod pki;
 mod ready;
+mod record;
 mod revision;
 mod run;
 mod runtime;
@@ -111,6 +112,7 @@ pub fn main(cli: Cli) -> ExitCode {
         None => cli.serve.into_config().map_err(Into::into).and_then(import::serve),
         Some(Command::Run(run)) => run::run(*run),
         Some(Command::Import(args)) => import::import(&args),
+        Some(Command::Record(args)) => record::record(&args),
         Some(Command::Explore(args)) => explore::explore(*args),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::History(args)) => history::history(args),

@@ -61,6 +61,8 @@ mod page;
 mod pod_webhooks;
 /// Every component in its own process.
 mod processes;
+/// Recordings of a server: `kstore-server record`.
+mod record;
 /// `run` with objects created before its command starts.
 mod run;
 /// A start on damaged data.

@@ -315,6 +315,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["lab"],
             &["wiring"],
             &["dropin", "explore", "import", "run"],
+            &["record"],
         ],
     },
     CrateFloors {

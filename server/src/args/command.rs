@@ -2,10 +2,10 @@
 
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
-    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RunArgs,
-    SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs,
+    ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RecordArgs,
+    RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs,
     UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore, history, import, pages, parser,
-    run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui, undo, what_if,
+    record, run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui, undo, what_if,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -35,6 +35,8 @@ pub enum Command {
     Ui(UiArgs),
     /// `import`: a data directory with the state of another cluster.
     Import(ImportArgs),
+    /// `record`: a data directory with the state and the changes of another cluster.
+    Record(RecordArgs),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -171,6 +173,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, import::FLAGS),
         read: |matches| parser::read(import::FLAGS, matches).map(Command::Import),
+    },
+    CommandRow {
+        name: "record",
+        about: "Record the state and the changes of a running cluster as a data directory",
+        help: record::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, record::FLAGS),
+        read: |matches| parser::read(record::FLAGS, matches).map(Command::Record),
     },
     CommandRow {
         name: "stop",

@@ -6,22 +6,22 @@ use kstore_registry::provenance::Note;
 use serde_json::Value;
 
 /// The user of imported writes, which no object names.
-const USER: &str = "unknown";
+pub(crate) const USER: &str = "unknown";
 
 /// The author of a version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Author {
+pub(crate) struct Author {
     /// The field manager; empty if the object names none.
-    manager: String,
+    pub(crate) manager: String,
     /// The verb of a request that updates the object, with its subresource.
-    verb: String,
+    pub(crate) verb: String,
     /// Microseconds since 1970.
     time_us: i64,
 }
 
 impl Author {
     /// The author that an object names; `None` if it has no time.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         let entries = object::list(&value["metadata"]["managedFields"]);
         let time = |text: &str| meta::parse_time(text).map(|time| time.as_microsecond());
         let dated = entries.iter().filter_map(|entry| Some((time(object::text(&entry["time"]))?, entry)));

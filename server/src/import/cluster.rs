@@ -3,14 +3,13 @@
 use super::UnusableSource;
 use super::objects::ObjectSet;
 use super::report::ImportReport;
-use crate::args::ImportArgs;
 use crate::client_command::escape;
 use anyhow::Context as _;
-use kstore_api::object;
+use kstore_api::{meta, object};
 use kstore_client::{ApiError, Client, Kubeconfig};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +18,38 @@ const TRIES: u32 = 10;
 /// Pause before a further try, if the server names none.
 const BUSY: Duration = Duration::from_secs(1);
 const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+
+/// How fast a cluster is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPace {
+    /// Objects that one request asks for.
+    pub(crate) page: usize,
+    /// Most requests in a second.
+    pub(crate) requests_per_second: u32,
+}
+
+/// A cluster whose objects were read.
+pub(crate) struct ReadCluster {
+    /// A client of it, as the user of the kubeconfig.
+    pub(crate) client: Client,
+    /// The URL of its API server.
+    pub(crate) server: String,
+    /// The revision of the lists that the server could answer at one revision.
+    pub(crate) revision: i64,
+    /// The lists that the user may read.
+    pub(crate) lists: Vec<ReadList>,
+}
+
+/// A list that was read, of a resource as a whole or in one namespace.
+pub(crate) struct ReadList {
+    pub(crate) resource: ListedResource,
+    /// Empty for all namespaces, and for a resource without them.
+    pub(crate) namespace: String,
+    /// The revision of the list: a watch from it misses nothing.
+    pub(crate) revision: i64,
+    /// The keys of its objects that are imported, with the revisions of the objects.
+    pub(crate) known: BTreeMap<String, i64>,
+}
 
 /// A cluster that is read.
 struct Source {
@@ -30,12 +61,14 @@ struct Source {
 
 /// A resource that the cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ListedResource {
-    group: String,
-    api_version: String,
-    plural: String,
-    kind: String,
-    is_namespaced: bool,
+pub(crate) struct ListedResource {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    /// Group and version, as objects have them.
+    pub(crate) api_version: String,
+    pub(crate) plural: String,
+    pub(crate) kind: String,
+    pub(crate) is_namespaced: bool,
 }
 
 /// Objects of a resource, and the revision of the list.
@@ -48,51 +81,28 @@ struct List {
 ///
 /// # Errors
 /// The kubeconfig cannot be used, or the cluster does not answer.
-pub(super) async fn read(
+pub(crate) async fn read(
     kubeconfig: &Path,
-    args: &ImportArgs,
+    pace: ReadPace,
     objects: &mut ObjectSet,
     report: &mut ImportReport,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ReadCluster> {
     let kubeconfig = Kubeconfig::read(kubeconfig)
         .map_err(|error| UnusableSource(format!("cannot use the kubeconfig: {error}")))?;
     let client = Client::connect_lazy(&kubeconfig, "kstore-import")?;
-    let pause = Duration::from_secs(1) / args.requests_per_second.max(1);
-    let source = Source { client, page: args.page.max(1), pause };
-    let version = source.version().await.with_context(|| format!("cannot read {}", kubeconfig.server))?;
-    report.source = format!("{} ({version})", kubeconfig.server);
-    let resources =
-        source.resources(report).await.with_context(|| format!("cannot read {}", kubeconfig.server))?;
-    let is_definition = |resource: &ListedResource| (&*resource.group, &*resource.plural) == DEFINITIONS;
-    let mut revision = None;
-    if let Some(definitions) = resources.iter().find(|resource| is_definition(resource)) {
-        let list = source.list(definitions, "", None).await?;
-        revision = Some(list.revision);
-        list.items.iter().for_each(|definition| objects.define(definition));
-    }
-    let mut namespaces = Vec::new();
-    // Namespaces first: kinds that may not be listed as a whole are listed in each.
-    let (first, others): (Vec<_>, Vec<_>) = resources
-        .into_iter()
-        .partition(|resource| resource.api_version == "v1" && resource.plural == "namespaces");
-    for resource in first.iter().chain(&others) {
-        if !objects.is_importable(&resource.api_version, &resource.kind) {
-            report.not_read.insert(resource.label(), "computed, or served by another API server".to_owned());
-            continue;
-        }
-        let items = source.list_readable(resource, &mut revision, &namespaces, report).await?;
-        if resource.plural == "namespaces" {
-            let name = |item: &Value| object::text(&item["metadata"]["name"]).to_owned();
-            namespaces = items.iter().map(name).collect();
-        }
-        items.into_iter().for_each(|item| objects.add(item, report));
-    }
-    Ok(())
+    let pause = Duration::from_secs(1) / pace.requests_per_second.max(1);
+    let source = Source { client: client.clone(), page: pace.page.max(1), pause };
+    let server = kubeconfig.server;
+    let version = source.version().await.with_context(|| format!("cannot read {server}"))?;
+    report.source = format!("{server} ({version})");
+    let resources = source.resources(report).await.with_context(|| format!("cannot read {server}"))?;
+    let (revision, lists) = source.read_all(resources, objects, report).await?;
+    Ok(ReadCluster { client, server, revision, lists })
 }
 
 impl ListedResource {
     /// Plural and group, as kubectl takes them.
-    fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match &*self.group {
             "" => self.plural.clone(),
             group => format!("{}.{group}", self.plural),
@@ -132,6 +142,49 @@ struct CoreResource {
 }
 
 impl Source {
+    /// Reads the objects of these resources into a set. Returns the revision of the lists, and the lists.
+    async fn read_all(
+        &self,
+        resources: Vec<ListedResource>,
+        objects: &mut ObjectSet,
+        report: &mut ImportReport,
+    ) -> anyhow::Result<(i64, Vec<ReadList>)> {
+        let is_definition = |resource: &ListedResource| (&*resource.group, &*resource.plural) == DEFINITIONS;
+        let mut revision = None;
+        if let Some(definitions) = resources.iter().find(|resource| is_definition(resource)) {
+            let list = self.list(definitions, "", None).await?;
+            revision = Some(list.revision);
+            list.items.iter().for_each(|definition| objects.define(definition));
+        }
+        let (mut namespaces, mut lists) = (Vec::new(), Vec::new());
+        // Namespaces first: kinds that may not be listed as a whole are listed in each.
+        let (first, others): (Vec<_>, Vec<_>) = resources
+            .into_iter()
+            .partition(|resource| resource.api_version == "v1" && resource.plural == "namespaces");
+        for resource in first.iter().chain(&others) {
+            if !objects.is_importable(&resource.api_version, &resource.kind) {
+                let reason = "computed, or served by another API server".to_owned();
+                report.not_read.insert(resource.label(), reason);
+                continue;
+            }
+            for (namespace, list) in self.list_readable(resource, &mut revision, &namespaces, report).await? {
+                if resource.plural == "namespaces" {
+                    let name = |item: &Value| meta::name(item).to_owned();
+                    namespaces = list.items.iter().map(name).collect();
+                }
+                let added = list.items.into_iter().filter_map(|item| objects.add(item, report));
+                let known = added.collect();
+                lists.push(ReadList {
+                    resource: resource.clone(),
+                    namespace,
+                    revision: list.revision,
+                    known,
+                });
+            }
+        }
+        Ok((revision.unwrap_or_default(), lists))
+    }
+
     /// The body of a GET, at the pace of the import. A busy server is asked again.
     async fn get(&self, path: &str) -> Result<bytes::Bytes, ApiError> {
         let mut tries = 1;
@@ -191,16 +244,16 @@ impl Source {
         Ok(found)
     }
 
-    /// What the user may list of a resource: all of it, or, if that is forbidden, of some namespaces.
+    /// What the user may list of a resource: all of it, or, if that is forbidden, of some namespaces. Each list comes with its namespace.
     async fn list_readable(
         &self,
         resource: &ListedResource,
         revision: &mut Option<i64>,
         namespaces: &[String],
         report: &mut ImportReport,
-    ) -> anyhow::Result<Vec<Value>> {
+    ) -> anyhow::Result<Vec<(String, List)>> {
         match self.list_at(resource, "", revision, report).await {
-            Ok(items) => return Ok(items),
+            Ok(list) => return Ok(vec![(String::new(), list)]),
             Err(error) if error.is_forbidden() && resource.is_namespaced && !namespaces.is_empty() => {}
             Err(error) if error.status().is_some() => {
                 report.not_read.insert(resource.label(), error.to_string());
@@ -208,10 +261,10 @@ impl Source {
             }
             Err(error) => return Err(error).with_context(|| format!("cannot list {}", resource.label())),
         }
-        let (mut items, mut refused) = (Vec::new(), 0);
+        let (mut lists, mut refused) = (Vec::new(), 0);
         for namespace in namespaces {
             match self.list_at(resource, namespace, revision, report).await {
-                Ok(mut some) => items.append(&mut some),
+                Ok(list) => lists.push((namespace.clone(), list)),
                 Err(error) if error.status().is_some() => refused += 1,
                 Err(error) => return Err(error).with_context(|| format!("cannot list {}", resource.label())),
             }
@@ -220,7 +273,7 @@ impl Source {
             let text = format!("forbidden in {refused} of {} namespaces", namespaces.len());
             report.not_read.insert(resource.label(), text);
         }
-        Ok(items)
+        Ok(lists)
     }
 
     /// Lists at the revision of the first list, or, where the server does not have that any more, the newest state.
@@ -230,7 +283,7 @@ impl Source {
         namespace: &str,
         revision: &mut Option<i64>,
         report: &mut ImportReport,
-    ) -> Result<Vec<Value>, ApiError> {
+    ) -> Result<List, ApiError> {
         let list = match self.list(resource, namespace, *revision).await {
             Err(error) if revision.is_some() && matches!(error.code(), Some(400 | 410 | 504)) => {
                 report.newer.insert(resource.label());
@@ -239,7 +292,7 @@ impl Source {
             list => list?,
         };
         revision.get_or_insert(list.revision);
-        Ok(list.items)
+        Ok(list)
     }
 
     /// Lists a resource in pages, at this exact revision or at the newest one.
@@ -343,10 +396,11 @@ mod tests {
             resource("nodes", "Node", false),
             resource("pods", "Pod", true),
         ] {
-            let items =
+            let lists =
                 source.list_readable(&resource, &mut revision, &namespaces, &mut report).await.unwrap();
+            let items: Vec<Value> = lists.into_iter().flat_map(|(_, list)| list.items).collect();
             counts.push(items.len());
-            items.into_iter().for_each(|item| objects.add(item, &mut report));
+            items.into_iter().for_each(|item| drop(objects.add(item, &mut report)));
         }
         assert_eq!((counts, revision), (vec![2, 3, 1, 1, 0], Some(900)));
         assert_eq!(report.left_out, []);

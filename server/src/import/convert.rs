@@ -35,16 +35,16 @@ pub(super) struct LeftOut {
 
 /// An object to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ImportedObject {
+pub(crate) struct ImportedObject {
     /// Its stored form.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Who wrote this version, if the object says so.
-    pub(super) author: Option<Author>,
+    pub(crate) author: Option<Author>,
 }
 
 /// The rules of one import.
 #[derive(Debug)]
-pub(super) struct Conversion {
+pub(crate) struct Conversion {
     secrets: SecretPolicy,
     is_live: bool,
     excluded: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    pub(super) fn new(secrets: SecretPolicy, is_live: bool, excluded: Vec<String>, rng: &Rng) -> Self {
+    pub(crate) fn new(secrets: SecretPolicy, is_live: bool, excluded: Vec<String>, rng: &Rng) -> Self {
         Self { secrets, is_live, excluded, masks: Masks::new(rng.fork("masks")) }
     }
 

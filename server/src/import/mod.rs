@@ -11,16 +11,18 @@ pub(crate) mod report;
 mod serve;
 mod snapshot;
 
-use crate::args::{ImportArgs, SecretPolicy};
+use crate::args::ImportArgs;
 use crate::client_command;
 use crate::data_dir::{self, IMPORT_FILE};
 use crate::files::write_private;
 use anyhow::Context as _;
-use convert::Conversion;
+pub(crate) use author::{Author, USER};
+pub(crate) use cluster::{ListedResource, ReadCluster, ReadList, ReadPace, read as read_cluster};
+pub(crate) use convert::{Conversion, ImportedObject};
 use kstore_nondet::Nondet;
 use kstore_store::maintenance::{self, RestoreError, VersionWriter};
 use kstore_store::{EngineKind, Revision, Stamp};
-use objects::ObjectSet;
+pub(crate) use objects::ObjectSet;
 use report::ImportReport;
 pub(crate) use serve::serve;
 use snapshot::Snapshot;
@@ -33,12 +35,12 @@ use tempfile::TempDir;
 /// Key of the record of an import in a store: who imported what, and when. No API shows it.
 const IMPORT_KEY: &[u8] = b"/kstore/import";
 /// Key whose versions stand for revisions of which nothing was imported. No API shows it.
-const LEFT_OUT_KEY: &[u8] = b"/kstore/left-out";
+pub(crate) const LEFT_OUT_KEY: &[u8] = b"/kstore/left-out";
 
 /// Why nothing can be imported from a source.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct UnusableSource(String);
+pub(crate) struct UnusableSource(pub(crate) String);
 
 /// Imports, prints what was done, and serves the result if that is wanted.
 pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
@@ -76,7 +78,7 @@ fn next_steps(dir: &Path, is_live: bool) -> String {
 }
 
 /// The data directory that an import creates.
-struct Target {
+pub(crate) struct Target {
     dir: PathBuf,
     /// Whether the directory is new, so that a failed import removes it.
     is_new: bool,
@@ -85,7 +87,11 @@ struct Target {
 }
 
 impl Target {
-    fn of(dir: Option<&Path>) -> anyhow::Result<Self> {
+    /// The directory of a path, or without one a temporary directory that is removed with the value.
+    ///
+    /// # Errors
+    /// The path is a folder of others, or there can be no temporary folder.
+    pub(crate) fn of(dir: Option<&Path>) -> anyhow::Result<Self> {
         match dir {
             Some(dir) => {
                 data_dir::refuse_foreign(dir)?;
@@ -99,12 +105,13 @@ impl Target {
         }
     }
 
-    fn dir(&self) -> &Path {
+    /// The path of the directory.
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Removes the directory, if the import has made it.
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.is_new {
             // What remains is no store, and the next import to it clears it.
             let _ = std::fs::remove_dir_all(&self.dir);
@@ -141,11 +148,12 @@ fn import_to(
         if let Source::Cluster(kubeconfig) = source {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("cannot start the runtime")?;
-            runtime.block_on(cluster::read(kubeconfig, args, &mut objects, &mut report))?;
+            let pace = ReadPace { page: args.page, requests_per_second: args.requests_per_second };
+            runtime.block_on(cluster::read(kubeconfig, pace, &mut objects, &mut report))?;
         } else {
             let found = files::read(path)?;
             found.iter().for_each(|object| objects.define(object));
-            found.into_iter().for_each(|object| objects.add(object, &mut report));
+            found.into_iter().for_each(|object| drop(objects.add(object, &mut report)));
         }
         if objects.is_empty() {
             let text = format!("{} has no object that can be imported", path.display());
@@ -153,13 +161,19 @@ fn import_to(
         }
         create(dir, nondet, &mut report, |writer, report| objects.write(writer, report))?;
     }
-    if args.secrets == SecretPolicy::Mask {
-        report.masked = report.kinds.get("secrets").copied().unwrap_or_default();
-    }
-    let text = serde_json::to_vec_pretty(&report)?;
-    let path = dir.join(IMPORT_FILE);
-    write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    report.count_masked(args.secrets);
+    write_report(dir, &report)?;
     Ok(report)
+}
+
+/// Writes the report into the data directory. With it a server on the directory calls no address in the data.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_report(dir: &Path, report: &ImportReport) -> anyhow::Result<()> {
+    let text = serde_json::to_vec_pretty(report)?;
+    let path = dir.join(IMPORT_FILE);
+    write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Creates the store: what `fill` writes, and after it the record of the import, so that the newest imported revision stays readable.
@@ -179,10 +193,41 @@ fn create(
         Ok::<_, anyhow::Error>(compacted)
     })
     .map(drop)
-    .map_err(|error| match error.downcast_ref::<RestoreError>() {
+    .map_err(occupied)
+}
+
+/// Creates the store with the objects of a set as the state at `revision`, to which the following revisions are added. The record of the
+/// import is of that revision, too.
+///
+/// # Errors
+/// The directory has a store, or cannot be written.
+pub(crate) fn create_base(
+    dir: &Path,
+    nondet: &Nondet,
+    objects: &mut ObjectSet,
+    report: &mut ImportReport,
+    revision: Revision,
+) -> anyhow::Result<()> {
+    let created = maintenance::create(dir, EngineKind::Segments, &nondet.rng, |writer| {
+        let newest = objects.write(writer, report)?;
+        (report.revision, report.compacted) = (revision.0, revision.0);
+        let stamp =
+            Stamp { create_revision: revision, mod_revision: revision, version: 1, ..Stamp::default() };
+        writer.put(IMPORT_KEY, &report.record(), stamp)?;
+        if newest < revision {
+            writer.note(revision, report.note(nondet.clock.now()).encode())?;
+        }
+        Ok::<_, anyhow::Error>(revision)
+    });
+    created.map(drop).map_err(occupied)
+}
+
+/// Says what an existing store means for an import.
+fn occupied(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<RestoreError>() {
         Some(RestoreError::Occupied { .. }) => error.context("nothing was imported"),
         _ => error,
-    })
+    }
 }
 
 /// Whether a file is a database of etcd, by the number that each page of metadata has, or a file of the lab with such a database.
@@ -203,6 +248,7 @@ fn is_snapshot(path: &Path) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::SecretPolicy;
     use kstore_registry::provenance::Note;
     use kstore_store::{Config, KeyRange, Op, Range, Store, Txn};
 

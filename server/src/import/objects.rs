@@ -1,6 +1,7 @@
 //! Imports objects of manifests: finds the key of each by the kinds of Kubernetes and by the definitions among the objects, and completes
 //! what a server expects. Objects that were read from a server keep what they have.
 
+use super::author::Author;
 use super::convert::{Conversion, ImportedObject, LeftOut, kind_of};
 use super::report::ImportReport;
 use kstore_api::group_version::split_api_version;
@@ -36,7 +37,7 @@ struct Listed {
 }
 
 /// The objects of an import by their keys.
-pub(super) struct ObjectSet {
+pub(crate) struct ObjectSet {
     kinds: Kinds,
     /// Resources of custom kinds, by group and kind.
     custom: BTreeMap<(String, String), CustomResource>,
@@ -48,7 +49,7 @@ pub(super) struct ObjectSet {
 }
 
 impl ObjectSet {
-    pub(super) fn new(conversion: Conversion, nondet: &Nondet) -> Self {
+    pub(crate) fn new(conversion: Conversion, nondet: &Nondet) -> Self {
         Self {
             kinds: Kinds::new(OptIn::all(), &[], &[]),
             custom: BTreeMap::new(),
@@ -60,7 +61,7 @@ impl ObjectSet {
     }
 
     /// Learns the kind of a CustomResourceDefinition; other objects are ignored. All definitions come before the objects.
-    pub(super) fn define(&mut self, definition: &Value) {
+    pub(crate) fn define(&mut self, definition: &Value) {
         if object::kind(definition) != "CustomResourceDefinition" {
             return;
         }
@@ -82,18 +83,14 @@ impl ObjectSet {
         }
     }
 
-    /// Adds an object, or counts it as left out.
-    pub(super) fn add(&mut self, mut value: Value, report: &mut ImportReport) {
+    /// Adds an object, or counts it as left out. Returns its key and its revision (zero without a resource version) if the set has it.
+    pub(crate) fn add(&mut self, mut value: Value, report: &mut ImportReport) -> Option<(String, i64)> {
         let example = object::ObjectKey::of(&value).to_string();
         match self.place(&mut value) {
             Ok((row, key)) => self.add_at(row, key, value, report),
             Err(reason) => {
-                let kind = match object::kind(&value) {
-                    "" => "documents",
-                    kind => kind,
-                };
-                let reason = reason.into();
-                report.leave_out(LeftOut { kind: kind.to_owned(), reason }, &example);
+                report.leave_out(LeftOut { kind: kind_or_document(&value), reason: reason.into() }, &example);
+                None
             }
         }
     }
@@ -104,7 +101,7 @@ impl ObjectSet {
         key: String,
         mut value: Value,
         report: &mut ImportReport,
-    ) {
+    ) -> Option<(String, i64)> {
         let example = object::ObjectKey::of(&value).to_string();
         if meta::uid(&value).is_empty() {
             // Written by a person: a server would have completed it.
@@ -120,15 +117,58 @@ impl ObjectSet {
             Ok(object) => {
                 let is_older = |known: &Listed| known.revision > revision;
                 if self.objects.get(&key).is_some_and(is_older) {
-                    return;
+                    return None;
                 }
-                self.objects.insert(key, Listed { revision, object });
+                self.objects.insert(key.clone(), Listed { revision, object });
                 if !namespace.is_empty() {
                     self.namespaces.insert(namespace);
                 }
+                Some((key, revision.unwrap_or_default()))
             }
-            Err(left_out) => report.leave_out(left_out, &example),
+            Err(left_out) => {
+                report.leave_out(left_out, &example);
+                None
+            }
         }
+    }
+
+    /// Converts a further version of an object, which the set does not keep: its key and what is stored. An object that the rules leave out
+    /// is counted, and `None`.
+    pub(crate) fn convert(
+        &mut self,
+        mut value: Value,
+        report: &mut ImportReport,
+    ) -> Option<(String, ImportedObject)> {
+        let example = object::ObjectKey::of(&value).to_string();
+        let converted = match self.place(&mut value) {
+            Ok((row, key)) => self.conversion.convert_object(row, &key, value).map(|object| (key, object)),
+            Err(reason) => Err(LeftOut { kind: kind_or_document(&value), reason: reason.into() }),
+        };
+        converted.map_err(|left_out| report.leave_out(left_out, &example)).ok()
+    }
+
+    /// The key of an object that has a kind and a name; `None` if no such object is imported.
+    pub(crate) fn key_of(&self, mut value: Value) -> Option<String> {
+        self.place(&mut value).ok().map(|(_, key)| key)
+    }
+
+    /// Removes an object.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.objects.remove(key);
+    }
+
+    /// Completes the set at a revision, for a store whose later revisions are taken: objects without a resource version get this one, and
+    /// missing namespaces are made.
+    pub(crate) fn complete_at(&mut self, revision: i64, report: &mut ImportReport) {
+        self.complete_namespaces(report);
+        for listed in self.objects.values_mut() {
+            listed.revision.get_or_insert(revision);
+        }
+    }
+
+    /// Who wrote each object of the set, by key.
+    pub(crate) fn authors(&self) -> BTreeMap<String, Option<Author>> {
+        self.objects.iter().map(|(key, listed)| (key.clone(), listed.object.author.clone())).collect()
     }
 
     /// The row of the object's kind, if it is a built-in one, and the object's key. Sets the namespace that the object leaves out.
@@ -185,12 +225,12 @@ impl ObjectSet {
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             });
-            self.add_at(Some(row), key, namespace, report);
+            let _ = self.add_at(Some(row), key, namespace, report);
             *report.made.entry("namespaces".to_owned()).or_default() += 1;
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
@@ -200,12 +240,12 @@ impl ObjectSet {
     /// # Errors
     /// The store cannot be written.
     pub(super) fn write(
-        mut self,
+        &mut self,
         writer: &mut VersionWriter<'_, '_>,
         report: &mut ImportReport,
     ) -> anyhow::Result<Revision> {
         self.complete_namespaces(report);
-        let mut objects: Vec<(String, Listed)> = self.objects.into_iter().collect();
+        let mut objects: Vec<(String, Listed)> = std::mem::take(&mut self.objects).into_iter().collect();
         // Stable: the order of keys within a revision, and among objects without one.
         objects.sort_by_key(|(_, listed)| listed.revision.unwrap_or(i64::MAX));
         let mut notes: BTreeMap<Revision, Note> = BTreeMap::new();
@@ -226,5 +266,13 @@ impl ObjectSet {
         (report.revision, report.compacted) = (revision.0, revision.0);
         report.versions = report.objects;
         Ok(revision)
+    }
+}
+
+/// The kind of a value, for the report.
+fn kind_or_document(value: &Value) -> String {
+    match object::kind(value) {
+        "" => "documents".to_owned(),
+        kind => kind.to_owned(),
     }
 }

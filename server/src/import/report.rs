@@ -1,6 +1,7 @@
 //! What an import did: printed for people, kept in the data directory for programs, and in short in the store.
 
 use super::convert::LeftOut;
+use crate::args::SecretPolicy;
 use jiff::Timestamp;
 use kstore_registry::provenance::Note;
 use serde::{Deserialize, Serialize};
@@ -32,13 +33,13 @@ pub(crate) struct ImportReport {
     /// Whether a control plane is to go on with the data.
     pub(super) live: bool,
     /// Newest revision of the source.
-    pub(super) revision: i64,
+    pub(crate) revision: i64,
     /// Oldest readable revision.
-    pub(super) compacted: i64,
+    pub(crate) compacted: i64,
     /// Number of objects at the newest revision.
-    pub(super) objects: u64,
+    pub(crate) objects: u64,
     /// Number of versions of objects, deletions included.
-    pub(super) versions: u64,
+    pub(crate) versions: u64,
     /// Number of objects of each kind.
     pub(super) kinds: BTreeMap<String, u64>,
     /// Number of Secrets whose values were replaced.
@@ -47,9 +48,38 @@ pub(crate) struct ImportReport {
     pub(super) made: BTreeMap<String, u64>,
     pub(super) left_out: Vec<LeftOutGroup>,
     /// Kinds that could not be read from a cluster, or only in part, with the reason.
-    pub(super) not_read: BTreeMap<String, String>,
+    pub(crate) not_read: BTreeMap<String, String>,
     /// Kinds of which a cluster had no state at the revision of the others.
     pub(super) newer: BTreeSet<String>,
+    /// What was recorded after the import; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) recording: Option<RecordingReport>,
+}
+
+/// What `kstore-server record` added to an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RecordingReport {
+    /// Number of changes of objects.
+    pub(crate) changes: u64,
+    /// Number of changes that came too late for their revision, and have a later one.
+    pub(crate) late: u64,
+    /// How long was recorded, in seconds.
+    pub(crate) seconds: u64,
+    /// The times of which only the difference is known.
+    pub(crate) gaps: Vec<RecordingGap>,
+}
+
+/// A time in which a recorder saw no changes of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RecordingGap {
+    /// Plural and group.
+    pub(crate) resource: String,
+    /// The revision of the list after the gap.
+    pub(crate) revision: i64,
+    /// Length of the gap.
+    pub(crate) seconds: u64,
 }
 
 /// Objects that were left out for one reason.
@@ -65,7 +95,7 @@ pub(super) struct LeftOutGroup {
 
 impl ImportReport {
     /// A report of an import that begins.
-    pub(super) fn new(source: String, time: Timestamp, live: bool) -> Self {
+    pub(crate) fn new(source: String, time: Timestamp, live: bool) -> Self {
         let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
         let (api_version, kind) = ("kstore/v1".to_owned(), "ImportReport".to_owned());
         let time = kstore_api::meta::format_time(time);
@@ -100,6 +130,13 @@ impl ImportReport {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
+    /// Notes how many Secrets have other values, if they are masked.
+    pub(crate) fn count_masked(&mut self, secrets: SecretPolicy) {
+        if secrets == SecretPolicy::Mask {
+            self.masked = self.kinds.get("secrets").copied().unwrap_or_default();
+        }
+    }
+
     /// The record of the import in the store: who imported what, and when.
     pub(super) fn record(&self) -> Vec<u8> {
         let short = Self { kinds: BTreeMap::new(), left_out: Vec::new(), ..self.clone() };
@@ -114,7 +151,7 @@ impl ImportReport {
     }
 
     /// The report for people.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "imported {} of {} from {}, at revision {}",
             counted(self.objects, "object"),
@@ -160,7 +197,7 @@ impl ImportReport {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
+pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
