@@ -40,6 +40,7 @@ mod pages;
 mod pki;
 mod ready;
 mod record;
+mod report;
 mod revision;
 mod run;
 mod runtime;
@@ -105,6 +106,7 @@ pub fn main(cli: Cli) -> ExitCode {
                 | Command::At(_)
                 | Command::Undo(_)
                 | Command::Tag(_)
+                | Command::Report(_)
                 | Command::WhatIf(_)
         )
     );
@@ -122,6 +124,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Tag(args)) => history::tag(&args),
         Some(Command::WhatIf(args)) => what_if::what_if(&args),
         Some(Command::Ui(args)) => ui::ui(args),
+        Some(Command::Report(args)) => report::report(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),

@@ -63,6 +63,8 @@ mod pod_webhooks;
 mod processes;
 /// Recordings of a server: `kstore-server record`.
 mod record;
+/// Report files: when they are saved.
+mod report;
 /// `run` with objects created before its command starts.
 mod run;
 /// A start on damaged data.

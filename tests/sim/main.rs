@@ -65,6 +65,8 @@ mod preemption;
 mod programs;
 /// Quotas under concurrent writers over REST and gRPC; released usage and custom kinds.
 mod quotas;
+/// Report files: what is in them, and for whom.
+mod report;
 /// The number of commits that components cause.
 mod scale;
 /// Components under task orders permuted by a seed.

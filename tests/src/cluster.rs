@@ -358,6 +358,11 @@ impl Cluster {
         &self.client
     }
 
+    /// A client of another user.
+    pub fn client_as(&self, user: UserInfo) -> Client {
+        self.plane.client(user, "kstore-tests")
+    }
+
     /// The REST and gRPC APIs as a tower service, for the administrator.
     pub fn in_process(&self) -> InProcess {
         self.plane.service(admin())

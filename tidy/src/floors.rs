@@ -233,12 +233,13 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["causes", "components"],
             &["builder", "cluster"],
             &["fork", "settle", "start", "wait"],
+            &["report"],
         ],
     },
     CrateFloors {
         folder: "cluster",
         floors: &[
-            &["attempts", "namespaces", "phase", "schedule", "scheduler_settings", "token_signer"],
+            &["attempts", "namespaces", "phase", "report", "schedule", "scheduler_settings", "token_signer"],
             &["clients", "component", "retention", "storage"],
             &["config"],
             &["control_plane"],
@@ -309,7 +310,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "object_lists",
                 "revision",
             ],
-            &["at", "history", "ui"],
+            &["at", "history", "report", "ui"],
             &["scheduler_perf", "server_config", "simulate", "what_if"],
             &["assembly"],
             &["lab"],

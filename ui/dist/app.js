@@ -1179,6 +1179,274 @@ function set(rows2, key, row) {
   else rows2.delete(key);
 }
 
+// src/source.ts
+var Refusal = class extends Error {
+  constructor(code, message2) {
+    super(message2);
+    this.code = code;
+  }
+  code;
+};
+
+// src/report.ts
+var FIRST_LINE = /^KSTORE-REPORT ([0-9]{1,9})\n/;
+var VERSION = 1;
+var TYPE_BYTES = 8;
+var HEAD_BYTES = TYPE_BYTES + 4;
+var MOST_INFLATED = 256 * 1024 * 1024;
+var isMembers = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+var applyEdits = (value, edits) => edits.reduce((before, edit) => edited(before, edit, 0), value);
+function edited(value, edit, depth) {
+  const [path] = edit;
+  if (depth === path.length) return edit[1] ?? null;
+  const part = path[depth];
+  if (typeof part === "number") {
+    const items = Array.isArray(value) ? [...value] : [];
+    items[part] = edited(items[part] ?? null, edit, depth + 1);
+    return items;
+  }
+  const members = isMembers(value) ? { ...value } : {};
+  if (edit.length === 1 && depth === path.length - 1) {
+    delete members[part];
+    return members;
+  }
+  const inner = edited(Object.hasOwn(members, part) ? members[part] : null, edit, depth + 1);
+  Object.defineProperty(members, part, { value: inner, enumerable: true, configurable: true, writable: true });
+  return members;
+}
+async function readChunks(text2) {
+  let data;
+  try {
+    data = Uint8Array.from(atob(text2.trim()), (char) => char.charCodeAt(0));
+  } catch {
+    throw damaged("its data are no base64");
+  }
+  const head = FIRST_LINE.exec(new TextDecoder("latin1").decode(data.subarray(0, 32)));
+  if (!head) throw damaged("its data begin with another line");
+  if (Number(head[1]) > VERSION) throw new Refusal(0, `The report has version ${head[1]} of the format, and this page reads up to version ${VERSION}.`);
+  const chunks = /* @__PURE__ */ new Map();
+  let room = MOST_INFLATED;
+  for (let at = head[0].length; at < data.length; ) {
+    if (at + HEAD_BYTES > data.length) throw damaged("it ends within a chunk");
+    const kind = new TextDecoder("latin1").decode(data.subarray(at, at + TYPE_BYTES)).trimEnd();
+    const length = new DataView(data.buffer, data.byteOffset + at + TYPE_BYTES, 4).getUint32(0, true);
+    at += HEAD_BYTES;
+    if (at + length > data.length) throw damaged(`it ends within the chunk ${kind}`);
+    const inflated = await inflate(data.subarray(at, at + length), room, kind);
+    room -= inflated.length;
+    at += length;
+    try {
+      chunks.set(kind, inflated.split("\n").filter(Boolean).map((line) => JSON.parse(line)));
+    } catch {
+      throw damaged(`the chunk ${kind} has a line that is no JSON`);
+    }
+  }
+  return chunks;
+}
+var damaged = (what) => new Refusal(0, `The report is damaged: ${what}.`);
+async function inflate(bytes3, room, kind) {
+  const parts = [];
+  let length = 0;
+  try {
+    const stream2 = new Blob([bytes3]).stream().pipeThrough(new DecompressionStream("deflate")).pipeThrough(new TextDecoderStream());
+    for (const reader = stream2.getReader(); length <= room; ) {
+      const { done, value } = await reader.read();
+      if (done) return parts.join("");
+      parts.push(value);
+      length += value.length;
+    }
+  } catch {
+    throw damaged(`the chunk ${kind} cannot be inflated`);
+  }
+  throw damaged(`it inflates beyond ${MOST_INFLATED / 1024 / 1024} MiB`);
+}
+var Report = class _Report {
+  constructor(about2, kinds2, rows2) {
+    this.about = about2;
+    this.kinds = kinds2;
+    this.rowsAtFirst = new Map(rows2.map((row) => [rowKey(row), row]));
+  }
+  about;
+  kinds;
+  first = /* @__PURE__ */ new Map();
+  states = /* @__PURE__ */ new Map();
+  lines = [];
+  rowsAtFirst;
+  /** Reads a data element. */
+  static async open(text2) {
+    const chunks = await readChunks(text2);
+    const [about2] = chunks.get("meta") ?? [];
+    const [head, ...rows2] = chunks.get("rows") ?? [];
+    if (!about2 || !head) throw damaged("it has no rows");
+    const report2 = new _Report(about2, head.kinds, rows2);
+    for (const [kind, namespace, name, state] of chunks.get("base") ?? []) report2.first.set(keyOf(kind, namespace, name), state);
+    report2.follow(chunks.get("changes") ?? []);
+    return report2;
+  }
+  /** Makes lines with whole rows of lines with edits. */
+  follow(lines3) {
+    const rows2 = new Map(this.rowsAtFirst);
+    for (const line of lines3) {
+      const objects = line.o.map(([kind, namespace, name, effect, shown, body]) => {
+        const key = keyOf(kind, namespace, name);
+        const row = Array.isArray(shown) ? applyEdits(rows2.get(key) ?? null, shown) : shown;
+        if (row) rows2.set(key, row);
+        else rows2.delete(key);
+        const known = this.states.get(key);
+        const state = { revision: line.r, isDeleted: effect === "deleted", body };
+        if (known) known.push(state);
+        else this.states.set(key, [state]);
+        return [kind, namespace, name, effect, row];
+      });
+      this.lines.push({ ...line, o: objects });
+    }
+  }
+  revisions() {
+    const { from, clock: clock2, user } = this.about;
+    return Promise.resolve({ from, clock: clock2, user, compacted: from, newest: { revision: this.lines.at(-1)?.r ?? from } });
+  }
+  rows(_at, _signal, add4) {
+    this.rowsAtFirst.forEach((row) => add4(row));
+    return Promise.resolve({ kinds: this.kinds, isCut: false });
+  }
+  /** All lines at once. The stream does not end by itself: nothing new comes. */
+  changes(after, signal, add4) {
+    add4(this.lines.filter((line) => line.r > after), true);
+    return new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
+  }
+  objectAt(kind, namespace, name, revision2) {
+    const key = keyOf(kind.resource, namespace, name);
+    let state = this.first.get(key);
+    let exists = state !== void 0 || this.rowsAtFirst.has(key);
+    let isLeftOut = exists && state === void 0;
+    for (const next of this.states.get(key) ?? []) {
+      if (next.revision > revision2) break;
+      exists = !next.isDeleted;
+      isLeftOut = exists && next.body === null;
+      if (next.isDeleted) state = void 0;
+      else if (next.body !== null) state = isEdits(next.body) ? applyEdits(state ?? null, next.body) : next.body;
+    }
+    if (!exists) return Promise.resolve(null);
+    if (isLeftOut || state === void 0) return Promise.reject(new Refusal(0, "This state is not in the report; the overview says what was left out."));
+    return Promise.resolve(state);
+  }
+};
+var isEdits = (body) => Array.isArray(body);
+
+// src/data.ts
+var KEY = "kstore-ui-key";
+var element = typeof document === "undefined" ? null : document.getElementById("kstore-report");
+var isReport = element !== null;
+var report = null;
+var aboutReport = () => report?.about ?? null;
+async function login() {
+  if (element) {
+    report = await Report.open(element.textContent ?? "");
+    return true;
+  }
+  const token = /^#login=([A-Za-z0-9_-]+)$/.exec(location.hash)?.[1];
+  if (!token) return sessionStorage.getItem(KEY) !== null;
+  history.replaceState(null, "", `${location.pathname}#/`);
+  const response = await fetch("session", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }) });
+  if (!response.ok) throw await refusal(response);
+  const answer = await response.json();
+  sessionStorage.setItem(KEY, answer.key);
+  return true;
+}
+function forget() {
+  sessionStorage.removeItem(KEY);
+}
+async function open(path, signal) {
+  if (isReport) throw new Refusal(0, "A report has no server that could be asked.");
+  const headers = { "kstore-ui": sessionStorage.getItem(KEY) ?? "", accept: "application/json" };
+  const response = await fetch(path, { headers, cache: "no-store", redirect: "error", ...signal ? { signal } : {} });
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+async function refusal(response) {
+  const text2 = await response.text().catch(() => "");
+  let message2 = text2.trim() || response.statusText;
+  try {
+    message2 = JSON.parse(text2).message ?? message2;
+  } catch {
+  }
+  return new Refusal(response.status, message2.slice(0, 500));
+}
+var source = () => report ?? server;
+var revisions = () => source().revisions();
+var rows = (at, signal, add4) => source().rows(at, signal, add4);
+var changes = (after, signal, add4) => source().changes(after, signal, add4);
+var objectAt = (kind, namespace, name, revision2) => source().objectAt(kind, namespace, name, revision2);
+var server = {
+  revisions: async () => (await open("/kstore/v1/revisions")).json(),
+  rows: rowsOfServer,
+  changes: changesOfServer,
+  objectAt: objectOfServer
+};
+async function* lines(path, signal) {
+  const response = await open(path, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (; ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop() ?? "";
+    if (parts.length) yield parts.filter(Boolean).map((line) => JSON.parse(line));
+  }
+  if (rest) throw new Refusal(502, "the answer ends within a line");
+}
+async function rowsOfServer(at, signal, add4) {
+  let kinds2 = [];
+  let end = null;
+  for await (const part of lines(`/kstore/v1/rows?at=${at}`, signal)) {
+    for (const line of part) {
+      if (line.error) throw new Refusal(line.error.code, line.error.message);
+      if (line.kinds) kinds2 = line.kinds;
+      else if (line.end !== void 0) end = { cut: line.cut === true };
+      else add4(line);
+    }
+  }
+  if (!end) throw new Refusal(502, "the rows end before their last line");
+  return { kinds: kinds2, isCut: end.cut };
+}
+async function changesOfServer(after, signal, add4) {
+  let isCurrent = false;
+  for await (const part of lines(`/kstore/v1/changes?after=${after}&follow=1`, signal)) {
+    const found = [];
+    for (const line of part) {
+      if (line.error) throw new Refusal(line.error.code, line.error.message);
+      if (line.now !== void 0) isCurrent = true;
+      else found.push(line);
+    }
+    add4(found, isCurrent);
+  }
+}
+async function placement(namespace, name, at, signal) {
+  const query = new URLSearchParams({ pod: `${namespace}/${name}` });
+  if (at !== null) query.set("at", String(at));
+  return (await open(`placement?${query}`, signal)).json();
+}
+var metrics = async (signal) => (await open("/metrics", signal)).text();
+var serverVersion = async () => (await open("/version")).json();
+var states = /* @__PURE__ */ new Map();
+var MOST_STATES = 200;
+function objectOfServer(kind, namespace, name, revision2) {
+  const group = kind.group ? `/apis/${kind.group}` : "/api";
+  const scope = kind.namespaced ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+  const path = `${group}/${kind.version}${scope}/${kind.plural}/${encodeURIComponent(name)}?resourceVersion=${revision2}&resourceVersionMatch=Exact`;
+  const known = states.get(path);
+  if (known) return known;
+  const read3 = open(path).then((response) => response.json()).catch((error) => {
+    if (error instanceof Refusal && error.code === 404) return null;
+    states.delete(path);
+    throw error;
+  });
+  states.set(path, read3);
+  if (states.size > MOST_STATES) states.delete(states.keys().next().value);
+  return read3;
+}
+
 // src/tree.ts
 var WORKLOADS = ["deployments.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch", "replicasets.apps", "replicationcontrollers"];
 var NO_PART = ["events"];
@@ -1396,108 +1664,6 @@ __export(store_exports, {
   version: () => version
 });
 
-// src/data.ts
-var KEY = "kstore-ui-key";
-var Refusal = class extends Error {
-  constructor(code, message2) {
-    super(message2);
-    this.code = code;
-  }
-  code;
-};
-async function login() {
-  const token = /^#login=([A-Za-z0-9_-]+)$/.exec(location.hash)?.[1];
-  if (!token) return sessionStorage.getItem(KEY) !== null;
-  history.replaceState(null, "", `${location.pathname}#/`);
-  const response = await fetch("session", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }) });
-  if (!response.ok) throw await refusal(response);
-  const answer = await response.json();
-  sessionStorage.setItem(KEY, answer.key);
-  return true;
-}
-function forget() {
-  sessionStorage.removeItem(KEY);
-}
-async function open(path, signal) {
-  const headers = { "kstore-ui": sessionStorage.getItem(KEY) ?? "", accept: "application/json" };
-  const response = await fetch(path, { headers, cache: "no-store", redirect: "error", ...signal ? { signal } : {} });
-  if (!response.ok) throw await refusal(response);
-  return response;
-}
-async function refusal(response) {
-  const text2 = await response.text().catch(() => "");
-  let message2 = text2.trim() || response.statusText;
-  try {
-    message2 = JSON.parse(text2).message ?? message2;
-  } catch {
-  }
-  return new Refusal(response.status, message2.slice(0, 500));
-}
-var revisions = async () => (await open("/kstore/v1/revisions")).json();
-async function* lines(path, signal) {
-  const response = await open(path, signal);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (; ; ) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const parts = (rest + value).split("\n");
-    rest = parts.pop() ?? "";
-    if (parts.length) yield parts.filter(Boolean).map((line) => JSON.parse(line));
-  }
-  if (rest) throw new Refusal(502, "the answer ends within a line");
-}
-async function rows(at, signal, add4) {
-  let kinds2 = [];
-  let end = null;
-  for await (const part of lines(`/kstore/v1/rows?at=${at}`, signal)) {
-    for (const line of part) {
-      if (line.error) throw new Refusal(line.error.code, line.error.message);
-      if (line.kinds) kinds2 = line.kinds;
-      else if (line.end !== void 0) end = { cut: line.cut === true };
-      else add4(line);
-    }
-  }
-  if (!end) throw new Refusal(502, "the rows end before their last line");
-  return { kinds: kinds2, isCut: end.cut };
-}
-async function changes(after, signal, add4) {
-  let isCurrent = false;
-  for await (const part of lines(`/kstore/v1/changes?after=${after}&follow=1`, signal)) {
-    const found = [];
-    for (const line of part) {
-      if (line.error) throw new Refusal(line.error.code, line.error.message);
-      if (line.now !== void 0) isCurrent = true;
-      else found.push(line);
-    }
-    add4(found, isCurrent);
-  }
-}
-async function placement(namespace, name, at, signal) {
-  const query = new URLSearchParams({ pod: `${namespace}/${name}` });
-  if (at !== null) query.set("at", String(at));
-  return (await open(`placement?${query}`, signal)).json();
-}
-var metrics = async (signal) => (await open("/metrics", signal)).text();
-var serverVersion = async () => (await open("/version")).json();
-var states = /* @__PURE__ */ new Map();
-var MOST_STATES = 200;
-function objectAt(kind, namespace, name, revision2) {
-  const group = kind.group ? `/apis/${kind.group}` : "/api";
-  const scope = kind.namespaced ? `/namespaces/${encodeURIComponent(namespace)}` : "";
-  const path = `${group}/${kind.version}${scope}/${kind.plural}/${encodeURIComponent(name)}?resourceVersion=${revision2}&resourceVersionMatch=Exact`;
-  const known = states.get(path);
-  if (known) return known;
-  const read3 = open(path).then((response) => response.json()).catch((error) => {
-    if (error instanceof Refusal && error.code === 404) return null;
-    states.delete(path);
-    throw error;
-  });
-  states.set(path, read3);
-  if (states.size > MOST_STATES) states.delete(states.keys().next().value);
-  return read3;
-}
-
 // src/route.ts
 var HOME = { view: "overview", subject: "", at: null, namespace: "", search: "", write: null, mark: null };
 function parse(hash) {
@@ -1602,6 +1768,13 @@ function bins(scale2, outside, from, to, count2) {
 }
 
 // src/store.ts
+function storage() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
 var phase = y3("start");
 var message = y3("");
 var about = y3(null);
@@ -1611,7 +1784,7 @@ var isConnected = y3(false);
 var version = y3(0);
 var isLive = y3(true);
 var route = y3(HOME);
-var theme = y3(localStorage.getItem("kstore-ui-theme") ?? "");
+var theme = y3(storage()?.getItem("kstore-ui-theme") ?? "");
 var isPlaying = y3(false);
 var showsHelp = y3(false);
 var showsTables = y3(false);
@@ -1785,7 +1958,7 @@ x2(() => {
 });
 x2(() => {
   document.documentElement.dataset.theme = theme.value;
-  if (theme.value) localStorage.setItem("kstore-ui-theme", theme.value);
+  if (theme.value) storage()?.setItem("kstore-ui-theme", theme.value);
 });
 function toggleTheme() {
   const isDark = theme.value ? theme.value === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -1798,11 +1971,11 @@ var DEPTH = 64;
 var KEYS = [["uid"], ["name"], ["type"], ["containerPort", "protocol"], ["port", "protocol"], ["mountPath"], ["key"], ["ip"]];
 var LEFT_OUT = ["managedFields", "resourceVersion", "generation"];
 var LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
-var isMembers = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+var isMembers2 = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 var equal = (a5, b3) => {
   if (a5 === b3) return true;
   if (Array.isArray(a5) && Array.isArray(b3)) return a5.length === b3.length && a5.every((item, at) => equal(item, b3[at]));
-  if (isMembers(a5) && isMembers(b3)) {
+  if (isMembers2(a5) && isMembers2(b3)) {
     const names = Object.keys(a5);
     return names.length === Object.keys(b3).length && names.every((name) => name in b3 && equal(a5[name], b3[name]));
   }
@@ -1814,10 +1987,10 @@ function changes2(old, now2, allFields = false) {
   return found;
 }
 function withoutRepeats(object) {
-  if (!isMembers(object) || !isMembers(object.metadata)) return object;
+  if (!isMembers2(object) || !isMembers2(object.metadata)) return object;
   const metadata = { ...object.metadata };
   for (const name of LEFT_OUT) delete metadata[name];
-  if (isMembers(metadata.annotations)) {
+  if (isMembers2(metadata.annotations)) {
     const annotations = { ...metadata.annotations };
     delete annotations[LAST_APPLIED];
     metadata.annotations = annotations;
@@ -1829,7 +2002,7 @@ function compare(path, old, now2, depth, found) {
   if (equal(old, now2)) return;
   const before = found.length;
   const keyed = Array.isArray(old) && Array.isArray(now2) && depth > 0 ? itemsOf(old, now2) : null;
-  if (isMembers(old) && isMembers(now2) && depth > 0) {
+  if (isMembers2(old) && isMembers2(now2) && depth > 0) {
     for (const name of [.../* @__PURE__ */ new Set([...Object.keys(old), ...Object.keys(now2)])].sort()) compare(member(path, name), own(old, name), own(now2, name), depth - 1, found);
   } else if (keyed) {
     compareItems(path, keyed[0], keyed[1], depth, found);
@@ -1860,7 +2033,7 @@ function keyedBy(list, members) {
   const items = /* @__PURE__ */ new Map();
   for (const item of list) {
     const parts = members.map((name, at) => {
-      const value = isMembers(item) ? own(item, name) : void 0;
+      const value = isMembers2(item) ? own(item, name) : void 0;
       if (typeof value === "string" || typeof value === "number") return String(value);
       return value === void 0 && at > 0 ? "TCP" : null;
     });
@@ -1872,20 +2045,21 @@ function keyedBy(list, members) {
 }
 var member = (path, name) => /[.[ ]/.test(name) ? `${path}[${name}]` : path ? `${path}.${name}` : name;
 function masked(object) {
-  if (!isMembers(object) || object.kind !== "Secret") return object;
-  const hide = (values) => isMembers(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `••• (${bytes(value)} bytes)`])) : values;
+  if (!isMembers2(object) || object.kind !== "Secret") return object;
+  const hide = (values) => isMembers2(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isMasked(value) ? value : `••• (${bytes(value)} bytes)`])) : values;
   const shown = { ...object };
   for (const part of ["data", "stringData"]) if (part in shown) shown[part] = hide(shown[part]) ?? null;
-  const metadata = isMembers(shown.metadata) ? { ...shown.metadata } : {};
-  if (isMembers(metadata.annotations) && LAST_APPLIED in metadata.annotations) metadata.annotations = { ...metadata.annotations, [LAST_APPLIED]: "•••" };
+  const metadata = isMembers2(shown.metadata) ? { ...shown.metadata } : {};
+  if (isMembers2(metadata.annotations) && LAST_APPLIED in metadata.annotations) metadata.annotations = { ...metadata.annotations, [LAST_APPLIED]: "•••" };
   return { ...shown, metadata };
 }
+var isMasked = (value) => typeof value === "string" && value.startsWith("•••");
 var bytes = (value) => {
   const text2 = typeof value === "string" ? value : "";
   return Math.max(0, Math.floor(text2.length * 3 / 4) - (text2.endsWith("==") ? 2 : text2.endsWith("=") ? 1 : 0));
 };
 function shownChanges(old, now2) {
-  const isSecret = (object) => isMembers(object) && object.kind === "Secret";
+  const isSecret = (object) => isMembers2(object) && object.kind === "Secret";
   const found = changes2(old, now2);
   if (!isSecret(old) && !isSecret(now2)) return found;
   return found.map((change) => /^(data|stringData)\b/.test(change.path) || change.path.includes(LAST_APPLIED) ? { path: change.path, ..."from" in change && change.from !== void 0 ? { from: "•••" } : {}, ...change.to !== void 0 ? { to: "•••" } : {} } : change);
@@ -2149,6 +2323,44 @@ function Empty({ children }) {
   return /* @__PURE__ */ a4("p", { class: "empty", children });
 }
 
+// src/views/report.tsx
+function AboutReport() {
+  const about2 = aboutReport();
+  if (!about2) return null;
+  return /* @__PURE__ */ a4(Card, { id: "report", title: "Report", note: about2.clock === "virtual" ? "virtual time" : void 0, children: [
+    /* @__PURE__ */ a4("p", { class: "why", children: [
+      /* @__PURE__ */ a4("bdi", { children: about2.title || "a cluster" }),
+      about2.time && /* @__PURE__ */ a4("span", { class: "faint", children: [
+        ", ",
+        about2.time
+      ] }),
+      /* @__PURE__ */ a4("span", { class: "faint", children: [
+        ", read as ",
+        /* @__PURE__ */ a4("bdi", { children: about2.user }),
+        about2.namespace && /* @__PURE__ */ a4(M, { children: [
+          ", namespace ",
+          /* @__PURE__ */ a4("bdi", { children: about2.namespace })
+        ] }),
+        about2.version && `, kstore ${about2.version}`
+      ] })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: "note", children: "This file has the objects that this user may list, with their names, specifications and status. Values of Secrets, keys, certificates and tokens are hidden; values elsewhere, such as variables of containers, are not." }),
+    about2.leftOut.length > 0 && /* @__PURE__ */ a4("p", { class: "note problem", role: "note", children: [
+      "Left out: ",
+      about2.leftOut.map(({ what, count: number }) => `${number.toLocaleString("en")} ${what}`).join("; "),
+      "."
+    ] }),
+    about2.failure && /* @__PURE__ */ a4("pre", { class: "failure", tabIndex: 0, children: about2.failure }),
+    about2.output && /* @__PURE__ */ a4("details", { children: [
+      /* @__PURE__ */ a4("summary", { children: [
+        "Output, ",
+        count(about2.output.split("\n").length, "line")
+      ] }),
+      /* @__PURE__ */ a4("pre", { class: "failure", tabIndex: 0, children: about2.output })
+    ] })
+  ] });
+}
+
 // src/views/overview.tsx
 var MOST_WORKLOADS = 200;
 var MOST_MARKS = 48;
@@ -2162,6 +2374,7 @@ function Overview() {
   const rows2 = [...tree2.rows.values()].filter((row) => !namespace || row.n === namespace || row.k === "nodes");
   const waiting = rows2.filter((row) => row.s === "pending" || row.s === "failed" || row.s === "unready" && row.k !== "events").sort((a5, b3) => natural(a5.m, b3.m));
   return /* @__PURE__ */ a4("div", { class: "overview", children: [
+    /* @__PURE__ */ a4(AboutReport, {}),
     /* @__PURE__ */ a4(Workloads, { workloads }),
     /* @__PURE__ */ a4("div", { class: "pair", children: [
       /* @__PURE__ */ a4(Nodes, { pods: tree2.podsByNode(namespace) }),
@@ -2293,7 +2506,7 @@ function Waiting({ rows: rows2 }) {
           STATES[row.s ?? ""],
           row.t ? `: ${row.t}` : "",
           " ",
-          row.k === "pods" && !row.d && row.s === "pending" && /* @__PURE__ */ a4("a", { class: "underlined", href: address({ view: "scheduling", subject: rowKey(row) }), "aria-label": `What would help pod ${row.m}`, children: "what would help" })
+          row.k === "pods" && !row.d && row.s === "pending" && !isReport && /* @__PURE__ */ a4("a", { class: "underlined", href: address({ view: "scheduling", subject: rowKey(row) }), "aria-label": `What would help pod ${row.m}`, children: "what would help" })
         ] })
       ] })
     ] }, rowKey(row))) }),
@@ -2329,7 +2542,8 @@ function Events({ rows: rows2 }) {
 }
 function ageOf(row) {
   if (!row.c) return "";
-  const then = isLive.value ? Math.max(Date.now(), model.current()?.t ?? 0) : model.current()?.t ?? Date.now();
+  const isNow = isLive.value && !isReport;
+  const then = isNow ? Math.max(Date.now(), model.current()?.t ?? 0) : model.current()?.t ?? Date.now();
   return age((about.value?.clock === "virtual" ? model.current()?.t ?? then : then) - Date.parse(row.c));
 }
 
@@ -2366,7 +2580,7 @@ function ObjectView() {
           "on ",
           /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: row.d } })
         ] }),
-        row?.k === "pods" && /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: key, search: "" }), children: row.d ? "why this node" : "why no node" }),
+        row?.k === "pods" && !isReport && /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: key, search: "" }), children: row.d ? "why this node" : "why no node" }),
         row?.c && /* @__PURE__ */ a4("span", { title: row.c, children: [
           "age ",
           ageOf(row)
@@ -2656,7 +2870,7 @@ function ObjectEvents({ row }) {
   return /* @__PURE__ */ a4(Card, { id: "object-events", title: "Events", note: events.length ? String(events.length) : void 0, children: [
     !events.length && /* @__PURE__ */ a4(Empty, { children: "No events about it at this revision." }),
     /* @__PURE__ */ a4("ul", { class: "events", children: sorted.slice(0, 50).map(({ own: own2, write: write2 }) => /* @__PURE__ */ a4("li", { children: [
-      /* @__PURE__ */ a4("span", { class: "time", children: write2 ? second(write2.t) : own2.c ? age(Date.now() - Date.parse(own2.c)) : "" }),
+      /* @__PURE__ */ a4("span", { class: "time", children: write2 ? second(write2.t) : ageOf(own2) }),
       /* @__PURE__ */ a4(Mark, { state: own2.s }),
       /* @__PURE__ */ a4("span", { class: "why", children: [
         own2.t,
@@ -3484,10 +3698,10 @@ function useSize(place2) {
   const [size, setSize] = d2([0, 0]);
   A(() => {
     if (!place2.current) return;
-    const element = place2.current;
-    const observer = new ResizeObserver(() => setSize([element.clientWidth, element.clientHeight]));
-    observer.observe(element);
-    setSize([element.clientWidth, element.clientHeight]);
+    const element2 = place2.current;
+    const observer = new ResizeObserver(() => setSize([element2.clientWidth, element2.clientHeight]));
+    observer.observe(element2);
+    setSize([element2.clientWidth, element2.clientHeight]);
     return () => observer.disconnect();
   }, []);
   return size;
@@ -3506,8 +3720,8 @@ function fit(canvas, width, height) {
   return context;
 }
 var NAMES = ["text", "faint", "line", "track", "bar", "accent", "head", "surface", "stripe", "select", "font", "s-ready", "s-progress", "s-unready", "s-pending", "s-done", "s-failed", "s-idle", "s-ending", "s-warning", "s-plain"];
-function palette(element) {
-  const style = getComputedStyle(element);
+function palette(element2) {
+  const style = getComputedStyle(element2);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
@@ -3558,6 +3772,9 @@ function Slider() {
   ] });
 }
 function LiveButton() {
+  if (isReport) {
+    return /* @__PURE__ */ a4("button", { type: "button", class: "live past", onClick: now, disabled: isLive.value, title: "To the newest revision of the report (End)", children: isLive.value ? "end of the report" : "to the end of the report" });
+  }
   if (isLive.value) {
     return /* @__PURE__ */ a4("span", { class: isConnected.value ? "live on" : "live off", role: "status", children: [
       /* @__PURE__ */ a4("span", { class: "dot", "aria-hidden": "true" }),
@@ -4156,12 +4373,12 @@ function Loading() {
 function Closed({ isLogin }) {
   return /* @__PURE__ */ a4("main", { class: "center", children: /* @__PURE__ */ a4("div", { class: "box", children: [
     /* @__PURE__ */ a4(Logo, {}),
-    /* @__PURE__ */ a4("h1", { children: isLogin ? "Log in" : "The server does not answer" }),
+    /* @__PURE__ */ a4("h1", { children: isLogin ? "Log in" : isReport ? "The report cannot be read" : "The server does not answer" }),
     message.value && /* @__PURE__ */ a4("p", { class: "problem", children: message.value }),
     isLogin ? /* @__PURE__ */ a4("p", { children: [
       "A link opens this page once, within a minute. Get one with ",
       /* @__PURE__ */ a4("code", { children: "kstore-server ui" })
-    ] }) : /* @__PURE__ */ a4("button", { type: "button", onClick: () => location.reload(), children: "Try again" })
+    ] }) : isReport ? null : /* @__PURE__ */ a4("button", { type: "button", onClick: () => location.reload(), children: "Try again" })
   ] }) });
 }
 function Page() {
@@ -4195,6 +4412,7 @@ var VIEWS = [
   ["scheduling", "Scheduling"],
   ["server", "Server"]
 ];
+var OF_SERVERS = ["scheduling", "server"];
 function Top() {
   const { view, namespace, search, subject } = route.value;
   const namespaces = [...tree.value.rows.values()].filter((row) => row.k === "namespaces").map((row) => row.m).sort(natural);
@@ -4206,7 +4424,7 @@ function Top() {
       " kstore"
     ] }),
     /* @__PURE__ */ a4("nav", { "aria-label": "Views", children: [
-      VIEWS.map(([own2, name]) => /* @__PURE__ */ a4("a", { href: address({ view: own2, subject: "", ...own2 === "list" ? {} : { search: "" } }), "aria-current": view === own2 ? "page" : void 0, children: name }, own2)),
+      VIEWS.filter(([own2]) => !isReport || !OF_SERVERS.includes(own2)).map(([own2, name]) => /* @__PURE__ */ a4("a", { href: address({ view: own2, subject: "", ...own2 === "list" ? {} : { search: "" } }), "aria-current": view === own2 ? "page" : void 0, children: name }, own2)),
       view === "object" && /* @__PURE__ */ a4("a", { href: address({}), "aria-current": "page", children: kindName(subject.split("/")[0]) })
     ] }),
     /* @__PURE__ */ a4("span", { class: "space" }),
@@ -4239,7 +4457,7 @@ function Top() {
     ] }),
     about2 && /* @__PURE__ */ a4("span", { class: "user", title: `You see what ${about2.user} may see`, children: [
       /* @__PURE__ */ a4("bdi", { children: about2.user }),
-      about2.clock === "virtual" && /* @__PURE__ */ a4("span", { class: "tag", children: "virtual time" })
+      isReport ? /* @__PURE__ */ a4("span", { class: "tag", children: "report" }) : about2.clock === "virtual" && /* @__PURE__ */ a4("span", { class: "tag", children: "virtual time" })
     ] }),
     /* @__PURE__ */ a4("button", { type: "button", class: "icon", "aria-label": "Dark or light (d)", title: "Dark or light (d)", onClick: toggleTheme, children: /* @__PURE__ */ a4("svg", { viewBox: "0 0 12 12", width: "14", height: "14", "aria-hidden": "true", children: /* @__PURE__ */ a4("path", { d: "M6 1a5 5 0 1 0 0 10A5 5 0 0 0 6 1zm0 1.3v7.4a3.7 3.7 0 0 1 0-7.4z", "fill-rule": "evenodd" }) }) }),
     /* @__PURE__ */ a4("button", { type: "button", class: "icon", "aria-label": "Help (?)", title: "Help (?)", onClick: () => showsHelp.value = true, children: "?" })
@@ -4378,9 +4596,9 @@ function act(key, shift) {
     case "4":
       return go({ view: "compare", subject: "", search: "", write: null }), true;
     case "5":
-      return go({ view: "scheduling", subject: "", search: "", write: null }), true;
+      return !isReport && (go({ view: "scheduling", subject: "", search: "", write: null }), true);
     case "6":
-      return go({ view: "server", subject: "", search: "", write: null }), true;
+      return !isReport && (go({ view: "server", subject: "", search: "", write: null }), true);
     case "[":
       return go({ view: "compare", subject: "", search: "", write: null, mark: model2.revision() }), true;
     case "ArrowLeft":

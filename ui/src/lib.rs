@@ -3,6 +3,8 @@
 
 #![doc = include_str!("../README.md")]
 
+pub mod report;
+
 /// A file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {

@@ -3,9 +3,10 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RecordArgs,
-    RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs, TagArgs, UiArgs,
-    UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore, history, import, pages, parser,
-    record, run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui, undo, what_if,
+    ReportArgs, RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs,
+    TagArgs, UiArgs, UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore, history, import,
+    pages, parser, record, report, run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui,
+    undo, what_if,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -33,6 +34,8 @@ pub enum Command {
     WhatIf(WhatIfArgs),
     /// `ui`: the page of a server in a browser.
     Ui(UiArgs),
+    /// `report`: a file that shows a server's history without it.
+    Report(ReportArgs),
     /// `import`: a data directory with the state of another cluster.
     Import(ImportArgs),
     /// `record`: a data directory with the state and the changes of another cluster.
@@ -165,6 +168,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, ui::FLAGS),
         read: |matches| parser::read(ui::FLAGS, matches).map(Command::Ui),
+    },
+    CommandRow {
+        name: "report",
+        about: "Save what the page shows into one file that opens without a server",
+        help: report::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, report::FLAGS),
+        read: |matches| parser::read(report::FLAGS, matches).map(Command::Report),
     },
     CommandRow {
         name: "import",

@@ -3,7 +3,9 @@
 use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
 use super::options::ProcessRole;
 use super::table::SERVING;
-use super::{Api, ApiHere, CLUSTER, Config, LoopsConfig, ServerOptions, UsageError, parser, table, time};
+use super::{
+    Api, ApiHere, CLUSTER, Config, LoopsConfig, ReportFile, ServerOptions, UsageError, parser, table, time,
+};
 use clap::{Arg, ArgMatches};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -95,6 +97,12 @@ const FLAGS: &[Flag<RunArgs>] = &[
     )
     .daily()
     .shaped(|arg| arg.num_args(0..=1).require_equals(true).default_missing_value("run")),
+    Flag::value(
+        "report",
+        "FILE[:always]",
+        |o: &mut RunArgs, text| put(&mut o.setup.report, parsed(text).map(Some)),
+        "Save what the page shows into an HTML file that opens without the cluster, if CMD fails; with :always in any case",
+    ),
     Flag::word(
         "command",
         "CMD",
@@ -265,6 +273,8 @@ pub struct Setup {
     pub from: Option<PathBuf>,
     /// How long the page is served; `None`: there is none.
     pub page: Option<PageTime>,
+    /// Where and when a report is saved; `None`: never.
+    pub report: Option<ReportFile>,
 }
 
 impl RunArgs {
@@ -290,6 +300,10 @@ impl RunArgs {
         if api.lab.is_some() && self.setup.page.is_some() {
             let reason = "the page shows one cluster in real time";
             return Err(UsageError::LabRefuses("ui", reason));
+        }
+        if api.lab.is_some() && self.setup.report.is_some() {
+            let reason = "the report is of one cluster in real time";
+            return Err(UsageError::LabRefuses("report", reason));
         }
         // Not that of the folder of a copy.
         let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
@@ -319,7 +333,15 @@ mod tests {
         let (wait, timeout) = (WaitFor::Applied, Duration::from_secs(60));
         assert_eq!(
             setup,
-            Setup { definitions: vec![], manifests: vec![], wait, timeout, from: None, page: None }
+            Setup {
+                definitions: vec![],
+                manifests: vec![],
+                wait,
+                timeout,
+                from: None,
+                page: None,
+                report: None
+            }
         );
         for (flags, page) in
             [("--ui", PageTime::Run), ("--ui=run", PageTime::Run), ("--ui=stay", PageTime::Stay)]
@@ -327,6 +349,9 @@ mod tests {
             let (_, setup, command) = parse(&format!("{flags} -- true")).unwrap();
             assert_eq!((setup.page, command), (Some(page), vec!["true".into()]), "{flags}");
         }
+        let report = parse("--report a.html:always -- true").unwrap().1.report.unwrap();
+        assert_eq!((report.path, report.is_always), ("a.html".into(), true));
+        assert!(parse("--report a.html --lab -- true").unwrap_err().contains("one cluster in real time"));
         assert!(parse("--ui --lab -- true").unwrap_err().contains("one cluster in real time"));
         assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
         let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();

@@ -140,6 +140,7 @@ mod tests {
             timeout: Duration::ZERO,
             from: None,
             page: None,
+            report: None,
         };
         let read = read(&setup).map_err(|error| error.to_string())?;
         Ok(read.iter().map(|read| read.object.name().to_owned()).collect())

@@ -5,10 +5,11 @@ pub(crate) mod guard;
 mod manifests;
 mod page;
 mod readiness;
+mod report;
 mod setup;
 pub(crate) mod watcher;
 
-use crate::args::{Api, Config, PageTime, RunArgs, Setup, UsageError, WaitFor};
+use crate::args::{Api, Config, PageTime, ReportFile, RunArgs, Setup, UsageError, WaitFor};
 use crate::forward::ShownForward;
 use crate::memory_file::MemoryFile;
 use crate::runtime;
@@ -48,8 +49,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
-        let Setup { wait, timeout, page, .. } = setup;
-        let contents = Contents { objects, wait, timeout, page };
+        let Setup { wait, timeout, page, report, .. } = setup;
+        let contents = Contents { objects, wait, timeout, page, report };
         run_marked(&config, contents, &command, &mark, copy.as_ref().map(SourceCopy::folder)).await
     })
 }
@@ -60,13 +61,14 @@ struct Contents {
     wait: WaitFor,
     timeout: Duration,
     page: Option<PageTime>,
+    report: Option<ReportFile>,
 }
 
 /// Runs the command, with a mark in its environment, on a cluster that ends with it. If this process is killed, a watcher ends what has the
 /// mark, and removes the folder.
 async fn run_marked(
     config: &Config,
-    Contents { objects, wait, timeout, page }: Contents,
+    Contents { objects, wait, timeout, page, report }: Contents,
     command: &[OsString],
     mark: &Mark,
     folder: Option<&Path>,
@@ -85,6 +87,7 @@ async fn run_marked(
     let outcome = match page {
         Ok(page) => {
             let outcome = preparation.run(command, &mut signals).await;
+            report::save_after(&cluster, report.as_ref(), command, &outcome).await;
             if let Some(page) = page {
                 page.stay(&mut signals).await;
             }

@@ -1,6 +1,7 @@
 // The frame of the page: search, views, kinds, the slider; login and errors.
 
 import { useEffect, useRef } from 'preact/hooks';
+import * as data from './data.ts';
 import { kindName } from './lanes.ts';
 import * as store from './store.ts';
 import type { View } from './route.ts';
@@ -49,13 +50,13 @@ function Closed({ isLogin }: { isLogin: boolean }) {
     <main class="center">
       <div class="box">
         <Logo />
-        <h1>{isLogin ? 'Log in' : 'The server does not answer'}</h1>
+        <h1>{isLogin ? 'Log in' : data.isReport ? 'The report cannot be read' : 'The server does not answer'}</h1>
         {store.message.value && <p class="problem">{store.message.value}</p>}
         {isLogin ? (
           <p>
             A link opens this page once, within a minute. Get one with <code>kstore-server ui</code>
           </p>
-        ) : (
+        ) : data.isReport ? null : (
           <button type="button" onClick={() => location.reload()}>
             Try again
           </button>
@@ -103,6 +104,9 @@ const VIEWS: [View, string][] = [
   ['server', 'Server'],
 ];
 
+/** Views that ask a server, and are not in a report. */
+const OF_SERVERS: string[] = ['scheduling', 'server'];
+
 function Top() {
   const { view, namespace, search, subject } = store.route.value;
   const namespaces = [...store.tree.value.rows.values()].filter((row) => row.k === 'namespaces').map((row) => row.m).sort(natural);
@@ -114,7 +118,7 @@ function Top() {
         <Logo /> kstore
       </a>
       <nav aria-label="Views">
-        {VIEWS.map(([own, name]) => (
+        {VIEWS.filter(([own]) => !data.isReport || !OF_SERVERS.includes(own)).map(([own, name]) => (
           <a key={own} href={store.address({ view: own, subject: '', ...(own === 'list' ? {} : { search: '' }) })} aria-current={view === own ? 'page' : undefined}>
             {name}
           </a>
@@ -157,7 +161,7 @@ function Top() {
       {about && (
         <span class="user" title={`You see what ${about.user} may see`}>
           <bdi>{about.user}</bdi>
-          {about.clock === 'virtual' && <span class="tag">virtual time</span>}
+          {data.isReport ? <span class="tag">report</span> : about.clock === 'virtual' && <span class="tag">virtual time</span>}
         </span>
       )}
       <button type="button" class="icon" aria-label="Dark or light (d)" title="Dark or light (d)" onClick={store.toggleTheme}>
@@ -316,9 +320,9 @@ function act(key: string, shift: boolean): boolean {
     case '4':
       return store.go({ view: 'compare', subject: '', search: '', write: null }), true;
     case '5':
-      return store.go({ view: 'scheduling', subject: '', search: '', write: null }), true;
+      return !data.isReport && (store.go({ view: 'scheduling', subject: '', search: '', write: null }), true);
     case '6':
-      return store.go({ view: 'server', subject: '', search: '', write: null }), true;
+      return !data.isReport && (store.go({ view: 'server', subject: '', search: '', write: null }), true);
     case '[':
       return store.go({ view: 'compare', subject: '', search: '', write: null, mark: model.revision() }), true;
     case 'ArrowLeft':

@@ -106,13 +106,16 @@ export const member = (path: string, name: string): string => (/[.[ ]/.test(name
 export function masked(object: Json): Json {
   if (!isMembers(object) || object.kind !== 'Secret') return object;
   const hide = (values: Json | undefined): Json | undefined =>
-    isMembers(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `••• (${bytes(value)} bytes)`])) : values;
+    isMembers(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isMasked(value) ? value : `••• (${bytes(value)} bytes)`])) : values;
   const shown: Members = { ...object };
   for (const part of ['data', 'stringData']) if (part in shown) shown[part] = hide(shown[part]) ?? null;
   const metadata = isMembers(shown.metadata) ? { ...shown.metadata } : {};
   if (isMembers(metadata.annotations) && LAST_APPLIED in metadata.annotations) metadata.annotations = { ...metadata.annotations, [LAST_APPLIED]: '•••' };
   return { ...shown, metadata };
 }
+
+/** Whether the source has hidden a value: none begins so in base64. */
+const isMasked = (value: Json): boolean => typeof value === 'string' && value.startsWith('•••');
 
 const bytes = (value: Json): number => {
   const text = typeof value === 'string' ? value : '';

@@ -1,17 +1,15 @@
-// Requests of the page: login, streams of lines, objects at revisions. Every request has the session's key.
+// Requests of the page: login, streams of lines, objects at revisions. Every request has the session's key. A page that is in a report reads
+// that instead.
 
 import type { ChangeLine, Row } from './model.ts';
 import type { Json } from './change.ts';
 import type { Placement } from './scheduling.ts';
+import { Report, type About } from './report.ts';
+import { Refusal, type Source } from './source.ts';
+
+export { Refusal };
 
 const KEY = 'kstore-ui-key';
-
-/** A refusal of the server. */
-export class Refusal extends Error {
-  constructor(readonly code: number, message: string) {
-    super(message);
-  }
-}
 
 /** A kind, as the first line of the rows names it. */
 export interface Kind {
@@ -34,8 +32,22 @@ export interface Revisions {
   newest: { revision: number };
 }
 
-/** Exchanges the link token in the address for a session. True if there is one. */
+/** The element with the data of a report; null: the page is of a server. */
+const element = typeof document === 'undefined' ? null : document.getElementById('kstore-report');
+
+/** Whether the page is in a report, so that there is no server. */
+export const isReport = element !== null;
+let report: Report | null = null;
+
+/** What the report says about itself; null on the page of a server. */
+export const aboutReport = (): About | null => report?.about ?? null;
+
+/** Reads the report; or exchanges the link token in the address for a session. True if there is one. */
 export async function login(): Promise<boolean> {
+  if (element) {
+    report = await Report.open(element.textContent ?? '');
+    return true;
+  }
   const token = /^#login=([A-Za-z0-9_-]+)$/.exec(location.hash)?.[1];
   if (!token) return sessionStorage.getItem(KEY) !== null;
   history.replaceState(null, '', `${location.pathname}#/`);
@@ -51,6 +63,7 @@ export function forget(): void {
 }
 
 async function open(path: string, signal?: AbortSignal): Promise<Response> {
+  if (isReport) throw new Refusal(0, 'A report has no server that could be asked.');
   const headers = { 'kstore-ui': sessionStorage.getItem(KEY) ?? '', accept: 'application/json' };
   const response = await fetch(path, { headers, cache: 'no-store', redirect: 'error', ...(signal ? { signal } : {}) });
   if (!response.ok) throw await refusal(response);
@@ -68,7 +81,27 @@ async function refusal(response: Response): Promise<Refusal> {
   return new Refusal(response.status, message.slice(0, 500));
 }
 
-export const revisions = async (): Promise<Revisions> => (await open('/kstore/v1/revisions')).json() as Promise<Revisions>;
+const source = (): Source => report ?? server;
+
+/** The window, and as whom it is read. */
+export const revisions = (): Promise<Revisions> => source().revisions();
+
+/** The rows at a revision. */
+export const rows = (at: number, signal: AbortSignal, add: (row: Row) => void): Promise<{ kinds: Kind[]; isCut: boolean }> => source().rows(at, signal, add);
+
+/** The revisions after one, and then the new ones until the source ends the stream. */
+export const changes = (after: number, signal: AbortSignal, add: (lines: ChangeLine[], isCurrent: boolean) => void): Promise<void> => source().changes(after, signal, add);
+
+/** An object at a revision; null: there was none. */
+export const objectAt = (kind: Kind, namespace: string, name: string, revision: number): Promise<Json> => source().objectAt(kind, namespace, name, revision);
+
+/** A server behind the page's own origin. */
+const server: Source = {
+  revisions: async () => (await open('/kstore/v1/revisions')).json() as Promise<Revisions>,
+  rows: rowsOfServer,
+  changes: changesOfServer,
+  objectAt: objectOfServer,
+};
 
 /** The lines of an answer, in the parts in which they arrive. */
 async function* lines(path: string, signal: AbortSignal): AsyncGenerator<unknown[]> {
@@ -90,7 +123,7 @@ interface Trouble {
 }
 
 /** The rows at a revision. The first line has the kinds, the last one whether all rows were sent. */
-export async function rows(at: number, signal: AbortSignal, add: (row: Row) => void): Promise<{ kinds: Kind[]; isCut: boolean }> {
+async function rowsOfServer(at: number, signal: AbortSignal, add: (row: Row) => void): Promise<{ kinds: Kind[]; isCut: boolean }> {
   let kinds: Kind[] = [];
   let end: { cut: boolean } | null = null;
   for await (const part of lines(`/kstore/v1/rows?at=${at}`, signal)) {
@@ -106,7 +139,7 @@ export async function rows(at: number, signal: AbortSignal, add: (row: Row) => v
 }
 
 /** The revisions after one, and then the new ones until the server ends the stream. */
-export async function changes(after: number, signal: AbortSignal, add: (lines: ChangeLine[], isCurrent: boolean) => void): Promise<void> {
+async function changesOfServer(after: number, signal: AbortSignal, add: (lines: ChangeLine[], isCurrent: boolean) => void): Promise<void> {
   let isCurrent = false;
   for await (const part of lines(`/kstore/v1/changes?after=${after}&follow=1`, signal)) {
     const found: ChangeLine[] = [];
@@ -136,7 +169,7 @@ const states = new Map<string, Promise<Json>>();
 const MOST_STATES = 200;
 
 /** An object at a revision; null: there was none. */
-export function objectAt(kind: Kind, namespace: string, name: string, revision: number): Promise<Json> {
+function objectOfServer(kind: Kind, namespace: string, name: string, revision: number): Promise<Json> {
   const group = kind.group ? `/apis/${kind.group}` : '/api';
   const scope = kind.namespaced ? `/namespaces/${encodeURIComponent(namespace)}` : '';
   const path = `${group}/${kind.version}${scope}/${kind.plural}/${encodeURIComponent(name)}?resourceVersion=${revision}&resourceVersionMatch=Exact`;

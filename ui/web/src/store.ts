@@ -8,6 +8,15 @@ import { format, HOME, parse, type Route } from './route.ts';
 import { Scale } from './scale.ts';
 import { Tree } from './tree.ts';
 
+/** What the browser keeps for the page; null where it keeps nothing, as in the sandbox in which CI systems show reports. */
+function storage(): Storage | null {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
+
 export type Phase = 'start' | 'login' | 'load' | 'ready' | 'failed';
 
 export const phase = signal<Phase>('start');
@@ -22,7 +31,7 @@ export const version = signal(0);
 /** Whether the cursor follows new revisions. */
 export const isLive = signal(true);
 export const route = signal<Route>(HOME);
-export const theme = signal<'light' | 'dark' | ''>((localStorage.getItem('kstore-ui-theme') as 'light' | 'dark' | null) ?? '');
+export const theme = signal<'light' | 'dark' | ''>((storage()?.getItem('kstore-ui-theme') as 'light' | 'dark' | null) ?? '');
 export const isPlaying = signal(false);
 export const showsHelp = signal(false);
 /** Whether canvases are shown as tables. */
@@ -236,7 +245,7 @@ effect(() => {
 
 effect(() => {
   document.documentElement.dataset.theme = theme.value;
-  if (theme.value) localStorage.setItem('kstore-ui-theme', theme.value);
+  if (theme.value) storage()?.setItem('kstore-ui-theme', theme.value);
 });
 
 export function toggleTheme(): void {

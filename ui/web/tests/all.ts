@@ -10,3 +10,4 @@ import './lanes.test.ts';
 import './compare.test.ts';
 import './scheduling.test.ts';
 import './metrics.test.ts';
+import './report.test.ts';

@@ -6,11 +6,12 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
 const PROGRAM = process.env.KSTORE_SERVER ?? 'kstore-server';
@@ -311,6 +312,49 @@ try {
     await other.locator('#workloads td', { hasText: 'Deployment web' }).waitFor();
     await other.context().close();
     again.stop();
+  });
+
+  await step('a report opens from its file without a server, shows the same, and asks for nothing', async () => {
+    const file = join(folder, 'report.html');
+    const made = spawnSync(PROGRAM, ['report', file], { encoding: 'utf8' });
+    assert.equal(made.status, 0, made.stderr);
+    assert.ok(statSync(file).size <= 5 * 1024 * 1024);
+    const address = pathToFileURL(file).href;
+    const other = await open(browser, { origin: 'null' }, { offline: true });
+    const requests = [];
+    other.on('request', (request) => !request.url().startsWith('data:') && requests.push(request.url()));
+    await other.goto(address);
+    await other.locator('#report', { hasText: 'read as kubernetes-admin' }).waitFor();
+    await other.locator('#workloads tr', { hasText: 'Deployment web' }).getByText('3/3').waitFor();
+    await other.locator('#workloads tr', { hasText: 'Deployment api' }).getByText('4/4').waitFor();
+    assert.equal(await other.locator('#nodes li', { hasText: 'node-' }).count(), 3);
+    const problems = await accessible(other, 'report');
+    await other.keyboard.press('Shift+ArrowLeft');
+    await other.locator('.where', { hasText: 'kubernetes-admin' }).waitFor();
+    await other.keyboard.press('End');
+    await other.locator('#workloads').getByRole('link', { name: 'Deployment web' }).click();
+    await other.locator('.code', { hasText: 'image: nginx:1.28' }).waitFor();
+    await other.locator('.code tr', { hasText: 'image:' }).locator('.owner').waitFor();
+    const change = other.locator('.history li', { hasText: 'nginx:1.27 → nginx:1.28' }).last();
+    await moved(other, () => change.locator('.rev').first().click());
+    await moved(other, () => other.keyboard.press('ArrowLeft'));
+    await other.locator('.code', { hasText: 'image: nginx:1.27' }).waitFor();
+    await other.keyboard.press('2');
+    await other.locator('.lanes canvas').waitFor();
+    await other.keyboard.press('4');
+    await other.keyboard.press('Home');
+    await other.keyboard.press('[');
+    await other.keyboard.press('End');
+    await other.locator('.differing li', { hasText: 'Deployment default/web' }).locator('.sign', { hasText: '+' }).waitFor();
+    await other.goto(`${address}#/object/secrets/default/password`);
+    await other.locator('.code', { hasText: '(7 bytes)' }).waitFor();
+    assert.deepEqual([requests, problems, other.problems], [[address], [], []]);
+    const damaged = join(folder, 'damaged.html');
+    await writeFile(damaged, readFileSync(file, 'utf8').replace(/(id="kstore-report">.{1000})/, '$1AAAA'));
+    await other.goto(pathToFileURL(damaged).href);
+    await other.getByText('The report cannot be read').waitFor();
+    await other.getByText('The report is damaged').waitFor();
+    await other.context().close();
   });
 
   await step('a user without permissions sees why', async () => {

@@ -6,7 +6,7 @@ import * as data from '../data.ts';
 import { kindName } from '../lanes.ts';
 import { partsOf, rowKey, type Row, type Write } from '../model.ts';
 import * as store from '../store.ts';
-import { age, clock, count, second } from '../text.ts';
+import { clock, count, second } from '../text.ts';
 import { lines, toText, type Line, type Owner } from '../yaml.ts';
 import { ageOf } from './overview.tsx';
 import { Card, Empty, KeyLink, Mark, ObjectLink, RevisionLink, StateText, Writer } from './parts.tsx';
@@ -40,7 +40,7 @@ export function ObjectView() {
               on <ObjectLink row={{ k: 'nodes', m: row.d }} />
             </span>
           )}
-          {row?.k === 'pods' && (
+          {row?.k === 'pods' && !data.isReport && (
             <a href={store.address({ view: 'scheduling', subject: key, search: '' })}>{row.d ? 'why this node' : 'why no node'}</a>
           )}
           {row?.c && <span title={row.c}>age {ageOf(row)}</span>}
@@ -411,7 +411,7 @@ function ObjectEvents({ row }: { row: Row }) {
       <ul class="events">
         {sorted.slice(0, 50).map(({ own, write }) => (
           <li key={rowKey(own)}>
-            <span class="time">{write ? second(write.t) : own.c ? age(Date.now() - Date.parse(own.c)) : ''}</span>
+            <span class="time">{write ? second(write.t) : ageOf(own)}</span>
             <Mark state={own.s} />
             <span class="why">
               {own.t}

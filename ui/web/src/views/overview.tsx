@@ -1,9 +1,11 @@
 // The overview: workloads, pods by node, what waits, and warnings, at the revision of the slider.
 
+import * as data from '../data.ts';
 import { rowKey, type Row } from '../model.ts';
 import * as store from '../store.ts';
 import { age, count, second, STATES } from '../text.ts';
 import { natural, type Workload } from '../tree.ts';
+import { AboutReport } from './report.tsx';
 import { Card, Empty, Mark, ObjectLink, RevisionLink, Writer } from './parts.tsx';
 
 const MOST_WORKLOADS = 200;
@@ -21,6 +23,7 @@ export function Overview() {
   const waiting = rows.filter((row) => row.s === 'pending' || row.s === 'failed' || (row.s === 'unready' && row.k !== 'events')).sort((a, b) => natural(a.m, b.m));
   return (
     <div class="overview">
+      <AboutReport />
       <Workloads workloads={workloads} />
       <div class="pair">
         <Nodes pods={tree.podsByNode(namespace)} />
@@ -203,7 +206,7 @@ function Waiting({ rows }: { rows: Row[] }) {
               <span class="why">
                 {STATES[row.s ?? '']}
                 {row.t ? `: ${row.t}` : ''}{' '}
-                {row.k === 'pods' && !row.d && row.s === 'pending' && (
+                {row.k === 'pods' && !row.d && row.s === 'pending' && !data.isReport && (
                   <a class="underlined" href={store.address({ view: 'scheduling', subject: rowKey(row) })} aria-label={`What would help pod ${row.m}`}>
                     what would help
                   </a>
@@ -250,6 +253,7 @@ function Events({ rows }: { rows: Row[] }) {
 /** The age of a row at the cursor. */
 export function ageOf(row: Row): string {
   if (!row.c) return '';
-  const then = store.isLive.value ? Math.max(Date.now(), store.model.current()?.t ?? 0) : store.model.current()?.t ?? Date.now();
+  const isNow = store.isLive.value && !data.isReport;
+  const then = isNow ? Math.max(Date.now(), store.model.current()?.t ?? 0) : store.model.current()?.t ?? Date.now();
   return age((store.about.value?.clock === 'virtual' ? store.model.current()?.t ?? then : then) - Date.parse(row.c));
 }

@@ -1,6 +1,7 @@
 // The slider: writes over time, and the revision that all views show.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
+import * as data from '../data.ts';
 import * as store from '../store.ts';
 import { bins } from '../scale.ts';
 import { writerOf } from '../model.ts';
@@ -49,6 +50,13 @@ export function Slider() {
 }
 
 function LiveButton() {
+  if (data.isReport) {
+    return (
+      <button type="button" class="live past" onClick={store.now} disabled={store.isLive.value} title="To the newest revision of the report (End)">
+        {store.isLive.value ? 'end of the report' : 'to the end of the report'}
+      </button>
+    );
+  }
   if (store.isLive.value) {
     return (
       <span class={store.isConnected.value ? 'live on' : 'live off'} role="status">
