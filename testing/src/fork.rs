@@ -115,6 +115,13 @@ impl ClusterImage {
         started.unwrap_or_else(|error| panic!("the cluster cannot start from its image: {error}"))
     }
 
+    /// Starts the API server of the copy alone, without the original's faults.
+    pub(crate) async fn start_api_only(&self) -> Result<Cluster, ForkError> {
+        let copy = self.start_builder(self.builder.clone().api_only()).await?;
+        copy.set_faults(None);
+        Ok(copy)
+    }
+
     async fn start_builder(&self, builder: Builder) -> Result<Cluster, ForkError> {
         let (injector, tokens) = (FaultInjector::new(self.faults.clone()), self.tokens.clone());
         let (server, config) = (builder.server_config(tokens.clone()), builder.cluster_config(&injector));

@@ -63,6 +63,7 @@ mod faults;
 mod fork;
 mod limits;
 mod listen;
+mod report;
 mod settle;
 mod start;
 mod subset;
@@ -80,7 +81,10 @@ pub use kstore_api::version::Minor;
 pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.
 pub use kstore_client::manifest::{ApplyError, ManifestError};
+/// Why a cluster could not be read for a report.
+pub use kstore_cluster::ReportError as ReadError;
 pub use listen::{Endpoint, ListenError};
+pub use report::ReportError;
 #[doc(hidden)]
 pub use serde_json::json as __json;
 pub use settle::SettleError;
