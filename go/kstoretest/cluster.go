@@ -2,6 +2,7 @@ package kstoretest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,8 @@ import (
 const (
 	startTimeout = 60 * time.Second
 	endTimeout   = 10 * time.Second
+	// The server's states are read for 20 seconds at most.
+	reportTimeout = 40 * time.Second
 )
 
 // guard is what the server runs: it reads a pipe from here, and so ends when this process is gone, however that came about. $0 is the
@@ -51,7 +54,8 @@ type Cluster struct {
 }
 
 // Start starts a cluster for a test, which fails at once if that is not possible, and ends it when the test and its subtests are done. Any
-// number of clusters may run at once. A cluster whose test binary dies ends by itself.
+// number of clusters may run at once. A cluster whose test binary dies ends by itself. A test that fails leaves a report of its cluster in
+// .kstore-reports, or in the folder that the variable KSTORE_REPORTS names; none if it is "off".
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	cluster, err := StartCluster(options)
@@ -59,6 +63,7 @@ func Start(t testing.TB, options Options) *Cluster {
 		t.Fatalf("kstoretest: %v", err)
 	}
 	t.Cleanup(func() {
+		cluster.reportFailure(t)
 		if log := cluster.Log(); t.Failed() && log != "" {
 			t.Logf("log of kstore-server:\n%s", log)
 		}
@@ -166,6 +171,42 @@ func (c *Cluster) Stop() {
 		}
 		os.RemoveAll(c.dir)
 	})
+}
+
+// Report saves the history of the cluster as one HTML file, which a browser opens without it: each write with its author and its cause, and
+// the objects at each revision. Values of Secrets are hidden.
+func (c *Cluster) Report(file string) error {
+	path, err := FindServer()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, path, "report", file, "--kubeconfig", c.Kubeconfig).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("no report: %w: %s", err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// reportFailure saves the report of a test that failed in the folder that KSTORE_REPORTS names, else in .kstore-reports; none with "off".
+func (c *Cluster) reportFailure(t testing.TB) {
+	folder := os.Getenv("KSTORE_REPORTS")
+	if folder == "" {
+		folder = ".kstore-reports"
+	}
+	if !t.Failed() || folder == "off" {
+		return
+	}
+	file, err := filepath.Abs(filepath.Join(folder, notInNames.ReplaceAllString(t.Name(), "-")+".html"))
+	if err == nil {
+		err = c.Report(file)
+	}
+	if err != nil {
+		t.Logf("%v", err)
+		return
+	}
+	t.Logf("the report of the cluster, for a browser: %s", file)
 }
 
 // Log returns what the server has logged: warnings, unless RUST_LOG asks for more.

@@ -56,6 +56,24 @@ func TestAClusterServesWithItsKubeconfig(t *testing.T) {
 	}
 }
 
+func TestAFailedTestLeavesAReportOfItsCluster(t *testing.T) {
+	if os.Getenv(failVariable) != "" {
+		Start(t, Options{Components: []string{"apiserver"}})
+		t.Fatal("on purpose")
+	}
+	folder := filepath.Join(t.TempDir(), "reports")
+	command := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	command.Env = append(os.Environ(), failVariable+"=1", "KSTORE_REPORTS="+folder)
+	output, err := command.CombinedOutput()
+	file := filepath.Join(folder, t.Name()+".html")
+	if err == nil || !strings.Contains(string(output), file) {
+		t.Errorf("the log has no report, or the test passed (%v):\n%s", err, output)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "kstore-report") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestNegativeNodesAndComponentsLeaveTheApiserverAlone(t *testing.T) {
 	cluster := Start(t, Options{Nodes: -1, Components: []string{"apiserver"}})
 	if body := string(get(t, cluster, "/api/v1/nodes")); !strings.Contains(body, `"items":[]`) {

@@ -28,6 +28,8 @@ const LAST_TREES = 5;
 const LAST_LINES = 60;
 // How long one kubectl may take.
 const KUBECTL_MILLISECONDS = 60_000;
+// The server's states are read for 20 seconds at most.
+const REPORT_MILLISECONDS = 40_000;
 // How much it may print.
 const KUBECTL_BYTES = 64 * 1024 * 1024;
 const PATCHES = {
@@ -172,6 +174,18 @@ class Cluster {
     this.#running();
     const folder = path.join(this.#process.directory, `certificate-${randomBytes(8).toString('hex')}`);
     return issue(this.#process.program, this.kubeconfig, folder, names);
+  }
+
+  async report(file, { since } = {}) {
+    this.#running();
+    const args = ['report', file, '--kubeconfig', this.kubeconfig];
+    if (since !== undefined) args.push('--since', String(since));
+    if (this.#parent !== undefined) args.push('-n', this.namespace);
+    await new Promise((resolve, reject) => {
+      const options = { timeout: REPORT_MILLISECONDS, killSignal: 'SIGKILL' };
+      execFile(this.#process.program, args, options, (error, _, stderr) => (error === null ? resolve() : reject(new KstoreError(`no report: ${stderr.trim() || error.message}`))));
+    });
+    return file;
   }
 
   async kubectl(args, { input = '', timeout = KUBECTL_MILLISECONDS } = {}) {

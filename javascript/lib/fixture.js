@@ -2,6 +2,7 @@
 'use strict';
 
 const { randomBytes } = require('node:crypto');
+const path = require('node:path');
 const { Cluster } = require('./cluster');
 const { OperatorDied, UsageError, WaitTimeout } = require('./errors');
 const { Lab } = require('./lab');
@@ -36,22 +37,27 @@ function useClusterWith(beforeAll, afterAll, options) {
       if (lab === undefined) throw new UsageError('useCluster has a lab with the option `lab`, as in useCluster({ lab: true })');
       return lab;
     },
-    inNamespace: (body) => () => inOwnNamespace(running(), body),
+    inNamespace: (body) => (...[context]) => inOwnNamespace(running(), body, nameOf(context)),
     inFork(body) {
-      // Runners give a test's context, whose name is that of what is kept. For Jest a parameter would be a callback that it waits for.
-      return (...[context]) => inOwnFork(this.lab, body, context?.name ?? context?.task?.name ?? globalThis.expect?.getState?.().currentTestName);
+      return (...[context]) => inOwnFork(this.lab, body, nameOf(context));
     },
   };
 }
 
+/**
+ * The name of a test, for what is kept of it. Runners give its context; for Jest a parameter would be a callback that it waits for, so that
+ * functions take it as a rest.
+ */
+const nameOf = (context) => context?.name ?? context?.task?.name ?? globalThis.expect?.getState?.().currentTestName;
+
 /** Runs the body with a view of a new namespace, and adds the last writes to the error that it fails with. */
-async function inOwnNamespace(cluster, body) {
+async function inOwnNamespace(cluster, body, name = 'test') {
   const view = await cluster.inNamespace(`test-${randomBytes(4).toString('hex')}`);
   const since = await cluster.revision();
   try {
     return await body(view);
   } catch (error) {
-    await explained(error, view, since);
+    await explained(error, view, since, await reported(view, name, since));
     throw error;
   } finally {
     // After a failure no operator's death is told, since `explained` has its last lines.
@@ -80,6 +86,15 @@ async function inOwnFork(first, body, name = 'test') {
   } finally {
     await lab.stop();
   }
+}
+
+/** Saves the page of a failed test's namespace; what its error says about it. */
+async function reported(cluster, name, since) {
+  const folder = process.env.KSTORE_REPORTS || '.kstore-reports';
+  if (folder === 'off') return '';
+  const stem = `${name}-${cluster.namespace}`.replace(/[^A-Za-z0-9_.-]+/g, '-');
+  const text = await cluster.report(path.resolve(folder, `${stem}.html`), { since }).then((file) => `${file}: open it in a browser`, (reason) => reason.message);
+  return `\nkstore: report\n${text}\n`;
 }
 
 async function explained(error, cluster, since, more = '') {

@@ -498,6 +498,12 @@ export class Cluster {
   /** What led to the objects that changed last, after a revision, as lines for people. Objects that are gone are shown only below others. */
   lastWrites(since?: number): Promise<string>;
 
+  /**
+   * Saves the history of this cluster, or of this namespace, as one HTML file, which a browser opens without the cluster: each write with its
+   * author and its cause, and the objects at each revision, from the revision `since` on. Values of Secrets are hidden. Resolves to the path.
+   */
+  report(file: string, options?: { since?: number }): Promise<string>;
+
   /** One request to the API: the decoded answer. Rejects with ApiError for a refusal. */
   request(method: string, path: string, body?: unknown, contentType?: string): Promise<any>;
 

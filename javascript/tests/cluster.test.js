@@ -104,6 +104,9 @@ test('a failure in a namespace tells the writes of that test alone', async () =>
   });
   await assert.rejects(failing(), (error) => {
     assert.match(error.message, /kstore: last writes in this test/);
+    const report = /kstore: report\n(.*\.html): open it/.exec(error.message)[1];
+    assert.match(fs.readFileSync(report, 'utf8'), /id="kstore-report"/);
+    fs.rmSync(report);
     assert.match(error.message, /\(kstore-javascript\) created configmaps\/test-.*\/later/);
     assert.match(error.stack, /\/later/);
     assert.doesNotMatch(error.message, /earlier/);

@@ -105,6 +105,9 @@ def test_a_failure_reports_the_last_writes_of_that_test_alone(pytester):
     assert "created configmaps/test-" in text and "/later" in text
     assert "created configmaps/default/sessions" in text
     assert "/earlier" not in text
+    reports = sorted(pytester.path.glob(".kstore-reports/*.html"))
+    assert len(reports) == 2 and all("kstore-report" in report.read_text() for report in reports)
+    assert str(reports[0]) in text
 
 
 def test_the_traceback_of_an_error_of_the_package_ends_in_the_test(pytester):

@@ -42,6 +42,8 @@ LAST_LINES = 60
 LAST_WARNINGS = 5
 # How long one kubectl may take.
 KUBECTL_SECONDS = 60.0
+# How long a report may take: the server's states are read for 20 seconds at most.
+REPORT_SECONDS = 40.0
 PATCHES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -259,6 +261,24 @@ class Cluster:
         if done.returncode != 0:
             raise KstoreError(f"{shown} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
+
+    def report(self, path: Union[str, "os.PathLike[str]"], *, since: Optional[int] = None) -> Path:
+        """Saves the history of this cluster, or of this namespace, as one HTML file, which a browser opens without the cluster.
+
+        It has each write with its author and its cause, and the objects at each revision, from the revision `since` on. Values of Secrets
+        are hidden. Raises KstoreError if there is none.
+        """
+        file = Path(path)
+        command = [str(self._server or find_server()), "report", str(file), "--kubeconfig", self.kubeconfig]
+        command += [] if since is None else ["--since", str(since)]
+        command += [] if self._parent is None else ["-n", self.namespace]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=REPORT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise KstoreError(f"the report has not ended after {REPORT_SECONDS} s") from error
+        if done.returncode != 0:
+            raise KstoreError(f"no report: {done.stderr.strip()}")
+        return file
 
     def operator(
         self,

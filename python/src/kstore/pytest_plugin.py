@@ -29,6 +29,9 @@ STARTED = pytest.StashKey[Tuple[Cluster, int]]()
 LAB = pytest.StashKey[Lab]()
 # The variable that names the folder of --kstore-keep.
 KEEP = "KSTORE_KEEP"
+# The variable that names the folder of reports; `off`: there are none.
+REPORTS = "KSTORE_REPORTS"
+REPORTS_FOLDER = ".kstore-reports"
 # The fixture by which a test gets a version of Kubernetes.
 VERSION = "kstore_version"
 
@@ -237,6 +240,19 @@ def _kept(lab: Lab, folder: str, test: str) -> str:
     return f"{snapshot}: the cluster's state; kstore.Lab(image=…) or --lab-image starts from it\n{log}: its request log"
 
 
+def _reported(cluster: Cluster, item: pytest.Item, since: int) -> Optional[str]:
+    """Saves the page of a failed test's cluster; returns what the report of the test says about it."""
+    chosen = os.environ.get(REPORTS) or REPORTS_FOLDER
+    if chosen == "off":
+        return None
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid).strip("-")
+    file = item.config.rootpath / chosen / f"{stem}.html"
+    try:
+        return f"{cluster.report(file, since=since)}: open it in a browser"
+    except (KstoreError, OSError) as error:
+        return str(error)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Remembers where a test begins that uses the session's cluster alone."""
@@ -266,6 +282,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if not told:
             report.sections.append((f"kstore: last lines of the operator {' '.join(operator.command)}", operator.log_end()))
     report.sections.append(("kstore: last writes in this test", text))
+    saved = None if LAB in item.stash else _reported(cluster, item, since)
+    if saved is not None:
+        report.sections.append(("kstore: report", saved))
     if LAB in item.stash:
         try:
             report.sections.append(("kstore: the lab", item.stash[LAB].report()))
