@@ -183,6 +183,21 @@ async fn gated_and_ended_pods_need_no_verdicts() {
     assert_eq!(text, "pod default/db-1 has ended; it needs no node\n");
 }
 
+#[tokio::test]
+async fn a_pod_of_the_past_is_explained_by_its_bind_only_if_it_had_a_node_then() {
+    let bind = json!({ "revision": 9, "time": "2026-01-01T00:00:00Z", "object": "pods/default/db-1", "effect": "updated",
+        "verb": "create/binding", "user": "system:kube-scheduler", "agent": "kube-scheduler", "causes": [],
+        "children": [] });
+    let trace: Trace = serde_json::from_value(json!({ "writes": [bind] })).unwrap();
+    for (node, at, bound) in [(None, 8, None), (Some("node-0"), 9, Some(9)), (None, 9, None)] {
+        let pod = pod("db-1", "1", node);
+        let mut answers = answers(pod.clone(), Err((404, "NotFound")));
+        answers.insert("/api/v1/namespaces/default/pods", list(vec![pod]));
+        let found = placement(&server(answers), NAMED, None, (Some(at), Some(&trace))).await.unwrap();
+        assert_eq!(found.bound.map(|(revision, _)| revision), bound, "{node:?} at {at}");
+    }
+}
+
 #[test]
 fn the_newest_bind_of_the_name_is_found_in_the_tree() {
     let node = |revision: i64, verb: &str, children: Value| {
