@@ -71,9 +71,11 @@ fn edited(mut value: Value, edits: &[Value]) -> Value {
         let place = value.pointer_mut(&pointer(way)).unwrap();
         match (last, edit.get(1)) {
             (Value::String(name), Some(set)) => {
-                drop(place.as_object_mut().unwrap().insert(name.clone(), set.clone()))
+                place.as_object_mut().unwrap().insert(name.clone(), set.clone());
             }
-            (Value::String(name), None) => drop(place.as_object_mut().unwrap().remove(name)),
+            (Value::String(name), None) => {
+                place.as_object_mut().unwrap().remove(name);
+            }
             (at, set) => place[usize::try_from(at.as_u64().unwrap()).unwrap()] = set.unwrap().clone(),
         }
     }
