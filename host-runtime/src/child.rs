@@ -1,15 +1,18 @@
 //! Starts the launcher of a container, and follows the container through it.
 
+use crate::cgroup::ControlGroup;
 use crate::launch::{
     ENVIRONMENT, LAUNCH, LaunchRequest, LauncherOrder, LauncherReport, ProcessRequest, receive_exactly, send,
 };
 use crate::limits::START_TIME;
-use crate::running::{Registration, RunningContainers};
+use crate::processes::namespace_of;
+use crate::running::{Registration, RunningContainers, RunningProcess};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{ChildStderr, ChildStdout};
@@ -26,17 +29,22 @@ pub struct StartedContainer {
     launcher: Launcher,
     /// The number of its first process.
     pid: i32,
+    group: Option<Arc<ControlGroup>>,
 }
 
-/// The process of a launcher. Its end is waited for when this is dropped, after the socket to it is closed: it then kills the container and
-/// ends within milliseconds.
+/// The process of a launcher, and the group of its container. Its end is waited for when this is dropped, after the socket to it is closed:
+/// it then kills the container and ends within milliseconds. The group is removed after it.
 #[derive(Debug)]
-struct Launcher(Option<Child>);
+struct Launcher(Option<Child>, Option<Arc<ControlGroup>>);
 
 impl Drop for Launcher {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            std::thread::spawn(move || child.wait());
+            let group = self.1.take();
+            std::thread::spawn(move || {
+                let _ = child.wait();
+                drop(group);
+            });
         }
     }
 }
@@ -46,7 +54,11 @@ impl StartedContainer {
     ///
     /// # Errors
     /// What could not be done, as the launcher says it.
-    pub(crate) fn start(launcher: &Path, request: &LaunchRequest) -> Result<Self> {
+    pub(crate) fn start(
+        launcher: &Path,
+        request: &LaunchRequest,
+        group: Option<Arc<ControlGroup>>,
+    ) -> Result<Self> {
         let (control, other) = UnixStream::pair()?;
         let mut command = Command::new(launcher);
         // Nothing of this process's environment reaches the container.
@@ -55,7 +67,8 @@ impl StartedContainer {
         // The command has the other end of the socket.
         drop(command);
         let process = child.id();
-        let mut started = Self { registration: None, control, launcher: Launcher(Some(child)), pid: 0 };
+        let launcher = Launcher(Some(child), group.clone());
+        let mut started = Self { registration: None, control, launcher, pid: 0, group };
         started.control.set_read_timeout(Some(START_TIME))?;
         send(&started.control, request)?;
         loop {
@@ -83,7 +96,8 @@ impl StartedContainer {
         name: (&str, &str),
         process: ProcessRequest,
     ) -> Self {
-        self.registration = Some(all.add(name, self.pid, process));
+        let (pid, namespace, group) = (self.pid, namespace_of(self.pid), self.group.clone());
+        self.registration = Some(all.add(name, RunningProcess { pid, process, namespace, group }));
         self
     }
 
@@ -112,7 +126,7 @@ impl StartedContainer {
     /// # Errors
     /// Its pipes cannot be registered.
     pub fn into_running(self) -> Result<RunningContainer> {
-        let Self { registration, control, mut launcher, .. } = self;
+        let Self { registration, control, mut launcher, group, .. } = self;
         control.set_nonblocking(true)?;
         let (reports, orders) = tokio::net::UnixStream::from_std(control)?.into_split();
         let child = launcher.0.as_mut().expect("it is taken only when it is dropped");
@@ -125,6 +139,7 @@ impl StartedContainer {
                 reports: BufReader::new(reports).lines(),
                 orders,
                 _launcher: launcher,
+                group,
             },
         })
     }
@@ -147,6 +162,7 @@ pub struct ContainerEnd {
     _registration: Option<Registration>,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
+    group: Option<Arc<ControlGroup>>,
     _launcher: Launcher,
 }
 
@@ -159,6 +175,11 @@ impl ContainerEnd {
             }
         }
         KILLED
+    }
+
+    /// Whether the kernel killed the container for want of memory. What [`crate::HostPrograms::usage`] shows is not part of it.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.is_out_of_memory())
     }
 
     /// Sends a signal to the container's first process.

@@ -1,16 +1,25 @@
 //! [`HostPrograms`]: the mapped images of this process, and how their containers are started.
 
+use crate::cgroup::ControlGroups;
 use crate::child::StartedContainer;
 use crate::confinement::IdMap;
 use crate::files::ProgramFolder;
 use crate::launch::{ENVIRONMENT, JOIN, JoinRequest, LaunchRequest, ProcessRequest};
+use crate::limits::SAMPLE_AGE;
 use crate::mapping::{self, ImageMap};
 use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath};
-use crate::running::RunningContainers;
+use crate::processes;
+#[cfg(target_os = "linux")]
+use crate::resources::counts_by_namespace;
+use crate::resources::{Enforcement, ResourceUsage};
+use crate::running::{ContainerName, RunningContainers};
+use std::collections::BTreeMap;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 /// A program that every Linux has, for the container that shows whether containers can be made.
 const PROBE: &str = "/bin/sh";
@@ -47,7 +56,12 @@ pub struct HostPrograms {
     launcher: PathBuf,
     state: std::result::Result<HostState, Arc<str>>,
     running: RunningContainers,
+    /// The last sample of what containers use, and its time.
+    sample: Mutex<Option<(Instant, Arc<ContainerUsages>)>>,
 }
+
+/// What the running containers use, by the uid of their pod and their name.
+pub type ContainerUsages = BTreeMap<(String, String), ResourceUsage>;
 
 /// What containers need.
 #[derive(Debug)]
@@ -55,6 +69,9 @@ struct HostState {
     folder: ProgramFolder,
     ids: IdMap,
     machine: Vec<MachinePath>,
+    enforcement: Enforcement,
+    /// `None` where they limit nothing.
+    groups: Option<ControlGroups>,
 }
 
 impl HostPrograms {
@@ -67,13 +84,13 @@ impl HostPrograms {
                  (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu)"
             ))
         });
-        Self { images, launcher, state, running: RunningContainers::default() }
+        Self { images, launcher, state, running: RunningContainers::default(), sample: Mutex::default() }
     }
 
     /// The mapped images of a process that cannot run any of them, for this reason.
     pub fn refused(images: ImageMap, why: &str) -> Self {
-        let running = RunningContainers::default();
-        Self { images, launcher: PathBuf::new(), state: Err(why.into()), running }
+        let (running, sample) = (RunningContainers::default(), Mutex::default());
+        Self { images, launcher: PathBuf::new(), state: Err(why.into()), running, sample }
     }
 
     /// How the containers are confined, or why there can be none.
@@ -85,6 +102,31 @@ impl HostPrograms {
             Ok(_) => Ok("namespaces (user, mount, pid, ipc, uts), with the user of this process"),
             Err(why) => Err(why),
         }
+    }
+
+    /// Which limits of containers hold here.
+    ///
+    /// # Errors
+    /// There are no containers here.
+    pub fn enforcement(&self) -> Result<&Enforcement> {
+        Ok(&self.state()?.enforcement)
+    }
+
+    /// What the running containers use, at most half a second ago. Must be called within a runtime with a clock.
+    pub async fn usage(&self) -> Arc<ContainerUsages> {
+        // Others that ask meanwhile wait, and get this answer.
+        let mut sample = self.sample.lock().await;
+        if let Some((at, usages)) = sample.as_ref()
+            && at.elapsed() < SAMPLE_AGE
+        {
+            return Arc::clone(usages);
+        }
+        let running = self.running.clone();
+        // A thread that panicked has taken no sample.
+        let taken = tokio::task::spawn_blocking(move || usages(&running)).await.unwrap_or_default();
+        let usages = Arc::new(taken);
+        *sample = Some((Instant::now(), Arc::clone(&usages)));
+        usages
     }
 
     /// The program that an image is mapped to. `names` are the image's name as the pod has it, and its complete name.
@@ -116,6 +158,7 @@ impl HostPrograms {
             workdir: plan.workdir.clone(),
             user: plan.user,
             has_terminal: false,
+            limits: state.enforcement.process_limits(&plan.limits),
         };
         let started = state.start(&self.launcher, root, plan, Some(process.clone()))?;
         Ok(started.registered(&self.running, (uid, container), process))
@@ -134,10 +177,11 @@ impl HostPrograms {
     ) -> Result<Command> {
         let state = self.state()?;
         let running = self.running.find(uid, container);
-        let (pid, process) = running.ok_or_else(|| Error::other("the container does not run"))?;
+        let running = running.ok_or_else(|| Error::other("the container does not run"))?;
         let program = argv.first().cloned().unwrap_or_default();
-        let process = ProcessRequest { program, argv: argv.to_vec(), has_terminal, ..process };
-        let request = JoinRequest { pid, has_ids: state.ids.has_ids(), process };
+        let group = running.group.as_ref().map(|group| group.folder().to_owned());
+        let process = ProcessRequest { program, argv: argv.to_vec(), has_terminal, ..running.process };
+        let request = JoinRequest { pid: running.pid, group, has_ids: state.ids.has_ids(), process };
         let file = state.folder.write_request(uid, container, &serde_json::to_vec(&request)?)?;
         let mut command = Command::new(&self.launcher);
         command.arg(JOIN).arg(file).env_clear().envs(ENVIRONMENT).kill_on_drop(true);
@@ -162,7 +206,13 @@ impl HostState {
     fn new(launcher: &Path, parent: &Path) -> Result<Self> {
         let ids = own_ids()?;
         let folder = ProgramFolder::create(parent, ids)?;
-        let state = Self { folder, ids, machine: machine() };
+        let (groups, no_groups) = match ControlGroups::of_this_process() {
+            Ok(groups) => (Some(groups), String::new()),
+            Err(why) => (None, why),
+        };
+        let controllers = groups.as_ref().map(ControlGroups::controllers).unwrap_or_default();
+        let enforcement = Enforcement { controllers, no_groups, counts_processes: counts_processes() };
+        let state = Self { folder, ids, machine: machine(), enforcement, groups };
         let plan = ContainerPlan { program: PROBE.into(), ..ContainerPlan::default() };
         let root = state.folder.container("probe", "probe")?.join("root");
         let code = state.start(launcher, root, &plan, None)?.wait()?;
@@ -182,6 +232,8 @@ impl HostState {
     ) -> Result<StartedContainer> {
         let layout = plan::layout(plan, &self.machine).map_err(Error::other)?;
         self.folder.make_root(&root, &layout)?;
+        let group = self.groups.as_ref().map(|groups| groups.create(&plan.limits)).transpose()?;
+        let group = group.map(Arc::new);
         let hostname = if plan.hostname.is_empty() { "localhost".to_owned() } else { plan.hostname.clone() };
         let request = LaunchRequest {
             root,
@@ -189,10 +241,45 @@ impl HostState {
             has_read_only_root: plan.has_read_only_root,
             hostname,
             ids: self.ids,
+            group: group.as_ref().map(|group| group.folder().to_owned()),
             process,
         };
-        StartedContainer::start(launcher, &request)
+        StartedContainer::start(launcher, &request, group)
     }
+}
+
+/// What the containers use, by their control groups, or by their processes where they have none.
+fn usages(running: &RunningContainers) -> ContainerUsages {
+    let all = running.list();
+    let counted = |name: &ContainerName, usage: ResourceUsage| (name.clone(), usage);
+    let mut usages: ContainerUsages = BTreeMap::new();
+    let mut others = BTreeMap::new();
+    for (name, process) in &all {
+        match (process.group.as_ref().and_then(|group| group.usage()), &process.namespace) {
+            (Some(usage), _) => usages.extend([counted(name, usage)]),
+            (None, Some(namespace)) => drop(others.insert(namespace.clone(), name)),
+            (None, None) => {}
+        }
+    }
+    let namespaces: Vec<_> = others.keys().cloned().collect();
+    if !namespaces.is_empty() {
+        let found = processes::usage(Path::new("/proc"), &namespaces);
+        usages.extend(found.into_iter().map(|(namespace, usage)| counted(others[&namespace], usage)));
+    }
+    usages
+}
+
+/// Whether the kernel can limit the processes of one container by the limit for users.
+#[cfg(target_os = "linux")]
+fn counts_processes() -> bool {
+    let system = rustix_namespaces::system::uname();
+    counts_by_namespace(&system.release().to_string_lossy())
+}
+
+/// There are no containers.
+#[cfg(not(target_os = "linux"))]
+fn counts_processes() -> bool {
+    false
 }
 
 /// The ids of containers of this process.

@@ -3,6 +3,7 @@
 use crate::confinement::IdMap;
 use crate::limits::MESSAGE_BYTES;
 use crate::plan::BindMount;
+use crate::resources::ProcessLimits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Error, ErrorKind, Read, Result, Write};
@@ -29,6 +30,8 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("_RJEM_MALLOC_CONF", "backgr
 pub(crate) struct JoinRequest {
     /// The number on this machine of the container's first process.
     pub(crate) pid: i32,
+    /// The folder of the container's control group, if it has one.
+    pub(crate) group: Option<PathBuf>,
     /// Whether the container has ids of its own.
     pub(crate) has_ids: bool,
     /// The command.
@@ -48,6 +51,8 @@ pub struct LaunchRequest {
     pub hostname: String,
     /// The users and groups.
     pub ids: IdMap,
+    /// The folder of the container's control group, if it has one.
+    pub group: Option<PathBuf>,
     /// What it runs; `None`: it ends at once, which shows that containers can be made here.
     pub process: Option<ProcessRequest>,
 }
@@ -67,6 +72,8 @@ pub struct ProcessRequest {
     pub user: (u32, u32),
     /// Whether its standard streams are a terminal, which it is to control.
     pub has_terminal: bool,
+    /// What the process may use by itself.
+    pub limits: ProcessLimits,
 }
 
 /// What the first process of a container does before it is the container's program.

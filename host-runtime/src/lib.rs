@@ -5,6 +5,7 @@
 //! files, [`child`] starts the program. The process that starts it is this program again, by one of the commands of `launcher`: it makes
 //! the namespaces, so that this process, which has threads, need not. Nothing here knows an object of the API.
 
+mod cgroup;
 pub mod child;
 mod confinement;
 pub mod files;
@@ -14,8 +15,10 @@ pub mod launcher;
 mod limits;
 pub mod mapping;
 pub mod plan;
+mod processes;
+pub mod resources;
 mod running;
 pub mod terminal;
 
 pub use confinement::IdMap;
-pub use host::{HostPrograms, MappedProgram};
+pub use host::{ContainerUsages, HostPrograms, MappedProgram};

@@ -22,3 +22,20 @@ pub(crate) const FOLDER_NAMES: u32 = 100;
 
 /// Time for a launcher's answers at the start of a container, which takes milliseconds. After it the start has failed.
 pub(crate) const START_TIME: Duration = Duration::from_secs(30);
+
+/// Processes and threads of a container, as a kubelet with a limit on them has it by default. Further ones fail to start.
+pub(crate) const PROCESSES: u64 = 1024;
+
+/// Processes in a container's control group that are not the container's: the launcher that supervises it.
+pub(crate) const LAUNCHER_PROCESSES: u64 = 1;
+
+/// Files that a process of a container may have open. Opening further ones fails.
+#[cfg(target_os = "linux")]
+pub(crate) const OPEN_FILES: u64 = 65_536;
+
+/// Age up to which a sample of what containers use answers further questions: each reads all processes of the machine.
+pub(crate) const SAMPLE_AGE: Duration = Duration::from_millis(500);
+
+/// Time for the processes of an ended container to leave its control group. After it the group stays until the next start.
+#[cfg(target_os = "linux")]
+pub(crate) const GROUP_END: Duration = Duration::from_secs(5);

@@ -1,6 +1,7 @@
 //! What a container of a mapped image runs and which files it sees: a minimal tree of its own, the folders of this machine by which
 //! programs start, the program, and the volumes. Pure.
 
+use crate::resources::ResourceLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,8 @@ pub struct ContainerPlan {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Volumes, and the file of the termination message.
     pub mounts: Vec<BindMount>,
+    /// What it may use.
+    pub limits: ResourceLimits,
 }
 
 /// A file or folder of this machine that a container sees at a path.

@@ -4,6 +4,7 @@
 use kstore_host_runtime::files::ProgramFolder;
 use kstore_host_runtime::mapping::ImageMap;
 use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use kstore_host_runtime::resources::ResourceLimits;
 use kstore_host_runtime::terminal::Terminal;
 use kstore_host_runtime::{HostPrograms, launcher};
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,13 +42,15 @@ fn main() -> ExitCode {
         tests.a_signal_reaches_the_program_and_its_code_is_the_containers().await;
         tests.a_program_that_cannot_be_executed_is_an_error_of_the_start().await;
         tests.other_commands_run_in_a_container().await;
+        tests.a_program_has_the_limits_of_its_container().await;
+        tests.usage_is_that_of_the_container_and_its_commands().await;
         tests.a_dropped_container_leaves_no_process().await;
     });
     let folder = tests.programs.folder().expect("there is one").container("pod", "c").expect("a name");
     assert!(folder.exists());
     drop(tests);
     assert!(!folder.exists(), "the files end with the process that made them");
-    println!("8 tests passed");
+    println!("10 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -287,6 +290,61 @@ impl Containers<'_> {
         let shown = String::from_utf8(shown).expect("text");
         assert!(shown.contains("24 100\r\n") && shown.ends_with("got a line\r\n"), "{shown:?}");
         assert_eq!(child.wait().await.expect("it ends").code(), Some(9));
+    }
+
+    async fn a_program_has_the_limits_of_its_container(&self) {
+        let mut plan =
+            self.plan("ulimit -n; ulimit -p; head -c 5000 /dev/zero >/tmp/x; echo $?; wc -c </tmp/x");
+        plan.limits.ephemeral_storage = Some(4096);
+        let ended = self.run(&plan).await;
+        let lines: Vec<_> = ended.out.lines().collect();
+        let open: u64 = lines[0].parse().expect("a number");
+        assert!(open <= 65_536, "{ended:?}");
+        // Where a control group counts them, the kernel's limit for users does not.
+        let how = self.programs.enforcement().expect("there are containers here").to_string();
+        assert!(lines[1] == "1024" || !how.contains("the kernel's limit"), "{how}: {ended:?}");
+        // 128 + SIGXFSZ, or an error of a program that ignores it.
+        assert!(matches!(lines[2], "153" | "1") && lines[3] == "4096", "{ended:?}");
+        plan.limits = ResourceLimits { milli_cpu: Some(500), ..ResourceLimits::default() };
+        let why = self.programs.enforcement().expect("there are containers here").unenforced(&plan.limits);
+        assert_eq!(why.is_some(), how.contains("processors not at all"), "{how}");
+    }
+
+    async fn usage_is_that_of_the_container_and_its_commands(&self) {
+        // `tail` keeps what it has read until the end of its input.
+        let hold = "(head -c 40000000 /dev/zero; echo >&2; sleep 1000) | tail -c 50000000 >/dev/null";
+        let plan = self.plan(&format!("{hold} & wait"));
+        let mut running =
+            self.programs.start("pod", "used", &plan).expect("it starts").into_running().expect("it runs");
+        running.stderr.read_exact(&mut [0]).await.expect("it prints");
+        let argv = ["sh", "-c", hold].map(str::to_owned);
+        let mut command = self.programs.command(("pod", "used"), &argv, false).expect("the container runs");
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let said = child.stderr.as_mut().expect("a pipe").read_exact(&mut [0]).await;
+        said.expect("it prints");
+        let used = async || {
+            let all = self.programs.usage().await;
+            all.get(&("pod".to_owned(), "used".to_owned())).copied()
+        };
+        let both = timeout(PATIENCE, async {
+            loop {
+                if let Some(used) = used().await.filter(|used| used.memory >= 80_000_000) {
+                    return used;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let both = both.await.expect("the program and the command hold memory");
+        assert!(both.cpu > Duration::ZERO && both.memory < 1_000_000_000, "{both:?}");
+        drop(running);
+        drop(child);
+        timeout(PATIENCE, async {
+            while used().await.is_some() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .expect("an ended container uses nothing");
     }
 
     async fn a_dropped_container_leaves_no_process(&self) {

@@ -192,3 +192,9 @@ pub(crate) const HOST_OUTPUT_WORK: u64 = CONTAINER_WORK_PER_SECOND / (8 << 20);
 /// Shortest wait before the tokens of a host program's volumes are renewed, again where the server issued none: far less than the fifth of
 /// a token's life that is left then.
 pub(crate) const RENEWAL_RETRY: Duration = Duration::from_secs(10);
+
+/// Time between two looks at the memory of a container of this machine whose limit no control group enforces. What it takes for a shorter
+/// time is not seen.
+pub(crate) const MEMORY_LOOK: Duration = Duration::from_secs(1);
+/// Time over which the processor usage of a container of this machine is measured at least: what shorter ones show is chance.
+pub(crate) const USAGE_WINDOW: Duration = Duration::from_secs(1);

@@ -405,7 +405,10 @@ fn host_programs(images: &[ImageMapping]) -> Option<Arc<HostPrograms>> {
     let launcher = "/proc/self/exe".into();
     let programs = HostPrograms::new(images.iter().cloned().collect(), launcher, &std::env::temp_dir());
     match programs.confinement() {
-        Ok(how) => info!("host programs: {how}; their network is that of this machine"),
+        Ok(how) => {
+            let limits = programs.enforcement().map(ToString::to_string).unwrap_or_default();
+            info!("host programs: {how}; their network is that of this machine; limits: {limits}");
+        }
         Err(why) => warn!("no container runs a program of --image: {why}"),
     }
     Some(Arc::new(programs))

@@ -155,3 +155,46 @@ async fn a_deleted_pod_gets_its_signal_and_a_killed_server_leaves_no_process() {
     drop(cluster);
     until("no process is left", async || (left() == 0).then_some(())).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_beyond_the_limit_kills_a_program_and_usage_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    // `tail` keeps what it has read until the end of its input.
+    let script = "(head -c 40000000 /dev/zero; sleep 1000) | tail -c 50000000 >/dev/null & wait";
+    let cluster = Mapped::start(dir.path(), script);
+    let container =
+        |limits: &Value| json!({"name": "op", "image": "ops/op:v1", "resources": {"limits": limits}});
+    let spec = json!({"containers": [container(&json!({"memory": "16Mi", "cpu": "500m"}))]});
+    cluster.create(PODS, &pod("large", &spec)).await;
+    cluster.create(PODS, &pod("small", &json!({"containers": [container(&json!({"memory": "1Gi"}))]}))).await;
+    let ended = |status: &Value| status["state"]["terminated"].is_object();
+    let Some(ended) = cluster.container("large", "ends", ended).await else { return };
+    let ended = &ended["state"]["terminated"];
+    assert_eq!((&ended["exitCode"], &ended["reason"]), (&json!(137), &json!("OOMKilled")), "{ended}");
+    let small = until("the usage of the other pod", async || {
+        let pod = cluster.pod("small").await;
+        let path = format!("/api/v1/nodes/{}/proxy/stats/summary", pod["spec"]["nodeName"].as_str().unwrap());
+        let summary = cluster.https.call("GET", &path, "").await.json();
+        let pods = summary["pods"].as_array().cloned().unwrap_or_default();
+        let own = pods.into_iter().find(|one| one["podRef"]["name"] == "small")?;
+        let used = own["containers"][0]["memory"]["workingSetBytes"].as_u64()?;
+        (used >= 40_000_000).then_some(pod)
+    })
+    .await;
+    assert!(small["status"]["containerStatuses"][0]["state"]["running"].is_object(), "{small}");
+    if std::fs::read_to_string(dir.path().join("server.log"))
+        .unwrap()
+        .contains("processors by control groups")
+    {
+        return;
+    }
+    let event = until("the limit without effect is told", async || {
+        let path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DLimitNotEnforced";
+        cluster.https.call("GET", path, "").await.json()["items"].as_array()?.first().cloned()
+    })
+    .await;
+    let message = event["message"].as_str().unwrap();
+    assert!(message.starts_with("the limit on cpu (500m) is not enforced: "), "{event}");
+    assert_eq!(event["involvedObject"]["fieldPath"], "spec.containers{op}", "{event}");
+    assert_eq!(event["involvedObject"]["name"], "large", "the other pod has no such limit: {event}");
+}

@@ -403,8 +403,9 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "host-runtime",
         floors: &[
-            &["limits", "mapping", "plan"],
-            &["confinement"],
+            &["limits", "mapping"],
+            &["resources"],
+            &["cgroup", "confinement", "plan", "processes"],
             &["files", "launch", "terminal"],
             &["launcher", "running"],
             &["child"],

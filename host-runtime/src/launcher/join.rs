@@ -3,6 +3,7 @@
 
 use super::process::{become_user, failed};
 use super::supervisor::{FIRST_OTHER, cannot, code};
+use crate::cgroup;
 use crate::launch::{ENTER, ENVIRONMENT, JoinRequest};
 use close_fds::set_fds_cloexec;
 use rustix_namespaces::fs::{MemfdFlags, memfd_create};
@@ -30,6 +31,9 @@ fn join() -> Result<u8> {
     let text = std::fs::read(&path)?;
     std::fs::remove_file(&path)?;
     let request: JoinRequest = serde_json::from_slice(&text)?;
+    if let Some(group) = &request.group {
+        cgroup::join(group).map_err(cannot("enter the control group"))?;
+    }
     let first = Pid::from_raw(request.pid).ok_or_else(|| Error::other("no process"))?;
     let first = pidfd_open(first, PidfdFlags::empty()).map_err(cannot("the container"))?;
     let process = serde_json::to_vec(&request.process)?;

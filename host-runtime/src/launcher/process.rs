@@ -3,9 +3,11 @@
 
 use super::supervisor::{FIRST_OTHER, cannot, stdin_socket};
 use crate::launch::{ENVIRONMENT, EXEC, ProcessRequest, receive, send};
+use crate::limits::OPEN_FILES;
+use crate::resources::ProcessLimits;
 use close_fds::set_fds_cloexec;
 use rustix_namespaces::process::{
-    Resource, Rlimit, Signal, ioctl_tiocsctty, set_parent_process_death_signal, setrlimit, setsid,
+    Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, set_parent_process_death_signal, setrlimit, setsid,
 };
 use rustix_namespaces::thread::{CapabilitiesSecureBits, set_capabilities_secure_bits, set_no_new_privs};
 use std::fs::File;
@@ -38,6 +40,21 @@ fn give_up_rights() -> Result<()> {
     setrlimit(Resource::Core, none).map_err(cannot("no core files"))?;
     let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
     set_capabilities_secure_bits(bits).map_err(cannot("no capabilities for root"))
+}
+
+/// Sets what the process may use by itself. Nothing is raised above what this process has.
+fn set_limits(limits: ProcessLimits) -> Result<()> {
+    let all = [
+        (Resource::Nofile, Some(OPEN_FILES), "the limit on open files"),
+        (Resource::Nproc, limits.processes, "the limit on processes"),
+        (Resource::Fsize, limits.file_bytes, "the limit on sizes of files"),
+    ];
+    for (resource, most, what) in all {
+        let Some(most) = most else { continue };
+        let most = getrlimit(resource).maximum.map_or(most, |known| known.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).map_err(cannot(what))?;
+    }
+    Ok(())
 }
 
 /// Executes the program of the request: the one in the file whose descriptor is the argument, or without one on standard input. Returns
@@ -84,6 +101,9 @@ fn execute(process: &ProcessRequest, is_launched: bool) -> Error {
     // A change of user would undo this, so it comes after it.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::Kill)) {
         return cannot("end with the supervisor")(error);
+    }
+    if let Err(error) = set_limits(process.limits) {
+        return error;
     }
     if let Err(error) = std::env::set_current_dir(&process.workdir) {
         return cannot(&format!("working directory {}", process.workdir))(error);

@@ -2,6 +2,7 @@
 //! The container ends with it, and it ends with the process that started it.
 
 use super::mounts;
+use crate::cgroup;
 use crate::launch::{
     ENVIRONMENT, INIT, InitRequest, LaunchRequest, LauncherOrder, LauncherReport, receive, receive_exactly,
     send,
@@ -59,6 +60,10 @@ fn start(control: &UnixStream) -> Result<Child> {
     // Nothing follows the request before it is answered.
     let request: LaunchRequest =
         receive(BufReader::new(control))?.ok_or_else(|| Error::other("no request"))?;
+    // Before it has other rights to the machine's files. All processes of the container are then in the group.
+    if let Some(group) = &request.group {
+        cgroup::join(group).map_err(cannot("enter the control group"))?;
+    }
     unshare(UnshareFlags::NEWUSER).map_err(cannot("user namespaces"))?;
     send(control, &LauncherReport::Unshared)?;
     if receive_exactly(control)? != Some(LauncherOrder::Mapped) {

@@ -267,6 +267,7 @@ impl Edge {
                 ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
                 ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),
                 ManagerMessage::Logged(line) => self.manager.logged(&line, self.nondet.clock.now()),
+                ManagerMessage::Warned(warning) => self.manager.warned(*warning),
                 ManagerMessage::Refused(why) => self.manager.tunnel_refused(&why),
                 ManagerMessage::RefusedNodes(nodes) => {
                     for node in nodes {

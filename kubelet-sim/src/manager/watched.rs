@@ -4,9 +4,12 @@ use super::nodes::NodeEntry;
 use super::{Manager, Notice, Regarding};
 use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
+use crate::pod::PodEvent;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
-use crate::stream::{AddressOwner, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution, ServerLine};
+use crate::stream::{
+    AddressOwner, ContainerWarning, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution, ServerLine,
+};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_container_sim::time::between;
@@ -131,6 +134,15 @@ impl Manager {
         if position.is_some_and(|index| entry.runs(index, &line.run)) {
             entry.outputs.get_or_insert_default().log(line, now);
             self.show(&line.pod);
+        }
+    }
+
+    /// Records a warning about a container as an Event of its pod.
+    pub(crate) fn warned(&mut self, warning: ContainerWarning) {
+        let ContainerWarning { pod, uid, index, reason, message } = warning;
+        if self.pods.get(&pod).is_some_and(|entry| *entry.uid == *uid) {
+            let event = PodEvent { container: Some(index), ..PodEvent::warning(reason, message) };
+            self.pod_notice(&pod, event);
         }
     }
 

@@ -4,8 +4,9 @@
 use super::environment::{TooLarge, container_of, expand_all};
 use super::program::{TERM, stopping};
 use super::runner::ContainerBudget;
-use super::{Feed, Launch, Outputs, Snapshot, Streams};
-use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, RENEWAL_RETRY, TERMINATION_MESSAGE};
+use super::{ContainerWarning, Feed, Launch, ManagerMessage, Outputs, Snapshot, Streams};
+use crate::amounts::Amounts;
+use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, MEMORY_LOOK, RENEWAL_RETRY, TERMINATION_MESSAGE};
 use crate::pod_object::options::TERMINATION_LOG;
 use crate::service::API_SERVER;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -15,6 +16,7 @@ use kstore_container_sim::{DiskEntry, Environment};
 use kstore_host_runtime::HostPrograms;
 use kstore_host_runtime::child::{ContainerEnd, RunningContainer};
 use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use kstore_host_runtime::resources::ResourceLimits;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -24,6 +26,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The exit code of a container whose program cannot be executed.
 const NOT_STARTED: u8 = 128;
+/// SIGKILL, and the exit code of a container that it has ended.
+const KILL: u8 = 9;
+const KILLED: u8 = 137;
+/// Reason of the Event for limits that have no effect.
+const NOT_ENFORCED: &str = "LimitNotEnforced";
 /// The user of a container that must not run as root and names no user.
 const NONROOT: u32 = 65_532;
 /// The file of a machine's name servers.
@@ -38,8 +45,8 @@ impl Streams {
             let _permit = self.program_starts.acquire().await.ok()?;
             Box::pin(self.start_on_host(&snapshot, launch)).await
         };
-        let RunningContainer { stdout, stderr, mut end } = match started {
-            Ok(running) => running,
+        let (RunningContainer { stdout, stderr, mut end }, limits) = match started {
+            Ok(started) => started,
             Err(why) => {
                 let text = format!("{why}\n");
                 launch.print(true, text.as_bytes(), self);
@@ -49,24 +56,35 @@ impl Streams {
         };
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         let budget = snapshot.disks.budget(&launch.container, &namespace);
-        let (code, (), ()) = tokio::join!(
-            self.follow_host_program(feed, launch, &mut end),
+        let (ended, (), ()) = tokio::join!(
+            self.follow_host_program(feed, launch, (&mut end, &limits)),
             self.copy_output(stdout, (launch, false), &budget),
             self.copy_output(stderr, (launch, true), &budget)
         );
         if let Some(message) = self.message_file(&snapshot, launch).and_then(|file| end_of(&file).ok()) {
             self.keep_message(&snapshot, launch, message);
         }
-        Some((code, false))
+        Some(ended)
     }
 
-    /// Waits until the program ends; meanwhile asks it to stop when its container is, and renews the tokens in its volumes.
-    async fn follow_host_program(&self, feed: &Feed, launch: &Launch, end: &mut ContainerEnd) -> u8 {
+    /// Waits until the program ends, and returns its exit code and whether it was killed for want of memory. Meanwhile asks it to stop when
+    /// its container is, kills it when it exceeds its memory, and renews the tokens in its volumes.
+    async fn follow_host_program(
+        &self,
+        feed: &Feed,
+        launch: &Launch,
+        (end, limits): (&mut ContainerEnd, &ResourceLimits),
+    ) -> (u8, bool) {
         let mut is_told = false;
+        let mut exceeds = std::pin::pin!(self.exceeds_memory(launch, limits));
         loop {
             tokio::select! {
                 biased;
-                code = end.exited() => return code,
+                code = end.exited() => return (code, code == KILLED && end.is_out_of_memory()),
+                () = &mut exceeds => {
+                    end.signal(KILL.into()).await;
+                    return (end.exited().await, true);
+                }
                 () = stopping(feed, launch), if !is_told => {
                     is_told = true;
                     end.signal(TERM.into()).await;
@@ -74,6 +92,35 @@ impl Streams {
                 () = self.renewal(feed) => Box::pin(self.clone().refresh(Arc::clone(feed))).await,
             }
         }
+    }
+
+    /// Waits until the container uses more memory than its limit, if no control group sees to that.
+    async fn exceeds_memory(&self, launch: &Launch, limits: &ResourceLimits) {
+        let enforcement = self.programs.as_ref().and_then(|programs| programs.enforcement().ok());
+        let limit = enforcement.and_then(|enforcement| enforcement.sampled_memory(limits));
+        let (Some(limit), Some(programs)) = (limit, &self.programs) else {
+            return std::future::pending().await;
+        };
+        let name = (launch.uid.clone(), launch.container.clone());
+        loop {
+            // A sample is younger than this, so it is not of an earlier run.
+            tokio::time::sleep(MEMORY_LOOK).await;
+            if programs.usage().await.get(&name).is_some_and(|used| used.memory > limit) {
+                return;
+            }
+        }
+    }
+
+    /// Tells of limits that have no effect on this machine.
+    async fn warn_of_limits(&self, programs: &HostPrograms, launch: &Launch, limits: &ResourceLimits) {
+        let enforcement = programs.enforcement().ok();
+        let Some(message) = enforcement.and_then(|enforcement| enforcement.unenforced(limits)) else {
+            return;
+        };
+        let (pod, uid, index) = (launch.pod.clone(), launch.uid.clone(), launch.index);
+        let warning = ContainerWarning { pod, uid, index, reason: NOT_ENFORCED, message };
+        // The manager may have ended.
+        let _ = self.messages.send(ManagerMessage::Warned(Box::new(warning))).await;
     }
 
     /// Waits until a token in the pod's volumes is to be renewed.
@@ -100,14 +147,22 @@ impl Streams {
         }
     }
 
-    /// Starts the program of a container; returns when it is executed, or why it is not.
-    async fn start_on_host(&self, snapshot: &Snapshot, launch: &Launch) -> Result<RunningContainer, String> {
+    /// Starts the program of a container; returns it and its limits when it is executed, or why it is not.
+    async fn start_on_host(
+        &self,
+        snapshot: &Snapshot,
+        launch: &Launch,
+    ) -> Result<(RunningContainer, ResourceLimits), String> {
         let programs = self.programs.clone().ok_or("there are no host programs")?;
         let plan = self.host_plan(&programs, snapshot, launch).await?;
+        let limits = plan.limits;
+        self.warn_of_limits(&programs, launch, &limits).await;
         let (uid, container) = (snapshot.record.pod.metadata.uid.clone(), launch.container.clone());
         let start = move || programs.start(&uid, &container, &plan);
         let started = tokio::task::spawn_blocking(start).await.map_err(|error| error.to_string())?;
-        started.and_then(|started| started.into_running()).map_err(|error| error.to_string())
+        let running =
+            started.and_then(|started| started.into_running()).map_err(|error| error.to_string())?;
+        Ok((running, limits))
     }
 
     /// What the container runs and sees.
@@ -145,6 +200,7 @@ impl Streams {
             has_read_only_root: environment.read_only.contains("/"),
             files: managed_files(&environment),
             mounts,
+            limits: resource_limits(&found),
         })
     }
 
@@ -239,6 +295,17 @@ fn user(environment: &Environment, spec: &PodSpec, container: &Container) -> (u3
     }
 }
 
+/// The limits of a container. What is zero limits nothing, as in container runtimes.
+fn resource_limits(container: &Container) -> ResourceLimits {
+    let amounts = Amounts::of(container.resources.as_ref().and_then(|resources| resources.limits.as_ref()));
+    let limit = |amount: i64| u64::try_from(amount).ok().filter(|amount| *amount > 0);
+    ResourceLimits {
+        memory: limit(amounts.memory),
+        milli_cpu: limit(amounts.milli_cpu),
+        ephemeral_storage: limit(amounts.ephemeral_storage),
+    }
+}
+
 /// The files that a kubelet manages. Names are resolved as on this machine, whose network it is.
 fn managed_files(environment: &Environment) -> BTreeMap<String, Vec<u8>> {
     let files = environment.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
@@ -247,4 +314,25 @@ fn managed_files(environment: &Environment) -> BTreeMap<String, Vec<u8>> {
         files.insert(RESOLVER.to_owned(), own);
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_container_are_read_and_zero_is_none() {
+        let of = |limits: &str| {
+            let text = format!("{{name: a, resources: {{requests: {{memory: 1Gi}}, limits: {{{limits}}}}}}}");
+            resource_limits(&serde_yaml_ng::from_str(&text).unwrap())
+        };
+        let all = ResourceLimits {
+            memory: Some(64 << 20),
+            milli_cpu: Some(250),
+            ephemeral_storage: Some(1_000_000),
+        };
+        assert_eq!(of("memory: 64Mi, cpu: 250m, ephemeral-storage: 1M, example.com/x: 1"), all);
+        assert_eq!(of("memory: 0, cpu: 0"), ResourceLimits::default());
+        assert_eq!(resource_limits(&Container::default()), ResourceLimits::default());
+    }
 }

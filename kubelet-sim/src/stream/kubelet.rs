@@ -94,7 +94,10 @@ impl Streams {
     async fn usage(&self, node: &str) -> Result<NodeUsage, ApiError> {
         let params = ListParams::default().fields(&of_node(node));
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
-        let external = self.external_usage(&pods).await?;
+        let mut external = self.external_usage(&pods).await?;
+        if let Some(programs) = &self.programs {
+            external.measured = programs.usage().await;
+        }
         let (_, served) = self.serving.get();
         let mut counters = self.cpu_counters.lock().unwrap_or_else(PoisonError::into_inner);
         if counters.len() > served.len() {

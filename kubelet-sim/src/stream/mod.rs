@@ -103,6 +103,18 @@ pub(crate) struct Exit {
     pub(crate) oom: bool,
 }
 
+/// A warning about a container, for an Event of its pod.
+pub(crate) struct ContainerWarning {
+    /// Name and namespace of the pod.
+    pub(crate) pod: Key,
+    pub(crate) uid: String,
+    /// Index of the container in its pod.
+    pub(crate) index: usize,
+    /// The reason of the Event.
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
 /// A line that a server of an image logs about a request, in a container that runs no command.
 pub(crate) struct ServerLine {
     /// Name and namespace of the pod.
@@ -124,6 +136,7 @@ pub(crate) enum ManagerMessage {
     Exit(Exit),
     Executed(Box<ExecutionDone>),
     Logged(Box<ServerLine>),
+    Warned(Box<ContainerWarning>),
     /// Asks what has an address.
     Address(IpAddr, oneshot::Sender<AddressOwner>),
     /// The server refuses the tunnel, for the reason in this text.

@@ -1,7 +1,7 @@
 //! Resource usage of a node's containers, and the two kubelet documents that show it: `summary` (JSON) and
 //! `resource_metrics` (Prometheus text). Pure: the caller provides the node's pods and the time. A
 //! container's usage is what its pod's annotations `cpu` and `memory` say at that moment; without them it is
-//! zero.
+//! what its processes use if it runs a program of this machine, and else zero.
 
 mod counters;
 mod resource_metrics;
@@ -12,8 +12,11 @@ use crate::behavior;
 pub(crate) use counters::CpuCounters;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
+use kstore_host_runtime::ContainerUsages;
 pub(crate) use resource_metrics::resource_metrics;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 pub(crate) use summary::summary;
 
 /// What decides about the usage of pods besides their own annotations, by the uids of the pods.
@@ -23,6 +26,8 @@ pub(crate) struct ExternalUsage {
     pub(crate) annotations: BTreeMap<String, BTreeMap<String, String>>,
     /// What requests of Services take.
     pub(crate) loads: BTreeMap<String, PodLoad>,
+    /// What the processes of containers use that run on this machine.
+    pub(crate) measured: Arc<ContainerUsages>,
 }
 
 /// What a pod uses because of requests: its first container does.
@@ -49,6 +54,8 @@ struct ContainerUsage {
     memory: u64,
     /// Processor time since the start, in billionths of a second.
     cpu_nanos: u64,
+    /// The processor time that its processes have used, in billionths of a second, where that is measured: `nano_cores` comes of it.
+    measured_nanos: Option<u64>,
 }
 
 /// The usage of a pod's running containers.
@@ -109,6 +116,10 @@ impl NodeUsage {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn saturating_sum(amounts: impl Iterator<Item = u64>) -> u64 {
     amounts.fold(0, u64::saturating_add)
 }
@@ -124,13 +135,21 @@ fn of_pod(pod: &Pod, external: &ExternalUsage) -> Option<PodUsage> {
         .filter_map(|container| {
             let started = container.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0;
             let script = behavior::script(&annotations, &container.name);
-            let (mut nano_cores, mut memory) = (script.cpu.unwrap_or(0), script.memory.unwrap_or(0));
+            // The table is empty in clusters without programs of this machine.
+            let measured = match external.measured.is_empty() {
+                true => None,
+                false => external.measured.get(&(uid.to_owned(), container.name.clone())),
+            };
+            let measured_nanos = measured.filter(|_| script.cpu.is_none()).map(|used| nanos(used.cpu));
+            let memory = script.memory.or(measured.map(|used| used.memory));
+            let (mut nano_cores, mut memory) = (script.cpu.unwrap_or(0), memory.unwrap_or(0));
             if let Some((load, first)) = load.filter(|(_, first)| first.name == container.name) {
                 let busy = load.idle_cpu.unwrap_or(nano_cores).saturating_add(load.nano_cores);
                 nano_cores = busy.min(cpu_limit(first).unwrap_or(u64::MAX));
                 memory = load.idle_memory.unwrap_or(memory).saturating_add(load.memory);
             }
-            Some(ContainerUsage { name: container.name.clone(), started, nano_cores, memory, cpu_nanos: 0 })
+            let name = container.name.clone();
+            Some(ContainerUsage { name, started, nano_cores, memory, cpu_nanos: 0, measured_nanos })
         })
         .collect();
     if containers.is_empty() {

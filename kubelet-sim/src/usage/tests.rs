@@ -3,7 +3,10 @@
 use super::{CpuCounters, ExternalUsage, NodeUsage, PodLoad, resource_metrics, summary};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use kstore_host_runtime::resources::ResourceUsage;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -163,4 +166,35 @@ fn requests_of_services_are_work_of_the_first_container_up_to_its_limit() {
     let external = ExternalUsage { annotations: behavior.into(), ..ExternalUsage::default() };
     let usage = NodeUsage::sample("n", &pods, &external, at(10), &mut CpuCounters::default());
     assert_eq!(usage.pods[0].containers[0].nano_cores, 2_000_000_000);
+}
+
+#[test]
+fn measured_usage_counts_where_annotations_say_nothing() {
+    let pods = [
+        pod("op", &json!({}), &[running("a", 0)]),
+        pod("own", &json!({"kubelet-sim.kstore.io/cpu": "2"}), &[running("a", 0)]),
+    ];
+    let mut counters = CpuCounters::default();
+    // Milliseconds of processor time, and the second of the sample.
+    let mut sample = |milliseconds: u64, second: i64| {
+        let used = ResourceUsage { memory: 5000, cpu: Duration::from_millis(milliseconds) };
+        let measured = ["op", "own"].map(|name| ((format!("uid-{name}"), "a".to_owned()), used));
+        let external =
+            ExternalUsage { measured: Arc::new(measured.into_iter().collect()), ..Default::default() };
+        let shown = summary(&NodeUsage::sample("node-0", &pods, &external, at(second), &mut counters));
+        let of = |index: usize| {
+            let container = &shown["pods"][index]["containers"][0];
+            let cpu = |name: &str| container["cpu"][name].as_u64().unwrap() / 1_000_000;
+            (
+                cpu("usageNanoCores"),
+                cpu("usageCoreNanoSeconds"),
+                container["memory"]["workingSetBytes"].as_u64().unwrap(),
+            )
+        };
+        [of(0), of(1)]
+    };
+    assert_eq!(sample(500, 10), [(50, 500, 5000), (2000, 20_000, 5000)]);
+    assert_eq!(sample(4500, 12), [(2000, 4500, 5000), (2000, 24_000, 5000)]);
+    assert_eq!(sample(4600, 12)[0], (2000, 4500, 5000), "too soon after the last one");
+    assert_eq!(sample(4500, 14)[0], (0, 4500, 5000));
 }
