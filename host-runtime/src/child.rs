@@ -7,18 +7,32 @@ use crate::launch::{
 use crate::limits::START_TIME;
 use crate::processes::namespace_of;
 use crate::running::{Registration, RunningContainers, RunningProcess};
-use std::io::{Error, ErrorKind, Result};
+use crate::terminal::Terminal;
+use std::fs::File;
+use std::io::{Error, ErrorKind, PipeReader, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::unix::pipe;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{ChildStderr, ChildStdout};
 
 /// The exit code of a process that SIGKILL has ended.
 const KILLED: u8 = 137;
+
+/// What a container gets of this process besides its request.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerParts {
+    /// Its control group.
+    pub(crate) group: Option<Arc<ControlGroup>>,
+    /// Both ends of its standard input, if that is a pipe. The launcher opens the reading one by its descriptor of this process.
+    pub(crate) input: Option<(PipeReader, pipe::Sender)>,
+    /// Its terminal, and the end of it that its program has.
+    pub(crate) terminal: Option<(Terminal, File)>,
+}
 
 /// A container whose program has been executed. Dropping it ends the container.
 #[derive(Debug)]
@@ -30,6 +44,8 @@ pub struct StartedContainer {
     /// The number of its first process.
     pid: i32,
     group: Option<Arc<ControlGroup>>,
+    input: Option<pipe::Sender>,
+    terminal: Option<Terminal>,
 }
 
 /// The process of a launcher, and the group of its container. Its end is waited for when this is dropped, after the socket to it is closed:
@@ -54,21 +70,30 @@ impl StartedContainer {
     ///
     /// # Errors
     /// What could not be done, as the launcher says it.
-    pub(crate) fn start(
-        launcher: &Path,
-        request: &LaunchRequest,
-        group: Option<Arc<ControlGroup>>,
-    ) -> Result<Self> {
+    pub(crate) fn start(launcher: &Path, request: &LaunchRequest, parts: ContainerParts) -> Result<Self> {
         let (control, other) = UnixStream::pair()?;
         let mut command = Command::new(launcher);
         // Nothing of this process's environment reaches the container.
         command.arg(LAUNCH).env_clear().envs(ENVIRONMENT).stdin(Stdio::from(OwnedFd::from(other)));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // The command has the other end of the socket.
+        let ContainerParts { group, input, terminal } = parts;
+        // The reading end is open here until the program has it.
+        let (_reader, input) = input.unzip();
+        let terminal = match terminal {
+            Some((own, other)) => {
+                command.stdout(other.try_clone()?).stderr(other);
+                Some(own)
+            }
+            None => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                None
+            }
+        };
+        let child = command.spawn()?;
+        // The command has the other ends of the socket and of the terminal.
         drop(command);
         let process = child.id();
         let launcher = Launcher(Some(child), group.clone());
-        let mut started = Self { registration: None, control, launcher, pid: 0, group };
+        let mut started = Self { registration: None, control, launcher, pid: 0, group, input, terminal };
         started.control.set_read_timeout(Some(START_TIME))?;
         send(&started.control, request)?;
         loop {
@@ -126,14 +151,21 @@ impl StartedContainer {
     /// # Errors
     /// Its pipes cannot be registered.
     pub fn into_running(self) -> Result<RunningContainer> {
-        let Self { registration, control, mut launcher, group, .. } = self;
+        let Self { registration, control, mut launcher, group, input, terminal, .. } = self;
         control.set_nonblocking(true)?;
         let (reports, orders) = tokio::net::UnixStream::from_std(control)?.into_split();
         let child = launcher.0.as_mut().expect("it is taken only when it is dropped");
-        let output = child.stdout.take().zip(child.stderr.take()).expect("both are pipes, taken once");
+        let streams = match (terminal, child.stdout.take(), child.stderr.take()) {
+            (Some(terminal), _, _) => ContainerStreams::Terminal(terminal),
+            (None, Some(stdout), Some(stderr)) => ContainerStreams::Pipes {
+                stdin: input,
+                stdout: ChildStdout::from_std(stdout)?,
+                stderr: ChildStderr::from_std(stderr)?,
+            },
+            (None, _, _) => unreachable!("without a terminal both are pipes, which are taken once"),
+        };
         Ok(RunningContainer {
-            stdout: ChildStdout::from_std(output.0)?,
-            stderr: ChildStderr::from_std(output.1)?,
+            streams,
             end: ContainerEnd {
                 _registration: registration,
                 reports: BufReader::new(reports).lines(),
@@ -145,13 +177,27 @@ impl StartedContainer {
     }
 }
 
+/// The other ends of a program's standard streams. What is read is at its end when all processes of the container have ended.
+#[derive(Debug)]
+pub enum ContainerStreams {
+    /// Pipes.
+    Pipes {
+        /// What the program reads, which is at its end when this is dropped; `None`: it reads nothing.
+        stdin: Option<pipe::Sender>,
+        /// What it prints.
+        stdout: ChildStdout,
+        /// What it prints as errors.
+        stderr: ChildStderr,
+    },
+    /// A terminal.
+    Terminal(Terminal),
+}
+
 /// A running container. Dropping `end` ends it.
 #[derive(Debug)]
 pub struct RunningContainer {
-    /// What its program prints. It is at its end when all its processes have ended.
-    pub stdout: ChildStdout,
-    /// What its program prints as errors.
-    pub stderr: ChildStderr,
+    /// Its standard streams.
+    pub streams: ContainerStreams,
     /// Signals and the end.
     pub end: ContainerEnd,
 }

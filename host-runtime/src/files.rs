@@ -6,8 +6,8 @@ use crate::limits::FOLDER_NAMES;
 use crate::plan::{Layout, TreeEntry, mount_point};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata, Permissions};
-use std::io::{Error, ErrorKind, Result, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::io::{Error, ErrorKind, PipeReader, Result, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -168,6 +168,14 @@ impl ProgramFolder {
         File::create(path)?;
         self.own(path, 0, 0)?;
         std::fs::set_permissions(path, Permissions::from_mode(0o666))
+    }
+
+    /// Gives a pipe to a user of containers, who may then open it again.
+    ///
+    /// # Errors
+    /// It cannot be given.
+    pub(crate) fn own_pipe(&self, pipe: &PipeReader, user: u32) -> Result<()> {
+        self.ids.owner(user).map_or(Ok(()), |user| fchown(pipe, Some(user), Some(user)))
     }
 
     /// Replaces the files of a volume at once: they are written to the new folder `name`, which begins with two dots, and a link then leads

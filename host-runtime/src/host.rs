@@ -1,22 +1,25 @@
 //! [`HostPrograms`]: the mapped images of this process, and how their containers are started.
 
 use crate::cgroup::ControlGroups;
-use crate::child::StartedContainer;
+use crate::child::{ContainerParts, StartedContainer};
 use crate::confinement::IdMap;
 use crate::files::ProgramFolder;
 use crate::launch::{ENVIRONMENT, JOIN, JoinRequest, LaunchRequest, ProcessRequest};
 use crate::limits::SAMPLE_AGE;
 use crate::mapping::{self, ImageMap};
-use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath};
+use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath, StandardInput};
 use crate::processes;
 #[cfg(target_os = "linux")]
 use crate::resources::counts_by_namespace;
 use crate::resources::{Enforcement, ResourceUsage};
 use crate::running::{ContainerName, RunningContainers};
+use crate::terminal::Terminal;
 use std::collections::BTreeMap;
 use std::io::{Error, Result};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::unix::pipe;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -143,7 +146,7 @@ impl HostPrograms {
         Ok(&self.state()?.folder)
     }
 
-    /// Starts a container of a pod; blocks until its program is executed.
+    /// Starts a container of a pod; blocks until its program is executed. Must be called within a runtime.
     ///
     /// # Errors
     /// What could not be done.
@@ -157,7 +160,8 @@ impl HostPrograms {
             env: plan::variables(&plan.env),
             workdir: plan.workdir.clone(),
             user: plan.user,
-            has_terminal: false,
+            has_terminal: plan.input == StandardInput::Terminal,
+            input: None,
             limits: state.enforcement.process_limits(&plan.limits),
         };
         let started = state.start(&self.launcher, root, plan, Some(process.clone()))?;
@@ -233,7 +237,18 @@ impl HostState {
         let layout = plan::layout(plan, &self.machine).map_err(Error::other)?;
         self.folder.make_root(&root, &layout)?;
         let group = self.groups.as_ref().map(|groups| groups.create(&plan.limits)).transpose()?;
-        let group = group.map(Arc::new);
+        let mut parts = ContainerParts { group: group.map(Arc::new), ..ContainerParts::default() };
+        let mut input = None;
+        match plan.input {
+            StandardInput::Empty => {}
+            StandardInput::Terminal => parts.terminal = Some(Terminal::open()?),
+            StandardInput::Pipe => {
+                let (reader, writer) = std::io::pipe()?;
+                self.folder.own_pipe(&reader, plan.user.0)?;
+                input = Some(format!("/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd()).into());
+                parts.input = Some((reader, pipe::Sender::from_owned_fd(writer.into())?));
+            }
+        }
         let hostname = if plan.hostname.is_empty() { "localhost".to_owned() } else { plan.hostname.clone() };
         let request = LaunchRequest {
             root,
@@ -241,10 +256,11 @@ impl HostState {
             has_read_only_root: plan.has_read_only_root,
             hostname,
             ids: self.ids,
-            group: group.as_ref().map(|group| group.folder().to_owned()),
+            group: parts.group.as_ref().map(|group| group.folder().to_owned()),
+            input,
             process,
         };
-        StartedContainer::start(launcher, &request, group)
+        StartedContainer::start(launcher, &request, parts)
     }
 }
 

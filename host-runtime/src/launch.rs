@@ -53,6 +53,9 @@ pub struct LaunchRequest {
     pub ids: IdMap,
     /// The folder of the container's control group, if it has one.
     pub group: Option<PathBuf>,
+    /// The pipe that is the program's standard input, as a descriptor of the process that starts the launcher; `None`: it has none, or a
+    /// terminal.
+    pub input: Option<PathBuf>,
     /// What it runs; `None`: it ends at once, which shows that containers can be made here.
     pub process: Option<ProcessRequest>,
 }
@@ -72,6 +75,8 @@ pub struct ProcessRequest {
     pub user: (u32, u32),
     /// Whether its standard streams are a terminal, which it is to control.
     pub has_terminal: bool,
+    /// The inherited descriptor of the pipe that is its standard input. A launcher sets it.
+    pub input: Option<i32>,
     /// What the process may use by itself.
     pub limits: ProcessLimits,
 }

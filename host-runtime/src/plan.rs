@@ -34,6 +34,18 @@ pub const MACHINE_PATHS: [&str; 14] = [
     "/libx32",
 ];
 
+/// The standard input of a container's program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StandardInput {
+    /// It is at its end at once.
+    #[default]
+    Empty,
+    /// A pipe that this process writes to.
+    Pipe,
+    /// A terminal, which is its standard output and error as well.
+    Terminal,
+}
+
 /// A container of a mapped image.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerPlan {
@@ -59,6 +71,8 @@ pub struct ContainerPlan {
     pub mounts: Vec<BindMount>,
     /// What it may use.
     pub limits: ResourceLimits,
+    /// Where its input comes from.
+    pub input: StandardInput,
 }
 
 /// A file or folder of this machine that a container sees at a path.

@@ -82,6 +82,7 @@ mod tests {
             user: (0, 0),
             has_terminal: false,
             limits: ProcessLimits::default(),
+            input: None,
         };
         let running =
             |pid: i32| RunningProcess { pid, process: process.clone(), namespace: None, group: None };

@@ -1,9 +1,10 @@
 //! Containers on this machine: what their programs see and may do, how they end, and that nothing of them is left. The test's own program
 //! is the launcher. Where containers cannot be confined, the test says so and why, and passes.
 
+use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
 use kstore_host_runtime::files::ProgramFolder;
 use kstore_host_runtime::mapping::ImageMap;
-use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
 use kstore_host_runtime::terminal::Terminal;
 use kstore_host_runtime::{HostPrograms, launcher};
@@ -12,6 +13,8 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe::Sender;
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{sleep, timeout};
 
 /// Longest wait for something that is about to happen.
@@ -44,13 +47,15 @@ fn main() -> ExitCode {
         tests.other_commands_run_in_a_container().await;
         tests.a_program_has_the_limits_of_its_container().await;
         tests.usage_is_that_of_the_container_and_its_commands().await;
+        tests.a_program_reads_what_it_is_sent_and_its_end().await;
+        tests.a_program_with_a_terminal_controls_it().await;
         tests.a_dropped_container_leaves_no_process().await;
     });
     let folder = tests.programs.folder().expect("there is one").container("pod", "c").expect("a name");
     assert!(folder.exists());
     drop(tests);
     assert!(!folder.exists(), "the files end with the process that made them");
-    println!("10 tests passed");
+    println!("12 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -67,7 +72,22 @@ struct Ended {
     err: String,
 }
 
+/// A running container without a terminal.
+struct Running {
+    stdin: Option<Sender>,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+    end: ContainerEnd,
+}
+
 impl Containers<'_> {
+    fn start(&self, name: &str, plan: &ContainerPlan) -> Running {
+        let started = self.programs.start("pod", name, plan).expect("it starts");
+        let RunningContainer { streams, end } = started.into_running().expect("it runs");
+        let ContainerStreams::Pipes { stdin, stdout, stderr } = streams else { panic!("a terminal") };
+        Running { stdin, stdout, stderr, end }
+    }
+
     fn folder(&self) -> &ProgramFolder {
         self.programs.folder().expect("there are containers here")
     }
@@ -96,8 +116,7 @@ impl Containers<'_> {
     }
 
     async fn run(&self, plan: &ContainerPlan) -> Ended {
-        let started = self.programs.start("pod", "c", plan).expect("it starts");
-        let mut running = started.into_running().expect("it runs");
+        let mut running = self.start("c", plan);
         let (mut out, mut err) = (String::new(), String::new());
         let all = async {
             let read = running.stdout.read_to_string(&mut out);
@@ -215,8 +234,7 @@ impl Containers<'_> {
 
     async fn a_signal_reaches_the_program_and_its_code_is_the_containers(&self) {
         let plan = self.plan("trap 'echo told; exit 5' TERM\necho ready\nwhile :; do sleep 0.01; done");
-        let mut running =
-            self.programs.start("pod", "c", &plan).expect("it starts").into_running().expect("it runs");
+        let mut running = self.start("c", &plan);
         let mut begun = [0; 6];
         running.stdout.read_exact(&mut begun).await.expect("it prints");
         assert_eq!(&begun, b"ready\n");
@@ -247,8 +265,7 @@ impl Containers<'_> {
         (plan.workdir, plan.user) = ("/tmp".to_owned(), (7, 8));
         let refused = self.programs.command(("pod", "c"), &["true".to_owned()], false);
         assert_eq!(refused.expect_err("it does not run").to_string(), "the container does not run");
-        let started = self.programs.start("pod", "c", &plan).expect("it starts");
-        let mut running = started.into_running().expect("it runs");
+        let mut running = self.start("c", &plan);
         let mut begun = [0; 6];
         running.stdout.read_exact(&mut begun).await.expect("it prints");
         let run = async |line: &[&str]| {
@@ -314,8 +331,7 @@ impl Containers<'_> {
         // `tail` keeps what it has read until the end of its input.
         let hold = "(head -c 40000000 /dev/zero; echo >&2; sleep 1000) | tail -c 50000000 >/dev/null";
         let plan = self.plan(&format!("{hold} & wait"));
-        let mut running =
-            self.programs.start("pod", "used", &plan).expect("it starts").into_running().expect("it runs");
+        let mut running = self.start("used", &plan);
         running.stderr.read_exact(&mut [0]).await.expect("it prints");
         let argv = ["sh", "-c", hold].map(str::to_owned);
         let mut command = self.programs.command(("pod", "used"), &argv, false).expect("the container runs");
@@ -347,12 +363,45 @@ impl Containers<'_> {
         .expect("an ended container uses nothing");
     }
 
+    async fn a_program_reads_what_it_is_sent_and_its_end(&self) {
+        let mut plan = self.plan("read line; echo \"got $line\"; cat /dev/stdin; echo end; exit 6");
+        (plan.input, plan.user) = (StandardInput::Pipe, (7, 8));
+        let mut running = self.start("c", &plan);
+        let mut stdin = running.stdin.take().expect("it was asked for");
+        stdin.write_all(b"one\n").await.expect("it is sent");
+        let mut begun = [0; 8];
+        timeout(PATIENCE, running.stdout.read_exact(&mut begun)).await.expect("it reads").expect("text");
+        assert_eq!(&begun, b"got one\n", "the program goes on before the end of its input");
+        stdin.write_all(b"two\n").await.expect("it is sent");
+        drop(stdin);
+        let mut rest = String::new();
+        timeout(PATIENCE, running.stdout.read_to_string(&mut rest)).await.expect("it ends").expect("text");
+        assert_eq!((rest.as_str(), running.end.exited().await), ("two\nend\n", 6));
+        let ended = self.script("cat; echo empty").await;
+        assert_eq!(ended.out, "empty\n", "others have no input");
+    }
+
+    async fn a_program_with_a_terminal_controls_it(&self) {
+        let mut plan = self.plan("stty size </dev/tty; read line; echo \"got $line\"; tty -s && exit 9");
+        plan.input = StandardInput::Terminal;
+        let started = self.programs.start("pod", "c", &plan).expect("it starts");
+        let RunningContainer { streams, mut end } = started.into_running().expect("it runs");
+        let ContainerStreams::Terminal(terminal) = streams else { panic!("no terminal") };
+        terminal.write_all(b"a line\n").await.expect("it is typed");
+        let (mut shown, mut buffer) = (Vec::new(), [0; 1024]);
+        while let Ok(count @ 1..) = timeout(PATIENCE, terminal.read(&mut buffer)).await.expect("it prints") {
+            shown.extend_from_slice(&buffer[..count]);
+        }
+        let shown = String::from_utf8(shown).expect("text");
+        assert!(shown.contains("0 0\r\n") && shown.ends_with("got a line\r\n"), "{shown:?}");
+        assert_eq!(end.exited().await, 9);
+    }
+
     async fn a_dropped_container_leaves_no_process(&self) {
         let mark = format!("mark-{}", std::process::id());
         let mut plan = self.plan(&format!("trap '' TERM\n(exec -a x sh -c 'sleep 1000; : {mark}') 2>/dev/null &\nsh -c 'sleep 1000; : {mark}' & sh -c 'sleep 1000; : {mark}' &\necho ready; wait"));
         plan.env.push(("MARK".to_owned(), mark.clone()));
-        let mut running =
-            self.programs.start("pod", "c", &plan).expect("it starts").into_running().expect("it runs");
+        let mut running = self.start("c", &plan);
         let mut begun = [0; 6];
         running.stdout.read_exact(&mut begun).await.expect("it prints");
         let left = || {

@@ -198,3 +198,10 @@ pub(crate) const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 pub(crate) const MEMORY_LOOK: Duration = Duration::from_secs(1);
 /// Time over which the processor usage of a container of this machine is measured at least: what shorter ones show is chance.
 pub(crate) const USAGE_WINDOW: Duration = Duration::from_secs(1);
+
+/// Messages of clients that a program of this machine has not read yet. Further input waits.
+pub(crate) const CONSOLE_INPUT: usize = 16;
+/// Pieces of output that a client has not taken yet. The program then waits, and with it the other clients.
+pub(crate) const CONSOLE_OUTPUT: usize = 16;
+/// Bytes of output that a program of this machine keeps for the first client that attaches: the newest, such as a prompt.
+pub(crate) const CONSOLE_KEPT: usize = 16 << 10;

@@ -1,6 +1,7 @@
 //! Containers that run programs of this machine: `--image` of the program. On a machine without user namespaces a test says so, and passes.
 
 use crate::SERVER;
+use futures::{SinkExt as _, StreamExt as _};
 use kstore_client::Kubeconfig;
 use kstore_tests::wait::until;
 use kstore_tests::{Https, Launch, Server};
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -197,4 +200,43 @@ async fn memory_beyond_the_limit_kills_a_program_and_usage_is_measured() {
     assert!(message.starts_with("the limit on cpu (500m) is not enforced: "), "{event}");
     assert_eq!(event["involvedObject"]["fieldPath"], "spec.containers{op}", "{event}");
     assert_eq!(event["involvedObject"]["name"], "large", "the other pod has no such limit: {event}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_attaches_sends_input_to_the_program_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "echo begun; while read line; do echo \"got $line\"; done; echo end >&2; exit 4";
+    let cluster = Mapped::start(dir.path(), script);
+    let container = json!({"name": "op", "image": "ops/op:v1", "stdin": true, "stdinOnce": true});
+    cluster.create(PODS, &pod("op", &json!({"containers": [container]}))).await;
+    let running = |status: &Value| status["state"]["running"].is_object();
+    if cluster.container("op", "runs", running).await.is_none() {
+        return;
+    }
+    until("the program begins", async || cluster.log("op").await.contains("begun\n").then_some(())).await;
+    let path = format!("ws://kstore{PODS}/op/attach?stdin=true&stdout=true&stderr=true");
+    let mut request = path.into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "v5.channel.k8s.io".parse().unwrap());
+    let tls = cluster.https.try_connect().await.unwrap();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, tls).await.unwrap();
+    socket.send(Message::Binary(b"\0one\n"[..].into())).await.unwrap();
+    let mut channels = [String::new(), String::new(), String::new(), String::new()];
+    let mut has_ended_input = false;
+    while let Some(Ok(message)) = socket.next().await {
+        let Message::Binary(bytes) = message else { continue };
+        let Some((channel, text)) = bytes.split_first() else { continue };
+        channels[usize::from(*channel)].push_str(std::str::from_utf8(text).unwrap());
+        if !has_ended_input && channels[1].ends_with("got one\n") {
+            has_ended_input = true;
+            // The end of the channel of standard input.
+            socket.send(Message::Binary(vec![255, 0].into())).await.unwrap();
+        }
+    }
+    let [_, out, err, status] = channels;
+    assert_eq!((out.as_str(), err.as_str()), ("begun\ngot one\n", "end\n"), "{status}");
+    let ended =
+        cluster.container("op", "ends", |status| status["state"]["terminated"].is_object()).await.unwrap();
+    assert_eq!(ended["state"]["terminated"]["exitCode"], 4, "{ended}");
+    let log = cluster.log("op").await;
+    assert!(log.contains("got one\n") && log.contains("end\n"), "{log}");
 }

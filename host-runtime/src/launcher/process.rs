@@ -12,7 +12,7 @@ use rustix_namespaces::process::{
 use rustix_namespaces::thread::{CapabilitiesSecureBits, set_capabilities_secure_bits, set_no_new_privs};
 use std::fs::File;
 use std::io::{BufReader, Error, ErrorKind, Result};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -90,11 +90,23 @@ pub(super) fn failed(error: &Error) -> ExitCode {
     ExitCode::from(if error.kind() == ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Executes the program, without standard input if that is the socket of a launcher. Returns only the error.
+/// The standard input of a container's program, which is not yet that of this process: the terminal that its output goes to, a pipe, or
+/// nothing.
+fn standard_input(process: &ProcessRequest) -> Result<Stdio> {
+    if process.has_terminal {
+        return Ok(std::io::stdout().as_fd().try_clone_to_owned()?.into());
+    }
+    let Some(pipe) = process.input else { return Ok(Stdio::null()) };
+    // The pipe belongs to the container's user, so it can be opened again.
+    let pipe = File::open(format!("/proc/self/fd/{pipe}")).map_err(cannot("standard input"))?;
+    Ok(pipe.into())
+}
+
+/// Executes the program, with its own standard input if that of this process is the socket of a launcher. Returns only the error.
 fn execute(process: &ProcessRequest, is_launched: bool) -> Error {
     set_fds_cloexec(FIRST_OTHER, &[]);
     if process.has_terminal
-        && let Err(error) = ioctl_tiocsctty(std::io::stdin())
+        && let Err(error) = ioctl_tiocsctty(std::io::stdout())
     {
         return cannot("control the terminal")(error);
     }
@@ -116,7 +128,10 @@ fn execute(process: &ProcessRequest, is_launched: bool) -> Error {
         .env_clear()
         .envs(process.env.iter().map(|(name, value)| (name, value)));
     if is_launched {
-        command.stdin(Stdio::null());
+        match standard_input(process) {
+            Ok(input) => drop(command.stdin(input)),
+            Err(error) => return error,
+        }
     }
     let error = command.exec();
     let program = &process.program;

@@ -4,19 +4,21 @@
 use super::mounts;
 use crate::cgroup;
 use crate::launch::{
-    ENVIRONMENT, INIT, InitRequest, LaunchRequest, LauncherOrder, LauncherReport, receive, receive_exactly,
-    send,
+    ENVIRONMENT, INIT, InitRequest, LaunchRequest, LauncherOrder, LauncherReport, ProcessRequest, receive,
+    receive_exactly, send,
 };
 use close_fds::set_fds_cloexec;
 use rustix_namespaces::event::{PollFd, PollFlags, poll};
-use rustix_namespaces::io::Errno;
+use rustix_namespaces::io::{Errno, FdFlags, fcntl_setfd};
 use rustix_namespaces::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use rustix_namespaces::system::sethostname;
 use rustix_namespaces::thread::{UnshareFlags, unshare};
+use std::fs::File;
 use std::io::{BufReader, Error, ErrorKind, Result};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 /// The exit code of a process that SIGKILL has ended.
@@ -60,7 +62,8 @@ fn start(control: &UnixStream) -> Result<Child> {
     // Nothing follows the request before it is answered.
     let request: LaunchRequest =
         receive(BufReader::new(control))?.ok_or_else(|| Error::other("no request"))?;
-    // Before it has other rights to the machine's files. All processes of the container are then in the group.
+    // Before it has other rights to the machine's files and processes. All processes of the container are then in the group.
+    let input = request.input.as_deref().map(open_input).transpose()?;
     if let Some(group) = &request.group {
         cgroup::join(group).map_err(cannot("enter the control group"))?;
     }
@@ -89,7 +92,8 @@ fn start(control: &UnixStream) -> Result<Child> {
     // A process that fails earlier does not read all of it, and says why.
     let _ = send(&own, &init);
     if let Some(process) = &request.process {
-        let _ = send(&own, process);
+        let _ =
+            send(&own, &ProcessRequest { input: input.as_ref().map(AsRawFd::as_raw_fd), ..process.clone() });
     }
     match receive(BufReader::new(&mut own))? {
         // Executing the program has closed the other end.
@@ -100,6 +104,13 @@ fn start(control: &UnixStream) -> Result<Child> {
             Err(Error::other(why))
         }
     }
+}
+
+/// Opens the pipe of a program's standard input, so that the processes which become the program inherit it.
+fn open_input(path: &Path) -> Result<File> {
+    let input = File::open(path).map_err(cannot("standard input"))?;
+    fcntl_setfd(&input, FdFlags::empty())?;
+    Ok(input)
 }
 
 /// Reports the start, passes signals on, and returns the report of the end. It has no second thread: a process whose children are in

@@ -8,7 +8,8 @@ use crate::pod::PodEvent;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
 use crate::stream::{
-    AddressOwner, ContainerWarning, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution, ServerLine,
+    AddressOwner, Console, ContainerWarning, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution,
+    ServerLine,
 };
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
@@ -157,8 +158,12 @@ impl Manager {
             Program::Image | Program::Scripted | Program::Attached | Program::NotRun(_) => return,
         };
         let container = spec.name.clone();
+        let console = Console::of(spec).filter(|_| program.is_some());
         let outputs = Arc::clone(entry.outputs.get_or_insert_default());
         outputs.begin(&container, &run);
+        if let Some(console) = console {
+            outputs.set_console(&container, &run, Arc::new(console));
+        }
         let (pod, uid) = (key.clone(), entry.uid.to_string());
         self.launches.push(Launch { pod, uid, index, container, run, argv, program, outputs });
     }

@@ -166,6 +166,8 @@ pub struct ContainerSpec {
     pub resources: ResourceRequirements,
     pub security_context: SecurityContext,
     pub stdin: bool,
+    pub stdin_once: bool,
+    pub tty: bool,
     pub command: Vec<String>,
     pub args: Vec<String>,
     /// The objects that it needs before it is created.

@@ -74,6 +74,11 @@ impl Streams {
         {
             return self.attach_to(feed, chosen, process, terminal, stream).await;
         }
+        let container = &stream.request.container;
+        let outputs = snapshot.outputs.as_ref();
+        if let Some(console) = outputs.and_then(|outputs| outputs.console(container, &chosen.run.id)) {
+            return Box::pin(self.attach_to_console((feed, &chosen), &console, terminal, stream)).await;
+        }
         let log = chosen_log(&chosen, &snapshot);
         let log_reader = LogReader::from_now(&log, self.clock.now());
         let (mut reader, writer) = stream.begin();

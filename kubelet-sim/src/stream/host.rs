@@ -2,9 +2,10 @@
 //! the container's log, and they end with the container's run.
 
 use super::environment::{TooLarge, container_of, expand_all};
+use super::host_attach::{type_into_pipe, type_into_terminal};
 use super::program::{TERM, stopping};
 use super::runner::ContainerBudget;
-use super::{ContainerWarning, Feed, Launch, ManagerMessage, Outputs, Snapshot, Streams};
+use super::{Console, ContainerWarning, Feed, Launch, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::amounts::Amounts;
 use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, MEMORY_LOOK, RENEWAL_RETRY, TERMINATION_MESSAGE};
 use crate::pod_object::options::TERMINATION_LOG;
@@ -14,8 +15,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_container_sim::time::between;
 use kstore_container_sim::{DiskEntry, Environment};
 use kstore_host_runtime::HostPrograms;
-use kstore_host_runtime::child::{ContainerEnd, RunningContainer};
-use kstore_host_runtime::plan::{BindMount, ContainerPlan};
+use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
+use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,6 +27,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The exit code of a container whose program cannot be executed.
 const NOT_STARTED: u8 = 128;
+/// The channels of output.
+const STDOUT: u32 = 1;
+const STDERR: u32 = 2;
 /// SIGKILL, and the exit code of a container that it has ended.
 const KILL: u8 = 9;
 const KILLED: u8 = 137;
@@ -45,7 +49,7 @@ impl Streams {
             let _permit = self.program_starts.acquire().await.ok()?;
             Box::pin(self.start_on_host(&snapshot, launch)).await
         };
-        let (RunningContainer { stdout, stderr, mut end }, limits) = match started {
+        let (RunningContainer { streams, mut end }, limits) = match started {
             Ok(started) => started,
             Err(why) => {
                 let text = format!("{why}\n");
@@ -56,10 +60,9 @@ impl Streams {
         };
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         let budget = snapshot.disks.budget(&launch.container, &namespace);
-        let (ended, (), ()) = tokio::join!(
+        let (ended, ()) = tokio::join!(
             self.follow_host_program(feed, launch, (&mut end, &limits)),
-            self.copy_output(stdout, (launch, false), &budget),
-            self.copy_output(stderr, (launch, true), &budget)
+            self.serve_streams(launch, streams, &budget)
         );
         if let Some(message) = self.message_file(&snapshot, launch).and_then(|file| end_of(&file).ok()) {
             self.keep_message(&snapshot, launch, message);
@@ -133,17 +136,37 @@ impl Streams {
         }
     }
 
-    /// Adds what a program prints to the container's log.
-    async fn copy_output(
-        &self,
-        mut from: impl AsyncRead + Unpin,
-        (launch, is_stderr): (&Launch, bool),
-        budget: &ContainerBudget,
-    ) {
-        let mut buffer = vec![0; HOST_OUTPUT];
-        while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            launch.print(is_stderr, &buffer[..length], self);
-            budget.pay(length as u64 * HOST_OUTPUT_WORK).await;
+    /// Passes on what a program prints until all of its processes have ended, and meanwhile what clients send to it.
+    async fn serve_streams(&self, launch: &Launch, streams: ContainerStreams, budget: &ContainerBudget) {
+        let console = launch.outputs.console(&launch.container, &launch.run);
+        let console = console.as_deref();
+        let output = Output { streams: self, launch, console, budget };
+        match streams {
+            ContainerStreams::Pipes { stdin, stdout, stderr } => {
+                let printed =
+                    async { tokio::join!(output.copy(stdout, STDOUT), output.copy(stderr, STDERR)) };
+                tokio::select! {
+                    biased;
+                    ((), ()) = printed => {}
+                    () = type_into_pipe(console, stdin) => unreachable!("it does not return"),
+                }
+            }
+            ContainerStreams::Terminal(terminal) => {
+                let shown = async {
+                    let mut buffer = vec![0; HOST_OUTPUT];
+                    while let Ok(length @ 1..) = terminal.read(&mut buffer).await {
+                        output.print(STDOUT, &buffer[..length]).await;
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = shown => {}
+                    () = type_into_terminal(console, &terminal) => unreachable!("it does not return"),
+                }
+            }
+        }
+        if let Some(console) = console {
+            console.end();
         }
     }
 
@@ -201,6 +224,11 @@ impl Streams {
             files: managed_files(&environment),
             mounts,
             limits: resource_limits(&found),
+            input: match (found.tty, found.stdin) {
+                (Some(true), _) => StandardInput::Terminal,
+                (_, Some(true)) => StandardInput::Pipe,
+                (_, _) => StandardInput::Empty,
+            },
         })
     }
 
@@ -263,6 +291,33 @@ impl Streams {
         let file = snapshot.disks.termination(&launch.container, &launch.run, &namespace.disks, now);
         // Without space there is no message.
         let _ = file.map(|file| file.put("", DiskEntry::file(&message, now)));
+    }
+}
+
+/// Where the output of a program goes: to the container's log, and to the clients that are attached.
+struct Output<'a> {
+    streams: &'a Streams,
+    launch: &'a Launch,
+    console: Option<&'a Console>,
+    budget: &'a ContainerBudget,
+}
+
+impl Output<'_> {
+    /// Passes on what a program prints to a pipe.
+    async fn copy(&self, mut from: impl AsyncRead + Unpin, channel: u32) {
+        let mut buffer = vec![0; HOST_OUTPUT];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            self.print(channel, &buffer[..length]).await;
+        }
+    }
+
+    /// Passes output on, and waits until clients have taken it and its work is paid.
+    async fn print(&self, channel: u32, bytes: &[u8]) {
+        self.launch.print(channel == STDERR, bytes, self.streams);
+        if let Some(console) = self.console {
+            console.show(channel, bytes).await;
+        }
+        self.budget.pay(bytes.len() as u64 * HOST_OUTPUT_WORK).await;
     }
 }
 

@@ -2,6 +2,7 @@
 //! nodes; each stream is a task that follows its pod through a [`Feed`]. `kstore-container-sim` computes the bytes that a stream sends;
 //! nothing on the host is touched but for containers whose images are mapped to programs of it: `host` and its siblings.
 
+mod console;
 mod datagrams;
 mod disks;
 mod environment;
@@ -10,6 +11,7 @@ mod execution;
 mod external_usage;
 mod health;
 mod host;
+mod host_attach;
 mod host_exec;
 mod host_port;
 mod host_volumes;
@@ -39,6 +41,7 @@ use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::pod::Pod;
 use crate::record::PodRecord;
+pub(crate) use console::Console;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 pub(crate) use external_usage::UsageCaches;

@@ -1,6 +1,6 @@
 //! The output of the commands of one pod's containers: of the current and the previous run of each container.
 
-use super::{Latest, ServerLine};
+use super::{Console, Latest, ServerLine};
 use crate::limits::LINE_BYTES;
 use jiff::Timestamp;
 use kstore_container_sim::{LogLine, PrintedLines};
@@ -24,6 +24,8 @@ struct Output {
     partial: [Vec<u8>; 2],
     /// Whether the run ended within a line.
     ends_within_line: bool,
+    /// Where clients attach to its process, if that has standard streams of its own.
+    console: Option<Arc<Console>>,
 }
 
 impl Default for Outputs {
@@ -46,9 +48,21 @@ impl Outputs {
             printed: Arc::default(),
             partial: Default::default(),
             ends_within_line: false,
+            console: None,
         });
         let surplus = runs.len().saturating_sub(RUNS);
         runs.drain(..surplus);
+    }
+
+    /// Sets where clients attach to the process of a run that has begun.
+    pub(crate) fn set_console(&self, container: &str, run: &str, console: Arc<Console>) {
+        self.change(container, run, |output| output.console = Some(console));
+    }
+
+    /// Where clients attach to the process of a run.
+    pub(super) fn console(&self, container: &str, run: &str) -> Option<Arc<Console>> {
+        let containers = self.containers();
+        containers.get(container)?.iter().find(|output| output.run == run)?.console.clone()
     }
 
     /// Adds a line of a server that runs no command. The first line of a run begins its output.
