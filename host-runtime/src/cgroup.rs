@@ -209,7 +209,7 @@ fn own_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
         let (root, target) = (words.next()?, words.next()?);
         let below = path.strip_prefix(root.trim_end_matches('/'))?;
         let is_of_groups = source.split(' ').next() == Some("cgroup2");
-        is_of_groups.then(|| Path::new(target).join(below.trim_start_matches('/')))
+        is_of_groups.then(|| Path::new(target).join(below.trim_start_matches('/')).components().collect())
     })
 }
 
@@ -251,7 +251,7 @@ mod tests {
         let at = |groups: &str, mounts: &str| own_folder(groups, mounts);
         let expected = Some("/sys/fs/cgroup/unified/user.slice/run-7.scope".into());
         assert_eq!(at("4:memory:/x\n0::/user.slice/run-7.scope\n", mounts), expected);
-        assert_eq!(at("0::/\n", mounts), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(at("0::/\n", mounts), Some("/sys/fs/cgroup/unified".into()));
         let inner = "41 31 0:38 /pod /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(at("0::/pod/a\n", inner), Some("/sys/fs/cgroup/a".into()));
         assert_eq!(at("0::/other\n", inner), None);

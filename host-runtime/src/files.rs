@@ -2,6 +2,7 @@
 //! folder of this process, which is removed with it.
 
 use crate::confinement::IdMap;
+use crate::image::{copy_tree, remove};
 use crate::limits::FOLDER_NAMES;
 use crate::plan::{Layout, TreeEntry, mount_point};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,11 +62,11 @@ impl ProgramFolder {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Another process that starts now may take it for one that was left, and remove it before it is locked.
+            // Another process that starts now may take it for one that was left, and remove it before it is locked. What is at the path
+            // then may be another's that made it anew, whose lock lasts.
             let Ok(lock) = File::open(&path) else { continue };
             lock.set_permissions(Permissions::from_mode(0o700))?;
-            lock.lock()?;
-            if is_at(&lock, &path) {
+            if lock.try_lock().is_ok() && is_at(&lock, &path) {
                 return Ok(Self { path, _lock: lock, ids });
             }
         }
@@ -236,14 +237,31 @@ impl ProgramFolder {
         Err(Error::other("too many commands begin in the container at once"))
     }
 
-    /// Makes the own tree of a container at `root`, new, and the places of its mounts.
+    /// The folder of unpacked images, which is made if it is missing.
+    pub(crate) fn images(&self) -> Result<PathBuf> {
+        let images = self.path.join("images");
+        std::fs::create_dir_all(&images)?;
+        Ok(images)
+    }
+
+    /// Makes the own tree of a container at `root`, new, and the places of its mounts. It begins as a copy of the files at `image`, if
+    /// there is one.
     ///
     /// # Errors
     /// An entry or a place cannot be made.
-    pub fn make_root(&self, root: &Path, layout: &Layout) -> Result<()> {
+    pub fn make_root(&self, root: &Path, layout: &Layout, image: Option<&Path>) -> Result<()> {
         match std::fs::remove_dir_all(root) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
+        }
+        if let Some(image) = image {
+            let has_ids = self.ids.has_ids();
+            let owner = |path: &Path, user: u32, group: u32| match has_ids {
+                true => lchown(path, Some(user), Some(group)),
+                false => Ok(()),
+            };
+            std::fs::create_dir_all(root.parent().unwrap_or(root))?;
+            copy_tree(image, root, &owner)?;
         }
         self.make_folder(root)?;
         for (path, entry) in &layout.entries {
@@ -251,16 +269,22 @@ impl ProgramFolder {
             self.make_above(root, path)?;
             let at = root.join(path);
             match entry {
+                // Folders of the image stay as they are.
+                TreeEntry::Folder(_) if at.is_dir() => {}
                 TreeEntry::Folder(mode) => {
                     self.make_folder(&at)?;
                     std::fs::set_permissions(&at, Permissions::from_mode(*mode))?;
                 }
                 TreeEntry::File(bytes) => {
+                    remove(&at)?;
                     std::fs::write(&at, bytes)?;
                     self.own(&at, 0, 0)?;
                     std::fs::set_permissions(&at, Permissions::from_mode(0o644))?;
                 }
-                TreeEntry::Link(to) => symlink(to, &at)?,
+                TreeEntry::Link(to) => {
+                    remove(&at)?;
+                    symlink(to, &at)?;
+                }
             }
         }
         for (index, bind) in layout.binds.iter().enumerate() {
@@ -301,7 +325,7 @@ impl ProgramFolder {
     }
 
     /// Gives a file to a user and group of containers.
-    fn own(&self, path: &Path, user: u32, group: u32) -> Result<()> {
+    pub(crate) fn own(&self, path: &Path, user: u32, group: u32) -> Result<()> {
         match (self.ids.owner(user), self.ids.owner(group)) {
             (Some(user), Some(group)) => lchown(path, Some(user), Some(group)),
             (None, _) | (_, None) => Ok(()),
@@ -422,7 +446,7 @@ mod tests {
         };
         let root = folder.container("uid", "c").unwrap().join("root");
         for _ in 0..2 {
-            folder.make_root(&root, &layout).unwrap();
+            folder.make_root(&root, &layout, None).unwrap();
         }
         assert_eq!(std::fs::read(root.join("a/b")).unwrap(), b"text");
         assert!(root.join("data").is_dir() && volume.join("file").is_file());

@@ -4,6 +4,7 @@ use crate::cgroup::ControlGroups;
 use crate::child::{ContainerParts, StartedContainer};
 use crate::confinement::IdMap;
 use crate::files::ProgramFolder;
+use crate::image::{ImageStore, UnpackedImage};
 use crate::launch::{ENVIRONMENT, JOIN, JoinRequest, LaunchRequest, ProcessRequest};
 use crate::limits::SAMPLE_AGE;
 use crate::mapping::{self, ImageMap};
@@ -37,7 +38,12 @@ pub struct MappedProgram {
 }
 
 impl MappedProgram {
-    /// Checks that the program can still be executed.
+    /// Whether it is an image, whose files its containers see.
+    pub fn is_image(&self) -> bool {
+        mapping::is_image(&self.path)
+    }
+
+    /// Checks that the program can still be executed, or the image be read.
     ///
     /// # Errors
     /// The text for a pull of its image that fails.
@@ -59,6 +65,7 @@ pub struct HostPrograms {
     launcher: PathBuf,
     state: std::result::Result<HostState, Arc<str>>,
     running: RunningContainers,
+    unpacked: ImageStore,
     /// The last sample of what containers use, and its time.
     sample: Mutex<Option<(Instant, Arc<ContainerUsages>)>>,
 }
@@ -87,13 +94,26 @@ impl HostPrograms {
                  (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu)"
             ))
         });
-        Self { images, launcher, state, running: RunningContainers::default(), sample: Mutex::default() }
+        Self {
+            images,
+            launcher,
+            state,
+            running: RunningContainers::default(),
+            unpacked: ImageStore::default(),
+            sample: Mutex::default(),
+        }
     }
 
     /// The mapped images of a process that cannot run any of them, for this reason.
     pub fn refused(images: ImageMap, why: &str) -> Self {
-        let (running, sample) = (RunningContainers::default(), Mutex::default());
-        Self { images, launcher: PathBuf::new(), state: Err(why.into()), running, sample }
+        Self {
+            images,
+            launcher: PathBuf::new(),
+            state: Err(why.into()),
+            running: RunningContainers::default(),
+            unpacked: ImageStore::default(),
+            sample: Mutex::default(),
+        }
     }
 
     /// How the containers are confined, or why there can be none.
@@ -146,6 +166,19 @@ impl HostPrograms {
         Ok(&self.state()?.folder)
     }
 
+    /// The files of an image that a mapping names; `None` if it names a program. Blocks while the image is unpacked, for the first time.
+    ///
+    /// # Errors
+    /// It is no image, or cannot be unpacked.
+    pub fn unpacked(&self, program: &MappedProgram) -> Result<Option<Arc<UnpackedImage>>> {
+        if !program.is_image() {
+            return Ok(None);
+        }
+        let folder = &self.state()?.folder;
+        let owner = |path: &Path, user: u32, group: u32| folder.own(path, user, group);
+        self.unpacked.unpacked(&program.path, &folder.images()?, &owner).map(Some)
+    }
+
     /// Starts a container of a pod; blocks until its program is executed. Must be called within a runtime.
     ///
     /// # Errors
@@ -153,14 +186,15 @@ impl HostPrograms {
     pub fn start(&self, uid: &str, container: &str, plan: &ContainerPlan) -> Result<StartedContainer> {
         let state = self.state()?;
         let root = state.folder.container(uid, container)?.join("root");
-        let line = plan::command_line(&plan.program, &plan.command, &plan.args);
+        let (line, env) = plan::process(plan).map_err(Error::other)?;
         let process = ProcessRequest {
             program: line.program,
             argv: line.argv,
-            env: plan::variables(&plan.env),
+            env,
             workdir: plan.workdir.clone(),
             user: plan.user,
             has_terminal: plan.input == StandardInput::Terminal,
+            is_foreign: plan.image.is_some(),
             input: None,
             limits: state.enforcement.process_limits(&plan.limits),
         };
@@ -235,7 +269,7 @@ impl HostState {
         process: Option<ProcessRequest>,
     ) -> Result<StartedContainer> {
         let layout = plan::layout(plan, &self.machine).map_err(Error::other)?;
-        self.folder.make_root(&root, &layout)?;
+        self.folder.make_root(&root, &layout, plan.image.as_ref().map(|image| image.root()))?;
         let group = self.groups.as_ref().map(|groups| groups.create(&plan.limits)).transpose()?;
         let mut parts = ContainerParts { group: group.map(Arc::new), ..ContainerParts::default() };
         let mut input = None;

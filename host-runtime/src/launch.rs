@@ -75,6 +75,8 @@ pub struct ProcessRequest {
     pub user: (u32, u32),
     /// Whether its standard streams are a terminal, which it is to control.
     pub has_terminal: bool,
+    /// Whether the container's files are not those of this machine, so that this program cannot be executed among them.
+    pub is_foreign: bool,
     /// The inherited descriptor of the pipe that is its standard input. A launcher sets it.
     pub input: Option<i32>,
     /// What the process may use by itself.
@@ -86,6 +88,8 @@ pub struct ProcessRequest {
 pub(crate) struct InitRequest {
     /// The user and the group that it becomes, without further groups; `None`: it stays the container's root, the only user there is.
     pub(crate) user: Option<(u32, u32)>,
+    /// Whether the process becomes the program without executing this one once more.
+    pub(crate) is_foreign: bool,
     /// Whether a [`ProcessRequest`] follows; else it ends.
     pub(crate) has_process: bool,
 }

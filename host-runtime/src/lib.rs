@@ -1,7 +1,8 @@
 //! Containers that run a program of this machine: which images are mapped to a program, what such a container sees, and the processes that
 //! confine it.
 //!
-//! [`mapping`] and [`plan`] are pure: from an image and a container to a program, its command line and its files. [`files`] writes those
+//! [`mapping`] and [`plan`] are pure, but for files that they look at: from an image and a container to a program, its command line and its
+//! files. [`files`] writes those
 //! files, [`child`] starts the program. The process that starts it is this program again, by one of the commands of `launcher`: it makes
 //! the namespaces, so that this process, which has threads, need not. Nothing here knows an object of the API.
 
@@ -10,6 +11,7 @@ pub mod child;
 mod confinement;
 pub mod files;
 mod host;
+mod image;
 pub mod launch;
 pub mod launcher;
 mod limits;
@@ -22,3 +24,4 @@ pub mod terminal;
 
 pub use confinement::IdMap;
 pub use host::{ContainerUsages, HostPrograms, MappedProgram};
+pub use image::{ImageConfig, UnpackedImage};

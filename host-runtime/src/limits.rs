@@ -39,3 +39,18 @@ pub(crate) const SAMPLE_AGE: Duration = Duration::from_millis(500);
 /// Time for the processes of an ended container to leave its control group. After it the group stays until the next start.
 #[cfg(target_os = "linux")]
 pub(crate) const GROUP_END: Duration = Duration::from_secs(5);
+
+/// Entries of an image, over all of its layers. An image with more is refused.
+pub(crate) const IMAGE_ENTRIES: usize = 1_000_000;
+
+/// Bytes of the files of an image, over all of its layers. An image with more is refused.
+pub(crate) const IMAGE_BYTES: u64 = 16 << 30;
+
+/// Folders above an entry of an image. An image with a deeper one is refused.
+pub(crate) const IMAGE_DEPTH: usize = 256;
+
+/// Links that are followed for one path of an image, as Linux does. A path with more is refused.
+pub(crate) const IMAGE_LINKS: usize = 40;
+
+/// Bytes of a document of an image. An image with a longer one is refused.
+pub(crate) const IMAGE_DOCUMENT: u64 = 4 << 20;

@@ -1,16 +1,16 @@
-//! Mappings of images to programs of this machine: `PATTERN=PATH`. The first pattern that matches decides. Pure, but for the look whether
-//! the path is a program.
+//! Mappings of images to programs of this machine, or to unpacked images: `PATTERN=PATH`. The first pattern that matches decides. Pure, but
+//! for the look what the path is.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// One mapping: the images that a pattern matches run a program of this machine.
+/// One mapping: the images that a pattern matches run a program of this machine, or have the files of an image here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageMapping {
     /// `*` stands for any characters but `/`, `**` for any.
     pattern: String,
-    /// The absolute path of the program.
+    /// The absolute path of the program or the image.
     program: PathBuf,
 }
 
@@ -21,9 +21,11 @@ pub enum MappingError {
     #[error("expected PATTERN=PATH, such as 'ghcr.io/me/op:*=./target/release/op'")]
     Form,
     /// Its target is of a kind that is not supported.
-    #[error("{0:?} is not supported: name an executable file of this machine")]
+    #[error(
+        "{0:?} is not supported: name an executable file of this machine, the folder of an image layout, or a .tar of an image"
+    )]
     Kind(String),
-    /// Its target is not a program.
+    /// Its target is neither a program nor an image.
     #[error("{0}")]
     NoProgram(#[from] NoProgram),
 }
@@ -48,7 +50,7 @@ impl FromStr for ImageMapping {
         if pattern.is_empty() || target.is_empty() {
             return Err(MappingError::Form);
         }
-        if target.ends_with('/') || OTHER_KINDS.iter().any(|kind| target.starts_with(kind)) {
+        if OTHER_KINDS.iter().any(|kind| target.starts_with(kind)) {
             return Err(MappingError::Kind(target.to_owned()));
         }
         let absolute = std::path::absolute(target);
@@ -58,7 +60,15 @@ impl FromStr for ImageMapping {
     }
 }
 
-/// Checks that a path is an executable file.
+/// The file of a folder by which it is an image layout.
+const LAYOUT: &str = "index.json";
+
+/// Whether a path is an image and not a program: a folder, or an archive by its name.
+pub fn is_image(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tar") || path.is_dir()
+}
+
+/// Checks that a path is an executable file, or an image.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -71,7 +81,13 @@ pub fn check(program: &Path) -> Result<(), NoProgram> {
         Err(error) => return Err(no_program(program, &error.to_string())),
     };
     if metadata.is_dir() {
-        return Err(no_program(program, "is a folder: name an executable file"));
+        return match program.join(LAYOUT).is_file() {
+            true => Ok(()),
+            false => Err(no_program(program, "is a folder without an image layout: it has no index.json")),
+        };
+    }
+    if is_image(program) {
+        return Ok(());
     }
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
         return Err(no_program(program, "is not executable: chmod +x it"));
@@ -186,9 +202,15 @@ mod tests {
         }
         assert!(refused(&format!("a={}", at("no"))).ends_with("no: no such file"));
         assert!(refused(&format!("a={}", at("text"))).ends_with("is not executable: chmod +x it"));
-        assert!(refused(&format!("a={}", at("."))).ends_with("is a folder: name an executable file"));
-        for target in ["./root/", "oci:dir", "sim:busybox"] {
-            assert!(refused(&format!("a={target}")).ends_with("name an executable file of this machine"));
+        assert!(refused(&format!("a={}", at("."))).ends_with("it has no index.json"));
+        for target in ["oci:dir", "sim:busybox"] {
+            assert!(refused(&format!("a={target}")).contains("name an executable file of this machine"));
+        }
+        std::fs::write(at("saved.tar"), "").unwrap();
+        std::fs::write(at("index.json"), "").unwrap();
+        for path in ["saved.tar", "."] {
+            format!("a={}", at(path)).parse::<ImageMapping>().unwrap();
+            assert!(is_image(Path::new(&at(path))) && !is_image(Path::new(&at("op"))));
         }
         let mapping = format!("me/op:*={}", at("op")).parse().unwrap();
         let map = ImageMap::from_iter([mapping]);

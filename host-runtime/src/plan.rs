@@ -1,10 +1,12 @@
 //! What a container of a mapped image runs and which files it sees: a minimal tree of its own, the folders of this machine by which
-//! programs start, the program, and the volumes. Pure.
+//! programs start, the program, and the volumes. Where the image is unpacked, its files instead. Pure, but for the links of an image.
 
+use crate::image::UnpackedImage;
 use crate::resources::ResourceLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The folder of the program in its container. It comes first in `PATH`.
 const PROGRAM_FOLDER: &str = "/opt/bin";
@@ -49,8 +51,10 @@ pub enum StandardInput {
 /// A container of a mapped image.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerPlan {
-    /// The program on this machine.
+    /// The program on this machine. Without effect with an unpacked image.
     pub program: PathBuf,
+    /// The image whose files it sees, instead of those of this machine; `None`: its image is a program.
+    pub image: Option<Arc<UnpackedImage>>,
     /// The container's `command`, with its variables replaced.
     pub command: Vec<String>,
     /// The container's `args`, with their variables replaced.
@@ -140,6 +144,24 @@ pub enum PlanError {
     /// A volume is mounted at the root.
     #[error("cannot mount a volume at the root of a host program's files")]
     OverRoot,
+    /// Neither the container nor its image has a command.
+    #[error("no command specified")]
+    NoCommand,
+}
+
+/// The command line of a container, and its variables.
+///
+/// # Errors
+/// It has none.
+pub(crate) fn process(plan: &ContainerPlan) -> Result<(CommandLine, Vec<(String, String)>), PlanError> {
+    match &plan.image {
+        None => Ok((command_line(&plan.program, &plan.command, &plan.args), variables(&plan.env))),
+        Some(image) => {
+            let argv = image.config().command_line(&plan.command, &plan.args);
+            let program = argv.first().cloned().ok_or(PlanError::NoCommand)?;
+            Ok((CommandLine { program, argv }, plan.env.clone()))
+        }
+    }
 }
 
 /// The command line of a container: its image's entrypoint is the program, whatever the first word of its command is. A command that begins
@@ -175,6 +197,9 @@ pub fn variables(env: &[(String, String)]) -> Vec<(String, String)> {
 /// # Errors
 /// A volume is mounted where none can be.
 pub fn layout(plan: &ContainerPlan, machine: &[MachinePath]) -> Result<Layout, PlanError> {
+    if let Some(image) = &plan.image {
+        return image_layout(plan, image);
+    }
     let mut layout = Layout { entries: own_tree(plan), binds: Vec::new() };
     // What would be below a path of the machine is hidden by it; a link of the machine must not lead its maker elsewhere.
     layout.entries.retain(|path, _| !machine.iter().any(|over| is_within(path, over.path)));
@@ -184,10 +209,7 @@ pub fn layout(plan: &ContainerPlan, machine: &[MachinePath]) -> Result<Layout, P
             None => layout.binds.push(bind(Path::new(path), path, true)),
         }
     }
-    for device in DEVICES {
-        let path = format!("/dev/{device}");
-        layout.binds.push(bind(Path::new(&path), &path, false));
-    }
+    layout.binds.extend(devices());
     let program = program_path(&plan.program);
     layout.binds.push(bind(&plan.program, &program, true));
     let mut mounts = Vec::new();
@@ -218,16 +240,44 @@ pub fn layout(plan: &ContainerPlan, machine: &[MachinePath]) -> Result<Layout, P
     Ok(layout)
 }
 
-/// The tree of a container without its mounts.
-fn own_tree(plan: &ContainerPlan) -> BTreeMap<String, TreeEntry> {
-    let mut entries = BTreeMap::new();
-    for folder in ["/dev/pts", "/dev/shm", "/etc", "/home", "/proc", "/run", "/sys", "/var/log", "/var/run"] {
-        entries.insert(folder.to_owned(), TreeEntry::Folder(0o755));
+/// The files of a container of an image: those that the kubelet manages and its volumes are where the image's links lead.
+fn image_layout(plan: &ContainerPlan, image: &UnpackedImage) -> Result<Layout, PlanError> {
+    let mut entries = kernel_tree();
+    entries.extend(plan.files.iter().map(|(path, bytes)| (normal(path), TreeEntry::File(bytes.clone()))));
+    entries.entry(normal(&plan.workdir)).or_insert(TreeEntry::Folder(0o755));
+    let placed = entries.into_iter().map(|(path, entry)| match entry {
+        // A link of the image in the place of one of these goes.
+        TreeEntry::Link(_) => (path, entry),
+        TreeEntry::Folder(_) | TreeEntry::File(_) => (image.place(&path), entry),
+    });
+    let mut layout = Layout { entries: placed.collect(), binds: devices().collect() };
+    layout.entries.remove("/");
+    let mut mounts = Vec::new();
+    for mount in &plan.mounts {
+        let target = image.place(&normal(&mount.target));
+        if target == "/" {
+            return Err(PlanError::OverRoot);
+        }
+        mounts.push(BindMount { target, ..mount.clone() });
     }
-    for folder in ["/tmp", "/var/tmp"] {
-        entries.insert(folder.to_owned(), TreeEntry::Folder(0o1777));
-    }
-    entries.insert("/root".to_owned(), TreeEntry::Folder(0o700));
+    mounts.sort_by(|one, other| one.target.cmp(&other.target));
+    layout.binds.extend(mounts);
+    Ok(layout)
+}
+
+/// The devices of this machine that a container has.
+fn devices() -> impl Iterator<Item = BindMount> {
+    DEVICES.into_iter().map(|device| {
+        let path = format!("/dev/{device}");
+        bind(Path::new(&path), &path, false)
+    })
+}
+
+/// The folders and links of the kernel's files, which every container has.
+fn kernel_tree() -> BTreeMap<String, TreeEntry> {
+    let folders = ["/dev/pts", "/dev/shm", "/proc", "/sys"];
+    let mut entries: BTreeMap<String, TreeEntry> =
+        folders.into_iter().map(|folder| (folder.to_owned(), TreeEntry::Folder(0o755))).collect();
     for (name, to) in [
         ("fd", "/proc/self/fd"),
         ("ptmx", "pts/ptmx"),
@@ -237,6 +287,19 @@ fn own_tree(plan: &ContainerPlan) -> BTreeMap<String, TreeEntry> {
     ] {
         entries.insert(format!("/dev/{name}"), TreeEntry::Link(to.to_owned()));
     }
+    entries
+}
+
+/// The tree of a container without its mounts.
+fn own_tree(plan: &ContainerPlan) -> BTreeMap<String, TreeEntry> {
+    let mut entries = kernel_tree();
+    for folder in ["/etc", "/home", "/run", "/var/log", "/var/run"] {
+        entries.insert(folder.to_owned(), TreeEntry::Folder(0o755));
+    }
+    for folder in ["/tmp", "/var/tmp"] {
+        entries.insert(folder.to_owned(), TreeEntry::Folder(0o1777));
+    }
+    entries.insert("/root".to_owned(), TreeEntry::Folder(0o700));
     let (user, group) = plan.user;
     let mut users = vec![("root", 0, 0, "/root")];
     if user != 0 {

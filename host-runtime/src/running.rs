@@ -82,6 +82,7 @@ mod tests {
             user: (0, 0),
             has_terminal: false,
             limits: ProcessLimits::default(),
+            is_foreign: false,
             input: None,
         };
         let running =

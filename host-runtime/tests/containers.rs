@@ -7,9 +7,10 @@ use kstore_host_runtime::mapping::ImageMap;
 use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
 use kstore_host_runtime::terminal::Terminal;
-use kstore_host_runtime::{HostPrograms, launcher};
+use kstore_host_runtime::{HostPrograms, MappedProgram, launcher};
+use sha2::{Digest as _, Sha256};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,13 +50,14 @@ fn main() -> ExitCode {
         tests.usage_is_that_of_the_container_and_its_commands().await;
         tests.a_program_reads_what_it_is_sent_and_its_end().await;
         tests.a_program_with_a_terminal_controls_it().await;
+        tests.a_container_of_an_image_sees_the_files_of_the_image_alone().await;
         tests.a_dropped_container_leaves_no_process().await;
     });
     let folder = tests.programs.folder().expect("there is one").container("pod", "c").expect("a name");
     assert!(folder.exists());
     drop(tests);
     assert!(!folder.exists(), "the files end with the process that made them");
-    println!("12 tests passed");
+    println!("13 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -70,6 +72,21 @@ struct Ended {
     code: u8,
     out: String,
     err: String,
+}
+
+/// Adds a file to an archive.
+fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, bytes: &[u8], mode: u32) {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    archive.append_data(&mut header, name, bytes).expect("an entry");
+}
+
+/// A file in the first volume of a container.
+fn running_file(plan: &ContainerPlan, name: &str) -> PathBuf {
+    plan.mounts[0].source.join(name)
 }
 
 /// A running container without a terminal.
@@ -395,6 +412,93 @@ impl Containers<'_> {
         let shown = String::from_utf8(shown).expect("text");
         assert!(shown.contains("0 0\r\n") && shown.ends_with("got a line\r\n"), "{shown:?}");
         assert_eq!(end.exited().await, 9);
+    }
+
+    /// An archive of an image that has the shell of this machine, what it is linked to, and a link from `/var/run` to `/run`.
+    fn image(&self) -> PathBuf {
+        let linked = std::process::Command::new("ldd").arg("/bin/sh").output().expect("a list of libraries");
+        let linked = String::from_utf8(linked.stdout).expect("text");
+        let mut layer = tar::Builder::new(Vec::new());
+        let files = linked.split_whitespace().filter(|word| word.starts_with('/')).chain(["/bin/sh"]);
+        for path in files {
+            let bytes = std::fs::read(path).expect("a file of this machine");
+            append(&mut layer, path.trim_start_matches('/'), &bytes, 0o755);
+        }
+        append(&mut layer, "etc/passwd", b"root:x:0:0::/:\napp:x:1000:50::/:\n", 0o644);
+        let mut link = tar::Header::new_gnu();
+        link.set_entry_type(tar::EntryType::Symlink);
+        link.set_size(0);
+        link.set_mode(0o777);
+        link.set_uid(0);
+        link.set_gid(0);
+        layer.append_link(&mut link, "var/run", "/run").expect("a link");
+        let layer = layer.into_inner().expect("a layer");
+        let digest: String = Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect();
+        let config = format!(
+            r#"{{"config": {{"User": "app", "Entrypoint": ["sh"], "Cmd": ["-c", "echo of the image"], "WorkingDir": "/w",
+            "Env": ["A=1"]}}, "rootfs": {{"diff_ids": ["sha256:{digest}"]}}}}"#
+        );
+        let mut saved = tar::Builder::new(Vec::new());
+        append(&mut saved, "layer.tar", &layer, 0o644);
+        append(&mut saved, "config.json", config.as_bytes(), 0o644);
+        let list = br#"[{"Config": "config.json", "Layers": ["layer.tar"]}]"#;
+        append(&mut saved, "manifest.json", list, 0o644);
+        let path = self.dir.join("saved.tar");
+        std::fs::write(&path, saved.into_inner().expect("an archive")).expect("it is written");
+        path
+    }
+
+    async fn a_container_of_an_image_sees_the_files_of_the_image_alone(&self) {
+        let program = MappedProgram { path: self.image().into(), refusal: None };
+        let image = self.programs.unpacked(&program).expect("it is unpacked").expect("it is an image");
+        let volume = self.folder().volume("pod", "image").expect("a name");
+        self.folder().make_volume(&volume, None).expect("it is made");
+        std::fs::write(volume.join("file"), "of the volume\n").expect("a file");
+        let mut plan = ContainerPlan {
+            user: image.user().expect("it has the user"),
+            env: image.config().variables(&[("PATH".to_owned(), "/bin".to_owned())], |_| true),
+            workdir: image.config().workdir.clone(),
+            image: Some(image),
+            files: [("/etc/hosts".to_owned(), b"hosts\n".to_vec())].into(),
+            mounts: vec![BindMount { source: volume, target: "/var/run/v".to_owned(), is_read_only: false }],
+            ..ContainerPlan::default()
+        };
+        let ended = self.run(&plan).await;
+        assert_eq!((ended.code, ended.out.as_str()), (0, "of the image\n"), "{ended:?}");
+        // Nothing but the shell is there, so nothing else reads files.
+        let script = "show() { while read -r line; do echo \"$line\"; done <$1; }
+show /etc/hosts; show /run/v/file; echo \"$A $PWD\"; [ -e /usr/share ] || echo apart; echo >/run/v/ready
+while read -r name value rest; do case $name in Uid:|CapEff:|CapPrm:|NoNewPrivs:) echo $name $value;; esac; done </proc/self/status
+show /proc/1/comm; until [ -e /run/v/end ]; do :; done; exit 5";
+        plan.args = vec!["-c".to_owned(), script.to_owned()];
+        let mut running = self.start("image", &plan);
+        let ready = async {
+            while !running_file(&plan, "ready").exists() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, ready).await.expect("the program begins");
+        let argv = ["sh", "-c", "echo $A $PWD; : >/run/v/end"].map(str::to_owned);
+        let mut command = self.programs.command(("pod", "image"), &argv, false).expect("the container runs");
+        let output = timeout(PATIENCE, command.output()).await.expect("it ends").expect("its output");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1 /w\n", "{output:?}");
+        let mut out = String::new();
+        timeout(PATIENCE, running.stdout.read_to_string(&mut out)).await.expect("it ends").expect("text");
+        let user = if self.has_ids() { "1000" } else { "0" };
+        let none = "0000000000000000";
+        let expected = format!(
+            "hosts\nof the volume\n1 /w\napart\nUid: {user}\nCapPrm: {none}\nCapEff: {none}\nNoNewPrivs: 1\nsh\n"
+        );
+        assert_eq!((out.as_str(), running.end.exited().await), (expected.as_str(), 5));
+        plan.args = vec!["-c".to_owned(), "[ -e /run/x ] || echo new; : >/run/x".to_owned()];
+        plan.user = (0, 0);
+        for _ in 0..2 {
+            assert_eq!(self.run(&plan).await.out, "new\n", "each start has the files of the image");
+        }
+        plan.command = vec!["/missing".to_owned()];
+        let refused =
+            self.programs.start("pod", "c", &plan).expect_err("there is no such program").to_string();
+        assert!(refused.starts_with("exec /missing: No such file"), "{refused}");
     }
 
     async fn a_dropped_container_leaves_no_process(&self) {

@@ -404,7 +404,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         folder: "host-runtime",
         floors: &[
             &["limits", "mapping"],
-            &["resources"],
+            &["image", "resources"],
             &["cgroup", "confinement", "plan", "processes"],
             &["files", "launch", "terminal"],
             &["launcher", "running"],

@@ -4,11 +4,11 @@
 use super::mounts;
 use super::process;
 use super::supervisor::{cannot, stdin_socket};
-use crate::launch::{InitRequest, receive_exactly, send};
+use crate::launch::{InitRequest, ProcessRequest, receive, receive_exactly, send};
 use crate::limits::SHARED_MEMORY;
 use rustix_namespaces::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use rustix_namespaces::process::pivot_root;
-use std::io::{Error, Result};
+use std::io::{BufReader, Error, Result};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(super) fn run() -> ExitCode {
 }
 
 fn become_program(control: &mut UnixStream) -> Result<()> {
-    let request: InitRequest = receive_exactly(control)?.ok_or_else(|| Error::other("no request"))?;
+    let request: InitRequest = receive_exactly(&mut *control)?.ok_or_else(|| Error::other("no request"))?;
     // The working directory is the container's root; all paths are relative to it, because those above it may be closed to this user.
     let safe = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "proc", "proc", safe, "").map_err(cannot("mount /proc"))?;
@@ -50,8 +50,13 @@ fn become_program(control: &mut UnixStream) -> Result<()> {
     for path in HIDDEN.into_iter().filter(|path| Path::new(path).exists()) {
         mount_bind("/dev/null", path).map_err(cannot(path))?;
     }
-    match request.has_process {
-        true => Err(process::become_user(request.user, None)),
-        false => Ok(()),
+    if !request.has_process {
+        return Ok(());
     }
+    if !request.is_foreign {
+        return Err(process::become_user(request.user, None));
+    }
+    let process: Option<ProcessRequest> = receive(BufReader::new(control))?;
+    let process = process.ok_or_else(|| Error::other("no request"))?;
+    Err(process::become_program(request.user, &process, true))
 }

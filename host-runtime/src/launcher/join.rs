@@ -1,7 +1,7 @@
 //! A command in a container that runs: this process enters the container's namespaces but that of mounts, so that it can still start this
 //! program; its child enters that one, too, and becomes the command.
 
-use super::process::{become_user, failed};
+use super::process::{become_program, become_user, failed, inherited};
 use super::supervisor::{FIRST_OTHER, cannot, code};
 use crate::cgroup;
 use crate::launch::{ENTER, ENVIRONMENT, JoinRequest};
@@ -76,5 +76,9 @@ fn entered() -> Error {
     if let Err(error) = joined {
         return cannot("enter the container's files")(error);
     }
-    become_user(user.zip(group), Some(file))
+    match inherited(&file.to_string()) {
+        Ok(process) if process.is_foreign => become_program(user.zip(group), &process, false),
+        Ok(_) => become_user(user.zip(group), Some(file)),
+        Err(error) => error,
+    }
 }

@@ -1,5 +1,6 @@
 //! A container's process in its last two steps: it gives up its rights over the container's namespaces and becomes its user, by executing
-//! this program once more (`container-exec`), which then executes the container's program.
+//! this program once more (`container-exec`), which then executes the container's program. Among the files of an image this program cannot
+//! be executed: there the process executes the container's program as its user at once.
 
 use super::supervisor::{FIRST_OTHER, cannot, stdin_socket};
 use crate::launch::{ENVIRONMENT, EXEC, ProcessRequest, receive, send};
@@ -29,6 +30,16 @@ pub(super) fn become_user(user: Option<(u32, u32)>, request: Option<RawFd>) -> E
         command.uid(user).gid(group);
     }
     cannot("become the container's user")(command.exec())
+}
+
+/// Becomes the container's program as the user and the group, if there are any but the container's root, without any capability. The
+/// kernel forgets the parent-death signal of a process that changes its user, so commands of such containers end with the container, and
+/// not with the process that started them. Returns only the error.
+pub(super) fn become_program(user: Option<(u32, u32)>, process: &ProcessRequest, is_launched: bool) -> Error {
+    match give_up_rights() {
+        Ok(()) => execute(process, is_launched, user),
+        Err(error) => error,
+    }
 }
 
 /// Gives up all capabilities, also those that executing a program would give back.
@@ -62,7 +73,7 @@ fn set_limits(limits: ProcessLimits) -> Result<()> {
 pub(super) fn run() -> ExitCode {
     if let Some(file) = std::env::args().nth(2) {
         let error = match inherited(&file) {
-            Ok(request) => execute(&request, false),
+            Ok(request) => execute(&request, false, None),
             Err(error) => error,
         };
         return failed(&error);
@@ -70,7 +81,7 @@ pub(super) fn run() -> ExitCode {
     let Ok(mut control) = stdin_socket() else { return ExitCode::FAILURE };
     let request = receive(BufReader::new(&mut control));
     let error = match request {
-        Ok(Some(request)) => execute(&request, true),
+        Ok(Some(request)) => execute(&request, true, None),
         Ok(None) => Error::other("no request"),
         Err(error) => error,
     };
@@ -79,7 +90,7 @@ pub(super) fn run() -> ExitCode {
 }
 
 /// The request in the file with an inherited descriptor.
-fn inherited(file: &str) -> Result<ProcessRequest> {
+pub(super) fn inherited(file: &str) -> Result<ProcessRequest> {
     let request = File::open(format!("/proc/self/fd/{file}")).map_err(cannot("the request"))?;
     receive(BufReader::new(request))?.ok_or_else(|| Error::other("no request"))
 }
@@ -102,8 +113,9 @@ fn standard_input(process: &ProcessRequest) -> Result<Stdio> {
     Ok(pipe.into())
 }
 
-/// Executes the program, with its own standard input if that of this process is the socket of a launcher. Returns only the error.
-fn execute(process: &ProcessRequest, is_launched: bool) -> Error {
+/// Executes the program as a user that this process is not yet, if there is one, and with its own standard input if that of this process is
+/// the socket of a launcher. Returns only the error.
+fn execute(process: &ProcessRequest, is_launched: bool, user: Option<(u32, u32)>) -> Error {
     set_fds_cloexec(FIRST_OTHER, &[]);
     if process.has_terminal
         && let Err(error) = ioctl_tiocsctty(std::io::stdout())
@@ -127,6 +139,9 @@ fn execute(process: &ProcessRequest, is_launched: bool) -> Error {
         .args(arguments)
         .env_clear()
         .envs(process.env.iter().map(|(name, value)| (name, value)));
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
     if is_launched {
         match standard_input(process) {
             Ok(input) => drop(command.stdin(input)),

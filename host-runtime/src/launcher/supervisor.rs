@@ -88,7 +88,8 @@ fn start(control: &UnixStream) -> Result<Child> {
     // The command has the other end of the socket, which would not be at its end as long as it is open here.
     drop(command);
     let user = request.process.as_ref().map(|process| process.user).filter(|_| request.ids.has_ids());
-    let init = InitRequest { user, has_process: request.process.is_some() };
+    let is_foreign = request.process.as_ref().is_some_and(|process| process.is_foreign);
+    let init = InitRequest { user, is_foreign, has_process: request.process.is_some() };
     // A process that fails earlier does not read all of it, and says why.
     let _ = send(&own, &init);
     if let Some(process) = &request.process {

@@ -14,10 +14,10 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_container_sim::time::between;
 use kstore_container_sim::{DiskEntry, Environment};
-use kstore_host_runtime::HostPrograms;
 use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
 use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
+use kstore_host_runtime::{HostPrograms, ImageConfig, MappedProgram, UnpackedImage};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -204,7 +204,13 @@ impl Streams {
         let pod = self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await;
         let spec = pod.map_err(|error| format!("cannot read the pod: {error}"))?.spec.unwrap_or_default();
         let found = container_of(&spec, &launch.container);
+        let image = unpacked(programs, program).await?;
         let env = self.with_api_server(environment.variables.clone(), &found).await;
+        let env = match &image {
+            Some(image) => with_image(&env, image.config(), &found),
+            None => env,
+        };
+        let user = user(&environment, &spec, &found, image.as_deref())?;
         let expanded =
             |words: Option<&[String]>| expand_all(words.unwrap_or_default(), &env).map_err(too_large);
         let mut mounts = self
@@ -217,9 +223,10 @@ impl Streams {
             command: expanded(found.command.as_deref())?,
             args: expanded(found.args.as_deref())?,
             env,
-            workdir: environment.workdir.clone(),
+            workdir: workdir(&environment, &found, image.as_deref()),
             hostname: environment.hostname.clone(),
-            user: user(&environment, &spec, &found),
+            user,
+            image,
             has_read_only_root: environment.read_only.contains("/"),
             files: managed_files(&environment),
             mounts,
@@ -340,13 +347,59 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// The user and the group of a container.
-fn user(environment: &Environment, spec: &PodSpec, container: &Container) -> (u32, u32) {
-    let own = container.security_context.as_ref().and_then(|context| context.run_as_non_root);
-    let general = spec.security_context.as_ref().and_then(|context| context.run_as_non_root);
-    match (environment.user.user, own.or(general)) {
-        (0, Some(true)) => (NONROOT, NONROOT),
-        (user, _) => (user, environment.user.group),
+/// The files of a mapped image; `None` for a program.
+async fn unpacked(
+    programs: &Arc<HostPrograms>,
+    program: &Arc<MappedProgram>,
+) -> Result<Option<Arc<UnpackedImage>>, String> {
+    let (programs, program) = (Arc::clone(programs), Arc::clone(program));
+    let unpack = move || programs.unpacked(&program);
+    let unpacked = tokio::task::spawn_blocking(unpack).await.map_err(|error| error.to_string())?;
+    unpacked.map_err(|error| format!("cannot unpack its image: {error}"))
+}
+
+/// The variables of a container with those of its image, which are below its own and above those that every container has.
+fn with_image(env: &[(String, String)], image: &ImageConfig, container: &Container) -> Vec<(String, String)> {
+    let is_named = |name: &str| container.env.iter().flatten().any(|own| own.name == name);
+    image.variables(env, |name| is_named(name) || !matches!(name, "PATH" | "HOME"))
+}
+
+/// The working directory of a container: its own, or that of its image.
+fn workdir(environment: &Environment, container: &Container, image: Option<&UnpackedImage>) -> String {
+    let own = container.working_dir.as_deref().filter(|folder| !folder.is_empty());
+    match image.map(|image| image.config().workdir.as_str()).filter(|folder| !folder.is_empty()) {
+        Some(folder) if own.is_none() => folder.to_owned(),
+        _ => environment.workdir.clone(),
+    }
+}
+
+/// The user and the group of a container: those of the pod, or of the image. A program that must not be root and names no user gets one.
+///
+/// # Errors
+/// The image must not run as root, and would.
+fn user(
+    environment: &Environment,
+    spec: &PodSpec,
+    container: &Container,
+    image: Option<&UnpackedImage>,
+) -> Result<(u32, u32), String> {
+    let (own, general) = (container.security_context.as_ref(), spec.security_context.as_ref());
+    let non_root = own.and_then(|own| own.run_as_non_root).or(general.and_then(|all| all.run_as_non_root));
+    let named = own.and_then(|own| own.run_as_user).or(general.and_then(|all| all.run_as_user));
+    let group = own.and_then(|own| own.run_as_group).or(general.and_then(|all| all.run_as_group));
+    let given = (environment.user.user, environment.user.group);
+    match image {
+        None if given.0 == 0 && non_root == Some(true) => Ok((NONROOT, NONROOT)),
+        None => Ok(given),
+        Some(image) => {
+            let of_image = image.user().map_err(|error| error.to_string())?;
+            let user = if named.is_some() { given.0 } else { of_image.0 };
+            match (non_root, user, group.or(named)) {
+                (Some(true), 0, _) => Err("container has runAsNonRoot and image will run as root".to_owned()),
+                (_, _, Some(_)) => Ok((user, given.1)),
+                (_, _, None) => Ok((user, of_image.1)),
+            }
+        }
     }
 }
 
@@ -389,5 +442,23 @@ mod tests {
         assert_eq!(of("memory: 64Mi, cpu: 250m, ephemeral-storage: 1M, example.com/x: 1"), all);
         assert_eq!(of("memory: 0, cpu: 0"), ResourceLimits::default());
         assert_eq!(resource_limits(&Container::default()), ResourceLimits::default());
+    }
+
+    #[test]
+    fn variables_of_an_image_are_below_those_of_its_container() {
+        let env = [("PATH", "/default"), ("HOME", "/"), ("A", "pod"), ("KUBERNETES_PORT", "1")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let of_image =
+            [("PATH", "/own"), ("HOME", "/own"), ("A", "image"), ("KUBERNETES_PORT", "2"), ("B", "image")];
+        let image = ImageConfig {
+            env: of_image.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            workdir: "/w".to_owned(),
+            ..ImageConfig::default()
+        };
+        let container =
+            serde_yaml_ng::from_str("{name: a, env: [{name: A, value: pod}, {name: HOME, value: /}]}");
+        let merged = with_image(&env, &image, &container.unwrap());
+        let shown: Vec<_> = merged.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["PATH=/own", "HOME=/", "A=pod", "KUBERNETES_PORT=1", "B=image"]);
     }
 }

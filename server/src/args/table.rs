@@ -330,7 +330,7 @@ const LOOPS: &[Flag] = &[
         "image",
         "PATTERN=PATH",
         |o, text| add(&mut o.loops.images, parsed(text)),
-        "Containers whose image matches PATTERN run the program PATH of this machine, in namespaces of their own; * in PATTERN stands for any characters but /, ** for any; may be repeated, the first match counts",
+        "Containers whose image matches PATTERN run the program PATH of this machine, or the image of the layout or .tar at PATH, in namespaces of their own; * in PATTERN stands for any characters but /, ** for any; may be repeated, the first match counts",
     )
     .part(Part::Process)
     .shaped(repeated),
