@@ -36,6 +36,7 @@ pub mod node;
 pub mod plan;
 pub mod pod;
 mod pod_behavior;
+mod pod_certificate;
 pub mod pod_object;
 mod pressure;
 pub mod probe;

@@ -147,6 +147,15 @@ pub(crate) const TUNNEL_BACKOFF: Backoff = Backoff::doubling(Duration::from_mill
 pub(crate) const TUNNEL_RETRY_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the output of a command of a hook or probe that are kept, as in kubelet; the rest is dropped.
 pub(crate) const EXECUTION_OUTPUT: usize = 10 * 1024;
+/// First wait before a PodCertificateRequest is created again; doubles up to [`CERTIFICATE_RETRY_MAX`].
+pub(crate) const CERTIFICATE_RETRY_BASE: Duration = Duration::from_secs(1);
+/// Longest wait before a PodCertificateRequest is created again.
+pub(crate) const CERTIFICATE_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Longest time from `beginRefreshAt` of a pod's certificate until another is requested; kubelet's `jitterDuration`.
+pub(crate) const CERTIFICATE_JITTER: Duration = Duration::from_secs(300);
+/// How long a pod's certificate may be due for replacement before an event says so; kubelet's `refreshOverdueDuration`.
+pub(crate) const CERTIFICATE_OVERDUE: Duration = Duration::from_secs(600);
+
 /// Bytes of a termination message, from the end of its file; kubelet's `MaxContainerTerminationMessageLength`.
 pub(crate) const TERMINATION_MESSAGE: usize = 4096;
 /// Bytes of the log that are the termination message of a failed container; kubelet's `MaxContainerTerminationMessageLogLength`.

@@ -416,7 +416,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         folder: "kubelet-sim",
         floors: &[
             &["amounts", "api_server", "identities", "known_image", "limits", "network_policy", "time"],
-            &["affinity", "backoff", "behavior", "expansion", "plan", "pressure"],
+            &["affinity", "backoff", "behavior", "expansion", "plan", "pod_certificate", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "image", "probe", "process_end", "shape"],
             &["device"],

@@ -126,7 +126,6 @@ fn pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         items(spec, list).for_each(stop_signal);
     }
-    projections(spec).for_each(|source| remove(source, "podCertificate"));
 }
 
 /// Removes the stop signal, and the lifecycle if nothing else is in it.

@@ -234,9 +234,8 @@ mod tests {
     }
 
     /// Members that gates do not decide here, by the end of their paths.
-    const OTHERWISE: [(&str, &str); 5] = [
+    const OTHERWISE: [(&str, &str); 4] = [
         (".projected.sources.clusterTrustBundle", "`Features` decides, since an operator can turn it on"),
-        (".projected.sources.podCertificate", "left out in 1.37"),
         (".schedulingGroup", "`Features` decides, since an operator can turn it on"),
         (".workloadRef", "the same, in 1.35"),
         (".dataSourceRef.namespace", "in a template of claims, it is decided when the claim is made"),

@@ -254,7 +254,7 @@ fn fields_of_disabled_features_are_dropped_silently() {
         "volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {}, "secret": {}}, {"podCertificate": {}}]}}]});
     let kept = json!({
         "containers": [{"name": "a"}, {"name": "b", "lifecycle": {"preStop": {}}}],
-        "volumes": [{"name": "v", "projected": {"sources": [{"secret": {}}, {}]}}]});
+        "volumes": [{"name": "v", "projected": {"sources": [{"secret": {}}, {"podCertificate": {}}]}}]});
     let template = json!({"spec": {"template": {"spec": spec}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
     for (plural, rolling) in
         [("statefulsets", json!({"maxUnavailable": 2})), ("daemonsets", json!({"maxUnavailable": 2}))]

@@ -1,9 +1,12 @@
 //! Watches of objects that pods refer to: one watch per object, as kubelets have them, while a pod on a
 //! simulated node refers to it. Secrets are polled instead of watched, see `secrets`. Decides nothing.
 
+use super::certificates::{CertificateOrder, CertificateTask};
 use super::secrets::{Pace, SecretPoll};
 use super::sources::SourceOrder;
+use crate::identities::Identities;
 use crate::limits::{SECRET_GETS, SOURCE_QUEUE};
+use crate::pod::PodEvent;
 use crate::pod_object::Keys;
 use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
 use crate::stream::trust_bundles_of;
@@ -13,7 +16,7 @@ use kstore_api::lenient;
 use kstore_api::version::Minor;
 use kstore_client::{Api, ApiType, Client, ProjectedMeta, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
-use kstore_nondet::Rng;
+use kstore_nondet::{Clock, Rng};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -21,19 +24,33 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The state of an object in the API.
-pub(super) type Report = (SourceKey, SourceState);
+/// The state of an object that pods refer to.
+pub(super) struct Report {
+    pub(super) key: SourceKey,
+    pub(super) state: SourceState,
+    /// An event of the pods that refer to it.
+    pub(super) event: Option<PodEvent>,
+}
+
+impl Report {
+    /// A report without an event.
+    pub(super) fn state(key: &SourceKey, state: SourceState) -> Self {
+        Self { key: key.clone(), state, event: None }
+    }
+}
 
 /// All watches and polls of referenced objects.
 pub(super) struct Followers {
     client: Client,
+    identities: Identities,
     /// The Kubernetes version of the API server.
     minor: Minor,
     rng: Rng,
+    clock: Clock,
     reports: mpsc::Sender<Report>,
     followed: BTreeMap<SourceKey, Followed>,
     tasks: TaskGroup,
-    /// Bounds the concurrent reads of Secrets.
+    /// Bounds the concurrent reads of Secrets, and requests for certificates.
     gets: Arc<Semaphore>,
 }
 
@@ -47,13 +64,14 @@ struct Followed {
 impl Followers {
     /// An empty set of watches, and the receiver of their reports. Watches run as tasks of `tasks`.
     pub(super) fn new(
-        (client, minor): (Client, Minor),
-        rng: Rng,
+        (client, identities, minor): (Client, Identities, Minor),
+        (rng, clock): (Rng, Clock),
         tasks: TaskGroup,
     ) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(SOURCE_QUEUE);
         let gets = Arc::new(Semaphore::new(SECRET_GETS));
-        (Self { client, minor, rng, reports, followed: BTreeMap::new(), tasks, gets }, received)
+        let followed = BTreeMap::new();
+        (Self { client, identities, minor, rng, clock, reports, followed, tasks, gets }, received)
     }
 
     /// Begins or ends a watch.
@@ -80,6 +98,8 @@ impl Followers {
                         self.watch(self.client.api::<ResourceClaim>(), key.clone(), &stop);
                         None
                     }
+                    // Of a pod that is already gone: for another, `issue` is called.
+                    SourceKind::PodCertificate => return,
                 };
                 self.followed.insert(key, Followed { _guard: stop.drop_guard(), pace });
             }
@@ -90,6 +110,26 @@ impl Followers {
             }
             SourceOrder::Leave(key) => drop(self.followed.remove(&key)),
         }
+    }
+
+    /// Begins to request certificates for a source of a volume.
+    pub(super) fn issue(&mut self, order: CertificateOrder) {
+        let stop = self.tasks.stop().child_token();
+        let key = order.key.clone();
+        let task = CertificateTask {
+            node: self.identities.client(&order.node, &self.client),
+            watcher: self.client.clone(),
+            clock: self.clock,
+            rng: self.rng.fork(&key.name),
+            permits: Arc::clone(&self.gets),
+            reports: self.reports.clone(),
+            stop: stop.clone(),
+            order,
+        };
+        self.followed.insert(key, Followed { _guard: stop.clone().drop_guard(), pace: None });
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(task.run()).await;
+        });
     }
 
     /// Sets whether a pod waits for the object. Secrets are then polled more often; other objects are watched
@@ -148,7 +188,7 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
             Some(record) => SourceState::Present(record.keys.keys().cloned().collect()),
             None => SourceState::Missing,
         };
-        if reports.send((key.clone(), state)).await.is_err() || changes.next().await.is_none() {
+        if reports.send(Report::state(&key, state)).await.is_err() || changes.next().await.is_none() {
             return;
         }
     }

@@ -5,6 +5,7 @@ mod admission;
 mod adopted;
 pub(crate) mod apply;
 mod behaviors;
+mod certificates;
 mod devices;
 mod evictions;
 mod faults;

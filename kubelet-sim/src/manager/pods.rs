@@ -111,6 +111,11 @@ impl PodEntry {
         self.disks.shows_objects()
     }
 
+    /// The disks of the pod.
+    pub(super) fn disks(&self) -> Arc<Disks> {
+        Arc::clone(&self.disks)
+    }
+
     /// The pod's state machine; `None` during a step.
     pub(super) fn machine(&self) -> Option<&Pod> {
         self.machine.as_ref()

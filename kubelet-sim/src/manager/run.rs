@@ -136,8 +136,11 @@ impl Simulator {
             (serving.clone(), access),
         );
         let streams = streams.with_usage_caches(usage_caches).with_programs(programs);
-        let (followers, reports) =
-            Followers::new((self.client.clone(), minor), rng.fork("sources"), tasks.clone());
+        let (followers, reports) = Followers::new(
+            (self.client.clone(), identities.clone(), minor),
+            (rng.fork("sources"), self.nondet.clock),
+            tasks.clone(),
+        );
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, stop);
         recorder.metrics(&metrics);
@@ -209,7 +212,10 @@ impl Edge {
                 record(&self.recorder, notice);
             }
             for order in self.manager.take_source_orders() {
-                self.followers.obey(order);
+                match self.manager.certificate_order(&order) {
+                    Some(certificate) => self.followers.issue(certificate),
+                    None => self.followers.obey(order),
+                }
             }
             for (feed, launch) in self.manager.take_launches() {
                 self.programs.spawn(self.streams.clone().run_program(feed, launch));
@@ -276,7 +282,10 @@ impl Edge {
                 }
             },
             Some(done) = self.writes.join_next() => self.settle(done),
-            Some((key, state)) = self.reports.recv() => {
+            Some(Report { key, state, event }) = self.reports.recv() => {
+                if let Some(event) = event {
+                    self.manager.source_event(&key, &event);
+                }
                 let is_awaited = self.manager.observe_source(key.clone(), state, self.nondet.clock.now());
                 self.followers.pace(&key, is_awaited);
             }

@@ -59,7 +59,7 @@ impl SecretPoll {
             let is_answered = fetched.is_ok();
             match fetched {
                 Ok(state) => {
-                    if self.reports.send((self.key.clone(), state)).await.is_err() {
+                    if self.reports.send(Report::state(&self.key, state)).await.is_err() {
                         return;
                     }
                 }

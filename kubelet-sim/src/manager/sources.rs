@@ -30,6 +30,11 @@ pub(super) struct References {
 }
 
 impl References {
+    /// The pods that refer to an object.
+    pub(super) fn pods_of(&self, source: &SourceKey) -> impl Iterator<Item = &Key> {
+        self.pods.get(source).into_iter().flatten()
+    }
+
     /// Changes the references of a pod from `before` to `after`.
     fn change(&mut self, pod: &Key, before: &BTreeSet<SourceKey>, after: &BTreeSet<SourceKey>) {
         for key in after.difference(before) {

@@ -19,7 +19,7 @@ pub struct Files {
     pub all: BTreeMap<String, DiskEntry>,
     mode: i32,
     group: Option<u32>,
-    /// The user that tokens belong to.
+    /// The user that tokens and certificates belong to.
     user: Option<u32>,
 }
 
@@ -45,10 +45,11 @@ impl Files {
         self.all.insert(path.to_owned(), DiskEntry { group: self.group.unwrap_or(0), ..entry });
     }
 
-    /// Adds a token of the service account: only its user, or the group of the volumes, may read it where there is one.
-    pub fn add_token(&mut self, path: &str, token: &str) {
+    /// Adds a token of the service account, or a key or certificate of the pod: only the user of the pod, or the group of its volumes,
+    /// may read it where there is one.
+    pub fn add_credential(&mut self, path: &str, credential: &str) {
         let is_owned = self.user.is_some() || self.group.is_some();
-        self.add(path, &Arc::from(token.as_bytes()), is_owned.then_some(0o600));
+        self.add(path, &Arc::from(credential.as_bytes()), is_owned.then_some(0o600));
         if let (Some(entry), Some(user)) = (self.all.get_mut(path), self.user) {
             entry.user = user;
         }
@@ -153,7 +154,7 @@ mod tests {
     fn a_token_is_for_the_user_of_all_containers_or_the_group_of_the_volumes() {
         let token = |pod: &str| {
             let mut files = files(pod, "projected: {sources: []}");
-            files.add_token("t", "x");
+            files.add_credential("t", "x");
             let DiskEntry { mode, user, group, .. } = files.all["t"].clone();
             (mode, user, group)
         };

@@ -14,7 +14,7 @@ pub struct VolumeNeed {
     /// The kind of the object.
     pub kind: SourceKind,
     /// The object's name. For an ephemeral volume, the volume's name, which follows the pod's name in the
-    /// claim's.
+    /// claim's. For a certificate, the position of the source in its volume.
     pub name: String,
     /// Whether the object is a claim that is created for this volume of this pod.
     pub is_ephemeral: bool,
@@ -107,7 +107,7 @@ pub fn devices(pod: &PodObject, sources: &Sources) -> Readiness {
                 Some(SourceState::Missing) => {
                     format!("fetch ResourceClaim {name}: resourceclaims.resource.k8s.io \"{name}\" not found")
                 }
-                Some(SourceState::Present(_) | SourceState::Unbound) => format!(
+                Some(SourceState::Present(_) | SourceState::Unbound | SourceState::Refused(_)) => format!(
                     "pod {} ({}) is not allowed to use ResourceClaim {name}",
                     pod.metadata.name, pod.metadata.uid
                 ),
@@ -120,10 +120,15 @@ pub fn devices(pod: &PodObject, sources: &Sources) -> Readiness {
 }
 
 impl VolumeNeed {
-    fn key(&self, pod: &PodObject) -> SourceKey {
-        match self.is_ephemeral {
-            true => key(pod, self.kind, &format!("{}-{}", pod.metadata.name, self.name)),
-            false => key(pod, self.kind, &self.name),
+    /// Identifies the object.
+    pub fn key(&self, pod: &PodObject) -> SourceKey {
+        let Self { volume, name, .. } = self;
+        match (self.kind, self.is_ephemeral) {
+            (SourceKind::PodCertificate, _) => {
+                key(pod, self.kind, &format!("{}/{volume}/{name}", pod.metadata.uid))
+            }
+            (_, true) => key(pod, self.kind, &format!("{}-{name}", pod.metadata.name)),
+            (_, false) => key(pod, self.kind, name),
         }
     }
 }
@@ -131,9 +136,11 @@ impl VolumeNeed {
 fn key(pod: &PodObject, kind: SourceKind, name: &str) -> SourceKey {
     let namespace = match kind {
         SourceKind::TrustBundle => String::new(),
-        SourceKind::ConfigMap | SourceKind::Secret | SourceKind::Claim | SourceKind::ResourceClaim => {
-            pod.metadata.namespace.clone()
-        }
+        SourceKind::ConfigMap
+        | SourceKind::Secret
+        | SourceKind::Claim
+        | SourceKind::ResourceClaim
+        | SourceKind::PodCertificate => pod.metadata.namespace.clone(),
     };
     SourceKey { kind, namespace, name: name.to_owned() }
 }
@@ -182,6 +189,10 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
             "failed to fetch PVC from API server: persistentvolumeclaims \"{name}\" not found"
         ))),
         (SourceState::Unbound, _) => Some(of_claim("PVC is not bound")),
+        (SourceState::Refused(why), _) => Some(why.clone()),
+        (SourceState::Missing, SourceKind::PodCertificate) => {
+            Some("credential bundle is not issued yet".to_owned())
+        }
         (SourceState::Missing, kind) => Some(not_found(kind, &name)),
         (SourceState::Present(keys), kind) => {
             let missing = need.keys.iter().find(|key| !keys.contains(*key))?;
@@ -190,7 +201,8 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
                 SourceKind::Secret
                 | SourceKind::Claim
                 | SourceKind::TrustBundle
-                | SourceKind::ResourceClaim => {
+                | SourceKind::ResourceClaim
+                | SourceKind::PodCertificate => {
                     format!("references non-existent secret key: {missing}")
                 }
             })
@@ -235,7 +247,7 @@ fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<S
             let (namespace, name) = (&pod.metadata.namespace, &need.name);
             Some(format!("couldn't find key {key} in {kind} {namespace}/{name}"))
         }
-        (SourceState::Present(_) | SourceState::Unbound, _) => None,
+        (SourceState::Present(_) | SourceState::Unbound | SourceState::Refused(_), _) => None,
     }
 }
 
@@ -333,6 +345,26 @@ mod tests {
         assert_eq!(devices(&pod, &reserved), Readiness::Ready);
         assert_eq!(devices(&of("{}"), &reserved), why("pod \"ns/p\": ResourceClaim not created yet"));
         assert_eq!(devices(&of("{resourceClaimStatuses: [{name: b}]}"), &reserved), Readiness::Ready);
+    }
+
+    #[test]
+    fn a_pod_waits_for_the_certificate_of_each_source() {
+        let pod =
+            pod("{volumes: [{name: c, projected: {sources: [{}, {podCertificate: {signerName: s}}]}}]}");
+        let all: Vec<SourceKey> = references(&pod).into_iter().collect();
+        let name = "u/c/1".to_owned();
+        let key = SourceKey { kind: SourceKind::PodCertificate, namespace: "ns".into(), name };
+        assert_eq!(all, std::slice::from_ref(&key));
+        let of = |state: SourceState| {
+            let mut known = Sources::default();
+            known.set(key.clone(), state);
+            volumes(&pod, &known)
+        };
+        let why = |text: &str| blocked(&format!("MountVolume.SetUp failed for volume \"c\" : {text}"));
+        assert_eq!(volumes(&pod, &Sources::default()), Readiness::Unknown);
+        assert_eq!(of(SourceState::Missing), why("credential bundle is not issued yet"));
+        assert_eq!(of(SourceState::Refused("no".to_owned())), why("no"));
+        assert_eq!(of(SourceState::Present([].into())), Readiness::Ready);
     }
 
     #[test]

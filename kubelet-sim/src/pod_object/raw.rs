@@ -119,6 +119,7 @@ struct RawProjection {
     config_map: Option<RawSource>,
     secret: Option<RawSource>,
     cluster_trust_bundle: Option<RawSource>,
+    pod_certificate: Option<IgnoredAny>,
 }
 
 /// The keys of a ConfigMap or Secret; values are skipped.
@@ -224,15 +225,19 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
         };
         let projections = projected.and_then(|projected| projected.sources).into_iter().flatten();
         let is_api_access = name.starts_with(API_ACCESS);
-        let projections = projections.map(|source| {
+        let projections = projections.enumerate().map(|(index, source)| {
             let config_map = source.config_map.filter(|map| !is_api_access || map.name != ROOT_CA);
-            (config_map, source.secret, source.cluster_trust_bundle)
+            let position = |_| RawSource { name: index.to_string(), ..RawSource::default() };
+            let certificate = source.pod_certificate.map(position);
+            (config_map, source.secret, source.cluster_trust_bundle, certificate)
         });
-        for (config_map, secret, bundle) in [(config_map, secret, None)].into_iter().chain(projections) {
+        let own = [(config_map, secret, None, None)];
+        for (config_map, secret, bundle, certificate) in own.into_iter().chain(projections) {
             needs.extend(config_map.map(|source| need(SourceKind::ConfigMap, source)));
             needs.extend(secret.map(|source| need(SourceKind::Secret, source)));
             // A bundle that is found by its signer has no name; the pod does not wait for it.
             needs.extend(bundle.map(|source| need(SourceKind::TrustBundle, source)));
+            needs.extend(certificate.map(|source| need(SourceKind::PodCertificate, source)));
         }
         let claim =
             persistent_volume_claim.map(|claim| RawSource { name: claim.claim_name, ..RawSource::default() });

@@ -16,6 +16,9 @@ pub enum SourceKind {
     TrustBundle,
     /// A ResourceClaim.
     ResourceClaim,
+    /// A certificate that the kubelet requests for a source of a projected volume. Its name is in no API: the pod's uid, the volume and
+    /// the position of the source.
+    PodCertificate,
 }
 
 impl SourceKind {
@@ -27,6 +30,7 @@ impl SourceKind {
             Self::Claim => "persistentvolumeclaim",
             Self::TrustBundle => "clustertrustbundle.certificates.k8s.io",
             Self::ResourceClaim => "resourceclaim",
+            Self::PodCertificate => "podcertificaterequest.certificates.k8s.io",
         }
     }
 }
@@ -52,6 +56,8 @@ pub enum SourceState {
     Present(BTreeSet<String>),
     /// A claim that is not bound to a volume.
     Unbound,
+    /// A certificate that the pod does not get, with the reason.
+    Refused(String),
 }
 
 /// The known states of all objects that pods refer to.

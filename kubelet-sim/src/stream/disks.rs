@@ -1,8 +1,9 @@
-//! The disks of one pod. A container's own disk lasts as long as the run of the container; volumes and their tokens last as long as the
-//! pod.
+//! The disks of one pod. A container's own disk lasts as long as the run of the container; volumes with their tokens and certificates
+//! last as long as the pod.
 
 use super::runner::{ContainerBudget, NamespaceBudget};
 use super::tokens::{MountedToken, TokenKey};
+use crate::pod_certificate::CredentialBundle;
 use jiff::Timestamp;
 use kstore_container_sim::{Content, Disk, DiskCapacity, DiskEntry};
 use std::collections::BTreeMap;
@@ -11,12 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The path of a file on a disk that is mounted as this file alone.
 const MOUNTED_FILE: &str = "";
 
-/// The files that a pod's commands have written, and the tokens of its volumes.
+/// The files that a pod's commands have written, and the tokens and certificates of its volumes.
 #[derive(Default)]
 pub(crate) struct Disks {
     files: Mutex<PodFiles>,
     refresh: tokio::sync::Mutex<()>,
 }
+
+/// Key of a pod's certificates: the projected volume, and the position of the source in it.
+pub(crate) type CertificateKey = (String, usize);
 
 /// A disk with a root. It has none where there is no space; then it is like that of root.
 pub(super) fn with_root(root: &DiskEntry, capacity: &DiskCapacity) -> Disk {
@@ -35,6 +39,7 @@ struct PodFiles {
     volumes: BTreeMap<String, Disk>,
     publications: u64,
     tokens: BTreeMap<TokenKey, MountedToken>,
+    certificates: BTreeMap<CertificateKey, Arc<CredentialBundle>>,
 }
 
 impl Disks {
@@ -124,6 +129,16 @@ impl Disks {
     /// When the next of the tokens that volumes of the pod hold is to be renewed.
     pub(super) fn renewal(&self) -> Option<Timestamp> {
         self.files().tokens.values().map(MountedToken::renew_at).min()
+    }
+
+    /// The newest key and certificate of a source; `None` before a signer issued one.
+    pub(super) fn certificate(&self, key: &CertificateKey) -> Option<Arc<CredentialBundle>> {
+        self.files().certificates.get(key).cloned()
+    }
+
+    /// Replaces the key and certificate of a source.
+    pub(crate) fn keep_certificate(&self, key: CertificateKey, bundle: CredentialBundle) {
+        self.files().certificates.insert(key, Arc::new(bundle));
     }
 
     /// Keeps a new token until it is renewed.

@@ -1,8 +1,7 @@
 //! Trust anchors in projected volumes: the certificates of one ClusterTrustBundle, or of the bundles of a signer.
 
 use super::Streams;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::pod_certificate::certificate_pem;
 use k8s_openapi::api::core::v1::ClusterTrustBundleProjection;
 use kstore_api::json::value_of;
 use kstore_api::object::text;
@@ -12,10 +11,6 @@ use kstore_api::version::Minor;
 use kstore_client::{Gvr, ListParams};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-
-/// Length of a line of base64 in PEM.
-const LINE: usize = 64;
 
 /// ClusterTrustBundles in the version that an API server of a Kubernetes version serves.
 pub(crate) fn trust_bundles_of(minor: Minor) -> Gvr {
@@ -55,17 +50,7 @@ fn pem(bundle: &Value) -> &str {
 fn anchors<'b>(bundles: impl IntoIterator<Item = &'b str>) -> String {
     let certificates = bundles.into_iter().flat_map(trust_bundle::certificates).map(|(_, der)| der);
     let certificates: BTreeSet<Vec<u8>> = certificates.collect();
-    let mut pem = String::new();
-    for der in certificates {
-        pem.push_str("-----BEGIN CERTIFICATE-----\n");
-        let text = STANDARD.encode(der);
-        for start in (0..text.len()).step_by(LINE) {
-            let line = &text[start..text.len().min(start + LINE)];
-            writeln!(pem, "{line}").expect("writing to a String does not fail");
-        }
-        pem.push_str("-----END CERTIFICATE-----\n");
-    }
-    pem
+    certificates.iter().map(|der| certificate_pem(der)).collect()
 }
 
 #[cfg(test)]

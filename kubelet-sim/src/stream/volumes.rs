@@ -133,7 +133,8 @@ impl Streams {
         }
         let own = volume.downward_api.iter().flat_map(|api| api.items.iter().flatten());
         own.for_each(|file| add_field(&mut files, mounting, file));
-        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        for (index, source) in sources.enumerate() {
             let VolumeProjection { config_map, secret, service_account_token, cluster_trust_bundle, .. } =
                 source;
             if let Some(map) = config_map {
@@ -147,12 +148,18 @@ impl Streams {
             if let Some(token) = service_account_token
                 && let Some(text) = self.mounted_token(snapshot, pod, token).await
             {
-                files.add_token(&token.path, &text);
+                files.add_credential(&token.path, &text);
             }
             if let Some(bundle) = cluster_trust_bundle
                 && let Some(anchors) = self.trust_anchors(bundle).await
             {
                 files.add(&bundle.path, &Arc::from(anchors.into_bytes()), None);
+            }
+            if let Some(certificate) = &source.pod_certificate
+                && let Some(bundle) = snapshot.disks.certificate(&(volume.name.clone(), index))
+            {
+                let shown = bundle.files(certificate);
+                shown.iter().for_each(|(path, text)| files.add_credential(path, text));
             }
             let own = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
             own.for_each(|file| add_field(&mut files, mounting, file));

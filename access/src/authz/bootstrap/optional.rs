@@ -17,6 +17,10 @@ struct OptionalGrants {
 
 const READ_BUNDLES: Grant = On(READ, "certificates.k8s.io", "clustertrustbundles");
 
+/// Rules of kubelets, which request certificates for their pods and wait for them.
+const REQUEST_CERTIFICATES: Grant =
+    On("create get list watch", "certificates.k8s.io", "podcertificaterequests");
+
 const OPTIONAL: &[OptionalGrants] = &[
     OptionalGrants {
         kind: ("certificates.k8s.io", "clustertrustbundles"),
@@ -32,7 +36,10 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("certificates.k8s.io", "podcertificaterequests"),
-        additions: &[],
+        additions: &[
+            ("system:node", REQUEST_CERTIFICATES),
+            ("system:kstore:kubelet-sim", REQUEST_CERTIFICATES),
+        ],
         controller: (
             "podcertificaterequestcleaner",
             &[On("delete get list watch", "certificates.k8s.io", "podcertificaterequests"), RECORD_EVENTS],
@@ -86,13 +93,15 @@ mod tests {
         assert_eq!(added.len(), 2 * OPTIONAL.len(), "{added:?}");
         let in_1_37 = names(&OptIn::version(Minor::V37)).difference(&without).count();
         assert_eq!(in_1_37, 2 * OPTIONAL.len(), "1.37 serves all of them");
-        let reads = |opt_in: &OptIn, role: &str| {
+        let has = |opt_in: &OptIn, role: &str, grant: &Grant| {
             let objects = bootstrap::objects_with(opt_in);
             let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();
-            role["rules"].as_array().unwrap().contains(&READ_BUNDLES.to_value())
+            role["rules"].as_array().unwrap().contains(&grant.to_value())
         };
         for role in ["system:node", "system:kstore:kubelet-sim"] {
-            assert!(!reads(&older, role) && reads(&OptIn::all(), role), "{role}");
+            for grant in [READ_BUNDLES, REQUEST_CERTIFICATES] {
+                assert!(!has(&older, role, &grant) && has(&OptIn::all(), role, &grant), "{role}");
+            }
         }
     }
 }

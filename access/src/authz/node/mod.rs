@@ -77,6 +77,8 @@ fn none(reason: impl Into<String>) -> Decision {
 
 /// The optional kind that every node can read.
 const TRUST_BUNDLES: (&str, &str) = ("certificates.k8s.io", "clustertrustbundles");
+/// The optional kind by which a node requests certificates for its pods.
+const CERTIFICATE_REQUESTS: (&str, &str) = ("certificates.k8s.io", "podcertificaterequests");
 
 /// A node's request for a resource.
 #[derive(Clone, Copy)]
@@ -115,6 +117,9 @@ impl NodeRequest<'_> {
             }
             ("", "serviceaccounts") => self.service_account(relations),
             TRUST_BUNDLES if self.is_read() && relations.serves_optional(of) => allow(),
+            CERTIFICATE_REQUESTS if relations.serves_optional(of) => {
+                self.certificate_request(attributes, relations)
+            }
             ("coordination.k8s.io", "leases") => self.lease(),
             ("storage.k8s.io", "csinodes") => self.csi_node(),
             ("resource.k8s.io", "resourceslices") => self.resource_slice(attributes, relations),
@@ -221,6 +226,25 @@ impl NodeRequest<'_> {
         }
     }
 
+    fn certificate_request(&self, attributes: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
+        if !self.subresource.is_empty() {
+            return none("cannot authorize PodCertificateRequest subresources");
+        }
+        match self.verb {
+            // Admission checks for which pod.
+            "create" => allow(),
+            "get" => self.related(relations, |of| of.certificate_request(self)),
+            "list" | "watch" if selects_node(attributes, self.node) => allow(),
+            "list" | "watch" => none(format!(
+                "can only {} PodCertificateRequests with a field selector for the node name",
+                self.verb
+            )),
+            _ => none(
+                "only the following verbs are allowed for a PodCertificateRequest: get, watch, list, create",
+            ),
+        }
+    }
+
     fn node(&self) -> Decision {
         match (self.subresource, self.verb) {
             // Admission checks which node is written.
@@ -322,6 +346,14 @@ impl Relations<'_> {
         let row = kstore_registry::lookup::core("pods");
         let pod = self.cluster.entry(row, &row.storage_key(attributes.namespace, attributes.name));
         pod.is_some_and(|pod| pod.field("spec.nodeName") == self.node)
+    }
+
+    /// Whether a request for a certificate is of the node.
+    fn certificate_request(&self, attributes: &NodeRequest<'_>) -> bool {
+        let (group, plural) = CERTIFICATE_REQUESTS;
+        let row = self.cluster.kinds().rows().lookup(group, "v1", plural);
+        let request = row.and_then(|row| self.cluster.get(row, attributes.namespace, attributes.name));
+        request.is_some_and(|request| request["spec"]["nodeName"] == self.node)
     }
 
     /// Whether an object's `spec.nodeName` is the node.

@@ -1,9 +1,10 @@
 //! NodeRestriction: limits what a node may write, beyond what the Node authorizer can tell from a request's
 //! URL: its own Node without labels and taints that steer pods, the status of pods bound to it, mirror pods,
-//! and tokens of its pods. The rules are pure; this file selects the rule for a request.
+//! tokens of its pods, and their certificates. The rules are pure; this file selects the rule for a request.
 
 mod node;
 mod pod;
+mod pod_certificate;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -134,6 +135,9 @@ impl NodeRequest<'_> {
             ("resource.k8s.io", "resourceslices", _) => self.slice(),
             ("certificates.k8s.io", "certificatesigningrequests", "") if operation == Operation::Create => {
                 self.signing_request()
+            }
+            ("certificates.k8s.io", "podcertificaterequests", "") if operation == Operation::Create => {
+                self.certificate_request()
             }
             _ => Ok(()),
         }

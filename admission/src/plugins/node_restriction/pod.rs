@@ -6,7 +6,7 @@ use kstore_api::meta;
 use serde_json::Value;
 
 /// Annotation of mirror pods, which represent pods that a node runs by itself.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Checks a pod that a node creates: a mirror pod of its own without references to API objects. `uid` looks
 /// up the node's uid.
@@ -58,6 +58,8 @@ fn refers_to_nothing(node: &str, spec: &Value) -> Verdict {
         "configmaps"
     } else if projects("clusterTrustBundle") {
         "clustertrustbundles"
+    } else if projects("podCertificate") {
+        "podcertificates"
     } else if has("volumes", "persistentVolumeClaim") {
         "persistentvolumeclaims"
     } else if items(&spec["resourceClaims"]).next().is_some() {

@@ -17,6 +17,7 @@ fn pod(name: &str, node: &str, rest: Value) -> Value {
         "spec": {"nodeName": node, "serviceAccountName": "default", "volumes": [
             {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
             {"name": "v", "persistentVolumeClaim": {"claimName": "vault"}},
+            {"name": "c", "projected": {"sources": [{"podCertificate": {"signerName": "example.com/a"}}]}},
         ]},
     });
     pod.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -28,6 +29,7 @@ fn cluster() -> std::sync::Arc<MapLookup> {
     let driver = json!({"tokenRequests": [{"audience": "vault"}]});
     MapLookup::of([
         named("v1", "Node", "", "n1", json!({})),
+        named("v1", "ServiceAccount", "a1", "default", json!({})),
         pod("p1", "n1", json!({})),
         pod("p2", "n2", json!({})),
         named("v1", "PersistentVolumeClaim", "a1", "vault", json!({"volumeName": "pv"})),
@@ -43,7 +45,8 @@ fn ask(operation: Operation, path: &str, new: Option<&Value>, old: Option<&Value
     let object = new.or(old).unwrap();
     let user = UserInfo::new("system:node:n1", ["system:nodes"]);
     let (namespace, name) = (meta::namespace(object), meta::name(object));
-    let resource = kind::lookup(group, "v1", plural).unwrap();
+    let is_meant = |row: &&'static Resource| (row.group, row.version, row.plural) == (group, "v1", plural);
+    let resource = kind::every().find(is_meant).unwrap();
     let subject = Subject { user: &user, operation, resource, subresource, namespace, name, seed: 0 };
     restrict(&*cluster(), &subject, new, old)
 }
@@ -137,6 +140,10 @@ fn a_node_can_create_only_its_mirror_pods_without_references() {
             "node \"n1\" can not create pods that reference clustertrustbundles",
         ),
         refers(
+            volume(json!({"projected": {"sources": [{"podCertificate": {"keyPath": "k"}}]}})),
+            "node \"n1\" can not create pods that reference podcertificates",
+        ),
+        refers(
             volume(json!({"persistentVolumeClaim": {"claimName": "x"}})),
             "node \"n1\" can not create pods that reference persistentvolumeclaims",
         ),
@@ -145,6 +152,58 @@ fn a_node_can_create_only_its_mirror_pods_without_references() {
             "node \"n1\" can not create pods that reference resourceclaims",
         ),
     ]);
+}
+
+#[test]
+fn a_node_can_request_certificates_only_for_its_pods_and_their_signers() {
+    let request = |changes: Value| {
+        let mut spec = json!({"signerName": "example.com/a", "podName": "p1", "podUID": "p1-uid", "nodeName": "n1",
+            "nodeUID": "node-uid", "serviceAccountName": "default", "serviceAccountUID": "node-uid"});
+        spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        json!({"metadata": {"name": "req-x", "namespace": "a1"}, "spec": spec})
+    };
+    let about = "PodCertificateRequest for pod \"a1/p1\"";
+    for (changes, text) in [
+        (json!({}), String::new()),
+        (
+            json!({"nodeName": "n2"}),
+            "PodCertificateRequest.Spec.NodeName=\"n2\", which is not the requesting node \"n1\"".to_owned(),
+        ),
+        (
+            json!({"nodeUID": "x"}),
+            format!("{about} names node UID \"x\", inconsistent with the running node (\"node-uid\")"),
+        ),
+        (json!({"podName": "gone"}), "pods \"gone\" not found".to_owned()),
+        (
+            json!({"podUID": "x"}),
+            format!("{about} contains pod UID (\"x\") which differs from running pod \"p1-uid\""),
+        ),
+        (
+            json!({"podName": "p2", "podUID": "p2-uid"}),
+            "pod \"a1/p2\" is not running on node \"n1\" named in the PodCertificateRequest".to_owned(),
+        ),
+        (
+            json!({"serviceAccountName": "s"}),
+            format!(
+                "{about} contains serviceAccountName (\"s\") that differs from running pod (\"default\")"
+            ),
+        ),
+        (
+            json!({"serviceAccountUID": "x"}),
+            format!(
+                "{about} names service account UID \"x\", which differs from the running service account (\"node-uid\")"
+            ),
+        ),
+        (
+            json!({"signerName": "example.com/b"}),
+            format!("{about} names signer \"example.com/b\", of which the pod mounts no certificate"),
+        ),
+    ] {
+        let object = request(changes);
+        let verdict =
+            ask(Operation::Create, "certificates.k8s.io:podcertificaterequests", Some(&object), None);
+        check(verdict, &text, &object);
+    }
 }
 
 #[test]

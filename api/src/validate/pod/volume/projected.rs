@@ -3,15 +3,21 @@
 //! Follows `validateProjectedVolumeSource`.
 
 use super::file;
+use crate::check::metadata::annotations;
 use crate::check::{relative_unreserved, required};
 use crate::field::{ErrorList, Path};
-use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
+use crate::limits::{
+    POD_CERTIFICATE_SECONDS_MAX, POD_CERTIFICATE_SECONDS_MIN, TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN,
+};
 use crate::object::{int, list, text};
 use crate::validate::groups::certificates::signer_name;
 use crate::validate::groups::trust_bundle;
 use crate::validate::selector;
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// Types of keys that a kubelet generates for a pod.
+const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
 
 /// File paths already used in the volume, and the path for messages about duplicates.
 struct TakenPaths<'p> {
@@ -34,7 +40,14 @@ pub(super) fn projected(errors: &mut ErrorList, path: &Path<'_>, source: &Value)
     for (i, projection) in list(&source["sources"]).iter().enumerate() {
         let path = sources.index(i);
         one(errors, &path, projection, &mut taken);
-        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"];
+        let kinds = [
+            "secret",
+            "configMap",
+            "downwardAPI",
+            "serviceAccountToken",
+            "clusterTrustBundle",
+            "podCertificate",
+        ];
         if kinds.iter().filter(|kind| !projection[**kind].is_null()).count() > 1 {
             errors.forbidden(&path, "may not specify more than 1 volume type per source");
         }
@@ -68,6 +81,41 @@ fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut 
         let file = text(&projection["clusterTrustBundle"]["path"]);
         taken.take(errors, file, file);
     }
+    if !projection["podCertificate"].is_null() {
+        pod_certificate(errors, &path.child("podCertificate"), &projection["podCertificate"], taken);
+    }
+}
+
+fn pod_certificate(errors: &mut ErrorList, path: &Path<'_>, source: &Value, taken: &mut TakenPaths<'_>) {
+    signer_name(errors, &path.child("signerName"), text(&source["signerName"]));
+    let key_type = text(&source["keyType"]);
+    if !KEY_TYPES.contains(&key_type) {
+        errors.not_supported_as_listed(&path.child("keyType"), key_type, &KEY_TYPES);
+    }
+    if !source["maxExpirationSeconds"].is_null() {
+        let (path, seconds) = (path.child("maxExpirationSeconds"), int(&source["maxExpirationSeconds"]));
+        if seconds < POD_CERTIFICATE_SECONDS_MIN {
+            let bound = format!("must be >= {POD_CERTIFICATE_SECONDS_MIN}");
+            errors.invalid(&path, &seconds, format!("if provided, maxExpirationSeconds {bound}"));
+        }
+        if seconds > POD_CERTIFICATE_SECONDS_MAX {
+            let bound = format!("must be <= {POD_CERTIFICATE_SECONDS_MAX}");
+            errors.invalid(&path, &seconds, format!("if provided, maxExpirationSeconds {bound}"));
+        }
+    }
+    let files = ["credentialBundlePath", "keyPath", "certificateChainPath"];
+    for member in files {
+        let file = text(&source[member]);
+        if !file.is_empty() {
+            relative_unreserved(errors, &path.child(member), file);
+            taken.take(errors, file, file);
+        }
+    }
+    if files.iter().all(|member| text(&source[*member]).is_empty()) {
+        let fault = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
+        errors.required(path, fault);
+    }
+    annotations(errors, &path.child("userAnnotations"), &source["userAnnotations"]);
 }
 
 fn trust_bundle(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
