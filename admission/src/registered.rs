@@ -6,10 +6,9 @@ use kstore_api::kind::OptIn;
 use kstore_registry::kinds::Kinds;
 use std::collections::BTreeSet;
 
-/// Plugins that Kubernetes enables by default and that this server does not have. Three of them are about kinds or fields
-/// of features that are off by default.
-pub const LEFT_OUT: [&str; 4] =
-    ["PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation"];
+/// Plugins that Kubernetes enables by default and that this server does not have. They are about kinds or fields of
+/// features that are off by default.
+pub const LEFT_OUT: [&str; 3] = ["PodGroupProtection", "PodGroupWorkloadExists", "JobValidation"];
 
 /// The rows of the plugins that flags and configurations can name.
 fn named_rows() -> impl Iterator<Item = &'static Row> {

@@ -3,7 +3,29 @@
 use crate::config::Config;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kstore_api::gate;
+use kstore_api::version::Minor;
 use std::collections::BTreeMap;
+
+/// Features of simulated kubelets that pods and their changes may need, by the names of their gates; sorted.
+const FEATURES: [&str; 4] = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
+
+/// The features that a kubelet of a version declares: those whose gates are on in it.
+fn declared_features(minor: Minor) -> Vec<String> {
+    let is_on = |name: &str| gate::find(minor, name).is_some_and(|gate| gate.is_on);
+    let declares = is_on("NodeDeclaredFeatures");
+    FEATURES.into_iter().filter(|name| declares && is_on(name)).map(str::to_owned).collect()
+}
+
+/// The features that a kubelet of a release declares; none of a release that is none of [`Minor::ALL`].
+pub fn declared_by(kubelet_version: &str) -> Vec<String> {
+    kubelet_version.parse().map(declared_features).unwrap_or_default()
+}
 
 /// Labels, size and software of one node. Nodes of `--nodes` share one shape; each node of a group has its own, because labels may
 /// name the node's zone.
@@ -31,6 +53,8 @@ pub struct NodeShape {
     pub kubelet_version: String,
     /// The container runtime and its version.
     pub runtime_version: String,
+    /// The features that the kubelet declares, sorted.
+    pub declared_features: Vec<String>,
     /// `spec.providerID`; `None`: `kstore://` and the node's name.
     pub provider_id: Option<String>,
 }
@@ -59,7 +83,25 @@ impl NodeShape {
             kernel_version: "6.12.0".to_owned(),
             kubelet_version: config.version.clone(),
             runtime_version: format!("sim://{}", env!("CARGO_PKG_VERSION")),
+            declared_features: declared_features(config.minor),
             provider_id: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelets_declare_features_since_1_36() {
+        let of = |minor| NodeShape::of(&Config { minor, ..Config::default() }).declared_features;
+        for minor in Minor::ALL {
+            let expected: &[&str] = if minor < Minor::V36 { &[] } else { &FEATURES };
+            assert_eq!(of(minor), expected, "{minor}");
+        }
+        assert_eq!(declared_by("v1.37.0"), FEATURES);
+        assert!(declared_by("v1.34.9").is_empty() && declared_by("v1.32.0").is_empty());
+        assert!(FEATURES.is_sorted(), "the API server refuses an unsorted list");
     }
 }

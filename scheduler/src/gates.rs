@@ -13,6 +13,8 @@ pub struct Gates {
     pub prepares_devices: bool,
     /// `StorageCapacityScoring`: nodes are scored by the share of their storage that the pod's claims would use.
     pub scores_storage_capacity: bool,
+    /// `NodeDeclaredFeatures`: pods that need a feature of kubelets run only on nodes that declare it.
+    pub matches_declared_features: bool,
     /// `GangScheduling`: the pods of a gang get their nodes together or not at all.
     pub schedules_gangs: bool,
 }
@@ -25,6 +27,7 @@ impl Default for Gates {
             bounds_device_search: true,
             prepares_devices: true,
             scores_storage_capacity: false,
+            matches_declared_features: true,
             schedules_gangs: false,
         }
     }
@@ -32,12 +35,13 @@ impl Default for Gates {
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 6] = [
+    pub const NAMES: [&str; 7] = [
         "SchedulerPopFromBackoffQ",
         "NominatedNodeNameForExpectation",
         "DRASchedulerFilterTimeout",
         "DRADeviceBindingConditions",
         "StorageCapacityScoring",
+        "NodeDeclaredFeatures",
         "GangScheduling",
     ];
 
@@ -49,6 +53,7 @@ impl Gates {
             bounds_device_search,
             prepares_devices,
             scores_storage_capacity,
+            matches_declared_features,
             schedules_gangs,
         } = *self;
         let values = [
@@ -57,6 +62,7 @@ impl Gates {
             bounds_device_search,
             prepares_devices,
             scores_storage_capacity,
+            matches_declared_features,
             schedules_gangs,
         ];
         Self::NAMES.iter().zip(values).any(|(own, is_on)| *own == name && is_on)
@@ -70,6 +76,7 @@ impl Gates {
             bounds_device_search,
             prepares_devices,
             scores_storage_capacity,
+            matches_declared_features,
             schedules_gangs,
         ] = Self::NAMES.map(is_on);
         Self {
@@ -78,6 +85,7 @@ impl Gates {
             bounds_device_search,
             prepares_devices,
             scores_storage_capacity,
+            matches_declared_features,
             schedules_gangs,
         }
     }

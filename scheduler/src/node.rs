@@ -35,6 +35,8 @@ pub struct NodeInfo {
     pub allocatable: Resources,
     /// The maximum number of pods.
     pub allowed_pods: i64,
+    /// The features that the node's kubelet declares (`status.declaredFeatures`).
+    pub declared_features: Vec<String>,
     /// The sizes in bytes of the container images on the node, by each of their names.
     pub images: BTreeMap<String, i64>,
 }
@@ -52,6 +54,7 @@ impl NodeInfo {
             unschedulable: false,
             allocatable: Resources::default(),
             allowed_pods: 0,
+            declared_features: Vec::new(),
             images: BTreeMap::new(),
         }
     }
@@ -76,9 +79,10 @@ impl NodeInfo {
             unschedulable,
             allocatable,
             allowed_pods,
+            declared_features,
             images: _,
         } = self;
-        (name, labels, taints, unschedulable, allocatable, allowed_pods)
+        (name, labels, taints, unschedulable, allocatable, allowed_pods, declared_features)
             == (
                 &other.name,
                 &other.labels,
@@ -86,6 +90,7 @@ impl NodeInfo {
                 &other.unschedulable,
                 &other.allocatable,
                 &other.allowed_pods,
+                &other.declared_features,
             )
     }
 }
@@ -130,11 +135,12 @@ struct SpecDoc {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StatusDoc {
     allocatable: Option<BTreeMap<String, Amount>>,
     capacity: Option<BTreeMap<String, Amount>>,
     images: Option<Vec<ImageDoc>>,
+    declared_features: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -152,6 +158,7 @@ impl NodeDoc {
             labels: self.metadata.labels,
             taints: self.spec.taints.unwrap_or_default(),
             unschedulable: self.spec.unschedulable.unwrap_or_default(),
+            declared_features: self.status.declared_features.unwrap_or_default(),
             ..NodeInfo::named(&self.metadata.name)
         };
         for image in self.status.images.into_iter().flatten() {

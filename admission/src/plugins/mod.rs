@@ -26,6 +26,7 @@ mod limit_ranger;
 mod namespace_auto_provision;
 mod namespace_exists;
 mod namespace_lifecycle;
+mod node_declared_feature_validator;
 mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
@@ -88,6 +89,7 @@ pub(crate) static PLUGINS: &[&Row] = &[
     &deny_service_external_ips::ROW,
     &initializers::ROW,
     &pod_topology_labels::ROW,
+    &node_declared_feature_validator::ROW,
     &pod_resize_validator::ROW,
     &certificate_requester::ROW,
     &device_admin_access::ROW,

@@ -5,7 +5,7 @@ use super::spec::GroupDoc;
 use super::{CAPACITY_TYPE_LABEL, GROUP_LABEL, INDEX_ANNOTATION};
 use crate::config::Config;
 use crate::device::spec::DeviceSpec;
-use crate::shape::NodeShape;
+use crate::shape::{NodeShape, declared_by};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
@@ -59,6 +59,10 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
     let info = &template.node_info;
     let or = |given: &str, usual: String| if given.is_empty() { usual } else { given.to_owned() };
     let provider = or(&template.provider_id, "kstore://{group}/{name}".to_owned());
+    let declared_features = match info.kubelet_version.as_str() {
+        "" => base.declared_features,
+        version => declared_by(version),
+    };
     NodeShape {
         labels,
         annotations,
@@ -71,6 +75,7 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         kernel_version: or(&info.kernel_version, base.kernel_version),
         kubelet_version: or(&info.kubelet_version, base.kubelet_version),
         runtime_version: or(&info.container_runtime_version, base.runtime_version),
+        declared_features,
         provider_id: Some(fill(&provider.replace("{name}", name), of)),
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{Config, Network};
 use crate::image::hash;
 use crate::limits::{IMAGES_REPORTED, LEASE_DURATION_SECONDS};
 use crate::node::health::{self, Health};
-use crate::shape::NodeShape;
+use crate::shape::{self, NodeShape};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
@@ -104,21 +104,34 @@ pub fn status(
         }),
         images: (!images.is_empty()).then_some(images),
         node_info: Some(node_info(shape, &identity.name, health.boots)),
+        declared_features: some_list(shape.declared_features.clone()),
         ..NodeStatus::default()
     }
+}
+
+/// The list, unless it is empty: then it is absent.
+fn some_list(list: Vec<String>) -> Option<Vec<String>> {
+    (!list.is_empty()).then_some(list)
 }
 
 /// A status with what the creator of the Node set in its own: only what is absent there is new, and the conditions.
 pub fn keeping(ours: NodeStatus, set: &NodeStatus) -> NodeStatus {
     let capacity = set.capacity.clone().or(ours.capacity);
     let is_named = |info: &&NodeSystemInfo| !info.kubelet_version.is_empty();
+    let info = set.node_info.as_ref().filter(is_named);
+    // A kubelet of the version that the creator states declares what this version has.
+    let declared = match info {
+        Some(info) => some_list(shape::declared_by(&info.kubelet_version)),
+        None => ours.declared_features,
+    };
     NodeStatus {
+        declared_features: set.declared_features.clone().or(declared),
         allocatable: set.allocatable.clone().or_else(|| capacity.clone()),
         capacity,
         addresses: set.addresses.clone().or(ours.addresses),
         daemon_endpoints: set.daemon_endpoints.clone().or(ours.daemon_endpoints),
         images: set.images.clone().or(ours.images),
-        node_info: set.node_info.as_ref().filter(is_named).cloned().or(ours.node_info),
+        node_info: info.cloned().or(ours.node_info),
         ..ours
     }
 }

@@ -178,8 +178,8 @@ fn expanded<'r>(
 }
 
 fn missing(kind: &str, name: &str) -> String {
-    const OF_KUBE_SCHEDULER: [&str; 4] =
-        ["NodeDeclaredFeatures", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"];
+    const OF_KUBE_SCHEDULER: [&str; 3] =
+        ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"];
     let ours = if OF_KUBE_SCHEDULER.contains(&name) { ": this scheduler does not have it" } else { "" };
     format!("{kind}Plugin \"{name}\" does not exist{ours}")
 }

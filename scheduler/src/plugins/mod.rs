@@ -8,6 +8,7 @@ mod gang_scheduling;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
+mod node_declared_features;
 mod node_name;
 mod node_ports;
 mod node_resources_balanced_allocation;
@@ -94,6 +95,7 @@ in_tree! {
     node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     image_locality::ImageLocality,
     default_binder::DefaultBinder,
+    node_declared_features::NodeDeclaredFeatures,
     gang_scheduling::GangScheduling,
 }
 

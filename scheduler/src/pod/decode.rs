@@ -76,6 +76,13 @@ pub(super) struct ContainerDoc {
     resources: Option<ResourcesDoc>,
     ports: Option<Vec<PortDoc>>,
     restart_policy: Option<String>,
+    restart_policy_rules: Option<Vec<RestartRuleDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RestartRuleDoc {
+    action: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -177,6 +184,7 @@ impl PodDoc {
             ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             pod_group: group.map(|name| Key::new(&metadata.namespace, &name)),
             gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
+            restarts_all_containers: spec.restarts_all_containers(),
             requests,
             nonzero,
             ports: spec.host_ports(),
@@ -276,6 +284,12 @@ impl SpecDoc {
         set_all(&mut overhead, self.overhead.as_ref().unwrap_or(&Amounts::new()));
         running.add(&overhead);
         running
+    }
+
+    fn restarts_all_containers(&self) -> bool {
+        let containers = self.containers.iter().chain(&self.init_containers).flatten();
+        let mut rules = containers.flat_map(|container| container.restart_policy_rules.iter().flatten());
+        rules.any(|rule| rule.action == "RestartAllContainers")
     }
 
     fn host_ports(&self) -> Vec<HostPort> {

@@ -73,6 +73,8 @@ pub struct PodInfo {
     pub ended: bool,
     /// Whether the pod has scheduling gates.
     pub gated: bool,
+    /// Whether a rule of a container restarts all containers of the pod (`restartPolicyRules`).
+    pub restarts_all_containers: bool,
     /// The PodGroup that the pod names (`spec.schedulingGroup`).
     pub pod_group: Option<Key>,
     /// The resource requests.

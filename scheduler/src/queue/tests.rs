@@ -76,9 +76,14 @@ fn every_filter_knows_the_events_that_may_help() {
         "p",
         serde_json::json!({
             "nodeSelector": { "disk": "ssd" },
-            "containers": [{ "resources": { "requests": { "cpu": "1" } }, "ports": [{ "hostPort": 80 }] }]
+            "containers": [{
+                "resources": { "requests": { "cpu": "1" } }, "ports": [{ "hostPort": 80 }],
+                "restartPolicyRules": [{ "action": "RestartAllContainers" }]
+            }]
         }),
     );
+    let declaring =
+        change(&bare, |n| n.declared_features = vec!["RestartAllContainersOnContainerExits".into()]);
     let other = on(&cpu_pod("q", "1"), "n1");
     use ClusterEvent::{NodeAdded, NodeChanged, PodFreed};
     let cases = [
@@ -100,6 +105,10 @@ fn every_filter_knows_the_events_that_may_help() {
         ("NodeResourcesFit", NodeAdded(&tiny), false),
         ("NodeResourcesFit", NodeChanged { old: &bare, new: &bigger }, true),
         ("NodeResourcesFit", NodeChanged { old: &bare, new: &labelled }, false),
+        ("NodeDeclaredFeatures", NodeAdded(&bare), false),
+        ("NodeDeclaredFeatures", NodeAdded(&declaring), true),
+        ("NodeDeclaredFeatures", NodeChanged { old: &bare, new: &declaring }, true),
+        ("NodeDeclaredFeatures", NodeChanged { old: &declaring, new: &bare }, false),
     ];
     let registry = Registry::in_tree();
     for (plugin, event, expected) in cases {

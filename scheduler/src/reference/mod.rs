@@ -214,6 +214,11 @@ impl ReferenceCluster {
             "NodeResourcesFit" => self.shortages(pod, node),
             "PodTopologySpread" => self.spread_conflict(pod, node).map(str::to_owned).into_iter().collect(),
             "InterPodAffinity" => self.affinity_conflict(pod, node).map(str::to_owned).into_iter().collect(),
+            "NodeDeclaredFeatures" => {
+                let feature = "RestartAllContainersOnContainerExits".to_owned();
+                let refuses = pod.restarts_all_containers && !node.declared_features.contains(&feature);
+                refused_by("node(s) didn't match Pod's required features", refuses)
+            }
             other => panic!("the reference has no filter {other}"),
         }
     }

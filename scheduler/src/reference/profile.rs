@@ -52,6 +52,7 @@ impl Default for ReferenceProfile {
                 "NodeResourcesFit",
                 "PodTopologySpread",
                 "InterPodAffinity",
+                "NodeDeclaredFeatures",
             ],
             narrows: true,
             scores: vec![

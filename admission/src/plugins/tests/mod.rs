@@ -2,6 +2,7 @@
 
 mod authorization;
 mod configured;
+mod declared_features;
 mod defaults_of_classes;
 mod optional;
 mod pods;

@@ -122,8 +122,8 @@ fn plugin_sets_that_cannot_be_merged_or_run_are_refused() {
         ("{filter: {enabled: [{name: Mine}]}}", "FilterPlugin \"Mine\" does not exist"),
         ("{multiPoint: {enabled: [{name: Mine}]}}", "PreFilterPlugin \"Mine\" does not exist"),
         (
-            "{multiPoint: {enabled: [{name: NodeDeclaredFeatures}]}}",
-            "PreFilterPlugin \"NodeDeclaredFeatures\" does not exist: this scheduler does not have it",
+            "{multiPoint: {enabled: [{name: PodGroupPodsCount}]}}",
+            "PreFilterPlugin \"PodGroupPodsCount\" does not exist: this scheduler does not have it",
         ),
         (
             "{queueSort: {disabled: [{name: '*'}]}}",

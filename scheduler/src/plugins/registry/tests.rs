@@ -53,7 +53,7 @@ fn plugins_that_reserve_write_before_the_bind_under_their_names() {
 }
 
 /// kube-scheduler's default plugins in its order.
-const DEFAULT_ORDER: [&str; 19] = [
+const DEFAULT_ORDER: [&str; 20] = [
     "SchedulingGates",
     "PrioritySort",
     "NodeUnschedulable",
@@ -73,6 +73,7 @@ const DEFAULT_ORDER: [&str; 19] = [
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
     "DefaultBinder",
+    "NodeDeclaredFeatures",
 ];
 
 #[test]

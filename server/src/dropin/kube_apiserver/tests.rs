@@ -187,15 +187,12 @@ fn admission_plugins_are_enabled_and_disabled_by_name() {
     let all = disabled("--admission-control=");
     assert!(all.contains("NamespaceLifecycle") && all.contains("MutatingAdmissionWebhook"), "{all:?}");
     assert!(!disabled("--admission-control=NamespaceLifecycle").contains("NamespaceLifecycle"));
-    let (_, warnings) = read(&format!(
-        "{ENVTEST} --enable-admission-plugins=ClusterTrustBundleAttest,NodeDeclaredFeatureValidator"
-    ))
-    .unwrap();
+    let (_, warnings) =
+        read(&format!("{ENVTEST} --enable-admission-plugins=ClusterTrustBundleAttest,JobValidation"))
+            .unwrap();
     assert_eq!(
         warnings,
-        [
-            "--enable-admission-plugins: kstore does not have the admission plugin NodeDeclaredFeatureValidator"
-        ]
+        ["--enable-admission-plugins: kstore does not have the admission plugin JobValidation"]
     );
 }
 
