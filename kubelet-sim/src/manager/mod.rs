@@ -35,6 +35,7 @@ use crate::record::{NodeRecord, PodRecord};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{DueEvent, Event, Runtime};
 use crate::shape::NodeShape;
+use crate::status::KubeletFacts;
 use crate::stream::{Feed, Launch, PodExecution};
 use behaviors::Behaviors;
 use groups::{Groups, SimKind};
@@ -443,7 +444,8 @@ impl Manager {
             let Some(key) = self.dirty_pods.pop() else { break };
             let Some(entry) = self.pods.get_mut(&key) else { continue };
             let Some(node) = self.nodes.get(entry.node()).filter(|node| node.is_linked()) else { continue };
-            if let Some(write) = entry.next_write(&node.identity.ip, now) {
+            let host = KubeletFacts { ip: &node.identity.ip, minor: self.config.minor };
+            if let Some(write) = entry.next_write(host, now) {
                 self.pod_writes += 1;
                 writes.push(write);
             }

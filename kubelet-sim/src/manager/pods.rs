@@ -11,7 +11,7 @@ use crate::pod_object::PodObject;
 use crate::pod_object::source::{SourceKey, Sources};
 use crate::record::PodRecord;
 use crate::runtime::{Event, Runtime};
-use crate::status;
+use crate::status::{self, KubeletFacts};
 use crate::stream::{Disks, Outputs, Snapshot, TerminationMessageSource};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
@@ -219,14 +219,14 @@ impl PodEntry {
     }
 
     /// The next write, if one is due: a changed status, then the removal. At most one is in flight.
-    pub(super) fn next_write(&mut self, host_ip: &str, now: Timestamp) -> Option<Write> {
+    pub(super) fn next_write(&mut self, host: KubeletFacts<'_>, now: Timestamp) -> Option<Write> {
         let is_judged = !matches!(self.admission, Admission::Open | Admission::Doubtful(_));
         if self.in_flight || self.removed || self.retry_at.is_some() || !is_judged {
             return None;
         }
         let (key, uid, cause) = (self.record.key(), Arc::clone(&self.uid), self.record.revision());
         let node = self.node().into();
-        let write = match self.due_status(host_ip, now) {
+        let write = match self.due_status(host, now) {
             Some(status) => {
                 let base = cause.max(self.fence);
                 Write::PodStatus { node, key, uid, base, cause, status: Box::new(status) }
@@ -238,14 +238,14 @@ impl PodEntry {
         Some(write)
     }
 
-    fn due_status(&mut self, host_ip: &str, now: Timestamp) -> Option<PodStatus> {
+    fn due_status(&mut self, host: KubeletFacts<'_>, now: Timestamp) -> Option<PodStatus> {
         let (seen, machine) = (&self.record.pod.status, self.machine.as_ref()?);
         let mut base = self.sent.clone().unwrap_or_else(|| seen.clone());
         let own = base.conditions.take().unwrap_or_default();
         let own = own.into_iter().filter(|c| status::is_owned(&c.type_));
         base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
         let span = tracing::debug_span!("status", pod = %self.record.key());
-        let status = span.in_scope(|| status::compute(machine, &self.record.pod, host_ip, &base, now));
+        let status = span.in_scope(|| status::compute(machine, &self.record.pod, host, &base, now));
         let known = self.sent.as_ref().unwrap_or(seen);
         if !status::same(known, &status) {
             // The final status, which follows, also shows that the deletion was observed: a mass deletion

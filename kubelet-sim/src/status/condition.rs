@@ -8,6 +8,7 @@ use crate::pod_object::{Kind, PodObject};
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use kstore_api::version::Minor;
 
 /// The type of the condition of a pod that is ended before its time.
 const DISRUPTED: &str = "DisruptionTarget";
@@ -36,7 +37,7 @@ impl Finding {
 /// The conditions of other writers unchanged, then the kubelet's own in its order. A transition time changes
 /// only with the status.
 pub(super) fn conditions(
-    pod: &Pod,
+    (pod, minor): (&Pod, Minor),
     object: &PodObject,
     phase: &str,
     previous: &PodStatus,
@@ -46,7 +47,7 @@ pub(super) fn conditions(
     let containers_ready = containers_ready(pod, object, phase);
     let ready = ready(&containers_ready, object, known);
     let found = [
-        Finding::plain(pod.networked()),
+        ready_to_start(pod, minor),
         all_initialized(pod, object, phase),
         ready,
         containers_ready,
@@ -107,6 +108,12 @@ fn restarting(pod: &Pod, phase: &str) -> Finding {
         "Failed" => Finding::because(false, "PodFailed"),
         _ => Finding::plain(pod.restarts_all),
     }
+}
+
+/// Whether the pod has its sandbox and network. Since 1.37 the condition says what is missing.
+fn ready_to_start(pod: &Pod, minor: Minor) -> Finding {
+    let message = (minor >= Minor::V37 && !pod.networked()).then(|| "no pod sandbox exists".to_owned());
+    Finding { message, ..Finding::plain(pod.networked()) }
 }
 
 fn named(pod: &Pod, object: &PodObject, pick: impl Fn(&Container) -> bool) -> Vec<String> {

@@ -12,6 +12,7 @@ use crate::pod_object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
+use kstore_api::version::Minor;
 
 /// The types of the conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
@@ -33,16 +34,26 @@ pub(crate) fn containers(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> 
     container::statuses(pod, object)
 }
 
-/// The status of `pod` at `now`, without fields that the kubelet does not own. `host_ip` is its node's address.
+/// What a pod's status says because of its node.
+#[derive(Clone, Copy, Debug)]
+pub struct KubeletFacts<'a> {
+    /// The node's address.
+    pub ip: &'a str,
+    /// The Kubernetes version of the kubelet, which decides about texts.
+    pub minor: Minor,
+}
+
+/// The status of `pod` at `now`, without fields that the kubelet does not own.
 /// Keeps from `previous`, the newest known status of the object, the conditions of other writers and the
 /// transition times of unchanged conditions. A terminal phase never changes.
 pub fn compute(
     pod: &Pod,
     object: &PodObject,
-    host_ip: &str,
+    node: KubeletFacts<'_>,
     previous: &PodStatus,
     now: Timestamp,
 ) -> PodStatus {
+    let host_ip = node.ip;
     if let Some(rejection) = &pod.rejection {
         return rejected(pod, object, rejection, previous);
     }
@@ -64,7 +75,7 @@ pub fn compute(
     } else {
         (previous.reason.clone(), previous.message.clone())
     };
-    let mut conditions = condition::conditions(pod, object, phase, previous, now);
+    let mut conditions = condition::conditions((pod, node.minor), object, phase, previous, now);
     if let Some(eviction) = eviction {
         condition::disrupt(&mut conditions, eviction, object, now);
     }

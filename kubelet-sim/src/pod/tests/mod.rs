@@ -14,10 +14,11 @@ use crate::pod_object::source::{SourceState, Sources};
 use crate::pod_object::{PodObject, needs};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{DueEvent, Event, Runtime};
-use crate::status;
+use crate::status::{self, KubeletFacts};
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+use kstore_api::version::Minor;
 use kstore_container_sim::time::{between, later};
 use kstore_nondet::Rng;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
+const HOST: KubeletFacts<'static> = KubeletFacts { ip: "172.30.0.2", minor: Minor::V36 };
 
 /// One pod on one node, with a clock.
 struct World {
@@ -81,7 +83,7 @@ impl World {
         while let Some(DueEvent { event, .. }) = self.runtime.take_due(self.now) {
             self.step(Input::Runtime(event));
         }
-        let status = status::compute(&self.pod, &self.object, "172.30.0.2", &self.shown, self.now);
+        let status = status::compute(&self.pod, &self.object, HOST, &self.shown, self.now);
         if status != self.shown {
             self.tell(&line(&status));
             self.statuses += 1;
@@ -301,8 +303,23 @@ fn pods_continue_from_the_state_that_an_earlier_process_left() {
     let DueEvent { event, .. } = runtime.take_due(START).unwrap();
     assert!(matches!(event, Event::Adopted(0, _)));
     (pod, _) = step(pod, &object, &before.sources, Input::Runtime(event), START);
-    let after = status::compute(&pod, &object, "172.30.0.2", &before.shown, START);
+    let after = status::compute(&pod, &object, HOST, &before.shown, START);
     assert_eq!(after, before.shown, "nothing to write");
+}
+
+#[test]
+fn a_pod_without_a_sandbox_says_so_since_1_37() {
+    let object: PodObject =
+        serde_yaml_ng::from_str("{spec: {containers: [{name: c, image: 'a:1'}]}}").unwrap();
+    let (pod, _) = adopt(&object, START);
+    let message = |minor| {
+        let shown = status::compute(&pod, &object, KubeletFacts { minor, ..HOST }, &object.status, START);
+        let first = shown.conditions.unwrap().remove(0);
+        assert_eq!((&*first.type_, &*first.status), ("PodReadyToStartContainers", "False"));
+        first.message
+    };
+    assert_eq!(message(Minor::V36), None);
+    assert_eq!(message(Minor::V37).as_deref(), Some("no pod sandbox exists"));
 }
 
 #[test]
@@ -316,7 +333,7 @@ fn a_command_that_ran_when_its_process_ended_is_restarted_with_a_wait_and_in_the
         assert!(matches!(program::of(&object, 0), Program::Shell(_)), "before the end number {count}");
         let (pod, _) = adopt(&object, START);
         assert!(matches!(pod.containers[0].phase, Phase::CrashLoop { .. }), "{:?}", pod.containers[0].phase);
-        let shown = status::compute(&pod, &object, "172.30.0.2", &object.status, START);
+        let shown = status::compute(&pod, &object, HOST, &object.status, START);
         let mut status = shown.container_statuses.clone().unwrap().remove(0);
         let ended = status.last_state.clone().unwrap().terminated.unwrap();
         assert_eq!((ended.exit_code, ended.reason.as_deref()), (137, Some("ContainerStatusUnknown")));

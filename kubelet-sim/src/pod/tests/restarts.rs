@@ -113,7 +113,7 @@ fn the_containers_of_a_pod_share_its_termination_messages() {
         container.ended.as_mut().unwrap().message = "ö".repeat(2500);
     }
     let of = |pod: &Pod| {
-        let status = status::compute(pod, &world.object, "172.30.0.2", &world.shown, START);
+        let status = status::compute(pod, &world.object, HOST, &world.shown, START);
         let statuses = status.container_statuses.unwrap();
         statuses[0].state.clone().unwrap().terminated.unwrap().message.unwrap()
     };
