@@ -88,6 +88,87 @@ pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     value.serialize(&mut to).expect("the value has string keys, and memory takes every write");
 }
 
+/// Appends a value as compact JSON: the bytes of [`write`]. Plain strings are copied whole, and no serializer is between the value and
+/// the text.
+pub fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => write(out, number),
+        Value::String(text) => write_string(out, text),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_value(out, item);
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            out.push(b'{');
+            write_members(out, members.iter());
+            out.push(b'}');
+        }
+    }
+}
+
+/// A value as compact JSON; see [`write_value`].
+#[must_use]
+pub fn value_to_vec(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    write_value(&mut out, value);
+    out
+}
+
+/// Appends the members of an object in compact JSON, without the braces around them.
+pub fn write_members<'m>(out: &mut Vec<u8>, members: impl Iterator<Item = (&'m String, &'m Value)>) {
+    let mut is_first = true;
+    for (name, value) in members {
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
+        }
+        write_string(out, name);
+        out.push(b':');
+        write_value(out, value);
+    }
+}
+
+/// Appends a JSON string.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    if plain_length(text.as_bytes()) < text.len() {
+        return write(out, text);
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+/// Number of bytes before the next quote, backslash or control character: those that a JSON string has as they are.
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let marks = special_bytes(u64::from_le_bytes(*word));
+        if marks != 0 {
+            return index * 8 + marks.trailing_zeros() as usize / 8;
+        }
+    }
+    let rest = words.len() * 8;
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+    rest + bytes[rest..].iter().position(is_special).unwrap_or(bytes.len() - rest)
+}
+
+/// The highest bit of each byte that ends plain text. Only the lowest marked byte is exact: borrows of a subtraction may mark others above.
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word;
+    let quotes = below(word ^ (ONES * u64::from(b'"')), 1);
+    let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
+    (quotes | backslashes | below(word, 0x20)) & (ONES << 7)
+}
+
 /// A value as compact JSON.
 ///
 /// # Panics
@@ -292,7 +373,35 @@ mod tests {
         assert_eq!(to_string_pretty(&value), want);
     }
 
+    /// Values of every form, with all characters that JSON escapes.
+    fn values() -> impl Strategy<Value = Value> {
+        let text = "[ -~\\x00-\\x1f\\x7f\u{e9}\u{2028}\u{1f600}]{0,20}";
+        let number = prop_oneof![
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            number,
+            text.prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(text, inner, 0..6)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
     proptest! {
+        #[test]
+        fn values_are_written_as_the_serializer_writes_them(value in values()) {
+            prop_assert_eq!(String::from_utf8(value_to_vec(&value)).unwrap(), to_string(&value));
+        }
+
         #[test]
         fn doubles_keep_their_value(bits: u64) {
             let number = f64::from_bits(bits);

@@ -95,9 +95,9 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
     let members = object.as_object().expect("an API object is a JSON object");
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(b"{\"apiVersion\":");
-    json::write(&mut out, api_version(object));
+    json::write_string(&mut out, api_version(object));
     out.extend_from_slice(b",\"kind\":");
-    json::write(&mut out, kind(object));
+    json::write_string(&mut out, kind(object));
     out.extend_from_slice(b",\"metadata\":{");
     let none = Map::new();
     let metadata = members.get("metadata").and_then(Value::as_object).unwrap_or(&none);
@@ -114,15 +114,7 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
 const HEAD: &[&str] = &["apiVersion", "kind", "metadata"];
 
 fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>, except: &[&str]) {
-    let mut first = true;
-    for (name, value) in members.iter().filter(|(name, _)| !except.contains(&name.as_str())) {
-        if !std::mem::take(&mut first) {
-            out.push(b',');
-        }
-        json::write(out, name);
-        out.push(b':');
-        json::write(out, value);
-    }
+    json::write_members(out, members.iter().filter(|(name, _)| !except.contains(&name.as_str())));
 }
 
 /// Offset of `"metadata":{` in stored bytes, found without parsing.

@@ -4,6 +4,7 @@ use crate::client::bounded;
 use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use kstore_api::json;
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
 
@@ -165,7 +166,7 @@ impl Calls {
             let message = pb::PatchRequest {
                 r#ref: Some(self.gvr.reference(ns, name, subresource)),
                 r#type: kind.into(),
-                patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
+                patch: json::value_to_vec(document).into(),
                 force,
                 field_validation: self.client.fields.into(),
                 ..Default::default()

@@ -2,6 +2,7 @@
 
 use crate::calls::Json;
 use crate::{Api, ApiError, ApiType, Patch};
+use kstore_api::json;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +23,7 @@ impl ApiType for Dynamic {
     }
 
     fn encode(object: &Value) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(object)
+        Ok(json::value_to_vec(object))
     }
 
     fn location(object: &Value) -> (&str, &str) {

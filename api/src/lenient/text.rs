@@ -2,6 +2,7 @@
 //! (escapes, decimals, skipped values) `serde_json` reads.
 
 use super::error::Error;
+use crate::json::plain_length;
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 
@@ -220,27 +221,4 @@ fn other_number(text: &str) -> Result<Number, Error> {
     let number: serde_json::Number = serde_json::from_str(text)?;
     let integer = number.as_u64().map(Number::Unsigned).or_else(|| number.as_i64().map(Number::Signed));
     Ok(integer.unwrap_or_else(|| Number::Float(number.as_f64().unwrap_or_default())))
-}
-
-/// Length of the text before the next quote, backslash or control character.
-fn plain_length(bytes: &[u8]) -> usize {
-    let (words, _) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let marks = special_bytes(u64::from_le_bytes(*word));
-        if marks != 0 {
-            return index * 8 + marks.trailing_zeros() as usize / 8;
-        }
-    }
-    let rest = words.len() * 8;
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
-    rest + bytes[rest..].iter().position(is_special).unwrap_or(bytes.len() - rest)
-}
-
-/// The highest bit of each byte that ends plain text. Only the lowest marked byte is exact: borrows of a subtraction may mark others above.
-fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word;
-    let quotes = below(word ^ (ONES * u64::from(b'"')), 1);
-    let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
-    (quotes | backslashes | below(word, 0x20)) & (ONES << 7)
 }
