@@ -321,6 +321,8 @@ impl Walk {
     fn text(&mut self, value: &mut Value, elem: &Elem, owner: &'static Type) -> Result<(), DecodeError> {
         let Value::String(text) = value else { return Err(self.wrong(value, owner, go_type(elem))) };
         let canonical = match elem {
+            Elem::Time if scalar::is_canonical_time(text) => return Ok(()),
+            Elem::MicroTime if scalar::is_canonical_micro_time(text) => return Ok(()),
             Elem::Time => scalar::time(text)?,
             Elem::MicroTime => scalar::micro_time(text)?,
             _ => Some(scalar::base64(&scalar::bytes(text)?)),

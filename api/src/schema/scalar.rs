@@ -18,10 +18,48 @@ pub(crate) fn time(text: &str) -> Result<Option<String>, DecodeError> {
     Ok(format_utc(at, "%Y-%m-%dT%H:%M:%SZ"))
 }
 
+/// Whether a text is surely its own canonical text as a Time. Nearly all times are of this form; others, such as the 31st of a month, may
+/// be canonical too.
+pub(crate) fn is_canonical_time(text: &str) -> bool {
+    is_canonical_to_seconds(text) && text.as_bytes()[SECONDS..] == *b"Z"
+}
+
+/// Whether a text is surely its own canonical text as a MicroTime, like [`is_canonical_time`].
+pub(crate) fn is_canonical_micro_time(text: &str) -> bool {
+    is_canonical_to_seconds(text)
+        && match &text.as_bytes()[SECONDS..] {
+            [b'.', digits @ .., b'Z'] => digits.len() == 6 && digits.iter().all(u8::is_ascii_digit),
+            _ => false,
+        }
+}
+
+/// Length of a time up to its seconds.
+const SECONDS: usize = "2006-01-02T15:04:05".len();
+
+/// Whether a text begins with date and time of the years 2000 to 9999, on a day that its month surely has.
+fn is_canonical_to_seconds(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.len() < SECONDS || [4, 7, 10, 13, 16].map(|at| bytes[at]) != *b"--T::" {
+        return false;
+    }
+    let number = |at: usize| match (bytes[at], bytes[at + 1]) {
+        (tens @ b'0'..=b'9', ones @ b'0'..=b'9') => (tens - b'0') * 10 + ones - b'0',
+        _ => u8::MAX,
+    };
+    let (month, day) = (number(5), number(8));
+    let days = if month == 2 { 28 } else { 30 };
+    (20..=99).contains(&number(0))
+        && number(2) <= 99
+        && (1..=12).contains(&month)
+        && (1..=days).contains(&day)
+        && number(11) <= 23
+        && number(14) <= 59
+        && number(17) <= 59
+}
+
 /// Canonical text of a MicroTime (UTC); `None` for the zero time. It has exactly six fractional digits, as Go's layout demands.
 pub(crate) fn micro_time(text: &str) -> Result<Option<String>, DecodeError> {
-    const FRACTION: usize = "2006-01-02T15:04:05".len();
-    let digits = text.get(FRACTION..).and_then(|rest| rest.strip_prefix(['.', ','])).unwrap_or_default();
+    let digits = text.get(SECONDS..).and_then(|rest| rest.strip_prefix(['.', ','])).unwrap_or_default();
     let is_micro = digits.bytes().take_while(u8::is_ascii_digit).count() == 6;
     let at = parse_utc(text).filter(|_| is_micro);
     let at = at.ok_or_else(|| wrong_time(text, "2006-01-02T15:04:05.000000Z07:00"))?;
@@ -125,5 +163,44 @@ pub(crate) fn json_kind(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_that_kubernetes_writes_are_canonical_without_parsing() {
+        for text in ["2000-01-01T00:00:00Z", "2026-11-30T23:59:59Z", "9999-12-30T12:00:00Z"] {
+            assert!(is_canonical_time(text) && !is_canonical_micro_time(text), "{text}");
+            let micro = text.replace('Z', ".012345Z");
+            assert!(is_canonical_micro_time(&micro) && !is_canonical_time(&micro), "{micro}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn times_that_are_canonical_without_parsing_are_what_parsing_makes(
+            (year, month, day) in (0..10_000, 0..14, 0..33),
+            (hour, minute, second) in (0..26, 0..62, 0..62),
+            rest in prop::sample::select(vec!["Z", ".000000Z", ".123456Z", ",123456Z", ".1Z", ".1234567Z", "+00:00", "z", ""]),
+            (at, other) in (0_usize..40, prop::sample::select(vec!["0", "9", "-", ":", "T", "t", "Z", "\u{e9}"])),
+        ) {
+            let plain = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{rest}");
+            let mut changed = plain.clone();
+            if at < plain.len() {
+                changed.replace_range(at..=at, other);
+            }
+            for text in [plain, changed] {
+                if is_canonical_time(&text) {
+                    prop_assert_eq!(time(&text), Ok(Some(text.clone())));
+                }
+                if is_canonical_micro_time(&text) {
+                    prop_assert_eq!(micro_time(&text), Ok(Some(text.clone())));
+                }
+            }
+        }
     }
 }
