@@ -85,7 +85,7 @@ impl Lookup for Cache {
             return Vec::new();
         }
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
-        self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
+        self.scan(&filter).0.iter().map(|entry| entry.parsed()).collect()
     }
 
     fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {

@@ -182,8 +182,7 @@ impl View {
 
 impl Lookup for View {
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let entry = View::get(self, resource, &resource.storage_key(namespace, name))?;
-        Some(Arc::new(entry.parse()))
+        Some(View::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
     }
 
     fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
@@ -192,7 +191,7 @@ impl Lookup for View {
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
-        self.scan(&filter).iter().map(|entry| Arc::new(entry.parse())).collect()
+        self.scan(&filter).iter().map(|entry| entry.parsed()).collect()
     }
 
     fn kinds(&self) -> Arc<Kinds> {

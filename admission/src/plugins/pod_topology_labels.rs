@@ -45,9 +45,11 @@ fn copy(cluster: &dyn Cluster, node: &str, object: &mut Value) {
     if node.is_empty() {
         return;
     }
-    let Some(node) = cluster.get(NODES.get_or_init(|| row("", "v1", "nodes")), "", node) else { return };
+    let nodes = *NODES.get_or_init(|| row("", "v1", "nodes"));
+    // An entry has its labels without being parsed, and nodes are large.
+    let Some(node) = cluster.entry(nodes, &nodes.storage_key("", node)) else { return };
     for key in LABELS {
-        if let Some(value) = meta::label(&node, key)
+        if let Some(value) = node.labels().get(key)
             && meta::label(object, key).is_none()
         {
             meta::set_label(object, key, value);

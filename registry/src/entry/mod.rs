@@ -39,7 +39,7 @@ pub struct Entry {
     strings: PackedStrings,
     /// The object as a protobuf message, if it was requested and there was space to keep it.
     message: OnceLock<message::CachedMessage>,
-    /// The parsed object, if it is a namespace, which every write into it reads.
+    /// The parsed object, if it is of a kind that many writes read.
     value: OnceLock<Arc<Value>>,
     /// For custom kinds: the object in other versions and by other schemas.
     views: Views,
@@ -255,11 +255,13 @@ impl Entry {
         value
     }
 
-    /// The parsed object, shared and read-only. A namespace is parsed once and kept, because every write into
-    /// it reads it and there are few.
+    /// The parsed object, shared and read-only. Namespaces and PriorityClasses are parsed once and kept: every write into a namespace
+    /// reads it, every new pod reads all PriorityClasses, and there are few of both.
     pub fn parsed(&self) -> Arc<Value> {
         let parse = || Arc::new(self.parse());
-        match self.resource.is("", "namespaces") {
+        let is_kept =
+            self.resource.is("", "namespaces") || self.resource.is("scheduling.k8s.io", "priorityclasses");
+        match is_kept {
             true => self.value.get_or_init(parse).clone(),
             false => parse(),
         }
