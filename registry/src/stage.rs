@@ -3,7 +3,7 @@
 //! operations. `Registry::commit_stage` commits a stage.
 
 use crate::cache::{Cache, Change, Filter, Objects};
-use crate::entry::Entry;
+use crate::entry::{Entry, UncommittedEntry};
 use crate::kinds::Kinds;
 use crate::lookup::Lookup;
 use crate::pod_dialer::PodDialer;
@@ -45,12 +45,22 @@ impl Stage {
     /// # Errors
     /// 400 if the transaction both removes and creates a key: one revision cannot show both.
     pub fn add(&self, guards: &[Guard], writes: Vec<Write>) -> Result<i64, Status> {
+        self.add_made(guards, writes, None)
+    }
+
+    /// Adds an operation like [`Stage::add`], with the entry of the object that it writes.
+    pub(crate) fn add_made(
+        &self,
+        guards: &[Guard],
+        writes: Vec<Write>,
+        made: Option<&UncommittedEntry>,
+    ) -> Result<i64, Status> {
         let mut staged = self.0.lock();
         for guard in guards {
             staged.expect(guard)?;
         }
         for write in writes {
-            staged.write(write)?;
+            staged.write(write, made)?;
         }
         let own = guards.first().map_or("", |guard| guard.key.as_str());
         Ok(staged.base.get(own).copied().unwrap_or(0))
@@ -62,6 +72,11 @@ impl Stage {
         let guards =
             staged.base.iter().map(|(key, revision)| Guard { key: key.clone(), revision: *revision });
         Commit { guards: guards.collect(), writes: staged.writes.clone(), note }
+    }
+
+    /// Entries of the objects that this transaction writes.
+    pub(crate) fn entries(&self) -> Vec<UncommittedEntry> {
+        self.0.lock().objects.values().flatten().map(|entry| entry.uncommitted()).collect()
     }
 
     /// Keys below a prefix that this transaction writes, without the prefix.
@@ -93,10 +108,10 @@ impl StagedWrites {
         }
     }
 
-    fn write(&mut self, write: Write) -> Result<(), Status> {
+    fn write(&mut self, write: Write, made: Option<&UncommittedEntry>) -> Result<(), Status> {
         let key = key_of(&write).to_owned();
         let entry = match &write {
-            Write::Put { value, .. } => self.entry(&key, value)?,
+            Write::Put { value, .. } => self.entry(&key, value, made)?,
             Write::Delete { .. } => None,
         };
         let is_known = self.objects.insert(key.clone(), entry).is_some();
@@ -110,9 +125,17 @@ impl StagedWrites {
     }
 
     /// The object that a key will hold; `None` for keys that belong to no kind.
-    fn entry(&self, key: &str, value: &Bytes) -> Result<Option<Arc<Entry>>, Status> {
+    fn entry(
+        &self,
+        key: &str,
+        value: &Bytes,
+        made: Option<&UncommittedEntry>,
+    ) -> Result<Option<Arc<Entry>>, Status> {
         let Some(resource) = self.kinds.of_key(key.as_bytes()) else { return Ok(None) };
         let revision = self.base.get(key).copied().unwrap_or(0);
+        if let Some(made) = made.filter(|made| made.is_entry_of(resource, key, value)) {
+            return Ok(Some(Arc::new(made.at(revision, revision))));
+        }
         let (key, value) = (Bytes::from(key.to_owned()), value.clone());
         let raw = Raw { key, value, undecrypted: None, revision, created: revision };
         Entry::from_raw(resource, &raw).map(Arc::new).map(Some).map_err(Status::internal)

@@ -52,6 +52,7 @@ impl Cache {
         let cache = Arc::new(Self {
             storage,
             state: parking_lot::RwLock::new(image.state.forked()),
+            uncommitted: Default::default(),
             revision: AtomicI64::new(image.revision),
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),

@@ -14,12 +14,13 @@ mod kind;
 mod objects;
 mod recent;
 mod selection;
+mod uncommitted;
 mod unreadable;
 mod wake_ups;
 mod watch;
 mod watchers;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, UncommittedEntry};
 use crate::kinds::Kinds;
 use crate::pod_dialer::PodDialer;
 pub use bound::{ReadBound, Verdict};
@@ -49,6 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
+use uncommitted::UncommittedEntries;
 use unreadable::UnreadableValues;
 pub(crate) use unreadable::{Unreadable, read_error};
 use wake_ups::WakeUps;
@@ -62,6 +64,8 @@ const REFILL_PAUSE: Duration = Duration::from_secs(1);
 pub struct Cache {
     storage: SharedStorage,
     state: RwLock<CacheState>,
+    /// Entries that writers of this process have made of objects whose changes have not arrived yet.
+    uncommitted: UncommittedEntries,
     /// The revision up to which `state` is complete; changes only under the write lock of `state`.
     revision: AtomicI64,
     closed: AtomicBool,
@@ -118,6 +122,7 @@ impl Cache {
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(state),
+            uncommitted: UncommittedEntries::default(),
             revision: AtomicI64::new(revision),
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),
@@ -202,6 +207,22 @@ impl Cache {
         }
     }
 
+    /// Announces the commit of an object: the cache then uses its entry instead of decoding the object.
+    pub(crate) fn announce(&self, entry: UncommittedEntry) {
+        self.uncommitted.add(entry);
+    }
+
+    /// Number of announced commits whose changes have not arrived.
+    #[cfg(test)]
+    pub(crate) fn announced(&self) -> usize {
+        self.uncommitted.len()
+    }
+
+    /// Takes back the announcement of a commit that has failed.
+    pub(crate) fn retract(&self, entry: &UncommittedEntry) {
+        self.uncommitted.remove(entry);
+    }
+
     /// The object under a storage key.
     pub fn get(&self, resource: &Resource, key: &str) -> Option<Arc<Entry>> {
         self.state.read().kinds.get(root(resource))?.objects().get(key).cloned()
@@ -264,7 +285,9 @@ impl Cache {
         for event in &batch.events {
             let Some(resource) = served.of_key(&event.key) else { continue };
             let Ok(key) = std::str::from_utf8(&event.key) else { continue };
-            let new = unreadable.read(resource, key, event.current.as_ref());
+            let current = event.current.as_ref();
+            let made = current.and_then(|raw| self.uncommitted.take(resource, key, raw));
+            let new = unreadable.read(resource, key, current, made);
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has a map");
             if let Some(value) = unreadable.get(key).filter(|_| unreadable.are_reported) {
                 let refusal = Arc::new(unreadable::read_error(resource, &[value]));

@@ -98,17 +98,17 @@ impl UnreadableValues {
         Self { values, are_reported: false }
     }
 
-    /// Decodes the new value of a key, or records it as unreadable. `None` if the value was deleted or cannot
-    /// be read.
+    /// Decodes the new value of a key, unless its entry is `made` already, or records it as unreadable. `None` if the value was deleted
+    /// or cannot be read.
     pub(super) fn read(
         &mut self,
         resource: &'static Resource,
         key: &str,
         value: Option<&Raw>,
+        made: Option<Entry>,
     ) -> Option<Arc<Entry>> {
-        let read =
-            value.map(|raw| Entry::from_raw(resource, raw).map_err(|error| Unreadable::new(raw, &error)));
-        match read {
+        let decode = |raw| Entry::from_raw(resource, raw).map_err(|error| Unreadable::new(raw, &error));
+        match made.map(Ok).or_else(|| value.map(decode)) {
             Some(Err(unreadable)) => {
                 report(&unreadable);
                 self.values.insert(key.to_owned(), Arc::new(unreadable));

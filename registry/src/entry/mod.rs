@@ -4,12 +4,13 @@
 mod message;
 mod packed_strings;
 mod partial_decode;
+mod uncommitted;
 mod views;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
-use kstore_api::{initializers, meta, object, stored};
+use kstore_api::{meta, object, stored};
 use kstore_storage::encryption::ENCRYPTED;
 use kstore_storage::storage::Raw;
 use packed_strings::PackedStrings;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+pub use uncommitted::UncommittedEntry;
 pub(crate) use views::{ViewKey, Views};
 
 /// An object at a revision. Immutable; shared by cache, lists and watches.
@@ -102,32 +104,15 @@ impl Entry {
         revision: i64,
         created: i64,
     ) -> Result<Self, Malformed> {
-        let item = object::without_type_meta(&stored);
-        let item = item.map_err(|e| Malformed::Invalid { key: key.to_owned(), reason: e.to_string() })?;
-        let metadata = stored.len() - item.len();
-        let strings = strings(resource, key, value);
-        Ok(Self {
-            resource,
-            revision,
-            created,
-            written: revision,
-            stored,
-            metadata,
-            is_uninitialized: initializers::is_uninitialized(value),
-            strings,
-            message: OnceLock::new(),
-            value: OnceLock::new(),
-            views: Views::default(),
-        })
+        Ok(UncommittedEntry::new(resource, key, value, stored)?.at(revision, created))
     }
 
     /// The entry as a last state, with the revision of its deletion: the object of a DELETED event.
     pub fn deleted_at(&self, revision: i64) -> Self {
-        let strings = PackedStrings::of((0..self.strings.len()).map(|at| self.strings.get(at)));
         Self {
             revision,
             stored: self.stored.clone(),
-            strings,
+            strings: self.strings.clone(),
             message: OnceLock::new(),
             value: OnceLock::new(),
             views: Views::default(),
@@ -242,10 +227,26 @@ impl Entry {
         Ok(out.into())
     }
 
-    /// The entry with the bytes of [`Entry::stored_as_marked`] and their revision. Labels and selectable fields are
-    /// the same.
-    pub(crate) fn marked_at(&self, stored: Bytes, revision: i64) -> Self {
-        Self { stored, written: revision, ..self.deleted_at(revision) }
+    /// The entry with the bytes of [`Entry::stored_as_marked`]. Labels and selectable fields are the same.
+    pub(crate) fn marked(&self, stored: Bytes) -> UncommittedEntry {
+        UncommittedEntry { stored, ..self.uncommitted() }
+    }
+
+    /// Whether both entries have the same strings in memory, so that one was made of the other.
+    #[cfg(test)]
+    pub(crate) fn shares_strings_with(&self, other: &Self) -> bool {
+        self.strings.is_same(&other.strings)
+    }
+
+    /// The entry without its revisions.
+    pub(crate) fn uncommitted(&self) -> UncommittedEntry {
+        UncommittedEntry {
+            resource: self.resource,
+            stored: self.stored.clone(),
+            metadata: self.metadata,
+            is_uninitialized: self.is_uninitialized,
+            strings: self.strings.clone(),
+        }
     }
 
     /// Parses the object without `metadata.managedFields`, which most readers do not need.

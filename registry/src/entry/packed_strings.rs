@@ -1,12 +1,14 @@
 //! Strings packed into two allocations. The cache keeps some twenty short strings for each of a hundred
 //! thousand objects, which must not cost two million allocations.
 
-/// Strings in a fixed order. Immutable.
-#[derive(Debug)]
+use std::sync::Arc;
+
+/// Strings in a fixed order. Immutable; copies share them.
+#[derive(Clone, Debug)]
 pub(super) struct PackedStrings {
-    text: Box<str>,
+    text: Arc<str>,
     /// The end of each string in `text`; a string begins where the one before ends.
-    ends: Box<[u32]>,
+    ends: Arc<[u32]>,
 }
 
 impl PackedStrings {
@@ -21,6 +23,12 @@ impl PackedStrings {
             ends.push(u32::try_from(text.len()).expect("an object is far smaller than 4 GiB"));
         }
         Self { text: text.into(), ends: ends.into() }
+    }
+
+    /// Whether both are copies of the same strings.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.text, &other.text)
     }
 
     /// The number of strings.

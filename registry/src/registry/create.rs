@@ -3,7 +3,7 @@
 
 use super::quota::JudgedWrite;
 use super::service::{Claims, claims_anything};
-use super::{Registry, WriteContext, encode, namespace};
+use super::{Registry, WriteContext, encode, namespace, uncommitted_entry};
 use crate::entry::Entry;
 use crate::request::Target;
 use crate::stage::View;
@@ -35,7 +35,7 @@ impl Registry {
         context: WriteContext,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
-        let (key, row) = (target.key(), target.resource.storage_row());
+        let key = target.key();
         // The cache may lag behind the storage: a refusal counts only on a state known to be current.
         let mut fresh = false;
         // Held until the commit: other writers that charge the same quotas wait.
@@ -66,11 +66,12 @@ impl Registry {
                 };
             }
             let bytes = encode(target, &value)?;
+            let entry = uncommitted_entry(target, &value, &bytes)?;
             if dry_run || context.stage.is_some() {
                 check_absent(&view, target)?;
             }
             if dry_run {
-                return super::new_entry(row, target, &value, &bytes, 0, 0);
+                return Ok(Arc::new(entry.at(0, 0)));
             }
             super::check_definition(&self.cache, target)?;
             let namespace = match namespace::guard(&view, target) {
@@ -86,13 +87,13 @@ impl Registry {
             guards.extend(super::definition_guard(target));
             guards.extend(claims.guards);
             guards.extend(charged.iter().flat_map(|charges| charges.claims.guards.iter().cloned()));
-            let mut writes = vec![self.put(target, bytes.clone())];
+            let mut writes = vec![self.put(target, bytes)];
             writes.extend(claims.writes);
             writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
-            match self.commit(guards, writes, &context).await? {
+            match self.commit(guards, writes, Some(&entry), &context).await? {
                 Outcome::Committed { revision } => {
                     self.charged(charged, lock.as_mut(), revision);
-                    return super::new_entry(row, target, &value, &bytes, revision, revision);
+                    return Ok(Arc::new(entry.at(revision, revision)));
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),

@@ -575,7 +575,7 @@ mod tests {
                     | (DeletePlan::MarkAndRemove(whole), DeletePlan::MarkAndRemove(part))
                     | (DeletePlan::Remove(whole), DeletePlan::Remove(part)) => {
                         assert_eq!(parts(&part), bytes(&whole));
-                        let marked = entry.marked_at(parts(&part), 9);
+                        let marked = entry.marked(parts(&part)).at(9, entry.created);
                         assert_eq!((marked.name(), marked.revision, marked.created), (entry.name(), 9, 3));
                     }
                     plans => panic!("{plans:?}"),

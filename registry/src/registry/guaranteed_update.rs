@@ -3,8 +3,8 @@
 
 use super::quota::{Charges, JudgedWrite, QuotaLock};
 use super::service::claims_anything;
-use super::{Registry, WriteContext, encode, entry_of, marked, namespace};
-use crate::entry::Entry;
+use super::{Registry, WriteContext, encode, entry_of, marked, namespace, uncommitted_entry};
+use crate::entry::{Entry, UncommittedEntry};
 use crate::error;
 use crate::request::Target;
 use crate::stage::View;
@@ -58,14 +58,10 @@ impl Decoding {
         current: Option<&Arc<Entry>>,
         changed: &Value,
         bytes: &Bytes,
-        revision: i64,
-    ) -> Result<Arc<Entry>, Status> {
+    ) -> Result<UncommittedEntry, Status> {
         match (self, current) {
-            (Self::Deletion, Some(entry)) => Ok(Arc::new(entry.marked_at(bytes.clone(), revision))),
-            (_, current) => {
-                let created = current.map_or(revision, |entry| entry.created);
-                super::new_entry(target.resource.storage_row(), target, changed, bytes, revision, created)
-            }
+            (Self::Deletion, Some(entry)) => Ok(entry.marked(bytes.clone())),
+            _ => uncommitted_entry(target, changed, bytes),
         }
     }
 }
@@ -270,12 +266,13 @@ impl Registry {
             (Write::Put { .. }, Some(_)) => UpdateEffect::Changed,
         };
         let expected = revision_of(current);
+        let changed = decoding.entry(target, current, &value, &bytes)?;
         let done = |revision: i64| {
-            let entry = decoding.entry(target, current, &value, &bytes, revision)?;
-            Ok(Attempt::Done(Updated { entry, effect }))
+            let created = current.map_or(revision, |entry| entry.created);
+            Attempt::Done(Updated { entry: Arc::new(changed.at(revision, created)), effect })
         };
         if dry_run {
-            return done(expected);
+            return Ok(done(expected));
         }
         super::check_definition(&self.cache, target)?;
         let mut guards = vec![Guard { key: target.key(), revision: expected }];
@@ -288,10 +285,11 @@ impl Registry {
         let mut writes = vec![write];
         writes.extend(claims.writes);
         writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
-        match self.commit(guards, writes, context).await? {
+        let stored = (effect != UpdateEffect::Removed).then_some(&changed);
+        match self.commit(guards, writes, stored, context).await? {
             Outcome::Committed { revision } => {
                 self.charged(charged, lock, revision);
-                done(revision)
+                Ok(done(revision))
             }
             Outcome::Lost { current } => {
                 let newer = current.into_iter().next().flatten();

@@ -12,10 +12,12 @@ mod list;
 mod namespace;
 mod quota;
 mod service;
+#[cfg(test)]
+mod uncommitted_tests;
 mod unreadable;
 
 use crate::cache::Cache;
-use crate::entry::Entry;
+use crate::entry::{Entry, UncommittedEntry};
 use crate::error;
 use crate::fence::Fence;
 use crate::request::{GetOptions, Target};
@@ -148,18 +150,19 @@ impl Registry {
     }
 
     /// Commits one object under its guard and its fence, together with the writes of its claims (see
-    /// `service`); or adds all of it to the transaction of the context.
+    /// `service`); or adds all of it to the transaction of the context. `entry` is that of the object, if one is stored.
     async fn commit(
         &self,
         guards: Vec<Guard>,
         writes: Vec<Write>,
+        entry: Option<&UncommittedEntry>,
         context: &WriteContext,
     ) -> Result<Outcome, Status> {
         if let Some(stage) = &context.stage {
-            return stage.add(&guards, writes).map(|revision| Outcome::Committed { revision });
+            return stage.add_made(&guards, writes, entry).map(|revision| Outcome::Committed { revision });
         }
         let commit = Commit { guards, writes, note: context.note.clone() };
-        self.commit_whole(commit, context).await
+        self.commit_whole(commit, entry.map_or(&[], std::slice::from_ref), context).await
     }
 
     /// Commits each guarded write at a revision of its own, in one group where neither a transaction nor a fence binds them together.
@@ -175,7 +178,7 @@ impl Registry {
         if context.stage.is_some() || context.fence.is_some() {
             let mut outcomes = Vec::with_capacity(writes.len());
             for (guard, write) in writes {
-                outcomes.push(self.commit(vec![guard], vec![write], context).await);
+                outcomes.push(self.commit(vec![guard], vec![write], None, context).await);
             }
             return outcomes;
         }
@@ -209,17 +212,28 @@ impl Registry {
             let limit = limits::TRANSACTION_KEYS;
             return Err(Status::too_large(&format!("the transaction touches {keys} keys, limit is {limit}")));
         }
-        match self.commit_whole(commit, context).await? {
+        match self.commit_whole(commit, &stage.entries(), context).await? {
             Outcome::Committed { revision } => Ok(Some(revision)),
             Outcome::Lost { .. } => Ok(None),
         }
     }
 
-    async fn commit_whole(&self, commit: Commit, context: &WriteContext) -> Result<Outcome, Status> {
-        match &context.fence {
+    /// Commits, and announces to the watch cache the entries of the objects that the commit writes.
+    async fn commit_whole(
+        &self,
+        commit: Commit,
+        entries: &[UncommittedEntry],
+        context: &WriteContext,
+    ) -> Result<Outcome, Status> {
+        entries.iter().for_each(|entry| self.cache.announce(entry.clone()));
+        let outcome = match &context.fence {
             None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
             Some(fence) => self.commit_fenced(commit, fence).await,
+        };
+        if !matches!(outcome, Ok(Outcome::Committed { .. })) {
+            entries.iter().for_each(|entry| self.cache.retract(entry));
         }
+        outcome
     }
 }
 
@@ -260,18 +274,10 @@ fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {
     Entry::from_raw(resource.storage_row(), raw).map_err(Status::internal)
 }
 
-/// The cache entry of an object that was just stored.
-fn new_entry(
-    row: &'static Resource,
-    target: &Target,
-    value: &Value,
-    stored: &Bytes,
-    revision: i64,
-    created: i64,
-) -> Result<Arc<Entry>, Status> {
-    Entry::new(row, &target.key(), value, stored.clone(), revision, created)
-        .map(Arc::new)
-        .map_err(Status::internal)
+/// The entry of an object that is about to be stored.
+fn uncommitted_entry(target: &Target, value: &Value, stored: &Bytes) -> Result<UncommittedEntry, Status> {
+    let row = target.resource.storage_row();
+    UncommittedEntry::new(row, &target.key(), value, stored.clone()).map_err(Status::internal)
 }
 
 fn not_found(target: &Target) -> Status {

@@ -3,7 +3,7 @@
 //! for them.
 
 use super::delete::check_preconditions;
-use super::{Deleted, Registry, WriteContext, new_entry};
+use super::{Deleted, Registry, WriteContext, uncommitted_entry};
 use crate::cache::{Unreadable, read_error};
 use crate::decode::delete_options::UNSAFE;
 use crate::entry::Entry;
@@ -76,7 +76,9 @@ impl Registry {
             }
             let guard = Guard { key: target.key(), revision: value.revision };
             let delete = Write::Delete { key: target.key() };
-            if let Outcome::Committed { revision } = self.commit(vec![guard], vec![delete], context).await? {
+            if let Outcome::Committed { revision } =
+                self.commit(vec![guard], vec![delete], None, context).await?
+            {
                 return Ok(Deleted { entry: Arc::new(entry.deleted_at(revision)), gone: true });
             }
         }
@@ -109,7 +111,9 @@ impl Registry {
             }
             let guard = Guard { key: key.clone(), revision: value.revision };
             let delete = Write::Delete { key: key.clone() };
-            if let Outcome::Committed { revision } = self.commit(vec![guard], vec![delete], context).await? {
+            if let Outcome::Committed { revision } =
+                self.commit(vec![guard], vec![delete], None, context).await?
+            {
                 let entry = Arc::new(entry.deleted_at(revision));
                 return Ok(Some(Deleted { entry, gone: true }));
             }
@@ -129,7 +133,7 @@ fn named_entry(target: &Target, value: &Unreadable) -> Result<Arc<Entry>, Status
     }
     let known = json!({"apiVersion": row.api_version(), "kind": row.kind, "metadata": metadata});
     let bytes = object::encode_stored(&known).into();
-    new_entry(row, target, &known, &bytes, value.revision, value.created)
+    Ok(Arc::new(uncommitted_entry(target, &known, &bytes)?.at(value.revision, value.created)))
 }
 
 /// 422: an object that can be read is not deleted unsafely.

@@ -3,10 +3,12 @@
 
 mod collection;
 mod connections;
+mod uncommitted;
 
 pub use collection::*;
 pub use connections::*;
 use std::time::Duration;
+pub use uncommitted::*;
 
 /// Bytes of the largest request body: Kubernetes' own limit. A larger body is refused with 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
