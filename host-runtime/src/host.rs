@@ -268,7 +268,11 @@ impl HostState {
         plan: &ContainerPlan,
         process: Option<ProcessRequest>,
     ) -> Result<StartedContainer> {
-        let layout = plan::layout(plan, &self.machine).map_err(Error::other)?;
+        let layout = match &plan.image {
+            Some(image) => plan::image_layout(plan, &|path| image.place(path)),
+            None => plan::layout(plan, &self.machine),
+        };
+        let layout = layout.map_err(Error::other)?;
         self.folder.make_root(&root, &layout, plan.image.as_ref().map(|image| image.root()))?;
         let group = self.groups.as_ref().map(|groups| groups.create(&plan.limits)).transpose()?;
         let mut parts = ContainerParts { group: group.map(Arc::new), ..ContainerParts::default() };

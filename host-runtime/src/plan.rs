@@ -1,5 +1,5 @@
 //! What a container of a mapped image runs and which files it sees: a minimal tree of its own, the folders of this machine by which
-//! programs start, the program, and the volumes. Where the image is unpacked, its files instead. Pure, but for the links of an image.
+//! programs start, the program, and the volumes. Where the image is unpacked, its files instead. Pure.
 
 use crate::image::UnpackedImage;
 use crate::resources::ResourceLimits;
@@ -197,9 +197,6 @@ pub fn variables(env: &[(String, String)]) -> Vec<(String, String)> {
 /// # Errors
 /// A volume is mounted where none can be.
 pub fn layout(plan: &ContainerPlan, machine: &[MachinePath]) -> Result<Layout, PlanError> {
-    if let Some(image) = &plan.image {
-        return image_layout(plan, image);
-    }
     let mut layout = Layout { entries: own_tree(plan), binds: Vec::new() };
     // What would be below a path of the machine is hidden by it; a link of the machine must not lead its maker elsewhere.
     layout.entries.retain(|path, _| !machine.iter().any(|over| is_within(path, over.path)));
@@ -240,21 +237,27 @@ pub fn layout(plan: &ContainerPlan, machine: &[MachinePath]) -> Result<Layout, P
     Ok(layout)
 }
 
-/// The files of a container of an image: those that the kubelet manages and its volumes are where the image's links lead.
-fn image_layout(plan: &ContainerPlan, image: &UnpackedImage) -> Result<Layout, PlanError> {
+/// The files of a container of an unpacked image, over those of the image. `place` says where a path leads by the image's links.
+///
+/// # Errors
+/// A volume is mounted at the root.
+pub(crate) fn image_layout(
+    plan: &ContainerPlan,
+    place: &dyn Fn(&str) -> String,
+) -> Result<Layout, PlanError> {
     let mut entries = kernel_tree();
     entries.extend(plan.files.iter().map(|(path, bytes)| (normal(path), TreeEntry::File(bytes.clone()))));
     entries.entry(normal(&plan.workdir)).or_insert(TreeEntry::Folder(0o755));
     let placed = entries.into_iter().map(|(path, entry)| match entry {
         // A link of the image in the place of one of these goes.
         TreeEntry::Link(_) => (path, entry),
-        TreeEntry::Folder(_) | TreeEntry::File(_) => (image.place(&path), entry),
+        TreeEntry::Folder(_) | TreeEntry::File(_) => (place(&path), entry),
     });
     let mut layout = Layout { entries: placed.collect(), binds: devices().collect() };
     layout.entries.remove("/");
     let mut mounts = Vec::new();
     for mount in &plan.mounts {
-        let target = image.place(&normal(&mount.target));
+        let target = place(&normal(&mount.target));
         if target == "/" {
             return Err(PlanError::OverRoot);
         }
@@ -417,6 +420,21 @@ mod tests {
         assert_eq!(layout.entries["/etc/hosts"], TreeEntry::File(b"hosts".to_vec()));
         let TreeEntry::File(passwd) = &layout.entries["/etc/passwd"] else { panic!("not a file") };
         assert!(String::from_utf8_lossy(passwd).contains("user:x:65532:0:"));
+    }
+
+    #[test]
+    fn what_a_container_of_an_image_gets_is_where_the_links_of_the_image_lead() {
+        let place = |path: &str| path.replace("/var/run", "/run");
+        let layout = image_layout(&plan("", &["/var/run/secrets", "/usr/x"]), &place).unwrap();
+        let targets: Vec<_> = layout.binds[DEVICES.len()..].iter().map(|bind| bind.target.as_str()).collect();
+        assert_eq!(targets, ["/run/secrets", "/usr/x"]);
+        assert_eq!(layout.entries["/app"], TreeEntry::Folder(0o755));
+        assert_eq!(layout.entries["/etc/hosts"], TreeEntry::File(b"hosts".to_vec()));
+        assert!(!layout.entries.contains_key("/etc/passwd"), "users are those of the image");
+        let over_root = image_layout(&plan("", &["/var/run"]), &|_| "/".to_owned());
+        assert_eq!(over_root.unwrap_err(), PlanError::OverRoot);
+        let image = plan("", &[]);
+        assert_eq!(process(&image).unwrap().0.program, "/opt/bin/op");
     }
 
     #[test]
