@@ -63,7 +63,7 @@ func Start(t testing.TB, options Options) *Cluster {
 		t.Fatalf("kstoretest: %v", err)
 	}
 	t.Cleanup(func() {
-		cluster.reportFailure(t)
+		reportFailure(t, cluster.Kubeconfig, t.Name())
 		if log := cluster.Log(); t.Failed() && log != "" {
 			t.Logf("log of kstore-server:\n%s", log)
 		}
@@ -176,13 +176,17 @@ func (c *Cluster) Stop() {
 // Report saves the history of the cluster as one HTML file, which a browser opens without it: each write with its author and its cause, and
 // the objects at each revision. Values of Secrets are hidden.
 func (c *Cluster) Report(file string) error {
+	return saveReport(c.Kubeconfig, file)
+}
+
+func saveReport(kubeconfig, file string) error {
 	path, err := FindServer()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, path, "report", file, "--kubeconfig", c.Kubeconfig).CombinedOutput()
+	output, err := exec.CommandContext(ctx, path, "report", file, "--kubeconfig", kubeconfig).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("no report: %w: %s", err, strings.TrimSpace(string(output)))
 	}
@@ -190,7 +194,7 @@ func (c *Cluster) Report(file string) error {
 }
 
 // reportFailure saves the report of a test that failed in the folder that KSTORE_REPORTS names, else in .kstore-reports; none with "off".
-func (c *Cluster) reportFailure(t testing.TB) {
+func reportFailure(t testing.TB, kubeconfig, name string) {
 	folder := os.Getenv("KSTORE_REPORTS")
 	if folder == "" {
 		folder = ".kstore-reports"
@@ -198,9 +202,9 @@ func (c *Cluster) reportFailure(t testing.TB) {
 	if !t.Failed() || folder == "off" {
 		return
 	}
-	file, err := filepath.Abs(filepath.Join(folder, notInNames.ReplaceAllString(t.Name(), "-")+".html"))
+	file, err := filepath.Abs(filepath.Join(folder, notInNames.ReplaceAllString(name, "-")+".html"))
 	if err == nil {
-		err = c.Report(file)
+		err = saveReport(kubeconfig, file)
 	}
 	if err != nil {
 		t.Logf("%v", err)

@@ -153,6 +153,8 @@ func (l *Lab) report(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
+	// After what the lab says and keeps, whose request log this one would be in.
+	defer reportFailure(t, l.Kubeconfig, t.Name()+"-"+l.ID)
 	text, err := l.Report()
 	if err != nil {
 		t.Logf("the lab of cluster %s cannot be asked: %v", l.ID, err)

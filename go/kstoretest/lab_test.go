@@ -105,13 +105,16 @@ func TestAFailedTestReportsTheLabAndKeepsASnapshotThatStartsAgain(t *testing.T) 
 	}
 	folder := filepath.Join(t.TempDir(), "kept")
 	command := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-	command.Env = append(os.Environ(), failVariable+"=1", KeepVariable+"="+folder)
+	command.Env = append(os.Environ(), failVariable+"=1", KeepVariable+"="+folder, "KSTORE_REPORTS="+folder)
 	output, err := command.CombinedOutput()
 	text := string(output)
 	for _, part := range []string{"on purpose", "clock manual at", "client worker: busy: says that it is busy", "kept " + folder} {
 		if err == nil || !strings.Contains(text, part) {
 			t.Errorf("%q is not in the log, or the test passed (%v):\n%s", part, err, text)
 		}
+	}
+	if reports, _ := filepath.Glob(filepath.Join(folder, "*.html")); len(reports) != 2 {
+		t.Errorf("reports: %v\n%s", reports, text)
 	}
 	logs, _ := filepath.Glob(filepath.Join(folder, "*.requests.json"))
 	found := 0

@@ -81,18 +81,19 @@ async function inOwnFork(first, body, name = 'test') {
     const text = await lab.report().catch((reason) => `it cannot be asked: ${reason.message}`);
     const kept = await lab.keep(`${name}-${lab.id}`).catch((reason) => [`nothing: ${reason.message}`]);
     const files = kept.length > 0 ? `\nkstore: kept; Lab.start({ image }) and --lab-image start from the snapshot\n${kept.join('\n')}\n` : '';
-    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n${files}`);
+    // After what the lab says and keeps, whose request log this one would be in.
+    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n${files}${await reported(cluster, name, since, lab.id)}`);
     throw error;
   } finally {
     await lab.stop();
   }
 }
 
-/** Saves the page of a failed test's namespace; what its error says about it. */
-async function reported(cluster, name, since) {
+/** Saves the page of a failed test's namespace or fork; what its error says about it. `place` tells apart tests of one name. */
+async function reported(cluster, name, since, place = cluster.namespace) {
   const folder = process.env.KSTORE_REPORTS || '.kstore-reports';
   if (folder === 'off') return '';
-  const stem = `${name}-${cluster.namespace}`.replace(/[^A-Za-z0-9_.-]+/g, '-');
+  const stem = `${name}-${place}`.replace(/[^A-Za-z0-9_.-]+/g, '-');
   const text = await cluster.report(path.resolve(folder, `${stem}.html`), { since }).then((file) => `${file}: open it in a browser`, (reason) => reason.message);
   return `\nkstore: report\n${text}\n`;
 }

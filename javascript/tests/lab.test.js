@@ -106,7 +106,7 @@ test('a failure has the clock, and a snapshot that starts again', async () => {
     await cluster.apply(map('kept'));
     throw new Error('on purpose');
   });
-  const shown = /on purpose[^]*kstore: last writes in this test[^]*kstore: the lab\nclock manual at [^]*kstore: kept[^]*\.snapshot\n/;
+  const shown = /on purpose[^]*kstore: last writes in this test[^]*kstore: the lab\nclock manual at [^]*kstore: kept[^]*\.snapshot\n[^]*kstore: report\n.*\.html: open it/;
   await assert.rejects(fails({ name: 'a test: fails' }), shown);
   const files = fs.readdirSync(KEPT).map((name) => path.join(KEPT, name));
   assert.equal(files.length, 2, files.join());

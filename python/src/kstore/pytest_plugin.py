@@ -282,9 +282,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if not told:
             report.sections.append((f"kstore: last lines of the operator {' '.join(operator.command)}", operator.log_end()))
     report.sections.append(("kstore: last writes in this test", text))
-    saved = None if LAB in item.stash else _reported(cluster, item, since)
-    if saved is not None:
-        report.sections.append(("kstore: report", saved))
     if LAB in item.stash:
         try:
             report.sections.append(("kstore: the lab", item.stash[LAB].report()))
@@ -293,5 +290,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         folder = item.config.getoption("--kstore-keep") or os.environ.get(KEEP) or item.config.getini("kstore_keep")
         if folder:
             report.sections.append(("kstore: kept", _kept(item.stash[LAB], str(folder), item.nodeid)))
+    # After what the lab says and keeps, whose request log this one would be in.
+    saved = _reported(cluster, item, since)
+    if saved is not None:
+        report.sections.append(("kstore: report", saved))
     if log:
         report.sections.append(("kstore: log of the server", "\n".join(log.splitlines()[-20:])))
