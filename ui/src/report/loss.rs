@@ -27,7 +27,7 @@ pub(super) enum Loss {
     Revisions,
     /// The newest states, so that rows and writes are left.
     NewestStates,
-    /// States that were not read.
+    /// States that did not come in time, or that the server refused, as those of kinds that it stores and does not serve.
     Unread,
     /// States that came after the bound of what a recording keeps.
     NotKept,
@@ -57,7 +57,7 @@ impl Loss {
             Self::Consequences => "states between, except around changes from outside",
             Self::Revisions => "oldest revisions",
             Self::NewestStates => "newest states",
-            Self::Unread => "states that could not be read in time",
+            Self::Unread => "states that could not be read",
             Self::NotKept => "states beyond what a report is made of",
         }
     }
