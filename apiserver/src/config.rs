@@ -99,6 +99,9 @@ pub struct StorageConfig {
     /// Counts the stored objects that the server has read while it starts. The caller keeps a clone, and may
     /// show it.
     pub load_progress: Arc<LoadProgress>,
+    /// Whether the server creates missing initial objects, and updates those that describe it. `false`: the storage belongs to another
+    /// writer, which also decides about roles and bindings, and the server is frozen from the start.
+    pub creates_initial_objects: bool,
 }
 
 impl Default for ServerConfig {
@@ -138,7 +141,12 @@ impl Default for NetworkConfig {
 
 impl Default for StorageConfig {
     fn default() -> Self {
-        Self { encryption: None, explain_bytes: limits::TRACE_BYTES, load_progress: Arc::default() }
+        Self {
+            encryption: None,
+            explain_bytes: limits::TRACE_BYTES,
+            load_progress: Arc::default(),
+            creates_initial_objects: true,
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     };
     let server = ServerConfig {
         network: NetworkConfig { outbound, streams: Some(tls.clone()), ..config.network },
-        storage: StorageConfig { encryption, ..config.storage },
+        storage: StorageConfig { encryption, creates_initial_objects: !flags.is_replay, ..config.storage },
         opt_in: match has_newer_data {
             true => config.opt_in.with_newer_data(),
             false => config.opt_in,
@@ -211,10 +211,18 @@ async fn own_storage(
     dir: Option<&Path>,
     nondet: &Nondet,
 ) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
-    let config = store_config(&flags.storage, flags.quota, dir);
+    let mut config = store_config(&flags.storage, flags.quota, dir);
+    if flags.is_replay {
+        // Recorded revisions were written already, however large they are.
+        config.limits.txn_ops = usize::MAX;
+        config.limits.request_bytes = config.limits.queue_bytes / 2;
+        config.limits.quota_bytes = None;
+    }
     let store = open_store(config, flags.storage.salvages(), nondet).await?;
     let taken = match dir {
         None => Ok(false),
+        // The recording has the revisions that a record of the version would take.
+        Some(_) if flags.is_replay => Ok(false),
         Some(_) => {
             let storage = Embedded::new(store.clone());
             data_version::take_over(dir, &storage, &flags.access.apis, flags.allow_downgrade).await

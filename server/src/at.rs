@@ -48,7 +48,10 @@ pub(crate) fn at(args: AtArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a command with a kubeconfig, and returns its exit code.
-async fn execute(command: &[OsString], kubeconfig: &str) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// The command cannot be started.
+pub(crate) async fn execute(command: &[OsString], kubeconfig: &str) -> anyhow::Result<ExitCode> {
     let [program, arguments @ ..] = command else { bail!("say which command: it follows --") };
     let file = MemoryFile::new("kubeconfig", kubeconfig.as_bytes()).context("cannot make the kubeconfig")?;
     // kubectl keeps a discovery cache for each server URL, and would keep one for each revision.

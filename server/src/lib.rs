@@ -40,6 +40,7 @@ mod pages;
 mod pki;
 mod ready;
 mod record;
+mod replay;
 mod report;
 mod revision;
 mod run;
@@ -115,6 +116,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Run(run)) => run::run(*run),
         Some(Command::Import(args)) => import::import(&args),
         Some(Command::Record(args)) => record::record(&args),
+        Some(Command::Replay(args)) => replay::replay(&args),
         Some(Command::Explore(args)) => explore::explore(*args),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::History(args)) => history::history(args),

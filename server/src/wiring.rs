@@ -31,6 +31,7 @@ use kstore_cluster::{ControlPlane, Phases};
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::FrontProxy;
 use kstore_registry::service_ranges::ServiceRanges;
+use kstore_store::Store;
 use std::future::Future;
 use std::io::{IsTerminal as _, Write};
 use std::net::SocketAddr;
@@ -106,9 +107,14 @@ pub(crate) struct Cluster {
 
 /// Starts the parts that `config` selects. Returns when the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
+    start_with(config, Nondet::real()).await
+}
+
+/// Starts like [`start`], with this clock and randomness.
+pub(crate) async fn start_with(config: &Config, nondet: Nondet) -> anyhow::Result<Cluster> {
     let config = &Config { api: config.api.clone(), loops: simulation::with_documents(&config.loops)? };
     let (began, mut cluster) = (Instant::now(), Cluster::new());
-    if let Err(error) = start_parts(config, &mut cluster).await {
+    if let Err(error) = start_parts(config, nondet, &mut cluster).await {
         // The tasks end because the start failed, not the other way around.
         cluster.phases.cancel();
         return Err(error);
@@ -117,8 +123,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     Ok(cluster)
 }
 
-async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<()> {
-    let nondet = Nondet::real();
+async fn start_parts(config: &Config, nondet: Nondet, cluster: &mut Cluster) -> anyhow::Result<()> {
     let is_alone = matches!(&config.api, Api::Here(api) if api.lab.is_none());
     if config.loops.simulation.autoscaler.is_some() && !is_alone {
         bail!(
@@ -243,7 +248,8 @@ impl Cluster {
         let address = listen::reachable(&listener)?;
         let forwards = forward::bind(&api.forwards).await?;
         check_family(&api.service_ranges, address)?;
-        let (now, began) = (nondet.clock.now(), Instant::now());
+        // By the clock of clients, which judge the certificates.
+        let (now, began) = (Nondet::real().clock.now(), Instant::now());
         let pki = match &data_dir {
             None => Pki::in_memory(now)?,
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
@@ -372,6 +378,11 @@ impl Cluster {
                 metrics_server::keep_objects(client, (choice, minor), stop)
             });
         }
+    }
+
+    /// The store of the API server in this process; `None` on an external etcd.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.plane.as_ref()?.store()
     }
 
     /// The admin's kubeconfig; empty if the apiserver is elsewhere.

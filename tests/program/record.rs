@@ -2,6 +2,7 @@
 
 use crate::SERVER;
 use kstore_client::Kubeconfig;
+use kstore_tests::wait::until;
 use kstore_tests::{Https, Launch, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -91,4 +92,31 @@ async fn a_recording_has_the_history_of_its_source_at_the_same_revisions() {
     let names: Vec<_> =
         listed["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
     assert!(names.contains(&&json!("b")) && !names.contains(&&json!("a")), "{names:?}");
+    drop(server);
+
+    let replay = ["replay", &text(&file), "--speed", "max"];
+    let replayed = Launch::new(SERVER, recorded.path()).args(&replay).start().unwrap();
+    let to = https(&replayed);
+    let path = "/api/v1/namespaces/default/configmaps";
+    until("the last recorded change has happened again", async || {
+        let listed = to.call("GET", path, "").await.json();
+        let items = listed["items"].as_array().cloned().unwrap_or_default();
+        let has = |name: &str| items.iter().any(|item| item["metadata"]["name"] == name);
+        (has("b") && !has("a")).then_some(())
+    })
+    .await;
+    let found = to.call("GET", &format!("{path}/b"), "").await.json();
+    assert_eq!(found["metadata"]["resourceVersion"], third.to_string(), "{found}");
+    let past = format!("/kstore/v1/at/{second}{path}");
+    assert_eq!(to.call("GET", &past, "").await.json(), from.call("GET", &past, "").await.json());
+    let refused = to.call("POST", path, &map("new", "x").to_string()).await;
+    assert_eq!(refused.code, 405, "{:?}", refused.json());
+    drop(replayed);
+    let mut command = Command::new(SERVER);
+    let command = command.args(replay).args(["--", "sh", "-c", "test -e \"$KUBECONFIG\" && exit 7"]);
+    assert_eq!(
+        command.output().unwrap().status.code(),
+        Some(7),
+        "the command has a kubeconfig and its exit code counts"
+    );
 }

@@ -316,7 +316,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["lab"],
             &["wiring"],
             &["dropin", "explore", "import", "run"],
-            &["record"],
+            &["record", "replay"],
         ],
     },
     CrateFloors {

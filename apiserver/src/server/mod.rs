@@ -213,7 +213,9 @@ impl ApiServer {
         let state = PipelineState { cache, provenance, metrics, authorizer };
         let pipeline = Arc::new(Pipeline::new(state, config.pipeline));
         let identity = config.identity;
-        if image.is_none() {
+        if !config.storage.creates_initial_objects {
+            pipeline.freeze();
+        } else if image.is_none() {
             bootstrap::run(&pipeline, &identity).await.map_err(StartError::Bootstrap)?;
         }
         pipeline.configure_fairness();

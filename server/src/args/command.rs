@@ -3,10 +3,10 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RecordArgs,
-    ReportArgs, RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs, StoreArgs,
-    TagArgs, UiArgs, UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore, history, import,
-    pages, parser, record, report, run, scheduler_config, scheduler_perf, simulation, stop, store, tag, ui,
-    undo, what_if,
+    ReplayArgs, ReportArgs, RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs,
+    StoreArgs, TagArgs, UiArgs, UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore,
+    history, import, pages, parser, record, replay, report, run, scheduler_config, scheduler_perf,
+    simulation, stop, store, tag, ui, undo, what_if,
 };
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -40,6 +40,8 @@ pub enum Command {
     Import(ImportArgs),
     /// `record`: a data directory with the state and the changes of another cluster.
     Record(RecordArgs),
+    /// `replay`: a recording at a multiple of its speed.
+    Replay(Box<ReplayArgs>),
     /// `stop`: ends the server on a data directory.
     Stop(StopArgs),
     /// `store`: work on the store's data without a server.
@@ -192,6 +194,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, record::FLAGS),
         read: |matches| parser::read(record::FLAGS, matches).map(Command::Record),
+    },
+    CommandRow {
+        name: "replay",
+        about: "Serve a recording so that its changes happen again, at a multiple of their speed",
+        help: replay::HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, replay::FLAGS),
+        read: |matches| parser::read(replay::FLAGS, matches).map(Box::new).map(Command::Replay),
     },
     CommandRow {
         name: "stop",

@@ -192,6 +192,8 @@ pub struct ApiHere {
     pub lab: Option<Box<LabFlags>>,
     /// Whether the data cannot be changed. The server works on a copy of them.
     pub is_read_only: bool,
+    /// Whether `replay` writes the data of the server: then it creates no initial objects.
+    pub is_replay: bool,
     /// Whether the server calls webhooks and API servers that the data name; `None`: unless the data were imported.
     pub outbound: Option<OutboundPolicy>,
 }
@@ -234,6 +236,7 @@ impl Default for ApiHere {
             name: None,
             lab: None,
             is_read_only: false,
+            is_replay: false,
             outbound: None,
         }
     }
