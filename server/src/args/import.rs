@@ -3,12 +3,16 @@
 use super::flag::{Choice, Flag, add, chosen, list, parsed, put, words};
 use super::listen::ListenAddress;
 use super::number;
+use jiff::Timestamp;
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 SOURCE is a snapshot of a Kubernetes' etcd (`etcdctl snapshot save`, or `member/snap/db` of an etcd that has ended, with \
 --skip-hash-check), a file of manifests as `kubectl get -A -o yaml` prints them, or a folder of such files. With --kubeconfig a running cluster is read instead, by \
 lists of all kinds at one revision; what its user may not read is left out. Nothing is ever written to the source. Names, uids, resource versions, times, owners, status and places of pods are kept, and of a snapshot the history that its etcd had.
+
+Recordings of KWOK and of kube-scheduler-simulator are files, too, and become history; a trace of SimKube, which has no nodes, needs --nodes \
+or --nodes-from.
 
 Values of Secrets are replaced before anything is written, unless --secrets says otherwise: equal values stay equal. What is left out is \
 printed with counts, and is in import-report.json of the directory. A server on imported data calls no webhook, API server or other \
@@ -100,6 +104,25 @@ pub(super) const FLAGS: &[Flag<ImportArgs>] = &[
         "Prefix of the keys in a snapshot, if the API server was started with another --etcd-prefix",
     )
     .default("/registry"),
+    Flag::value(
+        "start",
+        "TIME",
+        |o: &mut ImportArgs, text| put(&mut o.start, parsed(text).map(Some)),
+        "Begin of a recording of KWOK, whose times are relative, such as 2026-01-01T00:00:00Z [default: now]",
+    ),
+    Flag::value(
+        "nodes",
+        "N",
+        |o: &mut ImportArgs, text| put(&mut o.nodes, number::nodes(text)),
+        "Add N Nodes with 16 processors and 64 GiB: a trace of SimKube has none",
+    )
+    .default("0"),
+    Flag::path(
+        "nodes-from",
+        "FILE",
+        |o: &mut ImportArgs, path| o.nodes_from = Some(path),
+        "Add the Nodes of this file of manifests",
+    ),
     Flag::switch(
         "skip-hash-check",
         |o: &mut ImportArgs| o.skips_hash_check = true,
@@ -143,6 +166,12 @@ pub struct ImportArgs {
     pub excluded: Vec<String>,
     /// Prefix of the keys in a snapshot.
     pub prefix: String,
+    /// Begin of a recording with relative times; `None`: now.
+    pub start: Option<Timestamp>,
+    /// Number of Nodes that are added.
+    pub nodes: u32,
+    /// Manifests of Nodes that are added.
+    pub nodes_from: Option<PathBuf>,
     /// Whether a snapshot without a checksum is read.
     pub skips_hash_check: bool,
     /// EncryptionConfiguration of the source.

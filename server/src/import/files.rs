@@ -1,6 +1,7 @@
 //! The documents of a source of manifests: a file, or all manifest files below a folder.
 
 use super::UnusableSource;
+use super::recorded::simkube;
 use kstore_client::manifest::{self, ManifestError};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -62,6 +63,10 @@ fn parse(file: &Path) -> Result<Vec<Value>, UnusableSource> {
     }
     let text = fs::read(file).map_err(|error| unreadable(file, &error))?;
     let shown = file.display();
+    if simkube::is_message_pack(&text) {
+        let trace = simkube::read(&text).map_err(|error| UnusableSource(format!("{shown}: {error}")))?;
+        return Ok(vec![trace]);
+    }
     let text = String::from_utf8(text).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         UnusableSource(format!("{shown} is neither a snapshot of an etcd nor text: byte {at} is not UTF-8"))

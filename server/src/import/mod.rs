@@ -6,7 +6,9 @@ mod cluster;
 mod convert;
 mod files;
 mod mask;
+mod nodes;
 mod objects;
+mod recorded;
 pub(crate) mod report;
 mod serve;
 mod snapshot;
@@ -23,6 +25,7 @@ use kstore_nondet::Nondet;
 use kstore_store::maintenance::{self, RestoreError, VersionWriter};
 use kstore_store::{EngineKind, Revision, Stamp};
 pub(crate) use objects::ObjectSet;
+use recorded::Timeline;
 use report::ImportReport;
 pub(crate) use serve::serve;
 use snapshot::Snapshot;
@@ -150,10 +153,9 @@ fn import_to(
             let runtime = runtime.context("cannot start the runtime")?;
             let pace = ReadPace { page: args.page, requests_per_second: args.requests_per_second };
             runtime.block_on(cluster::read(kubeconfig, pace, &mut objects, &mut report))?;
-        } else {
-            let found = files::read(path)?;
-            found.iter().for_each(|object| objects.define(object));
-            found.into_iter().for_each(|object| drop(objects.add(object, &mut report)));
+        } else if let Some(timeline) = read_files(path, args, &mut objects, (nondet, &mut report))? {
+            create(dir, nondet, &mut report, |writer, report| timeline.write(&mut objects, writer, report))?;
+            return finished(dir, args, report);
         }
         if objects.is_empty() {
             let text = format!("{} has no object that can be imported", path.display());
@@ -161,6 +163,37 @@ fn import_to(
         }
         create(dir, nondet, &mut report, |writer, report| objects.write(writer, report))?;
     }
+    finished(dir, args, report)
+}
+
+/// Reads files into a set, or as a timeline if they are a recording.
+fn read_files(
+    path: &Path,
+    args: &ImportArgs,
+    objects: &mut ObjectSet,
+    (nondet, report): (&Nondet, &mut ImportReport),
+) -> anyhow::Result<Option<Timeline>> {
+    let mut found = files::read(path)?;
+    found.iter().for_each(|object| objects.define(object));
+    let start = args.start.unwrap_or_else(|| nondet.clock.now());
+    let nodes = nodes::further(args)?;
+    let Some(mut timeline) = Timeline::of(&mut found, objects, start)? else {
+        found.into_iter().chain(nodes).for_each(|object| drop(objects.add(object, report)));
+        return Ok(None);
+    };
+    if timeline.lacks_nodes() && nodes.is_empty() {
+        let text = format!("{} has no nodes: say which with --nodes N or --nodes-from FILE", path.display());
+        return Err(UnusableSource(text).into());
+    }
+    timeline.extend(nodes);
+    if timeline.is_empty() {
+        return Err(UnusableSource(format!("{} has no object at its start", path.display())).into());
+    }
+    Ok(Some(timeline))
+}
+
+/// Completes and writes the report of an import.
+fn finished(dir: &Path, args: &ImportArgs, mut report: ImportReport) -> anyhow::Result<ImportReport> {
     report.count_masked(args.secrets);
     write_report(dir, &report)?;
     Ok(report)

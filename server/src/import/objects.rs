@@ -152,6 +152,27 @@ impl ObjectSet {
         self.place(&mut value).ok().map(|(_, key)| key)
     }
 
+    /// The kind of a resource, by the plural in its paths; `None` if no such kind is known.
+    pub(super) fn kind_of_resource(&self, group: &str, version: &str, plural: &str) -> Option<String> {
+        if let Some(row) = self.kinds.lookup(group, version, plural) {
+            return Some(row.kind.to_owned());
+        }
+        let is_same = |((known, _), custom): &(&(String, String), &CustomResource)| {
+            known == group && custom.plural == plural
+        };
+        self.custom.iter().find(is_same).map(|((_, kind), _)| kind.clone())
+    }
+
+    /// A uid for an object that has none.
+    pub(super) fn new_uid(&self) -> String {
+        self.nondet.rng.uuid()
+    }
+
+    /// Makes a namespace, if the set does not have it when it is complete.
+    pub(super) fn expect_namespace(&mut self, name: String) {
+        self.namespaces.insert(name);
+    }
+
     /// Removes an object.
     pub(crate) fn remove(&mut self, key: &str) {
         self.objects.remove(key);

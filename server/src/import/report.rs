@@ -130,6 +130,17 @@ impl ImportReport {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
+    /// Takes back the count of an object, which was deleted.
+    pub(super) fn remove(&mut self, kind: &str) {
+        self.objects = self.objects.saturating_sub(1);
+        if let Some(count) = self.kinds.get_mut(kind) {
+            *count -= 1;
+            if *count == 0 {
+                self.kinds.remove(kind);
+            }
+        }
+    }
+
     /// Notes how many Secrets have other values, if they are masked.
     pub(crate) fn count_masked(&mut self, secrets: SecretPolicy) {
         if secrets == SecretPolicy::Mask {
