@@ -34,8 +34,8 @@ const NOT_ON_A_REAL_ETCD: [(&str, &str); 2] = [
 const OPEN_ON_AN_ETCD: [(&str, &str); 1] =
     [("story::every_namespace_gets_a_service_account_and_the_certificate_of_the_api", NOT_AGAIN)];
 
-const NOT_AGAIN: &str = "a ServiceAccount that is deleted right after its creation is not made again; why is not known. The feeds of \
-     controllers get every change";
+const NOT_AGAIN: &str = "a ServiceAccount that is deleted right after its creation is not made again: neither reaches the controller's \
+     informer, although later objects of its kind do, as after a list that is newer than the deletion";
 
 const SHARED_REVISIONS: &str =
     "it compares the revisions of several clusters, which share the revision counter of one etcd";
