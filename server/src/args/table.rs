@@ -195,7 +195,6 @@ const LISTENER: &[Flag] = &[
         |o, text| add(&mut o.service_backends, parsed(text)),
         "Send requests for the Service NAMESPACE/NAME of a webhook or APIService to HOST:PORT, such as a program on this machine; its certificate must be valid for NAME.NAMESPACE.svc. May be given several times",
     )
-    .daily()
     .shaped(repeated),
     Flag::value(
         "forward",
