@@ -37,7 +37,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         error: std::io::Error,
     },
 }

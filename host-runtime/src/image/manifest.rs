@@ -36,8 +36,8 @@ impl ImageConfig {
         first.iter().chain(rest).cloned().collect()
     }
 
-    /// The variables of a container: the image's, below those of the container. `env` has variables of both, of which `is_own` are the
-    /// container's.
+    /// The environment of a container: its own variables replace those of the image. `env` has the variables that the kubelet passes; for
+    /// the names for which `is_own` is true the container's manifest sets them.
     pub fn variables(
         &self,
         env: &[(String, String)],

@@ -66,7 +66,7 @@ pub(crate) struct RecordingReport {
     pub(crate) late: u64,
     /// How long was recorded, in seconds.
     pub(crate) seconds: u64,
-    /// The times of which only the difference is known.
+    /// The periods in which the recorder missed changes. It stored the difference between the states before and after each.
     pub(crate) gaps: Vec<RecordingGap>,
 }
 

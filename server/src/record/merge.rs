@@ -26,7 +26,7 @@ pub(super) struct Commit<T> {
     pub(super) arrival: Duration,
     /// Whether a change has an older revision in its source.
     pub(super) is_late: bool,
-    /// The time of which only the difference is known, if the commit is such a difference.
+    /// How long the recorder had missed changes, if the commit is the difference between the states before and after that period.
     pub(super) gap: Option<Duration>,
 }
 

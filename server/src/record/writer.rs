@@ -13,7 +13,8 @@ use std::mem;
 use std::path::Path;
 use std::time::Duration;
 
-/// A store that becomes a recording. Its revisions have no gaps: one of which nothing is recorded changes a key that no API shows.
+/// Writes the commits of a source into a store at the source's revisions. For a revision without a recorded change the writer changes a
+/// key that the API server does not show, since a store has no gaps in its revisions.
 pub(super) struct RecordingWriter {
     store: Store,
     /// The newest revision, that of transactions in `batch` included.

@@ -118,7 +118,7 @@ fn pod(name: &str, key_type: &str) -> Value {
     )
 }
 
-/// The request for a pod that nobody has answered yet.
+/// Waits for the PodCertificateRequest of a pod that has no answer of a signer yet, and returns it.
 async fn open_request(cluster: &Cluster, pod: &str) -> Value {
     let open = async || {
         let all = cluster.rest().call("GET", PATH, "").await.json()["items"].clone();

@@ -28,7 +28,7 @@ const ROLES: &[(Role, &[(&str, &str)])] = &[
 ];
 
 /// The role of users who may read the history: revisions, who wrote what and because of what, and attempts to place pods. It is bound to
-/// nobody. Objects in these answers need the permission to read them besides.
+/// nobody. The server shows an object in these answers only to a user who may read that object, too.
 const SEE: Role = Role { name: "kstore:see", part_of: &[], rules: &[Paths("get", "/kstore/v1/*")] };
 
 /// Rules of controllers whose writes are fenced by the Lease of their program: a fence requires reading the Lease.

@@ -26,7 +26,8 @@ struct TraceEvent {
     deleted_objs: Vec<Value>,
 }
 
-/// Whether bytes begin as MessagePack's map of a few members, the first of which has a text as its key. No text in UTF-8 does.
+/// Whether bytes begin as a SimKube trace does: with a MessagePack map of at most 15 members, the first key of which is a string. No
+/// UTF-8 text begins with such a byte.
 pub(in crate::import) fn is_message_pack(bytes: &[u8]) -> bool {
     matches!(bytes, [0x81..=0x8f, 0xa1..=0xbf | 0xd9, ..])
 }
