@@ -88,7 +88,7 @@ pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     value.serialize(&mut to).expect("the value has string keys, and memory takes every write");
 }
 
-/// Appends a value as compact JSON: the bytes of [`write`]. Plain strings are copied whole, and no serializer is between the value and
+/// Appends a value as compact JSON: the bytes of [`write()`]. Plain strings are copied whole, and no serializer is between the value and
 /// the text.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
