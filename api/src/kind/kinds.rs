@@ -3,13 +3,11 @@
 //! schemas and no columns of the definitions.
 
 use super::OptIn;
-use super::version_rows::{self, VersionRows, find};
+use super::row_index::RowIndex;
+use super::version_rows::{self, VersionRows};
 use crate::group_version::{by_priority, split_api_version};
 use crate::resource::Resource;
 use std::collections::BTreeMap;
-
-type Key = (&'static str, &'static str, &'static str);
-type Rows = BTreeMap<Key, &'static Resource>;
 
 /// Rows of all served kinds, with the look-ups that requests need.
 #[derive(Clone, Debug)]
@@ -21,8 +19,8 @@ pub struct Kinds {
     /// Rows of custom resources in the order of discovery: groups by name, preferred versions first, plurals by name.
     custom: Vec<&'static Resource>,
     /// Rows that not every server serves.
-    by_plural: Rows,
-    by_kind: Rows,
+    by_plural: RowIndex,
+    by_kind: RowIndex,
     /// Rows of storage versions, by the prefix of their keys.
     by_root: BTreeMap<&'static str, &'static Resource>,
 }
@@ -59,8 +57,8 @@ impl Kinds {
         // A stable version may be stored as a beta version that is not served.
         let stored = opt_in.rows().iter().map(|row| row.storage_row()).chain(stored.iter().copied());
         Self {
-            by_plural: further().map(|row| ((row.group, row.version, row.plural), row)).collect(),
-            by_kind: further().map(|row| ((row.group, row.version, row.kind), row)).collect(),
+            by_plural: RowIndex::new(further(), |row| row.plural),
+            by_kind: RowIndex::new(further(), |row| row.kind),
             by_root: stored.filter_map(|row| Some((row.storage?, row))).collect(),
             custom,
             opt_in,
@@ -79,7 +77,7 @@ impl Kinds {
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
         self.built_in
             .lookup(group, version, plural)
-            .or_else(|| find(&self.by_plural, (group, version, plural)))
+            .or_else(|| self.by_plural.find(plural, group, version))
     }
 
     /// Row for the group, version and kind of an object.
@@ -87,7 +85,7 @@ impl Kinds {
     pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
         self.built_in
             .lookup_kind(group, version, kind)
-            .or_else(|| find(&self.by_kind, (group, version, kind)))
+            .or_else(|| self.by_kind.find(kind, group, version))
     }
 
     /// Row for the `apiVersion` and kind of an object.

@@ -5,6 +5,7 @@
 mod custom;
 mod kinds;
 pub mod opt_in;
+mod row_index;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,12 @@
 //! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes, with look-ups. Those of the default version are the
 //! statics of [`super::table`]; those of another version are copies that state it, made once in a process.
 
+use super::row_index::RowIndex;
 use super::{OPT_IN, RESOURCES};
 use crate::resource::{Resource, ResourceId};
 use crate::version::Minor;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-type Key = (&'static str, &'static str, &'static str);
 
 /// The built-in kinds of one version.
 #[derive(Debug)]
@@ -19,8 +18,8 @@ pub(super) struct VersionRows {
     absent: Vec<&'static Resource>,
     /// The optional kinds, each with the feature gate that it needs.
     pub(super) optional: Vec<(&'static Resource, &'static str)>,
-    by_plural: BTreeMap<Key, &'static Resource>,
-    by_kind: BTreeMap<Key, &'static Resource>,
+    by_plural: RowIndex,
+    by_kind: RowIndex,
     /// Rows of storage versions, by the prefix of their keys.
     by_root: BTreeMap<&'static str, &'static Resource>,
 }
@@ -52,8 +51,8 @@ impl VersionRows {
         let stored = known().filter(|row: &&Resource| row.is_stored() && row.storage_version.is_none());
         Self {
             optional: optional.filter(|(row, _)| row.is_served()).collect(),
-            by_plural: known().map(|row| ((row.group, row.version, row.plural), row)).collect(),
-            by_kind: known().map(|row| ((row.group, row.version, row.kind), row)).collect(),
+            by_plural: RowIndex::new(known(), |row| row.plural),
+            by_kind: RowIndex::new(known(), |row| row.kind),
             by_root: stored.filter_map(|row| Some((row.storage?, row))).collect(),
             all,
             absent,
@@ -62,12 +61,12 @@ impl VersionRows {
 
     /// Row for the group, version and plural of a URL.
     pub(super) fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        find(&self.by_plural, (group, version, plural))
+        self.by_plural.find(plural, group, version)
     }
 
     /// Row for the group, version and kind of an object.
     pub(super) fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
-        find(&self.by_kind, (group, version, kind))
+        self.by_kind.find(kind, group, version)
     }
 
     /// Row in whose version objects of another version are stored. It need not be served.
@@ -106,15 +105,6 @@ impl VersionRows {
         let known = self.all.iter().chain(&self.absent).copied();
         known.filter(|row| row.is_stored() && row.storage_version.is_none())
     }
-}
-
-// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
-// map's keys.
-pub(super) fn find<'a>(
-    map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
-    key: (&'a str, &'a str, &'a str),
-) -> Option<&'static Resource> {
-    map.get(&key).copied()
 }
 
 #[cfg(test)]

@@ -286,7 +286,8 @@ impl Resource {
     /// Whether the kind is this resource of this group, in any version. A custom kind may have the plural of a built-in one, so the plural
     /// alone says nothing.
     pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
+        // Plurals differ more often than groups do.
+        self.plural == plural && self.group == group
     }
 
     /// Whether two rows are the same version of the same kind. A custom kind gets new rows when its names
