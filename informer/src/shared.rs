@@ -5,7 +5,7 @@
 //! without a lock.
 
 use crate::any_object::SharedObject;
-use crate::cache::history::Cache;
+use crate::cache::history::{Cache, StateNumber};
 use crate::cache::indexer::Indexer;
 use crate::hub::waiters::Waiters;
 use crate::hub::{BacklogSize, PendingChanges, SubscriberHandle, Subscribers};
@@ -282,6 +282,12 @@ impl Shared {
     /// Whether the cache shows `revision`.
     pub(crate) fn has(&self, revision: Revision) -> bool {
         self.cache.read().now().revision() >= revision
+    }
+
+    /// The revision that the cache shows, and the number of the newest complete state that replaced it.
+    pub(crate) fn shown(&self) -> (Revision, StateNumber) {
+        let cache = self.cache.read();
+        (cache.now().revision(), cache.replaced())
     }
 
     #[cfg(test)]

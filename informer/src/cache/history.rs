@@ -7,7 +7,27 @@ use crate::limits::{UNDO_AGE, UNDO_CHANGES};
 use crate::reflector::CacheUpdate;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
+
+/// The number of the newest complete state that replaced the state of a cache in this process.
+static COMPLETE_STATES: AtomicU64 = AtomicU64::new(0);
+
+/// Number of a complete state that replaced the state of a cache. Numbers rise over all caches of the process, so that a number is also a
+/// point in time: a cache whose state has a higher number was replaced later. Zero is before all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StateNumber(u64);
+
+impl StateNumber {
+    /// The newest number of any cache.
+    pub(crate) fn newest() -> Self {
+        Self(COMPLETE_STATES.load(Ordering::SeqCst))
+    }
+
+    fn next() -> Self {
+        Self(COMPLETE_STATES.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
 
 /// Cached objects of an informer, with an undo log that reconstructs recent revisions.
 pub(crate) struct Cache {
@@ -17,6 +37,8 @@ pub(crate) struct Cache {
     len: usize,
     /// The oldest revision that the undo log reaches.
     floor: Revision,
+    /// The number of the newest complete state that replaced this cache.
+    replaced: StateNumber,
 }
 
 /// Why the cache cannot provide a view at a revision.
@@ -33,11 +55,16 @@ pub enum ViewError {
 impl Cache {
     pub(crate) fn new(now: Indexer) -> Self {
         let floor = now.revision();
-        Self { now: Arc::new(now), undo: VecDeque::new(), len: 0, floor }
+        Self { now: Arc::new(now), undo: VecDeque::new(), len: 0, floor, replaced: StateNumber::default() }
     }
 
     pub(crate) fn now(&self) -> &Arc<Indexer> {
         &self.now
+    }
+
+    /// The number of the newest complete state that replaced this cache. Changes only together with the state.
+    pub(crate) fn replaced(&self) -> StateNumber {
+        self.replaced
     }
 
     /// Applies the next state or batch. `time` is used only to age the undo log.
@@ -47,6 +74,7 @@ impl Cache {
         match apply {
             CacheUpdate::Replace(whole) => {
                 let batch = Arc::new(now.replace(whole));
+                self.replaced = StateNumber::next();
                 self.forget_all();
                 batch
             }

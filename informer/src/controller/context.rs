@@ -52,7 +52,15 @@ impl Context {
     /// A context outside of a controller, for tests of a reconcile function.
     pub fn detached(key: Key, causes: Causes) -> Self {
         let floor = Some(floor(&causes, Revision::default()));
-        Self { key, attempt: 0, stale: false, floor, causes, written: Arc::default(), fences: Arc::default() }
+        Self {
+            key,
+            attempt: 0,
+            stale: false,
+            floor,
+            causes,
+            written: Arc::default(),
+            fences: Arc::new(Mutex::new(Fences::of_run(Fences::default()))),
+        }
     }
 
     /// The context of a run that starts with the fences of earlier runs, whose newest write is `written`.
@@ -64,13 +72,16 @@ impl Context {
             stale: !fences.is_empty(),
             floor: comparable.then(|| floor(lease.causes(), written)),
             written: Arc::default(),
-            fences: Arc::new(Mutex::new(fences)),
+            fences: Arc::new(Mutex::new(Fences::of_run(fences))),
         }
     }
 
     /// Records that this run wrote `revision` of a kind that `informer` caches. The key runs again only after
     /// that cache shows the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`] the
     /// key runs anyway, marked as [stale](Context::stale).
+    ///
+    /// If the cache shows the write by a complete state and not by its event, the key runs again without any other change: what happened
+    /// to the write before that state is unknown, and its object may be gone without an event.
     ///
     /// Many writes to the same cache cost as much as one. Without effect for a source whose revisions are the
     /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); use [`crate::client_go::Expectations`]

@@ -89,8 +89,10 @@ impl Controller {
         if options.name.is_empty() {
             options.name = name.clone();
         }
+        let queue = Queue::with(options, environment.into().into_nondet().rng.fork(&name));
         Self {
-            queue: Queue::with(options, environment.into().into_nondet().rng.fork(&name)),
+            pending_writes: PendingWrites::new(&queue),
+            queue,
             feeds: Vec::new(),
             workers: DEFAULT_WORKERS,
             timeout: None,
@@ -98,7 +100,6 @@ impl Controller {
             grace: STOP_GRACE,
             drain: None,
             metrics: Arc::new(ControllerMetrics::new(name.clone())),
-            pending_writes: PendingWrites::default(),
             name,
         }
     }

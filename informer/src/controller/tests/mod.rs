@@ -1,5 +1,6 @@
 //! Tests of controllers over a fake store: guarantees to their reconcile functions.
 
+mod complete_states;
 mod metrics;
 mod own_writes;
 mod start;
