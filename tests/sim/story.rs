@@ -344,6 +344,28 @@ fn every_namespace_gets_a_service_account_and_the_certificate_of_the_api() {
     });
 }
 
+/// A cache that a controller requests after the others have started does not disturb their streams.
+#[test]
+fn no_informer_lists_again_while_a_cluster_starts() {
+    let setup = Setup::seed(11);
+    let metrics = setup.kubelets.metrics.clone();
+    simulate(setup, async |cluster| {
+        let page = || {
+            let mut page = String::new();
+            metrics.render(&mut page);
+            page
+        };
+        // The controller of this kind asks first whether the server has it.
+        let late = "informer_synced{name=\"storageversionmigrations\"} 1";
+        cluster.wait_until("the last cache has synced", async || page().contains(late)).await;
+        roll_out(cluster, 3).await;
+        let page = page();
+        let errors = page.lines().filter(|line| line.starts_with("reflector_errors_total{"));
+        assert!(errors.clone().count() > 40, "all loops show their informers");
+        assert_eq!(errors.filter(|line| !line.ends_with(" 0")).collect::<Vec<_>>(), [""; 0]);
+    });
+}
+
 #[test]
 fn the_api_is_a_service_from_the_start() {
     simulate(Setup::api_alone(), async |cluster| {

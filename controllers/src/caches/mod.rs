@@ -1,7 +1,8 @@
-//! [`Caches`]: the informers that controllers share. Each kind is watched once, however many controllers read
-//! it, and not at all without readers. All caches share one watch stream, so they pass through the same
-//! revisions together. A [`Watched`] type beside its controllers declares the cached fields and indexes of a
-//! kind; `shared` has those of several controllers. `selected` finds the objects of a selector.
+//! [`Caches`]: the informers that controllers share. Each kind is watched once, however many controllers read it, and not at all without
+//! readers. The caches that are requested at the start share one watch stream, so they pass through the same revisions together. A cache
+//! that is requested later has a stream of its own: a further part of the shared one would make all others list again. A [`Watched`] type
+//! beside its controllers declares the cached fields and indexes of a kind; `shared` has those of several controllers. `selected` finds the
+//! objects of a selector.
 
 mod selected;
 mod shared;
@@ -65,7 +66,7 @@ struct CachesState {
 
 /// Inputs for building a cache.
 pub(crate) struct Sources<'a> {
-    /// The watch stream that all caches share.
+    /// The watch stream that the caches of the start share, or that of a cache that is requested later.
     pub multi: &'a MultiSource,
     /// Client for sources of several kinds.
     pub client: &'a Client,
@@ -102,7 +103,7 @@ impl Sources<'_> {
 
 impl Caches {
     /// No caches yet. Caches that are requested before [`Caches::launch`] start with one state at one
-    /// revision; their drivers run in `tasks`.
+    /// revision; later ones start on their own. The drivers run in `tasks`.
     pub(crate) fn new(client: Client, nondet: &Nondet, config: &Config, tasks: &TaskGroup) -> Self {
         let state = CachesState { waiting: Some(Vec::new()), ..CachesState::default() };
         Self {
@@ -123,7 +124,10 @@ impl Caches {
         if let Some(found) = known(&self.state.lock()) {
             return found;
         }
-        let started = W::start(&Sources { multi: &self.multi, client: &self.client, caches: self });
+        let is_late = self.state.lock().waiting.is_none();
+        let own = is_late.then(|| self.client.multi());
+        let multi = own.as_ref().unwrap_or(&self.multi);
+        let started = W::start(&Sources { multi, client: &self.client, caches: self });
         self.state.lock().started.insert(TypeId::of::<W>(), Box::new(started.clone()));
         started
     }

@@ -30,13 +30,6 @@ const NOT_ON_A_REAL_ETCD: [(&str, &str); 2] = [
     ("watch_consistency::equal_seeds_give_equal_races", SHARED_REVISIONS),
 ];
 
-/// Tests that fail on an external etcd because of a defect that is known and open, with the defect.
-const OPEN_ON_AN_ETCD: [(&str, &str); 1] =
-    [("story::every_namespace_gets_a_service_account_and_the_certificate_of_the_api", NOT_AGAIN)];
-
-const NOT_AGAIN: &str = "a ServiceAccount that is deleted right after its creation is not made again: neither reaches the controller's \
-     informer, although later objects of its kind do, as after a list that is newer than the deletion";
-
 const SHARED_REVISIONS: &str =
     "it compares the revisions of several clusters, which share the revision counter of one etcd";
 
@@ -93,18 +86,10 @@ fn rerun(storage: &str, skipped: &[&str], options: &[&str]) {
     report(&format!("on {storage}: {count} of {} tests ({selection}): {result}", all.len()));
 }
 
-/// The names in [`OPEN_ON_AN_ETCD`], after a line about each.
-fn open_on_an_etcd() -> Vec<&'static str> {
-    for (name, why) in OPEN_ON_AN_ETCD {
-        report(&format!("OPEN, skipped on an etcd: {name}: {why}"));
-    }
-    OPEN_ON_AN_ETCD.map(|(name, _)| name).to_vec()
-}
-
 #[test]
 fn the_api_tests_pass_on_kstores_etcd_api() {
     if !is_rerun() {
-        rerun("etcd", &open_on_an_etcd(), &[]);
+        rerun("etcd", &[], &[]);
     }
 }
 
@@ -120,8 +105,7 @@ fn the_api_tests_pass_on_a_real_etcd() {
     for (name, why) in NOT_ON_A_REAL_ETCD {
         report(&format!("skipped on a real etcd: {name}, since {why}"));
     }
-    let mut skipped = open_on_an_etcd();
-    skipped.extend(NOT_ON_A_REAL_ETCD.map(|(name, _)| name));
+    let skipped = NOT_ON_A_REAL_ETCD.map(|(name, _)| name);
     rerun(&urls.join(","), &skipped, &["--test-threads", &ETCDS.to_string()]);
 }
 
@@ -144,7 +128,7 @@ fn every_test_is_in_exactly_one_eighth() {
 #[test]
 fn every_test_that_is_skipped_on_a_real_etcd_exists() {
     let all = tests_of_modules();
-    for (name, _) in NOT_ON_A_REAL_ETCD.into_iter().chain(OPEN_ON_AN_ETCD) {
+    for (name, _) in NOT_ON_A_REAL_ETCD {
         assert!(all.iter().any(|test| test == name), "{name}");
     }
 }
