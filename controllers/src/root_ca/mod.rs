@@ -74,10 +74,8 @@ impl Reconcile for Publisher {
         let Some(action) = plan::plan(&namespace, published, &self.cluster.config.root_ca) else {
             return Ok(Next::Done);
         };
-        match self.executor.execute(&cx, &[action]).await.result() {
-            // Another client created it; the cache will show it.
-            Err(error) if error.is_already_exists() => Ok(Next::Done),
-            other => Ok(other.map(|()| Next::Done)?),
-        }
+        // If another client created it first, the key runs again until the cache shows it: the object may be gone before that.
+        self.executor.execute(&cx, &[action]).await.result()?;
+        Ok(Next::Done)
     }
 }

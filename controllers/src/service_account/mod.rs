@@ -66,10 +66,8 @@ impl Reconcile for Accounts {
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
         let has_account = caches.accounts.get(&Key::new(cx.key.name(), DEFAULT)).is_some();
         let Some(action) = plan::plan(&namespace, has_account) else { return Ok(Next::Done) };
-        match self.executor.execute(&cx, &[action]).await.result() {
-            // Another client created it; the cache will show it.
-            Err(error) if error.is_already_exists() => Ok(Next::Done),
-            other => Ok(other.map(|()| Next::Done)?),
-        }
+        // If another client created it first, the key runs again until the cache shows it: the object may be gone before that.
+        self.executor.execute(&cx, &[action]).await.result()?;
+        Ok(Next::Done)
     }
 }

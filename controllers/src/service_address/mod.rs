@@ -78,8 +78,8 @@ impl Reconcile for Addresses {
         };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
         match self.executor.execute(&cx, &plan.actions).await.result() {
-            // Another writer was faster.
-            Err(error) if !error.is_not_found() && !error.is_already_exists() => Err(error.into()),
+            // The cache will show that the record is gone. It need not show one that another client created: that may be gone before.
+            Err(error) if !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
     }

@@ -75,10 +75,8 @@ impl<B: TrustBundle> Reconcile for Publisher<B> {
         let stored = self.bundles.0.list();
         let bundles: Vec<&B> = stored.iter().map(|bundle| &***bundle).collect();
         let actions = plan::plan(&bundles, &self.cluster.config.root_ca);
-        match self.executor.execute(&cx, &actions).await.result() {
-            // Another client created it; the cache will show it.
-            Err(error) if error.is_already_exists() => Ok(Next::Done),
-            other => Ok(other.map(|()| Next::Done)?),
-        }
+        // If another client created it first, the key runs again until the cache shows it: the bundle may be gone before that.
+        self.executor.execute(&cx, &actions).await.result()?;
+        Ok(Next::Done)
     }
 }

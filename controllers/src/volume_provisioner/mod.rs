@@ -98,10 +98,8 @@ impl Reconcile for Provisioner {
                 _ => Vec::new(),
             }
         };
-        match self.executor.execute(&cx, &actions).await.result() {
-            // The provisioner's own volume, which the cache does not show yet.
-            Err(error) if error.is_already_exists() => Ok(Next::Done),
-            other => Ok(other.map(|()| Next::Done)?),
-        }
+        // If the volume exists and the cache does not show it yet, the key runs again: the volume may be gone before that.
+        self.executor.execute(&cx, &actions).await.result()?;
+        Ok(Next::Done)
     }
 }
