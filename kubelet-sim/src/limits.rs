@@ -50,6 +50,16 @@ pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Queued requests of fault handles to the manager. A sender waits when the queue is full.
 pub(crate) const FAULT_QUEUE: usize = 64;
+/// How many times as long a fault may make things take: more is a node that does nothing, for which there are other faults.
+pub(crate) const SLOWEST: u32 = 1000;
+/// How many millionths a simulated clock may be too fast or too slow: a tenth, far more than a broken crystal.
+pub(crate) const DRIFT_MAX: i32 = 100_000;
+/// Changes of a node's clock that are remembered for times of containers: older times are shown as the cluster's clock has them.
+pub(crate) const CLOCK_CHANGES: usize = 64;
+/// From the last answer of a container runtime until a kubelet also reports its relist as unhealthy; Kubernetes' threshold.
+pub(crate) const PLEG_THRESHOLD: Duration = Duration::from_secs(180);
+/// How long a kubelet waits for a volume plugin until it reports that the mount has failed; the timeout of calls to CSI drivers.
+pub(crate) const MOUNT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Faults that an annotation of one node asks for; more is most likely a mistake, and each is a deadline.
 pub(crate) const FAULTS_PER_NODE: usize = 16;
 /// How long a kubelet ends its pods before a reboot: its `shutdownGracePeriod`.

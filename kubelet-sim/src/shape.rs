@@ -55,6 +55,8 @@ pub struct NodeShape {
     pub runtime_version: String,
     /// The features that the kubelet declares, sorted.
     pub declared_features: Vec<String>,
+    /// The resources of its device plugins.
+    pub plugin_resources: Vec<String>,
     /// `spec.providerID`; `None`: `kstore://` and the node's name.
     pub provider_id: Option<String>,
 }
@@ -84,6 +86,7 @@ impl NodeShape {
             kubelet_version: config.version.clone(),
             runtime_version: format!("sim://{}", env!("CARGO_PKG_VERSION")),
             declared_features: declared_features(config.minor),
+            plugin_resources: Vec::new(),
             provider_id: None,
         }
     }

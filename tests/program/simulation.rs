@@ -122,6 +122,35 @@ metadata: {name: load}
 spec: {until: 10m, seed: 3}
 ";
 
+/// Two nodes on which nothing starts for three minutes, and whose clocks are wrong.
+const NO_STARTS: &str = "
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx, resources: {requests: {cpu: '1'}}}]}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: NodeFault
+metadata: {name: clocks}
+spec: {nodes: {group: web}, fault: clock-skew, value: -5m, at: {after: 30s}}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: no-starts}
+spec:
+  until: 10m
+  steps:
+  - {at: 1m, fault: {node: web-0, faults: runtime-down+3m}}
+  - {at: 1m, fault: {node: web-1, faults: pull-fail=rate-limit+3m; slow=2}}
+  - {at: 2m, scale: {kind: Deployment, name: web, replicas: 4}}
+";
+
 /// The report of a scenario, which leaves nothing on standard error.
 fn report_of(scenario: &str) -> Value {
     let dir = tempfile::tempdir().unwrap();
@@ -147,6 +176,17 @@ fn a_load_lets_an_autoscaler_make_more_pods() {
     let created = report["pods"]["created"].as_u64().unwrap();
     assert!((7..=9).contains(&created), "{report:#}");
     assert_eq!(report["pods"]["started"], created, "{report:#}");
+}
+
+#[test]
+fn pods_start_when_the_faults_of_runtime_and_registry_are_over() {
+    let report = report_of(&format!("{GROUP}{NO_STARTS}"));
+    let pods = &report["pods"];
+    assert_eq!((pods["created"].clone(), pods["started"].clone()), (4.into(), 4.into()), "{report:#}");
+    let half = pods["startSeconds"]["p50"].as_f64().unwrap();
+    let longest = pods["startSeconds"]["max"].as_f64().unwrap();
+    assert!(half >= 120.0 && longest < 300.0, "the faults end two minutes after the pods begin: {report:#}");
+    assert_eq!(report["evictions"], serde_json::json!({}), "a wrong clock makes no node unhealthy: {report:#}");
 }
 
 fn run(args: &[&str], file: &Path) -> Output {

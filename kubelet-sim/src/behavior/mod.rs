@@ -320,6 +320,20 @@ fn code(text: &str) -> Result<i32, &'static str> {
     text.trim().parse::<u8>().map(i32::from).map_err(|_| "an exit code (0 to 255)")
 }
 
+/// A kind of failed pulls.
+///
+/// # Errors
+/// What is expected instead.
+pub(crate) fn pull_error(text: &str) -> Result<PullError, &'static str> {
+    Ok(match text {
+        "not-found" => PullError::NotFound,
+        "unauthorized" => PullError::Unauthorized,
+        "rate-limit" => PullError::RateLimit,
+        "unavailable" => PullError::Unavailable,
+        _ => return Err("not-found, unauthorized, rate-limit or unavailable"),
+    })
+}
+
 fn pull(text: &str) -> Result<PullScript, &'static str> {
     let mut script = PullScript::default();
     for part in split(text) {
@@ -328,13 +342,7 @@ fn pull(text: &str) -> Result<PullScript, &'static str> {
             None => script.delay = Some(delay(part)?),
             Some(("fail", times)) => script.failures = times.parse().map_err(|_| "a number of failures")?,
             Some(("error", error)) => {
-                script.error = match error {
-                    "not-found" => PullError::NotFound,
-                    "unauthorized" => PullError::Unauthorized,
-                    "rate-limit" => PullError::RateLimit,
-                    "unavailable" => PullError::Unavailable,
-                    _ => return Err("not-found, unauthorized, rate-limit or unavailable"),
-                };
+                script.error = pull_error(error)?;
                 if script.failures == 0 {
                     script.failures = u32::MAX;
                 }

@@ -1,9 +1,11 @@
 //! [`Effects`]: what the faults of a node do together at one moment. Pure.
 
 use super::request::{FaultRequest, FaultValue};
+use super::starts::StartFaults;
 use super::table::FaultKind;
 use crate::device::health::{DeviceFault, DeviceProblem};
-use crate::limits::{SHUTDOWN, SLICE_WIPE};
+use crate::limits::{PLEG_THRESHOLD, SHUTDOWN, SLICE_WIPE};
+use crate::time::ClockError;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::collections::BTreeMap;
@@ -11,6 +13,8 @@ use std::time::Duration;
 
 /// The message of a node that a fault makes not ready, if the fault names none: that of a kubelet whose runtime does not answer.
 const NOT_READY: &str = "PLEG is not healthy: pleg was last seen active 3m10s ago; threshold is 3m0s";
+/// The message of a node whose runtime does not answer.
+const RUNTIME_DOWN: &str = "container runtime is down";
 
 /// What the node's machine and kubelet do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +55,12 @@ pub(crate) struct Effects {
     pub(crate) devices: Vec<DeviceFault>,
     /// Drivers of devices whose slices are gone; an empty name stands for all.
     pub(crate) drivers_away: Vec<String>,
+    /// Whether device plugins have not registered again: the node has none of their resources.
+    pub(crate) plugins_away: bool,
+    /// What is wrong with the clock.
+    pub(crate) clock: ClockError,
+    /// What the runtime and the starts of pods meet.
+    pub(crate) starts: StartFaults,
 }
 
 /// Requests of one origin, and when they were made.
@@ -102,11 +112,11 @@ impl NodeFaults {
                     is_over.then_some(asked.from)
                 });
                 if let Some(since) = since {
-                    holding.faults.insert((request.kind, since), request.duration);
+                    holding.faults.insert((request.kind, since), request.shown_duration());
                     // What the fault does at last, it may do some time after its beginning.
                     let at = later(since, prelude(request));
                     if at <= now {
-                        holding.effects.add(request);
+                        holding.effects.add(request, since);
                         continue;
                     }
                     holding.next = holding.next.into_iter().chain([at]).min();
@@ -115,6 +125,10 @@ impl NodeFaults {
                         FaultKind::Reclaim => {
                             holding.effects.reclaim = holding.effects.reclaim.into_iter().chain([at]).min();
                         }
+                        FaultKind::KubeletRestart => {
+                            holding.effects.power = holding.effects.power.max(Power::Hung);
+                        }
+                        FaultKind::RuntimeDown => holding.effects.runtime_is_down(false),
                         _ => {}
                     }
                 }
@@ -125,30 +139,29 @@ impl NodeFaults {
 }
 
 /// From the beginning of a fault until its last effect: a node shuts down before it is off, has notice before its machine is taken back,
-/// and keeps the slices of a driver for a while.
+/// and keeps the slices of a driver for a while. A kubelet runs again before its device plugins do, and reports the relist of a runtime that
+/// is down only after a while.
 fn prelude(request: &FaultRequest) -> Duration {
     match (request.kind, &request.value) {
         (FaultKind::Reboot, _) => SHUTDOWN,
         (FaultKind::DriverAway, _) => SLICE_WIPE,
+        (FaultKind::RuntimeDown, _) => PLEG_THRESHOLD,
+        (FaultKind::KubeletRestart, FaultValue::Duration(time)) => *time,
         (FaultKind::Reclaim, FaultValue::Duration(notice)) => *notice,
         _ => Duration::ZERO,
     }
 }
 
 impl Effects {
-    fn add(&mut self, request: &FaultRequest) {
-        let bound = match request.value {
-            FaultValue::Number(number) => Some(number),
-            FaultValue::None | FaultValue::Text(_) | FaultValue::Duration(_) | FaultValue::Code(..) => None,
-        };
-        let text = match &request.value {
-            FaultValue::Text(text) => Some(text.clone()),
-            FaultValue::None | FaultValue::Number(_) | FaultValue::Duration(_) | FaultValue::Code(..) => None,
-        };
+    /// Adds the last effect of a fault that began at `since`.
+    fn add(&mut self, request: &FaultRequest, since: Timestamp) {
+        let bound = if let FaultValue::Number(number) = request.value { Some(number) } else { None };
+        let text = if let FaultValue::Text(text) = &request.value { Some(text.clone()) } else { None };
         match request.kind {
             FaultKind::Crash | FaultKind::Reboot => self.power = self.power.max(Power::Off),
             FaultKind::Freeze => self.power = self.power.max(Power::Frozen),
-            FaultKind::Hang | FaultKind::KubeletRestart => self.power = self.power.max(Power::Hung),
+            FaultKind::Hang => self.power = self.power.max(Power::Hung),
+            FaultKind::KubeletRestart => self.plugins_away = true,
             FaultKind::Partition | FaultKind::Flap => self.is_cut = true,
             FaultKind::NotReady => {
                 self.not_ready.get_or_insert(text.unwrap_or_else(|| NOT_READY.to_owned()));
@@ -166,7 +179,34 @@ impl Effects {
                 }
             }
             FaultKind::DriverAway => self.drivers_away.push(text.unwrap_or_default()),
+            FaultKind::Slow => StartFaults::slower(&mut self.starts.slow, bound),
+            FaultKind::PullSlow => StartFaults::slower(&mut self.starts.pull_slow, bound),
+            FaultKind::RuntimeDown => self.runtime_is_down(true),
+            FaultKind::VolumeAttachFail => self.starts.attach_fails = true,
+            FaultKind::ClockSkew | FaultKind::ClockDrift | FaultKind::PullFail | FaultKind::MountSlow => {
+                self.add_value(request, since);
+            }
         }
+    }
+
+    /// Adds the effect of a fault that is its value.
+    fn add_value(&mut self, request: &FaultRequest, since: Timestamp) {
+        match request.value {
+            FaultValue::Offset(skew) => self.clock.skew = self.clock.skew.saturating_add(skew),
+            FaultValue::Millionths(millionths) => self.clock.drifts.push((since, millionths)),
+            FaultValue::Pull(error) => self.starts.pull = self.starts.pull.or(Some(error)),
+            FaultValue::Duration(time) => self.starts.mount = self.starts.mount.max(time),
+            FaultValue::None | FaultValue::Text(_) | FaultValue::Number(_) | FaultValue::Code(..) => {}
+        }
+    }
+
+    /// The runtime does not answer; `is_stale`: for so long that its relist counts as unhealthy, too.
+    fn runtime_is_down(&mut self, is_stale: bool) {
+        self.starts.is_runtime_down = true;
+        self.not_ready.get_or_insert_with(|| match is_stale {
+            true => format!("[{RUNTIME_DOWN}, {NOT_READY}]"),
+            false => RUNTIME_DOWN.to_owned(),
+        });
     }
 
     fn device(&mut self, device: Option<String>, problem: DeviceProblem) {
@@ -198,6 +238,36 @@ mod tests {
         assert!(faults.is_empty() && faults.holding(at(7)).effects == Effects::default());
         faults.set("annotation", asked("terminate", 0));
         assert!(faults.holding(at(900)).effects.is_gone);
+    }
+
+    #[test]
+    fn faults_of_clock_runtime_and_starts_add_up() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut faults = NodeFaults::default();
+        let text = "clock-skew=5m; clock-skew=-1m; clock-drift=100@10; slow=3; slow=2; pull-slow=4; pull-fail=rate-limit; \
+                    mount-slow=9; volume-attach-fail; runtime-down@20+300; kubelet-restart=5@1";
+        faults.set("annotation", Some(Asked { from: at(0), requests: parse(text).unwrap() }));
+        let early = faults.holding(at(3));
+        assert_eq!((early.effects.power, early.effects.plugins_away, early.next), (Power::Hung, false, Some(at(6))));
+        let after = faults.holding(at(6));
+        assert_eq!((after.effects.power, after.effects.plugins_away, after.next), (Power::On, true, Some(at(10))));
+        let Effects { clock, starts, plugins_away, not_ready, .. } = faults.holding(at(20)).effects;
+        assert_eq!(clock.skew.as_secs(), 240);
+        assert_eq!(clock.drifts, [(at(10), 100)]);
+        let expected = StartFaults {
+            is_runtime_down: true,
+            slow: 3,
+            pull_slow: 4,
+            pull: Some(crate::behavior::PullError::RateLimit),
+            attach_fails: true,
+            mount: Duration::from_secs(9),
+        };
+        assert_eq!((starts, plugins_away), (expected, false));
+        assert_eq!(not_ready.as_deref(), Some("container runtime is down"));
+        let stale = faults.holding(at(200)).effects.not_ready.unwrap();
+        assert!(stale.starts_with("[container runtime is down, PLEG is not healthy: "), "{stale}");
+        let healed = faults.holding(at(320)).effects;
+        assert!(!healed.starts.is_runtime_down && healed.not_ready.is_none());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Faults that tests or users inject into simulated nodes, and the handle for it. `table` lists them, `request` reads them with their
-//! times, `effect` says what several together do to a node.
+//! times, `effect` says what several together do to a node, `starts`
+//! what they do to the starts of its pods.
 
 pub(crate) mod effect;
 pub(crate) mod object;
 pub(crate) mod request;
+pub mod starts;
 pub(crate) mod table;
 
 use crate::limits::FAULT_QUEUE;

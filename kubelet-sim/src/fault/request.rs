@@ -2,9 +2,9 @@
 //! them. Pure.
 
 use super::table::{FaultKind, ValueForm, find};
-use crate::behavior::duration;
-use crate::limits::{FAULTS_PER_NODE, SHUTDOWN};
-use jiff::Timestamp;
+use crate::behavior::{PullError, duration, pull_error};
+use crate::limits::{DRIFT_MAX, FAULTS_PER_NODE, SHUTDOWN, SLOWEST};
+use jiff::{SignedDuration, Timestamp};
 use kstore_container_sim::time::{between, later};
 use std::time::Duration;
 
@@ -24,6 +24,12 @@ pub(crate) enum FaultValue {
     Number(u32),
     /// The code of an error, and the device that reports it if one is named.
     Code(u32, Option<String>),
+    /// How much a clock is ahead.
+    Offset(SignedDuration),
+    /// How many millionths a clock is too fast.
+    Millionths(i32),
+    /// How pulls fail.
+    Pull(PullError),
 }
 
 /// A fault and when it holds.
@@ -59,55 +65,71 @@ impl FaultRequest {
     /// A fault by its name and value.
     ///
     /// # Errors
-    /// The name is unknown or not simulated, or the value has another form.
+    /// The name is unknown, or the value has another form.
     pub(crate) fn named(name: &str, value: Option<&str>) -> Result<Self, String> {
-        let (row, kind) = find(name)?;
+        let row = find(name)?;
+        let kind = row.kind;
         let wrong = |expected: &str| {
             format!("fault {name:?}: value {:?} is not {expected}", value.unwrap_or_default())
         };
         let value = match (row.value, value) {
             (ValueForm::None, None) | (ValueForm::Text | ValueForm::Number, None) => FaultValue::None,
             (ValueForm::None, Some(_)) => return Err(format!("fault {name:?} has no value")),
-            (ValueForm::Name | ValueForm::Code | ValueForm::Durations, None | Some("")) => {
+            (ValueForm::Duration(seconds), None) => FaultValue::Duration(Duration::from_secs(seconds)),
+            (ValueForm::PullError, None) => FaultValue::Pull(PullError::Unavailable),
+            (_, None) => {
                 return Err(format!("fault {name:?} needs a value, such as {}", example(kind)));
             }
-            (ValueForm::Text | ValueForm::Name, Some(text)) => FaultValue::Text(text.to_owned()),
-            (ValueForm::Code, Some(text)) => {
-                let (code, device) = match text.split_once(',') {
-                    Some((code, device)) => (code, Some(device.trim().to_owned())),
-                    None => (text, None),
-                };
-                FaultValue::Code(code.trim().parse().map_err(|_| wrong(example(kind)))?, device)
+            (form, Some("")) if form.is_required() => {
+                return Err(format!("fault {name:?} needs a value, such as {}", example(kind)));
             }
-            (ValueForm::Durations, Some(text)) => {
-                let (up, down) = text.split_once(',').ok_or_else(|| wrong(example(kind)))?;
-                let (up, down) = (duration(up.trim()).map_err(wrong)?, duration(down.trim()).map_err(wrong)?);
-                if up.is_zero() || down.is_zero() {
-                    return Err(wrong("two durations above zero"));
-                }
-                return Ok(Self {
-                    after: up,
-                    duration: Some(down),
-                    every: Some(up + down),
-                    ..Self::at_once(kind, FaultValue::None)
-                });
-            }
-            (ValueForm::Duration(seconds), None) => FaultValue::Duration(Duration::from_secs(seconds)),
-            (ValueForm::Duration(_), Some(text)) => FaultValue::Duration(duration(text).map_err(wrong)?),
-            (ValueForm::Number, Some(text)) => {
-                let number = text.parse().ok().filter(|number| *number > 0);
-                FaultValue::Number(number.ok_or_else(|| wrong("a whole number above zero"))?)
-            }
+            (ValueForm::Durations, Some(text)) => return Self::flap(kind, text).map_err(|what| wrong(&what)),
+            (form, Some(text)) => form.read(text, example(kind)).map_err(wrong)?,
         };
         let mut request = Self::at_once(kind, value);
         match (kind, &request.value) {
             // The value of a reboot is how long the machine is off.
             (FaultKind::Reboot, FaultValue::Duration(time)) => request.duration = Some(*time + SHUTDOWN),
-            (FaultKind::KubeletRestart, FaultValue::Duration(time)) => request.duration = Some(*time),
+            // Its device plugins need as long again to register.
+            (FaultKind::KubeletRestart, FaultValue::Duration(time)) => {
+                request.duration = Some(time.saturating_mul(2));
+            }
             (FaultKind::Terminate, _) => request.duration = Some(Duration::ZERO),
             _ => {}
         }
         Ok(request)
+    }
+
+    /// A fault that comes and goes: how long the node is there, and how long it is not.
+    fn flap(kind: FaultKind, text: &str) -> Result<Self, String> {
+        let (up, down) = text.split_once(',').ok_or_else(|| example(kind).to_owned())?;
+        let (up, down) = (duration(up.trim())?, duration(down.trim())?);
+        if up.is_zero() || down.is_zero() {
+            return Err("two durations above zero".to_owned());
+        }
+        Ok(Self {
+            after: up,
+            duration: Some(down),
+            every: Some(up + down),
+            ..Self::at_once(kind, FaultValue::None)
+        })
+    }
+
+    /// How long the fault is said to hold.
+    pub(crate) fn shown_duration(&self) -> Option<Duration> {
+        match (self.kind, &self.value) {
+            (FaultKind::KubeletRestart, FaultValue::Duration(time)) => Some(*time),
+            _ => self.duration,
+        }
+    }
+
+    /// Whether it matters when the fault was asked for: it begins later, ends, or does something else after a while.
+    pub(crate) fn has_times(&self) -> bool {
+        let changes = matches!(
+            self.kind,
+            FaultKind::Reclaim | FaultKind::DriverAway | FaultKind::ClockDrift | FaultKind::RuntimeDown
+        );
+        changes || !self.after.is_zero() || self.duration.is_some() || self.every.is_some()
     }
 
     /// The fault of a NodeFault's spec.
@@ -194,9 +216,57 @@ impl FaultRequest {
     }
 }
 
+impl ValueForm {
+    /// Whether a fault of this form needs a value that is not empty.
+    fn is_required(self) -> bool {
+        match self {
+            Self::None | Self::Text | Self::Duration(_) | Self::Number | Self::PullError => false,
+            Self::Durations | Self::Name | Self::Code => true,
+            Self::Factor | Self::Offset | Self::Millionths | Self::Length => true,
+        }
+    }
+
+    /// The value that a text stands for; the error is what is expected instead.
+    fn read(self, text: &str, example: &'static str) -> Result<FaultValue, &'static str> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        Ok(match self {
+            Self::None | Self::Text | Self::Name | Self::Durations => FaultValue::Text(text.to_owned()),
+            Self::Code => {
+                let (code, device) = match text.split_once(',') {
+                    Some((code, device)) => (code, Some(device.trim().to_owned())),
+                    None => (text, None),
+                };
+                FaultValue::Code(code.trim().parse().map_err(|_| example)?, device)
+            }
+            Self::Duration(_) | Self::Length => FaultValue::Duration(duration(text)?),
+            Self::Number => {
+                let number = text.parse().ok().filter(|number| *number > 0);
+                FaultValue::Number(number.ok_or("a whole number above zero")?)
+            }
+            Self::Factor => {
+                let number = text.parse().ok().filter(|number| (2..=SLOWEST).contains(number));
+                FaultValue::Number(number.ok_or("a whole number from 2 to 1000")?)
+            }
+            Self::Offset => {
+                let length = SignedDuration::try_from(duration(unsigned)?).map_err(|_| example)?;
+                FaultValue::Offset(if unsigned == text { length } else { -length })
+            }
+            Self::Millionths => {
+                let number = text.parse().ok().filter(|number| (-DRIFT_MAX..=DRIFT_MAX).contains(number));
+                FaultValue::Millionths(number.ok_or("a whole number of millionths from -100000 to 100000")?)
+            }
+            Self::PullError => FaultValue::Pull(pull_error(text)?),
+        })
+    }
+}
+
 /// A value of a fault that needs one.
 fn example(kind: FaultKind) -> &'static str {
     match kind {
+        FaultKind::Slow | FaultKind::PullSlow => "3",
+        FaultKind::ClockSkew => "5m, or -5m",
+        FaultKind::ClockDrift => "200, or -200",
+        FaultKind::MountSlow => "90s",
         FaultKind::Flap => "60s,20s: how long it is there, and how long it is not",
         FaultKind::Xid => "79, or 79,gpu-3",
         _ => "gpu-3",
@@ -253,11 +323,31 @@ mod tests {
             plain(FaultKind::NotReady, FaultValue::Text("PLEG is not healthy".to_owned())),
         ];
         assert_eq!(parsed, expected);
+        assert_eq!(parsed.iter().map(FaultRequest::has_times).collect::<Vec<_>>(), [true, true, true, false]);
+        let values = parse("slow=3; clock-skew=-5m; clock-drift=-200; pull-fail; pull-fail=rate-limit; mount-slow=90s");
+        let values: Vec<_> = values.unwrap().into_iter().map(|request| request.value).collect();
+        let expected = [
+            FaultValue::Number(3),
+            FaultValue::Offset(SignedDuration::from_mins(-5)),
+            FaultValue::Millionths(-200),
+            FaultValue::Pull(PullError::Unavailable),
+            FaultValue::Pull(PullError::RateLimit),
+            FaultValue::Duration(seconds(90)),
+        ];
+        assert_eq!(values, expected);
         for (wrong, text) in [
+            ("slow=1", "fault \"slow\": value \"1\" is not a whole number from 2 to 1000"),
+            ("slow", "fault \"slow\" needs a value, such as 3"),
+            ("clock-skew=+5m", "fault \"clock-skew\" needs a value, such as 5m, or -5m"),
             (
-                "slow=3@5m",
-                "fault \"slow\" is not simulated: the times of a node's pods come from annotations alone; give the pods longer ones",
+                "clock-drift=1s",
+                "fault \"clock-drift\": value \"1s\" is not a whole number of millionths from -100000 to 100000",
             ),
+            (
+                "pull-fail=gone",
+                "fault \"pull-fail\": value \"gone\" is not not-found, unauthorized, rate-limit or unavailable",
+            ),
+            ("mount-slow", "fault \"mount-slow\" needs a value, such as 90s"),
             ("xid=gpu-3", "fault \"xid\": value \"gpu-3\" is not 79, or 79,gpu-3"),
             ("device-unhealthy", "fault \"device-unhealthy\" needs a value, such as gpu-3"),
             (

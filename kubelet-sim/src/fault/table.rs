@@ -1,5 +1,4 @@
-//! The faults of simulated nodes: one row each, with the form of its value and what it does. Rows without an effect are refused by name,
-//! with the reason.
+//! The faults of simulated nodes: one row each, with the form of its value and what it does.
 
 /// What a fault does to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +39,22 @@ pub(crate) enum FaultKind {
     GpuLost,
     /// A driver of devices is away.
     DriverAway,
+    /// Whatever the kubelet does takes longer.
+    Slow,
+    /// The container runtime does not answer.
+    RuntimeDown,
+    /// The clock is wrong.
+    ClockSkew,
+    /// The clock is too fast or too slow.
+    ClockDrift,
+    /// Pulls of images fail.
+    PullFail,
+    /// Pulls of images take longer.
+    PullSlow,
+    /// Volumes of claims cannot be attached.
+    VolumeAttachFail,
+    /// Volumes take some time to mount.
+    MountSlow,
 }
 
 /// The form of a fault's value.
@@ -59,27 +74,31 @@ pub(crate) enum ValueForm {
     Name,
     /// A number, and perhaps a comma and a text.
     Code,
+    /// A whole number from 2 to 1,000: how many times as long something takes.
+    Factor,
+    /// A duration, perhaps with a minus, which is required.
+    Offset,
+    /// Millionths, perhaps with a minus, which are required.
+    Millionths,
+    /// A duration, which is required.
+    Length,
+    /// A kind of failed pulls, or none for a registry that does not answer.
+    PullError,
 }
 
 /// A fault.
 pub(crate) struct FaultRow {
     /// The name in annotations and NodeFaults.
     pub(crate) name: &'static str,
-    /// The effect, or why there is none.
-    pub(crate) effect: Result<FaultKind, &'static str>,
+    /// The effect.
+    pub(crate) kind: FaultKind,
     /// The form of its value.
     pub(crate) value: ValueForm,
 }
 
 const fn row(name: &'static str, kind: FaultKind, value: ValueForm) -> FaultRow {
-    FaultRow { name, effect: Ok(kind), value }
+    FaultRow { name, kind, value }
 }
-
-const fn missing(name: &'static str, why: &'static str) -> FaultRow {
-    FaultRow { name, effect: Err(why), value: ValueForm::Text }
-}
-
-const NO_SPEED: &str = "the times of a node's pods come from annotations alone; give the pods longer ones";
 
 /// All faults, in the order in which the documentation lists them.
 pub(crate) const FAULTS: &[FaultRow] = &[
@@ -101,42 +120,39 @@ pub(crate) const FAULTS: &[FaultRow] = &[
     row("xid", FaultKind::Xid, ValueForm::Code),
     row("gpu-lost", FaultKind::GpuLost, ValueForm::Text),
     row("driver-away", FaultKind::DriverAway, ValueForm::Text),
-    missing("slow", NO_SPEED),
-    missing("runtime-down", "starts of containers cannot fail by node; use not-ready"),
-    missing("clock-skew", "all nodes read the cluster's clock"),
-    missing("clock-drift", "all nodes read the cluster's clock"),
-    missing("pull-fail", "use the annotation image-pull of pods, or --missing-image"),
-    missing("pull-slow", NO_SPEED),
-    missing("volume-attach-fail", "attachments of volumes cannot fail by node"),
-    missing("mount-slow", NO_SPEED),
+    row("slow", FaultKind::Slow, ValueForm::Factor),
+    row("runtime-down", FaultKind::RuntimeDown, ValueForm::None),
+    row("clock-skew", FaultKind::ClockSkew, ValueForm::Offset),
+    row("clock-drift", FaultKind::ClockDrift, ValueForm::Millionths),
+    row("pull-fail", FaultKind::PullFail, ValueForm::PullError),
+    row("pull-slow", FaultKind::PullSlow, ValueForm::Factor),
+    row("volume-attach-fail", FaultKind::VolumeAttachFail, ValueForm::None),
+    row("mount-slow", FaultKind::MountSlow, ValueForm::Length),
 ];
 
 /// The row of a name.
 ///
 /// # Errors
-/// The fault is unknown, or has no effect; the text says what to write instead.
-pub(crate) fn find(name: &str) -> Result<(&'static FaultRow, FaultKind), String> {
-    let Some(row) = FAULTS.iter().find(|row| row.name == name) else {
-        let distance = |known: &&str| strsim::osa_distance(name, known);
-        let nearest = FAULTS.iter().map(|row| row.name).min_by_key(distance);
-        return Err(match nearest.filter(|known| distance(known) * 3 <= known.len()) {
-            Some(nearest) => format!("unknown fault {name:?}; did you mean {nearest:?}?"),
-            None => {
-                let known = FAULTS.iter().filter(|row| row.effect.is_ok()).map(|row| row.name);
-                format!("unknown fault {name:?}; known: {}", known.collect::<Vec<_>>().join(", "))
-            }
-        });
-    };
-    match row.effect {
-        Ok(kind) => Ok((row, kind)),
-        Err(why) => Err(format!("fault {name:?} is not simulated: {why}")),
+/// The fault is unknown; the text has the nearest name, or all.
+pub(crate) fn find(name: &str) -> Result<&'static FaultRow, String> {
+    if let Some(row) = FAULTS.iter().find(|row| row.name == name) {
+        return Ok(row);
     }
+    let distance = |known: &&str| strsim::osa_distance(name, known);
+    let nearest = FAULTS.iter().map(|row| row.name).min_by_key(distance);
+    Err(match nearest.filter(|known| distance(known) * 3 <= known.len()) {
+        Some(nearest) => format!("unknown fault {name:?}; did you mean {nearest:?}?"),
+        None => {
+            let known = FAULTS.iter().map(|row| row.name);
+            format!("unknown fault {name:?}; known: {}", known.collect::<Vec<_>>().join(", "))
+        }
+    })
 }
 
 impl FaultKind {
     /// The name in annotations.
     pub(crate) fn name(self) -> &'static str {
-        FAULTS.iter().find(|row| row.effect == Ok(self)).map_or("", |row| row.name)
+        FAULTS.iter().find(|row| row.kind == self).map_or("", |row| row.name)
     }
 }
 
@@ -146,14 +162,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_each_fault_says_what_it_does_or_why_not() {
+    fn names_and_effects_are_unique_and_unknown_names_are_corrected() {
         assert_eq!(FAULTS.len(), 26);
         assert_eq!(FAULTS.iter().map(|row| row.name).collect::<BTreeSet<_>>().len(), 26);
+        assert_eq!(FAULTS.iter().map(|row| row.kind).collect::<BTreeSet<_>>().len(), 26);
         for row in FAULTS {
-            match row.effect {
-                Ok(kind) => assert_eq!(kind.name(), row.name),
-                Err(why) => assert!(find(row.name).err().unwrap().ends_with(why)),
-            }
+            assert_eq!((find(row.name).unwrap().kind, row.kind.name()), (row.kind, row.name));
         }
         let unknown = find("disk-presure").err().unwrap();
         assert_eq!(unknown, "unknown fault \"disk-presure\"; did you mean \"disk-pressure\"?");

@@ -44,9 +44,11 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
     annotations.insert(INDEX_ANNOTATION.to_owned(), of.index.to_string());
     let defaults = CAPACITY.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
     let mut capacity: BTreeMap<_, _> = defaults.into_iter().chain(template.capacity.clone()).collect();
+    let mut plugin_resources = Vec::new();
     for spec in DeviceSpec::check_all(&template.devices).iter().flatten() {
         if let Some(resource) = spec.plugin_resource() {
             capacity.insert(resource.to_owned(), Quantity(spec.count.to_string()));
+            plugin_resources.push(resource.to_owned());
         }
     }
     let mut allocatable = capacity.clone();
@@ -76,6 +78,7 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         kubelet_version: or(&info.kubelet_version, base.kubelet_version),
         runtime_version: or(&info.container_runtime_version, base.runtime_version),
         declared_features,
+        plugin_resources,
         provider_id: Some(fill(&provider.replace("{name}", name), of)),
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
                 Err(error) => Err(failure(&error)),
             }
         }
-        Write::ReclaimNotice { node, patch } => {
+        Write::ReclaimNotice { node, patch } | Write::FaultTimes { node, patch } => {
             done(client.api::<NodeAck>().patch("", node, &Patch::Merge((**patch).clone())).await)
         }
         Write::Devices { node, pools, .. } => match publish(client, node, pools).await {
@@ -176,7 +176,8 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
         }
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
         Write::DeleteNode { .. } | Write::GroupStatus { .. } | Write::GroupSize { .. } => return None,
-        Write::FaultStatus { .. } | Write::ReclaimNotice { .. } | Write::Devices { .. } => return None,
+        Write::FaultStatus { .. } | Write::ReclaimNotice { .. } | Write::FaultTimes { .. } => return None,
+        Write::Devices { .. } => return None,
     })
 }
 

@@ -6,10 +6,11 @@ use super::{Manager, Notice, Regarding};
 use crate::behavior::ANNOTATION_PREFIX;
 use crate::fault::effect::{Asked, Holding, Power};
 use crate::fault::request::{self, FaultRequest, FaultValue};
+use crate::fault::starts::StartFaults;
 use crate::fault::table::FaultKind;
 use crate::fault::{Fault, FaultError};
 use crate::node::{self, object};
-use crate::pod::{Input, power};
+use crate::pod::{Input, PodEvent, power};
 use jiff::Timestamp;
 use kstore_api::meta::format_time;
 use kstore_container_sim::time::go_duration;
@@ -37,18 +38,17 @@ impl Manager {
         Ok(())
     }
 
-    /// Reads the annotation with faults of a Node that has changed. Times in it count from now.
+    /// Reads the annotation with faults of a Node that has changed. Times in it count from now, or from when an earlier process read it.
     pub(super) fn read_fault_annotation(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.nodes.get_mut(name) else { return };
-        let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
-        let text = node.record.as_ref().and_then(|record| record.annotation(&key)).unwrap_or_default();
-        if text == node.faults.annotation {
-            return;
-        }
-        node.faults.annotation = text.to_owned();
-        let asked = match request::parse(text) {
-            Ok(requests) => Some(Asked { from: now, requests }),
+        let Some((text, times)) = node.changed_fault_annotation() else { return };
+        node.faults.annotation = text;
+        let parsed = request::parse(&node.faults.annotation);
+        let from = node.faults.count_times(parsed.as_deref().ok(), &times, now);
+        let asked = match parsed {
+            Ok(requests) => Some(Asked { from, requests }),
             Err(problem) => {
+                let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
                 self.node_event(name, true, "InvalidSimulation", format!("annotation {key}: {problem}"));
                 None
             }
@@ -79,6 +79,7 @@ impl Manager {
         let events = changes(&known, &node.faults);
         let effects = node.faults.effects.clone();
         node.devices.take_faults(&before, &effects);
+        node.clock.set(effects.clock.clone(), now);
         for message in events {
             self.node_event(name, false, "SimulatedFault", message);
         }
@@ -103,6 +104,9 @@ impl Manager {
             (true, false) => self.halt(name, now),
             (false, true) => self.resume(name, before.power == Power::Hung, now),
             (true, true) | (false, false) => {}
+        }
+        if before.starts != effects.starts {
+            self.change_starts(name, effects.starts, now);
         }
         if before.is_cut && !effects.is_cut && effects.power == Power::On {
             self.reconnect(name, now);
@@ -129,6 +133,20 @@ impl Manager {
     /// The pods of a node.
     pub(super) fn pods_on(&self, name: &str) -> Vec<Key> {
         self.by_node.get(name).into_iter().flatten().cloned().collect()
+    }
+
+    /// Lets the runtime and the pods of a node have what its faults do to starts now.
+    fn change_starts(&mut self, name: &str, starts: StartFaults, now: Timestamp) {
+        self.runtime.set_faults(name, starts);
+        let is_running = self.nodes.get(name).is_some_and(|node| !node.stopped());
+        for key in self.pods_on(name) {
+            if let Some(entry) = self.pods.get_mut(&key) {
+                entry.change(|machine, _| machine.faults = starts);
+            }
+            if is_running {
+                self.step_pod(&key, Input::Observed, now);
+            }
+        }
     }
 
     /// Stops the kubelet of a node.
@@ -198,8 +216,13 @@ impl Manager {
         let off = node.faults.off_since.take().unwrap_or(now);
         let boot = object::boot_id(name, node.health.boots);
         for key in self.pods_on(name) {
-            if let Some(entry) = self.pods.get_mut(&key) {
-                entry.change(|machine, object| power::lose(machine, object, off));
+            let Some(entry) = self.pods.get_mut(&key) else { continue };
+            let mut begins_anew = false;
+            entry.change(|machine, object| begins_anew = power::lose(machine, object, off));
+            if begins_anew {
+                self.runtime.lose_sandbox(&entry.uid);
+                let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
+                self.pod_notice(&key, PodEvent { warning: false, ..PodEvent::warning("SandboxChanged", message) });
             }
         }
         self.node_event(name, true, "Rebooted", format!("Node {name} has been rebooted, boot id: {boot}"));
@@ -223,6 +246,12 @@ impl Manager {
                 self.forget_pod(&key, &uid, now);
             }
         }
+    }
+
+    /// What the clock of a node shows, if it is wrong.
+    pub(super) fn wrong_time(&self, node: &str, now: Timestamp) -> Option<Timestamp> {
+        let shown = self.nodes.get(node)?.clock.show(now);
+        (shown != now).then_some(shown)
     }
 
     /// Records an event of a node that is no matter of a kubelet: it is recorded even if normal events are not.

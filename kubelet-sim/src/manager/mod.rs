@@ -24,6 +24,7 @@ mod tests;
 mod timers;
 mod watched;
 pub(crate) mod write;
+mod write_delay;
 
 use crate::behavior::{self, BadAnnotation};
 use crate::config::{Config, Network};
@@ -35,7 +36,6 @@ use crate::record::{NodeRecord, PodRecord};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{DueEvent, Event, Runtime};
 use crate::shape::NodeShape;
-use crate::status::KubeletFacts;
 use crate::stream::{Feed, Launch, PodExecution};
 use behaviors::Behaviors;
 use groups::{Groups, SimKind};
@@ -214,14 +214,16 @@ impl Manager {
         let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
         let record = self.with_behaviors(record);
-        let (stopped, is_cut) = (node.stopped(), node.faults.effects.is_cut);
+        let (stopped, is_cut, starts) =
+            (node.stopped(), node.faults.effects.is_cut, node.faults.effects.starts);
         let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());
         if !same {
             if let Some(old) = self.pods.get(&key).map(|entry| Arc::clone(&entry.uid)) {
                 self.forget_pod(&key, &old, now);
             }
             self.complain(&record, None);
-            let entry = PodEntry::new(Arc::clone(&record), &mut self.runtime, now);
+            let mut entry = PodEntry::new(Arc::clone(&record), &mut self.runtime, now);
+            entry.change(|machine, _| machine.faults = starts);
             self.keys.insert(Arc::clone(&entry.uid), key.clone());
             self.by_node.entry(entry.node().to_owned()).or_default().insert(key.clone());
             self.pods.insert(key.clone(), entry);
@@ -444,8 +446,8 @@ impl Manager {
             let Some(key) = self.dirty_pods.pop() else { break };
             let Some(entry) = self.pods.get_mut(&key) else { continue };
             let Some(node) = self.nodes.get(entry.node()).filter(|node| node.is_linked()) else { continue };
-            let host = KubeletFacts { ip: &node.identity.ip, minor: self.config.minor };
-            if let Some(write) = entry.next_write(host, now) {
+            let (host, late) = (node.facts(self.config.minor), node.faults.effects.starts.write_delay());
+            if let Some(write) = entry.next_write(host, late, now) {
                 self.pod_writes += 1;
                 writes.push(write);
             }
@@ -472,7 +474,7 @@ impl Manager {
             Write::NodeStatus { node, .. } | Write::Lease { node, .. } | Write::DeleteNode { node, .. } => {
                 node.clone()
             }
-            Write::ReclaimNotice { node, .. } => node.clone(),
+            Write::ReclaimNotice { node, .. } | Write::FaultTimes { node, .. } => node.clone(),
             Write::Devices { node, pools, .. } => {
                 let names = pools.classes.iter().filter_map(|class| class.metadata.name.clone());
                 self.device_classes.extend(names.filter(|_| result.is_ok()));

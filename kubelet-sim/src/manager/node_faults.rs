@@ -2,8 +2,11 @@
 
 use super::nodes::NodeEntry;
 use super::write::Write;
+use crate::behavior::ANNOTATION_PREFIX;
 use crate::fault::effect::{Effects, NodeFaults};
+use crate::fault::request::{self, FaultRequest};
 use crate::fault::table::FaultKind;
+use crate::image::hash;
 use crate::limits::PRESSURE_TRANSITION;
 use crate::time::api_time;
 use jiff::Timestamp;
@@ -21,6 +24,8 @@ const STARTING: &str = "container runtime network not ready: NetworkReady=false 
 const RECLAIM_TAINT: &str = "sim.kstore.io/reclaim";
 /// The annotation of such a node with the time.
 const RECLAIM_ANNOTATION: &str = "sim.kstore.io/reclaim-at";
+/// The annotation with the time since which those of the annotation of faults count, and a hash of its text.
+const TIMES_ANNOTATION: &str = "kubelet-sim.kstore.io/fault-since";
 /// The message of a node that is about to go off.
 const SHUTTING_DOWN: &str = "node is shutting down";
 
@@ -47,6 +52,9 @@ pub(super) struct FaultState {
     pub(super) off_since: Option<Timestamp>,
     /// The time of the notice that the Node shows.
     reclaim_shown: Option<Timestamp>,
+    /// The value of the annotation with the times that the Node is to have, and the one that it has; empty: none.
+    times: String,
+    times_shown: String,
 }
 
 impl FaultState {
@@ -80,6 +88,29 @@ impl FaultState {
         before
     }
 
+    /// Since when the times of the annotation's faults count: since `now`, unless an earlier process noted the time in `shown`.
+    pub(super) fn count_times(
+        &mut self,
+        requests: Option<&[FaultRequest]>,
+        shown: &str,
+        now: Timestamp,
+    ) -> Timestamp {
+        shown.clone_into(&mut self.times_shown);
+        let text = format!("{:016x}", hash(0, &[&self.annotation]));
+        let known = shown.split_once('/').filter(|(_, of)| *of == text);
+        let since = known.and_then(|(time, _)| time.parse().ok()).filter(|since| *since <= now);
+        let since = since.unwrap_or(now);
+        let has_times = requests.is_some_and(|all| all.iter().any(FaultRequest::has_times));
+        self.times = if has_times { format!("{since}/{text}") } else { String::new() };
+        since
+    }
+
+    /// Takes the success of the write of the times.
+    pub(super) fn times_shown(&mut self, patch: &Value) {
+        let shown = &patch["metadata"]["annotations"][TIMES_ANNOTATION];
+        shown.as_str().unwrap_or_default().clone_into(&mut self.times_shown);
+    }
+
     /// Takes the success of the write of a notice.
     pub(super) fn reclaim_shown(&mut self) {
         self.reclaim_shown = self.effects.reclaim;
@@ -87,20 +118,43 @@ impl FaultState {
 }
 
 impl NodeEntry {
-    /// The write of the notice that the machine's owner takes it back, if the Node does not show it: what cloud providers' interruption
-    /// handlers write.
+    /// The write of the notice that the machine's owner takes it back, or of its withdrawal, if the Node does not show it: what cloud
+    /// providers' interruption handlers write.
     pub(super) fn reclaim_write(&self) -> Option<Write> {
-        let at = self.faults.effects.reclaim.filter(|at| self.faults.reclaim_shown != Some(*at))?;
+        let at = self.faults.effects.reclaim;
+        if at == self.faults.reclaim_shown {
+            return None;
+        }
         let record = self.record.as_ref()?;
-        let taint = json!({ "key": RECLAIM_TAINT, "effect": "NoSchedule" });
         let mut taints: Vec<Value> = record.taints().iter().filter_map(|one| value_of(one).ok()).collect();
         taints.retain(|one| one["key"] != RECLAIM_TAINT);
-        taints.push(taint);
-        let annotations = json!({ RECLAIM_ANNOTATION: api_time(at) });
+        if at.is_some() {
+            taints.push(json!({ "key": RECLAIM_TAINT, "effect": "NoSchedule" }));
+        }
+        let annotations = json!({ RECLAIM_ANNOTATION: at.map(api_time) });
         let metadata =
             json!({ "resourceVersion": record.revision().to_string(), "annotations": annotations });
         let patch = Box::new(json!({ "metadata": metadata, "spec": { "taints": taints } }));
         Some(Write::ReclaimNotice { node: self.identity.name.clone(), patch })
+    }
+
+    /// The write of the times of the annotation's faults, if the Node does not show them.
+    pub(super) fn fault_times_write(&self) -> Option<Write> {
+        let FaultState { times, times_shown, .. } = &self.faults;
+        if times == times_shown || self.record.is_none() {
+            return None;
+        }
+        let value = (!times.is_empty()).then_some(times);
+        let patch = Box::new(json!({ "metadata": { "annotations": { TIMES_ANNOTATION: value } } }));
+        Some(Write::FaultTimes { node: self.identity.name.clone(), patch })
+    }
+
+    /// The faults in the annotation of the Node: its text, and what an earlier process noted about its times. `None` if it has not changed.
+    pub(super) fn changed_fault_annotation(&mut self) -> Option<(String, String)> {
+        let of = |key: &str| self.record.as_ref().and_then(|record| record.annotation(key)).unwrap_or_default();
+        let text = of(&format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION)).to_owned();
+        let times = of(TIMES_ANNOTATION).to_owned();
+        (text != self.faults.annotation).then_some((text, times))
     }
 
     /// Whether its kubelet and the API server reach each other.
@@ -131,6 +185,7 @@ impl NodeEntry {
         let mut health = self.health.clone();
         (health.not_ready, health.lacks_network) = (not_ready, lacks_network);
         (health.lacks_memory, health.lacks_disk, health.lacks_pids) = (lacks_memory, lacks_disk, lacks_pids);
+        health.lacks_plugins = effects.plugins_away;
         if health == self.health {
             return false;
         }

@@ -4,6 +4,7 @@ use super::devices::DeviceState;
 use super::node_faults::FaultState;
 use super::pods::retry_wait;
 use super::write::{Failure, Write, Written};
+use super::write_delay::WriteDelay;
 use crate::amounts::Amounts;
 use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
@@ -14,7 +15,10 @@ use crate::node::{Input, NodeState, Output, step};
 use crate::record::NodeRecord;
 use crate::runtime::sim::SimRuntime;
 use crate::shape::NodeShape;
+use crate::status::KubeletFacts;
+use crate::time::NodeClock;
 use jiff::Timestamp;
+use kstore_api::version::Minor;
 use kstore_container_sim::time::later;
 use kstore_informer::{Key, Object, Revision};
 use std::collections::{BTreeSet, VecDeque};
@@ -62,6 +66,10 @@ pub(super) struct NodeEntry {
     /// When its start is over; `None`: it is.
     pub(super) ready_at: Option<Timestamp>,
     pub(super) faults: FaultState,
+    /// What its clock shows.
+    pub(super) clock: NodeClock,
+    /// The wait of its next write, while it is slow.
+    delay: WriteDelay,
     pub(super) devices: DeviceState,
     pub(super) removal: Removal,
     /// The number by which it got its networks.
@@ -103,6 +111,8 @@ impl NodeEntry {
             member: None,
             ready_at: None,
             faults: FaultState::default(),
+            clock: NodeClock::default(),
+            delay: WriteDelay::default(),
             devices: DeviceState::default(),
             removal: Removal::None,
             slot,
@@ -125,6 +135,11 @@ impl NodeEntry {
     /// Whether a fault stopped the node: its writes and its pods' steps are held back.
     pub(super) fn stopped(&self) -> bool {
         matches!(self.state, NodeState::Stopped { .. })
+    }
+
+    /// What it gives the status of its pods.
+    pub(super) fn facts(&self, minor: Minor) -> KubeletFacts<'_> {
+        KubeletFacts { ip: &self.identity.ip, minor, clock: &self.clock }
     }
 
     /// Whether its Node object exists and its lease is renewed.
@@ -188,6 +203,7 @@ impl NodeEntry {
     /// Processes the deadline that [`Self::deadline`] returned.
     pub(super) fn expire(&mut self, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
+        self.delay.elapse(now);
         if matches!(self.removal, Removal::At(at) if at <= now) {
             self.removal = Removal::Due;
         }
@@ -216,7 +232,8 @@ impl NodeEntry {
             Removal::At(at) => Some(at),
             Removal::None | Removal::Due | Removal::Sent | Removal::Done => None,
         };
-        let own = self.state.deadline().into_iter().chain(self.retry_at).chain(self.ready_at);
+        let own = self.state.deadline().into_iter().chain(self.retry_at).chain(self.delay.deadline());
+        let own = own.chain(self.ready_at);
         let own = own.chain(self.faults.eviction).min().filter(|_| !self.stopped());
         own.into_iter().chain(removal).chain(self.faults.deadline()).min()
     }
@@ -234,15 +251,29 @@ impl NodeEntry {
             let uid = self.record.as_ref().map(|record| record.uid().to_owned()).unwrap_or_default();
             return Some(Write::DeleteNode { node, uid });
         }
-        if self.in_flight || self.retry_at.is_some() || self.faults.effects.is_cut {
+        if self.in_flight || self.retry_at.is_some() {
+            return None;
+        }
+        if let Some(write) = self.fault_times_write() {
+            self.in_flight = true;
+            return Some(write);
+        }
+        if self.faults.effects.is_cut {
             return None;
         }
         if let Some(write) = self.reclaim_write().or_else(|| self.device_write(classes)) {
             self.in_flight = true;
             return Some(write);
         }
-        let (shape, health) = (&self.shape, &self.health);
-        let write = match self.pending.front()? {
+        let Some(output) = self.pending.front() else {
+            self.delay.withdraw();
+            return None;
+        };
+        if !self.delay.admits(self.faults.effects.starts.write_delay(), now) {
+            return None;
+        }
+        let (shape, health, now) = (&self.shape, &self.health, self.clock.show(now));
+        let write = match output {
             Output::Register => Write::CreateNode(Box::new(object::node(shape, &self.identity, health, now))),
             Output::PostStatus => {
                 let previous = self.record.as_ref().map(|record| record.status());
@@ -300,6 +331,9 @@ impl NodeEntry {
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
             (Ok(_) | Err(Failure::NotFound), Write::ReclaimNotice { .. }) => self.faults.reclaim_shown(),
+            (Ok(_) | Err(Failure::NotFound), Write::FaultTimes { patch, .. }) => {
+                self.faults.times_shown(patch);
+            }
             (Ok(_), Write::Devices { version, .. }) => {
                 self.failures = 0;
                 self.devices.written(*version);

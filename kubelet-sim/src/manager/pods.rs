@@ -2,6 +2,7 @@
 
 use super::admission::Admission;
 use super::write::{Failure, Write, Written};
+use super::write_delay::WriteDelay;
 use crate::execution::Execution;
 use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
 use crate::pod::adopt::adopt;
@@ -19,6 +20,7 @@ use kstore_container_sim::time::later;
 use kstore_informer::{Key, Object, Revision};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A pod on one of the simulated nodes.
 pub(super) struct PodEntry {
@@ -43,6 +45,8 @@ pub(super) struct PodEntry {
     reconcile_at: Option<Timestamp>,
     /// Whether the status may be written again now.
     reconcile: bool,
+    /// The wait of its next write, on a slow node.
+    delay: WriteDelay,
     /// Runtime events received while the node was stopped, with their times.
     deferred: Vec<(Event, Timestamp)>,
     /// The newest object, while the node does not reach the API server.
@@ -73,6 +77,7 @@ impl PodEntry {
             retry_at: None,
             reconcile_at: None,
             reconcile: false,
+            delay: WriteDelay::default(),
             deferred: Vec::new(),
             held: None,
             disks: Arc::default(),
@@ -206,34 +211,48 @@ impl PodEntry {
         if let Admission::Doubtful(until) = self.admission {
             return Some(until);
         }
-        [machine, self.retry_at, self.reconcile_at].into_iter().flatten().min()
+        [machine, self.retry_at, self.reconcile_at, self.delay.deadline()].into_iter().flatten().min()
     }
 
     /// Ends the waits that are over by `now`.
     pub(super) fn elapse(&mut self, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
+        self.delay.elapse(now);
         if self.reconcile_at.is_some_and(|at| at <= now) {
             self.reconcile_at = None;
             self.reconcile = true;
         }
     }
 
-    /// The next write, if one is due: a changed status, then the removal. At most one is in flight.
-    pub(super) fn next_write(&mut self, host: KubeletFacts<'_>, now: Timestamp) -> Option<Write> {
+    /// The next write, if one is due: a changed status, then the removal. At most one is in flight. On a slow node it comes `late`.
+    pub(super) fn next_write(
+        &mut self,
+        host: KubeletFacts<'_>,
+        late: Duration,
+        now: Timestamp,
+    ) -> Option<Write> {
         let is_judged = !matches!(self.admission, Admission::Open | Admission::Doubtful(_));
         if self.in_flight || self.removed || self.retry_at.is_some() || !is_judged {
             return None;
         }
         let (key, uid, cause) = (self.record.key(), Arc::clone(&self.uid), self.record.revision());
         let node = self.node().into();
+        let reconcile = self.reconcile;
         let write = match self.due_status(host, now) {
             Some(status) => {
                 let base = cause.max(self.fence);
                 Write::PodStatus { node, key, uid, base, cause, status: Box::new(status) }
             }
             None if self.remove => Write::RemovePod { node, key, uid, cause },
-            None => return None,
+            None => {
+                self.delay.withdraw();
+                return None;
+            }
         };
+        if !self.delay.admits(late, now) {
+            self.reconcile = reconcile;
+            return None;
+        }
         self.in_flight = true;
         Some(write)
     }
@@ -332,6 +351,6 @@ pub(super) struct Observed {
 }
 
 /// The wait after a number of consecutive failures.
-pub(super) fn retry_wait(failures: u32) -> std::time::Duration {
+pub(super) fn retry_wait(failures: u32) -> Duration {
     WRITE_RETRY_BASE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(WRITE_RETRY_MAX)
 }

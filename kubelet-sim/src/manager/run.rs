@@ -209,7 +209,11 @@ impl Edge {
             let now = self.nondet.clock.now();
             self.manager.expire(now);
             for notice in self.manager.take_notices() {
-                record(&self.recorder, notice);
+                let at = self.manager.wrong_time(&notice.node, now);
+                match at {
+                    Some(at) => record(&self.recorder.at(at), notice),
+                    None => record(&self.recorder, notice),
+                }
             }
             for order in self.manager.take_source_orders() {
                 match self.manager.certificate_order(&order) {

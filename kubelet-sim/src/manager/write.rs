@@ -36,6 +36,8 @@ pub(crate) enum Write {
     DeleteNode { node: String, uid: String },
     /// The notice that the owner of a node's machine takes it back: a merge patch, if the Node's revision is still the one in it.
     ReclaimNotice { node: String, patch: Box<Value> },
+    /// Since when the times of a node's faults count, for a later process: a merge patch.
+    FaultTimes { node: String, patch: Box<Value> },
     /// What the drivers of a node's devices publish, by the number of its change.
     Devices { node: String, version: u64, pools: Box<DevicePools> },
     /// The status of a NodeGroup.
@@ -69,6 +71,7 @@ impl Write {
             // The machine's owner deletes the Node, not its kubelet; and drivers have users of their own.
             Self::DeleteNode { .. }
             | Self::ReclaimNotice { .. }
+            | Self::FaultTimes { .. }
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
@@ -83,6 +86,7 @@ impl Write {
             Self::PodStatus { .. } | Self::RemovePod { .. } => false,
             Self::DeleteNode { .. }
             | Self::ReclaimNotice { .. }
+            | Self::FaultTimes { .. }
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }

@@ -25,6 +25,8 @@ pub struct Health {
     pub lacks_network: Option<bool>,
     /// How often it has booted anew in this process.
     pub boots: u32,
+    /// Whether its device plugins have not registered again: it has none of their resources.
+    pub lacks_plugins: bool,
 }
 
 impl Health {

@@ -96,8 +96,8 @@ pub fn status(
     let images: Vec<_> = images.collect();
     NodeStatus {
         addresses: Some(vec![address("InternalIP", &identity.ip), address("Hostname", &identity.name)]),
-        capacity: Some(shape.capacity.clone()),
-        allocatable: Some(shape.allocatable.clone()),
+        capacity: Some(amounts(shape, &shape.capacity, health)),
+        allocatable: Some(amounts(shape, &shape.allocatable, health)),
         conditions: Some(health::conditions(health, previous, now)),
         daemon_endpoints: Some(NodeDaemonEndpoints {
             kubelet_endpoint: Some(DaemonEndpoint { port: 10250 }),
@@ -107,6 +107,21 @@ pub fn status(
         declared_features: some_list(shape.declared_features.clone()),
         ..NodeStatus::default()
     }
+}
+
+/// The amounts of a node: none of what device plugins have that are not there.
+fn amounts(
+    shape: &NodeShape,
+    usual: &BTreeMap<String, Quantity>,
+    health: &Health,
+) -> BTreeMap<String, Quantity> {
+    let mut amounts = usual.clone();
+    for resource in shape.plugin_resources.iter().filter(|_| health.lacks_plugins) {
+        if let Some(amount) = amounts.get_mut(resource) {
+            *amount = Quantity("0".to_owned());
+        }
+    }
+    amounts
 }
 
 /// The list, unless it is empty: then it is absent.

@@ -2,7 +2,9 @@
 //! wrote. Pure.
 
 use super::container::{Container, Ended, Phase, Run};
+use super::mounts::MountWait;
 use super::{Pod, Stage, Why, resize};
+use crate::fault::starts::StartFaults;
 use crate::limits::PROCESS_END_WINDOW;
 use crate::node::admission::Rejection;
 use crate::pod_object::{ContainerSpec, PodObject, kind_of};
@@ -45,6 +47,8 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
         resize: resize::restored(object),
         restarts_all: false,
         eviction: None,
+        faults: StartFaults::default(),
+        mount: MountWait::default(),
     };
     if pod.rejection.is_some() {
         pod.stage = Stage::Ended(Why::Rejected);

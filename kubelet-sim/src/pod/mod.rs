@@ -4,6 +4,7 @@
 pub mod adopt;
 pub mod container;
 pub mod hooks;
+pub(crate) mod mounts;
 pub mod order;
 pub(crate) mod power;
 mod probe_worker;
@@ -13,10 +14,12 @@ pub(crate) mod step;
 mod tests;
 
 use crate::execution::Execution;
+use crate::fault::starts::StartFaults;
 use crate::node::admission::Rejection;
 use crate::runtime::{Command, Event};
 use container::{Container, Phase};
 use jiff::Timestamp;
+use mounts::MountWait;
 use resize::Resize;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -41,6 +44,10 @@ pub struct Pod {
     pub restarts_all: bool,
     /// Why the node ends the pod.
     pub eviction: Option<Box<Eviction>>,
+    /// What the faults of the node do to the pod's start.
+    pub faults: StartFaults,
+    /// How far the mount of its volumes is on a node where that takes time.
+    pub mount: MountWait,
 }
 
 /// Why a node ends a pod before its time.
@@ -157,7 +164,8 @@ impl Pod {
                 let resize = resize.map(|progress| progress.until);
                 return containers.into_iter().chain(limit).chain(resize).min();
             }
-            Stage::Admitted | Stage::Mounting(_) | Stage::Sandbox => None,
+            Stage::Admitted | Stage::Mounting(_) => self.mount.deadline(),
+            Stage::Sandbox => None,
             Stage::Stopping { .. } => {
                 let stopping = |container: &&Container| matches!(container.phase, Phase::PreStop(..));
                 return self.containers.iter().filter(stopping).filter_map(Container::deadline).min();

@@ -45,7 +45,7 @@ pub fn step(
 pub(crate) struct Step<'a> {
     pub(crate) pod: Pod,
     pub(crate) object: &'a PodObject,
-    sources: &'a Sources,
+    pub(super) sources: &'a Sources,
     pub(crate) now: Timestamp,
     pub(crate) out: Vec<Output>,
 }
@@ -84,6 +84,7 @@ impl Step<'_> {
             }
             Event::PullFailed(index, error) => self.pull_failed(index, error),
             Event::NeverPull(index) => self.never_pull(index),
+            Event::InspectFailed(index, message) => self.inspect_failed(index, message),
             Event::Started { container, id, health } => self.started(container, id, health),
             Event::Adopted(index, health) => {
                 if let Phase::Running(run) | Phase::Stopping(run) = &mut self.pod.containers[index].phase {
@@ -139,31 +140,6 @@ impl Step<'_> {
         }
     }
 
-    /// Sets up the pod's network once its volumes can be mounted and its resource claims used.
-    fn mount(&mut self) {
-        let reported = match &self.pod.stage {
-            Stage::Mounting(reported) => reported.clone(),
-            _ => Vec::new(),
-        };
-        let (reason, readiness) = match needs::volumes(self.object, self.sources) {
-            Readiness::Ready => ("FailedPrepareDynamicResources", needs::devices(self.object, self.sources)),
-            other => ("FailedMount", other),
-        };
-        match readiness {
-            Readiness::Ready => {
-                self.pod.stage = Stage::Sandbox;
-                self.out.push(Output::Runtime(Command::Sandbox));
-            }
-            Readiness::Unknown => {}
-            Readiness::Blocked(problems) => {
-                for problem in problems.iter().filter(|problem| !reported.contains(problem)) {
-                    self.warn(None, reason, problem.clone());
-                }
-                self.pod.stage = Stage::Mounting(problems);
-            }
-        }
-    }
-
     fn pull_failed(&mut self, index: usize, message: String) {
         if self.pod.containers[index].phase != Phase::Image {
             return;
@@ -176,6 +152,24 @@ impl Step<'_> {
         let until = later(self.now, PULL_ERROR_SHOWN);
         container.phase =
             Phase::ImageError(ImageError { reason: "ErrImagePull", message, backing_off: false, until });
+    }
+
+    /// The runtime did not answer: the kubelet asks again with its next look at the pod.
+    fn inspect_failed(&mut self, index: usize, message: String) {
+        let container = &mut self.pod.containers[index];
+        if !matches!(container.phase, Phase::Image | Phase::Starting) {
+            return;
+        }
+        let until = later(self.now, SANDBOX_RETRY);
+        let shown = message.clone();
+        container.phase = Phase::ImageError(ImageError {
+            reason: "ImageInspectError",
+            message: shown,
+            backing_off: true,
+            until,
+        });
+        self.warn(Some(index), "InspectFailed", message);
+        self.warn(Some(index), "Failed", "Error: ImageInspectError".to_owned());
     }
 
     fn never_pull(&mut self, index: usize) {

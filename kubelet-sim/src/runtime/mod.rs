@@ -56,6 +56,8 @@ pub enum Event {
     },
     /// The image could not be pulled.
     PullFailed(usize, String),
+    /// The runtime does not answer to a question about the image, with its error.
+    InspectFailed(usize, String),
     /// The node does not have the image and must not pull it.
     NeverPull(usize),
     /// The container is running.

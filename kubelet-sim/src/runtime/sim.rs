@@ -4,6 +4,7 @@
 
 use crate::behavior::{self, Delay, Script, StopScript, When};
 use crate::config::{Delays, Network};
+use crate::fault::starts::StartFaults;
 use crate::image::{self, Decision};
 use crate::node::address::Pool;
 use crate::pod_object::{Kind, PodObject, kind_of};
@@ -32,10 +33,15 @@ pub struct SimRuntime {
     sequence: u64,
 }
 
-/// The images and addresses of a node.
+/// The error of a runtime that does not answer, as a kubelet gets it.
+const NO_RUNTIME: &str = "rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: \
+                          dial unix /run/containerd/containerd.sock: connect: connection refused\"";
+
+/// The images and addresses of a node, and what its faults do to them.
 struct Host {
     images: image::Cache,
     pool: Pool,
+    faults: StartFaults,
 }
 
 /// The simulated resources and scheduled events of a pod.
@@ -81,7 +87,11 @@ impl SimRuntime {
 
     /// Adds a node that can run pods with addresses from `network`. A known node keeps its state.
     pub fn add_node(&mut self, node: &str, network: Network) {
-        let host = || Host { images: image::Cache::default(), pool: Pool::new(network) };
+        let host = || Host {
+            images: image::Cache::default(),
+            pool: Pool::new(network),
+            faults: StartFaults::default(),
+        };
         self.nodes.entry(node.to_owned()).or_insert_with(host);
     }
 
@@ -90,7 +100,19 @@ impl SimRuntime {
         self.nodes.remove(node);
     }
 
-    /// Cancels everything under way for a pod whose node lost power. Its address stays, if it has one.
+    /// Sets what the faults of a node do to what begins from now on.
+    pub(crate) fn set_faults(&mut self, node: &str, faults: StartFaults) {
+        if let Some(host) = self.nodes.get_mut(node) {
+            host.faults = faults;
+        }
+    }
+
+    /// What the faults of a pod's node do.
+    fn faults(&self, pod: &PodObject) -> StartFaults {
+        self.nodes.get(&pod.spec.node_name).map(|host| host.faults).unwrap_or_default()
+    }
+
+    /// Cancels everything under way for a pod whose node lost power. Its address stays until the machine is on again, if it has one.
     pub(crate) fn power_off(&mut self, uid: &str) {
         let Some(sandbox) = self.pods.get(uid) else { return };
         let is_setting_up = sandbox.pending.iter().any(|(slot, _)| *slot == Slot::Sandbox);
@@ -98,6 +120,11 @@ impl SimRuntime {
         if is_setting_up {
             self.release(uid);
         }
+    }
+
+    /// Frees the address of a pod whose network is gone.
+    pub(crate) fn lose_sandbox(&mut self, uid: &str) {
+        self.release(uid);
     }
 
     /// Full names and sizes of the images on `node`, largest first.
@@ -145,7 +172,11 @@ impl SimRuntime {
     fn sandbox(&mut self, pod: &PodObject, now: Timestamp) {
         let script = behavior::script(&pod.metadata.annotations, "");
         let delay = script.sandbox.unwrap_or(self.delays.sandbox).draw(&self.rng(pod, "sandbox", 0, 0));
-        let event = if pod.spec.host_network {
+        let faults = self.faults(pod);
+        let delay = faults.time(delay);
+        let event = if faults.is_runtime_down {
+            Event::SandboxFailed(NO_RUNTIME.to_owned())
+        } else if pod.spec.host_network {
             Event::Sandbox(None)
         } else {
             match self.nodes.get_mut(&pod.spec.node_name).and_then(|host| host.pool.take()) {
@@ -172,6 +203,10 @@ impl SimRuntime {
 
     fn image(&mut self, pod: &PodObject, index: usize, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
+        let faults = self.faults(pod);
+        if faults.is_runtime_down {
+            return self.schedule(pod, Slot::Container(index), now, inspect_failed(index, &spec.image));
+        }
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
         let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|sandbox| sandbox.pulls.get(&index));
@@ -187,6 +222,12 @@ impl SimRuntime {
             Decision::Refuse => self.schedule(pod, slot, now, Event::NeverPull(index)),
             Decision::Pull => {
                 self.schedule(pod, slot, now, Event::Pulling(index));
+                if let Some(error) = faults.pull {
+                    let usual = script.pull.delay.unwrap_or(self.delays.pull);
+                    let took = faults.pull_time(usual.draw(&self.rng(pod, "pull", index, 0)));
+                    let event = Event::PullFailed(index, image::error_text(&spec.image, error));
+                    return self.schedule(pod, slot, later(now, took), event);
+                }
                 let sandbox =
                     self.pods.get_mut(pod.metadata.uid.as_str()).expect("scheduling made the entry");
                 let tries = sandbox.pulls.entry(index).or_default();
@@ -194,6 +235,7 @@ impl SimRuntime {
                 let tries = *tries;
                 let took =
                     script.pull.delay.unwrap_or(self.delays.pull).draw(&self.rng(pod, "pull", index, tries));
+                let took = faults.pull_time(took);
                 let fails = script.pull.failures == u32::MAX || tries <= script.pull.failures;
                 let event = if fails || !exists {
                     let text = match unmapped.filter(|_| !is_missing) {
@@ -214,10 +256,14 @@ impl SimRuntime {
 
     fn start(&mut self, pod: &PodObject, index: usize, run: u32, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
+        let faults = self.faults(pod);
+        if faults.is_runtime_down {
+            return self.schedule(pod, Slot::Container(index), now, inspect_failed(index, &spec.image));
+        }
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let create = script.create.unwrap_or(self.delays.create).draw(&self.rng(pod, "create", index, run));
         let start = script.start.unwrap_or(self.delays.start).draw(&self.rng(pod, "start", index, run));
-        let at = later(later(now, create), start);
+        let at = later(now, faults.time(create.saturating_add(start)));
         let id = format!("sim://{}", image::hex64(&[&pod.metadata.uid, &spec.name, &run.to_string()]));
         let health = self.health(pod, &script, index, run);
         self.schedule(pod, Slot::Container(index), at, Event::Started { container: index, id, health });
@@ -283,6 +329,7 @@ impl SimRuntime {
         let Some(spec) = pod.container(index) else { return };
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let after = script.stop.after.unwrap_or(self.delays.stop).draw(&self.rng(pod, "stop", index, 0));
+        let after = self.faults(pod).time(after);
         // A command gets the signal and ends by itself, or else at the end of the grace period.
         let is_program = script.stop == StopScript::default() && program::has_process(pod, index);
         let (after, code) = match script.stop.ignore || is_program || after > grace {
@@ -314,6 +361,11 @@ impl SimRuntime {
             }
         }
     }
+}
+
+/// The failure to ask the runtime of a node for a container's image.
+fn inspect_failed(container: usize, image: &str) -> Event {
+    Event::InspectFailed(container, format!("Failed to inspect image \"{image}\": {NO_RUNTIME}"))
 }
 
 /// The end of a run. Its termination message is read when the event is due.

@@ -5,7 +5,7 @@ use crate::limits::POD_TERMINATION_MESSAGES;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended, Phase};
 use crate::pod_object::{ContainerSpec, Kind, PodObject};
-use crate::time::api_time;
+use crate::time::NodeClock;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
     ResourceRequirements,
@@ -13,10 +13,11 @@ use k8s_openapi::api::core::v1::{
 use kstore_container_sim::time::go_duration;
 
 /// The statuses of all containers, in their order.
-pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
+pub(super) fn statuses(pod: &Pod, object: &PodObject, clock: &NodeClock) -> Vec<ContainerStatus> {
     let pairs = object.containers().zip(&pod.containers).enumerate();
     let statuses = pairs.map(|(index, (spec, container))| {
-        status(container, spec, object, pod.allocated(object, index), pod.actual(object, index))
+        let resources = (pod.allocated(object, index), pod.actual(object, index));
+        status(container, spec, object, resources, clock)
     });
     statuses.collect()
 }
@@ -25,10 +26,10 @@ fn status(
     container: &Container,
     spec: &ContainerSpec,
     object: &PodObject,
-    allocated: Option<&ResourceRequirements>,
-    actual: Option<&ResourceRequirements>,
+    (allocated, actual): (Option<&ResourceRequirements>, Option<&ResourceRequirements>),
+    clock: &NodeClock,
 ) -> ContainerStatus {
-    let (state, last) = states(container, spec, object);
+    let (state, last) = states(container, spec, object, clock);
     let ended =
         container.ended.as_ref().or_else(|| container.last.as_ref().filter(|_| container.run().is_some()));
     let id = match (container.shown_run(), ended) {
@@ -51,7 +52,7 @@ fn status(
         started: Some(container.started()),
         restart_count: i32::try_from(container.restarts).unwrap_or(i32::MAX),
         state: Some(state),
-        last_state: Some(last.map_or_else(ContainerState::default, |ended| terminated(ended, object))),
+        last_state: Some(last.map_or_else(ContainerState::default, |ended| terminated(ended, object, clock))),
         allocated_resources: in_effect(allocated).and_then(|allocated| allocated.requests),
         resources: in_effect(actual),
         ..ContainerStatus::default()
@@ -63,11 +64,12 @@ fn states<'a>(
     container: &'a Container,
     spec: &ContainerSpec,
     object: &PodObject,
+    clock: &NodeClock,
 ) -> (ContainerState, Option<&'a Ended>) {
     match (&container.phase, &container.ended) {
         (Phase::PostStart(..), _) => (waiting("ContainerCreating", None), container.last.as_ref()),
         (Phase::Running(run) | Phase::PreStop(run, _) | Phase::Stopping(run), _) => {
-            let running = ContainerStateRunning { started_at: Some(api_time(run.started_at)) };
+            let running = ContainerStateRunning { started_at: Some(clock.api_time(run.started_at)) };
             (ContainerState { running: Some(running), ..Default::default() }, container.last.as_ref())
         }
         (Phase::ImageError(error), ended) => {
@@ -91,7 +93,7 @@ fn states<'a>(
         (
             Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
             Some(ended),
-        ) => (terminated(ended, object), container.last.as_ref()),
+        ) => (terminated(ended, object, clock), container.last.as_ref()),
         (
             Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
             None,
@@ -124,7 +126,7 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..Default::default() }
 }
 
-fn terminated(ended: &Ended, object: &PodObject) -> ContainerState {
+fn terminated(ended: &Ended, object: &PodObject, clock: &NodeClock) -> ContainerState {
     let share = POD_TERMINATION_MESSAGES / object.containers().count().max(1);
     let message = &ended.message[..ended.message.floor_char_boundary(share)];
     let terminated = ContainerStateTerminated {
@@ -132,8 +134,8 @@ fn terminated(ended: &Ended, object: &PodObject) -> ContainerState {
         exit_code: ended.code,
         reason: Some(ended.reason.clone()),
         message: Some(message.to_owned()).filter(|message| !message.is_empty()),
-        started_at: Some(api_time(ended.started_at)),
-        finished_at: Some(api_time(ended.finished_at)),
+        started_at: Some(clock.api_time(ended.started_at)),
+        finished_at: Some(clock.api_time(ended.finished_at)),
         ..Default::default()
     };
     ContainerState { terminated: Some(terminated), ..Default::default() }

@@ -9,7 +9,7 @@ use crate::node::admission::Rejection;
 use crate::pod::adopt::REJECTED;
 use crate::pod::{Pod, Stage, Why, resize};
 use crate::pod_object::PodObject;
-use crate::time::api_time;
+use crate::time::NodeClock;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
 use kstore_api::version::Minor;
@@ -31,7 +31,7 @@ pub fn is_owned(type_: &str) -> bool {
 
 /// The statuses of all containers, in their order, as in [`compute`].
 pub(crate) fn containers(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
-    container::statuses(pod, object)
+    container::statuses(pod, object, &NodeClock::default())
 }
 
 /// What a pod's status says because of its node.
@@ -41,6 +41,8 @@ pub struct KubeletFacts<'a> {
     pub ip: &'a str,
     /// The Kubernetes version of the kubelet, which decides about texts.
     pub minor: Minor,
+    /// The clock by which the kubelet and its runtime note times.
+    pub clock: &'a NodeClock,
 }
 
 /// The status of `pod` at `now`, without fields that the kubelet does not own.
@@ -55,10 +57,10 @@ pub fn compute(
 ) -> PodStatus {
     let host_ip = node.ip;
     if let Some(rejection) = &pod.rejection {
-        return rejected(pod, object, rejection, previous);
+        return rejected(pod, object, rejection, previous, node.clock);
     }
     let phase = phase::phase(pod, object, previous.phase.as_deref());
-    let statuses = container::statuses(pod, object);
+    let statuses = container::statuses(pod, object, node.clock);
     let (init, others) = statuses.split_at(object.spec.init_containers.len());
     let (regular, ephemeral) = others.split_at(object.spec.containers.len());
     let deadline = matches!(
@@ -75,9 +77,9 @@ pub fn compute(
     } else {
         (previous.reason.clone(), previous.message.clone())
     };
-    let mut conditions = condition::conditions((pod, node.minor), object, phase, previous, now);
+    let mut conditions = condition::conditions((pod, node.minor), object, phase, previous, node.clock.show(now));
     if let Some(eviction) = eviction {
-        condition::disrupt(&mut conditions, eviction, object, now);
+        condition::disrupt(&mut conditions, eviction, object, node.clock.show(now));
     }
     let pod_ip = match (object.spec.host_network, pod.ip) {
         (true, _) => pod.networked().then(|| host_ip.to_owned()).or_else(|| previous.pod_ip.clone()),
@@ -92,7 +94,7 @@ pub fn compute(
         host_ips: Some(vec![HostIP { ip: host_ip.to_owned() }]),
         pod_ips: pod_ip.clone().map(|ip| vec![PodIP { ip }]),
         pod_ip,
-        start_time: Some(api_time(pod.started_at)),
+        start_time: Some(node.clock.api_time(pod.started_at)),
         init_container_statuses: some(init),
         container_statuses: some(regular),
         ephemeral_container_statuses: some(ephemeral),
@@ -102,13 +104,19 @@ pub fn compute(
 }
 
 /// The status of a pod that its node rejected: a kubelet writes no more of it, and drops its own conditions.
-fn rejected(pod: &Pod, object: &PodObject, rejection: &Rejection, previous: &PodStatus) -> PodStatus {
+fn rejected(
+    pod: &Pod,
+    object: &PodObject,
+    rejection: &Rejection,
+    previous: &PodStatus,
+    clock: &NodeClock,
+) -> PodStatus {
     PodStatus {
         phase: Some("Failed".to_owned()),
         reason: Some(rejection.reason.clone()),
         message: Some(format!("{REJECTED}{}", rejection.message)),
         conditions: Some(foreign(previous).cloned().collect()),
-        start_time: previous.start_time.clone().or_else(|| Some(api_time(pod.started_at))),
+        start_time: previous.start_time.clone().or_else(|| Some(clock.api_time(pod.started_at))),
         observed_generation: object.metadata.generation,
         ..PodStatus::default()
     }

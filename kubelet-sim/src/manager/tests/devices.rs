@@ -10,12 +10,19 @@ impl Api {
     /// Shows on a Node that its machine is taken back.
     pub(super) fn notify(&mut self, node: &str, patch: &Value) -> Result<(), Failure> {
         let mut object = self.nodes.get(node).cloned().ok_or(Failure::NotFound)?;
-        if object["metadata"]["resourceVersion"] != patch["metadata"]["resourceVersion"] {
+        let base = &patch["metadata"]["resourceVersion"];
+        if !base.is_null() && object["metadata"]["resourceVersion"] != *base {
             return Err(Failure::Conflict);
         }
-        object["spec"]["taints"] = patch["spec"]["taints"].clone();
+        if let Some(taints) = patch["spec"].get("taints") {
+            object["spec"]["taints"] = taints.clone();
+        }
+        let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
         for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
-            object["metadata"]["annotations"][key] = value.clone();
+            match value.is_null() {
+                true => drop(annotations.remove(key)),
+                false => drop(annotations.insert(key.clone(), value.clone())),
+            }
         }
         let object = self.put(object);
         self.nodes.insert(node.to_owned(), object);
@@ -127,4 +134,37 @@ fn a_reclaimed_node_has_notice_and_is_replaced_when_it_is_over() {
         ["gpu-0", "gpu-2"],
         "another instance replaces it"
     );
+}
+
+#[test]
+fn a_withdrawn_reclaim_takes_its_taint_and_its_annotation_with_it() {
+    let mut world = group(json!([]));
+    world.run(10);
+    world.annotate("gpu-1", "reclaim=60s");
+    assert!(world.api.nodes["gpu-1"]["spec"]["taints"].is_array());
+    world.run(20);
+    world.annotate("gpu-1", "");
+    let node = &world.api.nodes["gpu-1"];
+    assert_eq!(node["spec"]["taints"], json!([]));
+    assert!(node["metadata"]["annotations"].get("sim.kstore.io/reclaim-at").is_none());
+    world.run(100);
+    assert!(world.api.nodes.contains_key("gpu-1"), "the machine stays");
+}
+
+#[test]
+fn a_node_has_none_of_a_plugins_resources_until_it_registers_after_a_restart_of_the_kubelet() {
+    let mut world = group(json!([{"profile": "tpu", "count": 4, "publish": "plugin"}]));
+    let amounts = |world: &World| {
+        let status = &world.api.nodes["gpu-0"]["status"];
+        [&status["capacity"]["google.com/tpu"], &status["allocatable"]["google.com/tpu"]].map(Clone::clone)
+    };
+    world.run(10);
+    world.annotate("gpu-0", "kubelet-restart=5s");
+    world.run(14);
+    assert_eq!(amounts(&world), ["4", "4"], "the kubelet writes nothing");
+    world.run(16);
+    assert_eq!(amounts(&world), ["0", "0"]);
+    world.run(21);
+    assert_eq!(amounts(&world), ["4", "4"]);
+    assert_eq!(world.api.nodes["gpu-1"]["status"]["capacity"]["google.com/tpu"], "4");
 }

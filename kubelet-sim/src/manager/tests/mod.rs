@@ -4,6 +4,7 @@ mod admission;
 mod devices;
 mod faults;
 mod groups;
+mod start_faults;
 
 use super::sources::SourceOrder;
 use super::write::{Failure, Write, Written};
@@ -95,7 +96,7 @@ impl Api {
                 self.nodes.remove(node).ok_or(Failure::NotFound)?;
             }
             Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
-            Write::ReclaimNotice { node, patch } => self.notify(node, patch)?,
+            Write::ReclaimNotice { node, patch } | Write::FaultTimes { node, patch } => self.notify(node, patch)?,
             Write::Devices { node, pools, .. } => self.publish(node, pools),
             Write::Lease { node, lease, base, .. } => {
                 let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
@@ -160,7 +161,10 @@ impl World {
                 let record = PodRecord::decode(&serde_json::to_vec(&gone).unwrap()).unwrap();
                 self.manager.observe_pods(vec![Delta::Deleted(Arc::new(record))], self.now);
             }
-            Write::CreateNode(_) | Write::NodeStatus { .. } | Write::ReclaimNotice { .. } => {
+            Write::CreateNode(_)
+            | Write::NodeStatus { .. }
+            | Write::ReclaimNotice { .. }
+            | Write::FaultTimes { .. } => {
                 let json = serde_json::to_vec(&self.api.nodes[name]).unwrap();
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
                 self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
@@ -243,6 +247,7 @@ fn word(write: &Write) -> (String, String) {
         Write::Lease { node, .. } => (format!("lease {node}"), node.clone()),
         Write::DeleteNode { node, .. } => (format!("node {node} deleted"), node.clone()),
         Write::ReclaimNotice { node, .. } => (format!("node {node} reclaimed"), node.clone()),
+        Write::FaultTimes { node, .. } => ("times of faults".to_owned(), node.clone()),
         Write::Devices { node, .. } => (format!("devices {node}"), node.clone()),
         Write::GroupStatus { group, status } => {
             let count = |name: &str| status[name].as_i64().unwrap();
