@@ -52,6 +52,11 @@ impl Cache {
         self.0.insert(full_name(image), size(image));
     }
 
+    /// Adds an image of this full name and size.
+    pub(crate) fn add_sized(&mut self, full_name: String, size: u64) {
+        self.0.insert(full_name, size);
+    }
+
     /// Full names and sizes, largest first, then by name.
     pub fn by_size(&self) -> Vec<(&str, u64)> {
         let mut all: Vec<_> = self.0.iter().map(|(name, size)| (name.as_str(), *size)).collect();

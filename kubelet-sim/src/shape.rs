@@ -37,6 +37,10 @@ pub struct NodeShape {
     pub annotations: BTreeMap<String, String>,
     /// The taints with which the node registers.
     pub taints: Vec<Taint>,
+    /// Further taints with which the node registers, and that it loses some time after it is ready.
+    pub startup_taints: Vec<Taint>,
+    /// Full names and sizes of images that the node has from the start.
+    pub images: Vec<(String, u64)>,
     /// Whether the node registers as cordoned.
     pub is_unschedulable: bool,
     /// All resources.
@@ -62,6 +66,11 @@ pub struct NodeShape {
 }
 
 impl NodeShape {
+    /// All taints with which the node registers.
+    pub fn first_taints(&self) -> Vec<Taint> {
+        self.taints.iter().chain(&self.startup_taints).cloned().collect()
+    }
+
     /// The shape of the nodes of `--nodes`.
     pub fn of(config: &Config) -> Self {
         let pods = config.pods.to_string();
@@ -77,6 +86,8 @@ impl NodeShape {
             labels: config.labels.clone(),
             annotations: BTreeMap::new(),
             taints: Vec::new(),
+            startup_taints: Vec::new(),
+            images: Vec::new(),
             is_unschedulable: false,
             allocatable: amounts.clone(),
             capacity: amounts,

@@ -1,5 +1,5 @@
-//! Wall time as nodes report it: ticks, timestamps of the API, and clocks that are wrong. No clock; `kstore_container_sim::time` has arithmetic
-//! that cannot overflow.
+//! Wall time as nodes report it: ticks, timestamps of the API, and clocks that are wrong. No clock; `kstore_container_sim::time` has
+//! arithmetic that cannot overflow.
 
 use crate::limits::CLOCK_CHANGES;
 use jiff::{SignedDuration, Timestamp};
@@ -20,7 +20,7 @@ pub(crate) fn api_time(at: Timestamp) -> Time {
 
 /// What is wrong with a node's clock. `Default` is a clock that is right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClockError {
+pub(crate) struct ClockError {
     /// How much it is ahead.
     pub(crate) skew: SignedDuration,
     /// Since when it is how many millionths too fast; each adds to the others.
@@ -96,7 +96,10 @@ mod tests {
         let shown = [99, 100, 199, 200, 300, 399, 400].map(|second| clock.show(at(second)).as_second());
         assert_eq!(shown, [99, 40, 139, 200, 310, 418, 400]);
         for round in 0..200 {
-            clock.set(ClockError { skew: SignedDuration::from_secs(round), drifts: Vec::new() }, at(500 + round));
+            clock.set(
+                ClockError { skew: SignedDuration::from_secs(round), drifts: Vec::new() },
+                at(500 + round),
+            );
         }
         assert_eq!(clock.changes.len(), CLOCK_CHANGES);
         assert_eq!(clock.show(Timestamp::MAX), Timestamp::MAX);

@@ -186,7 +186,11 @@ fn pods_start_when_the_faults_of_runtime_and_registry_are_over() {
     let half = pods["startSeconds"]["p50"].as_f64().unwrap();
     let longest = pods["startSeconds"]["max"].as_f64().unwrap();
     assert!(half >= 120.0 && longest < 300.0, "the faults end two minutes after the pods begin: {report:#}");
-    assert_eq!(report["evictions"], serde_json::json!({}), "a wrong clock makes no node unhealthy: {report:#}");
+    assert_eq!(
+        report["evictions"],
+        serde_json::json!({}),
+        "a wrong clock makes no node unhealthy: {report:#}"
+    );
 }
 
 fn run(args: &[&str], file: &Path) -> Output {

@@ -139,8 +139,8 @@ impl NodeFaults {
 }
 
 /// From the beginning of a fault until its last effect: a node shuts down before it is off, has notice before its machine is taken back,
-/// and keeps the slices of a driver for a while. A kubelet runs again before its device plugins do, and reports the relist of a runtime that
-/// is down only after a while.
+/// and keeps the slices of a driver for a while. A kubelet runs again before its device plugins do, and reports the relist of a runtime
+/// that is down only after a while.
 fn prelude(request: &FaultRequest) -> Duration {
     match (request.kind, &request.value) {
         (FaultKind::Reboot, _) => SHUTDOWN,
@@ -248,9 +248,15 @@ mod tests {
                     mount-slow=9; volume-attach-fail; runtime-down@20+300; kubelet-restart=5@1";
         faults.set("annotation", Some(Asked { from: at(0), requests: parse(text).unwrap() }));
         let early = faults.holding(at(3));
-        assert_eq!((early.effects.power, early.effects.plugins_away, early.next), (Power::Hung, false, Some(at(6))));
+        assert_eq!(
+            (early.effects.power, early.effects.plugins_away, early.next),
+            (Power::Hung, false, Some(at(6)))
+        );
         let after = faults.holding(at(6));
-        assert_eq!((after.effects.power, after.effects.plugins_away, after.next), (Power::On, true, Some(at(10))));
+        assert_eq!(
+            (after.effects.power, after.effects.plugins_away, after.next),
+            (Power::On, true, Some(at(10)))
+        );
         let Effects { clock, starts, plugins_away, not_ready, .. } = faults.holding(at(20)).effects;
         assert_eq!(clock.skew.as_secs(), 240);
         assert_eq!(clock.drifts, [(at(10), 100)]);

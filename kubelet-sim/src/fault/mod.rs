@@ -5,7 +5,7 @@
 pub(crate) mod effect;
 pub(crate) mod object;
 pub(crate) mod request;
-pub mod starts;
+pub(crate) mod starts;
 pub(crate) mod table;
 
 use crate::limits::FAULT_QUEUE;

@@ -324,7 +324,9 @@ mod tests {
         ];
         assert_eq!(parsed, expected);
         assert_eq!(parsed.iter().map(FaultRequest::has_times).collect::<Vec<_>>(), [true, true, true, false]);
-        let values = parse("slow=3; clock-skew=-5m; clock-drift=-200; pull-fail; pull-fail=rate-limit; mount-slow=90s");
+        let values = parse(
+            "slow=3; clock-skew=-5m; clock-drift=-200; pull-fail; pull-fail=rate-limit; mount-slow=90s",
+        );
         let values: Vec<_> = values.unwrap().into_iter().map(|request| request.value).collect();
         let expected = [
             FaultValue::Number(3),

@@ -65,11 +65,20 @@ mod tests {
     fn factors_apply_to_usual_times_and_delay_what_takes_none() {
         let seconds = Duration::from_secs;
         let plain = StartFaults::default();
-        assert_eq!([plain.time(seconds(4)), plain.pull_time(seconds(4)), plain.write_delay()], [4, 4, 0].map(seconds));
+        assert_eq!(
+            [plain.time(seconds(4)), plain.pull_time(seconds(4)), plain.write_delay()],
+            [4, 4, 0].map(seconds)
+        );
         let slow = StartFaults { slow: 3, ..plain };
-        assert_eq!([slow.time(seconds(4)), slow.pull_time(seconds(4)), slow.write_delay()], [12, 12, 2].map(seconds));
+        assert_eq!(
+            [slow.time(seconds(4)), slow.pull_time(seconds(4)), slow.write_delay()],
+            [12, 12, 2].map(seconds)
+        );
         let both = StartFaults { pull_slow: 5, ..slow };
-        assert_eq!([both.time(seconds(4)), both.pull_time(seconds(4)), both.pull_time(seconds(0))], [12, 64, 4].map(seconds));
+        assert_eq!(
+            [both.time(seconds(4)), both.pull_time(seconds(4)), both.pull_time(seconds(0))],
+            [12, 64, 4].map(seconds)
+        );
         let endless = StartFaults { slow: u32::MAX, pull_slow: u32::MAX, ..plain };
         assert!(endless.pull_time(Duration::MAX) == Duration::MAX);
     }

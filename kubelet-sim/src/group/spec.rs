@@ -40,6 +40,8 @@ pub(crate) struct TemplateDoc {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
+    pub(crate) startup_taints: Vec<Taint>,
+    pub(crate) images: Vec<ImageDoc>,
     pub(crate) unschedulable: bool,
     pub(crate) capacity: BTreeMap<String, Quantity>,
     pub(crate) reserved: BTreeMap<String, Quantity>,
@@ -48,6 +50,14 @@ pub(crate) struct TemplateDoc {
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
     pub(crate) devices: Vec<DeviceDoc>,
+}
+
+/// An image that nodes have from the start.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ImageDoc {
+    pub(crate) names: Vec<String>,
+    pub(crate) size_bytes: Option<u64>,
 }
 
 /// The software of a node; what is empty is as on other simulated nodes.
@@ -68,6 +78,7 @@ pub(crate) struct StartupDoc {
     pub(crate) provision: String,
     pub(crate) register: String,
     pub(crate) ready: String,
+    pub(crate) taints: String,
     pub(crate) fail: Option<FailDoc>,
 }
 
@@ -145,6 +156,8 @@ pub(crate) struct GroupSpec {
     pub(crate) provision: Delay,
     pub(crate) register: Delay,
     pub(crate) ready: Delay,
+    /// From then until the startup taints go away.
+    pub(crate) startup_taints: Delay,
     pub(crate) shutdown: Duration,
     pub(crate) scale_down: ScaleDown,
     pub(crate) on_node_delete: OnNodeDelete,
@@ -195,6 +208,7 @@ impl GroupSpec {
             provision: span("spec.startup.provision", &doc.startup.provision)?,
             register: span("spec.startup.register", &doc.startup.register)?,
             ready: span("spec.startup.ready", &doc.startup.ready)?,
+            startup_taints: span("spec.startup.taints", &doc.startup.taints)?,
             shutdown: fixed("spec.shutdown.delay", &doc.shutdown.delay)?,
             scale_down,
             on_node_delete,

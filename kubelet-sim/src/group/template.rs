@@ -1,10 +1,11 @@
 //! The shape of a group's node, from the template of the group. Pure.
 
 use super::names::{Placeholders, fill};
-use super::spec::GroupDoc;
+use super::spec::{GroupDoc, ImageDoc};
 use super::{CAPACITY_TYPE_LABEL, GROUP_LABEL, INDEX_ANNOTATION};
 use crate::config::Config;
 use crate::device::spec::DeviceSpec;
+use crate::image::{full_name, size};
 use crate::shape::{NodeShape, declared_by};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::quantity::Quantity as Amount;
@@ -69,6 +70,8 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         labels,
         annotations,
         taints: template.taints.clone(),
+        startup_taints: template.startup_taints.clone(),
+        images: images(&template.images),
         is_unschedulable: template.unschedulable,
         capacity,
         allocatable,
@@ -81,6 +84,15 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         plugin_resources,
         provider_id: Some(fill(&provider.replace("{name}", name), of)),
     }
+}
+
+/// Full names and sizes of images; one without a size has that of other images of its name.
+fn images(docs: &[ImageDoc]) -> Vec<(String, u64)> {
+    let each = |doc: &ImageDoc| -> Vec<(String, u64)> {
+        let named = |name: &String| (full_name(name), doc.size_bytes.unwrap_or_else(|| size(name)));
+        doc.names.iter().map(named).collect()
+    };
+    docs.iter().flat_map(each).collect()
 }
 
 /// An amount without what is reserved of it, at least zero. What is no amount, which the schema refuses, stays.

@@ -222,7 +222,10 @@ impl Manager {
             if begins_anew {
                 self.runtime.lose_sandbox(&entry.uid);
                 let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
-                self.pod_notice(&key, PodEvent { warning: false, ..PodEvent::warning("SandboxChanged", message) });
+                self.pod_notice(
+                    &key,
+                    PodEvent { warning: false, ..PodEvent::warning("SandboxChanged", message) },
+                );
             }
         }
         self.node_event(name, true, "Rebooted", format!("Node {name} has been rebooted, boot id: {boot}"));

@@ -63,6 +63,8 @@ struct CreatingInstance {
     devices: Arc<[DeviceSpec]>,
     /// From its registration until it is ready.
     starts: std::time::Duration,
+    /// From then until its startup taints go away.
+    tainted: std::time::Duration,
 }
 
 /// A group.
@@ -195,6 +197,9 @@ impl Manager {
             let of = Placeholders { group, index, zone: zone(doc, index), draw };
             let shape = shape(&self.config, doc, &of, &name);
             let since = record.created().unwrap_or(now);
+            let spec = entry.spec.as_ref().filter(|_| !shape.startup_taints.is_empty());
+            let rng = Rng::seeded(hash(self.seed, &["taints", &name]));
+            let tainted = spec.map(|spec| spec.startup_taints.draw(&rng));
             let Some((mut identity, slot)) = self.identity(&name) else { return };
             if let Some(network) = Network::parse(record.pod_cidr()) {
                 identity.network = network;
@@ -205,6 +210,8 @@ impl Manager {
             let mut node = NodeEntry::new(identity, slot, Arc::new(shape), Some(record));
             node.member = Some(Membership { group: group.into(), index, since });
             node.devices = self.devices_of(devices);
+            // How long the earlier process would have kept the taints is not known: they go away as after a new start.
+            node.untaint_at = tainted.map(|tainted| later(now, tainted));
             self.join(group, &name);
             self.add_node(node, now);
         }
@@ -359,6 +366,7 @@ impl Manager {
             shape: shape(&self.config, &spec.doc, &of, &name),
             devices: Arc::clone(&spec.devices),
             starts,
+            tainted: spec.startup_taints.draw(&rng),
         };
         let taken =
             self.nodes.get(&name).map(|node| node.member.as_ref().map(|member| Arc::clone(&member.group)));
@@ -408,11 +416,14 @@ impl Manager {
                 }
                 continue;
             };
+            let has_startup_taints = !instance.shape.startup_taints.is_empty();
             let mut node = NodeEntry::new(identity, slot, Arc::new(instance.shape), None);
             let member = Membership { group: group.into(), index: instance.index, since: instance.since };
             node.member = Some(member);
             node.devices = self.devices_of(instance.devices);
-            node.ready_at = Some(later(now, instance.starts)).filter(|at| *at > now);
+            let ready_at = later(now, instance.starts);
+            node.ready_at = Some(ready_at).filter(|at| *at > now);
+            node.untaint_at = Some(later(ready_at, instance.tainted)).filter(|_| has_startup_taints);
             self.join(group, &name);
             self.add_node(node, now);
             if let Some(entry) = self.groups.entries.get_mut(group) {

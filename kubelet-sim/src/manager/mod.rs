@@ -176,6 +176,7 @@ impl Manager {
     fn add_node(&mut self, mut entry: NodeEntry, now: Timestamp) {
         let name = entry.identity.name.clone();
         self.runtime.add_node(&name, entry.identity.network);
+        self.runtime.add_images(&name, &entry.shape.images);
         entry.begin(&self.config, now);
         entry.refresh_health(now);
         self.others.remove(&name);
@@ -474,7 +475,9 @@ impl Manager {
             Write::NodeStatus { node, .. } | Write::Lease { node, .. } | Write::DeleteNode { node, .. } => {
                 node.clone()
             }
-            Write::ReclaimNotice { node, .. } | Write::FaultTimes { node, .. } => node.clone(),
+            Write::ReclaimNotice { node, .. }
+            | Write::FaultTimes { node, .. }
+            | Write::Untaint { node, .. } => node.clone(),
             Write::Devices { node, pools, .. } => {
                 let names = pools.classes.iter().filter_map(|class| class.metadata.name.clone());
                 self.device_classes.extend(names.filter(|_| result.is_ok()));

@@ -151,7 +151,8 @@ impl NodeEntry {
 
     /// The faults in the annotation of the Node: its text, and what an earlier process noted about its times. `None` if it has not changed.
     pub(super) fn changed_fault_annotation(&mut self) -> Option<(String, String)> {
-        let of = |key: &str| self.record.as_ref().and_then(|record| record.annotation(key)).unwrap_or_default();
+        let of =
+            |key: &str| self.record.as_ref().and_then(|record| record.annotation(key)).unwrap_or_default();
         let text = of(&format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION)).to_owned();
         let times = of(TIMES_ANNOTATION).to_owned();
         (text != self.faults.annotation).then_some((text, times))

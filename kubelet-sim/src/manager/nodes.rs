@@ -18,9 +18,11 @@ use crate::shape::NodeShape;
 use crate::status::KubeletFacts;
 use crate::time::NodeClock;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use kstore_api::version::Minor;
 use kstore_container_sim::time::later;
 use kstore_informer::{Key, Object, Revision};
+use serde_json::json;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +67,10 @@ pub(super) struct NodeEntry {
     pub(super) member: Option<Membership>,
     /// When its start is over; `None`: it is.
     pub(super) ready_at: Option<Timestamp>,
+    /// When its startup taints go away; `None`: they have, or are to go now.
+    pub(super) untaint_at: Option<Timestamp>,
+    /// Whether startup taints are to be removed.
+    untaint: bool,
     pub(super) faults: FaultState,
     /// What its clock shows.
     pub(super) clock: NodeClock,
@@ -110,6 +116,8 @@ impl NodeEntry {
             is_adopted: false,
             member: None,
             ready_at: None,
+            untaint_at: None,
+            untaint: false,
             faults: FaultState::default(),
             clock: NodeClock::default(),
             delay: WriteDelay::default(),
@@ -161,7 +169,7 @@ impl NodeEntry {
             let properties = shown.unwrap_or_else(|| NodeProperties {
                 name: identity.name.clone(),
                 labels: object::labels(shape, &identity.name),
-                taints: shape.taints.clone(),
+                taints: shape.first_taints(),
                 allocatable: Amounts::of(Some(&shape.allocatable)),
                 pressures: Vec::new(),
             });
@@ -204,6 +212,9 @@ impl NodeEntry {
     pub(super) fn expire(&mut self, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
         self.delay.elapse(now);
+        if self.untaint_at.is_some_and(|at| at <= now) {
+            (self.untaint_at, self.untaint) = (None, true);
+        }
         if matches!(self.removal, Removal::At(at) if at <= now) {
             self.removal = Removal::Due;
         }
@@ -233,7 +244,7 @@ impl NodeEntry {
             Removal::None | Removal::Due | Removal::Sent | Removal::Done => None,
         };
         let own = self.state.deadline().into_iter().chain(self.retry_at).chain(self.delay.deadline());
-        let own = own.chain(self.ready_at);
+        let own = own.chain(self.ready_at).chain(self.untaint_at);
         let own = own.chain(self.faults.eviction).min().filter(|_| !self.stopped());
         own.into_iter().chain(removal).chain(self.faults.deadline()).min()
     }
@@ -261,7 +272,8 @@ impl NodeEntry {
         if self.faults.effects.is_cut {
             return None;
         }
-        if let Some(write) = self.reclaim_write().or_else(|| self.device_write(classes)) {
+        let write = self.reclaim_write().or_else(|| self.untaint_write());
+        if let Some(write) = write.or_else(|| self.device_write(classes)) {
             self.in_flight = true;
             return Some(write);
         }
@@ -298,6 +310,22 @@ impl NodeEntry {
         Some(write)
     }
 
+    /// The write that removes the startup taints, if their time is over and the Node shows some.
+    fn untaint_write(&self) -> Option<Write> {
+        let record = self.record.as_ref().filter(|_| self.untaint && !self.stopped())?;
+        let startup = &self.shape.startup_taints;
+        let is_startup =
+            |taint: &&Taint| startup.iter().any(|one| (&one.key, &one.effect) == (&taint.key, &taint.effect));
+        let shown = record.taints();
+        if !shown.iter().any(|taint| is_startup(&taint)) {
+            return None;
+        }
+        let rest: Vec<&Taint> = shown.iter().filter(|taint| !is_startup(taint)).collect();
+        let metadata = json!({ "resourceVersion": record.revision().to_string() });
+        let patch = Box::new(json!({ "metadata": metadata, "spec": { "taints": rest } }));
+        Some(Write::Untaint { node: self.identity.name.clone(), patch })
+    }
+
     /// Takes the result of the write in flight. True if the node has just registered.
     pub(super) fn written(
         &mut self,
@@ -330,6 +358,7 @@ impl NodeEntry {
             }
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
+            (Ok(_) | Err(Failure::NotFound), Write::Untaint { .. }) => self.untaint = false,
             (Ok(_) | Err(Failure::NotFound), Write::ReclaimNotice { .. }) => self.faults.reclaim_shown(),
             (Ok(_) | Err(Failure::NotFound), Write::FaultTimes { patch, .. }) => {
                 self.faults.times_shown(patch);

@@ -45,6 +45,7 @@ pub fn node(shape: &NodeShape, identity: &Identity, health: &Health, now: Timest
     let annotations = [("volumes.kubernetes.io/controller-managed-attach-detach", "true")];
     let annotations = annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter();
     let provider = shape.provider_id.clone().unwrap_or_else(|| format!("kstore://{}", identity.name));
+    let images: Vec<_> = shape.images.iter().map(|(name, size)| (name.as_str(), *size)).collect();
     Node {
         metadata: ObjectMeta {
             name: Some(identity.name.clone()),
@@ -56,11 +57,11 @@ pub fn node(shape: &NodeShape, identity: &Identity, health: &Health, now: Timest
             pod_cidr: Some(identity.network.to_string()),
             pod_cidrs: Some(vec![identity.network.to_string()]),
             provider_id: Some(provider),
-            taints: (!shape.taints.is_empty()).then(|| shape.taints.clone()),
+            taints: Some(shape.first_taints()).filter(|taints| !taints.is_empty()),
             unschedulable: shape.is_unschedulable.then_some(true),
             ..NodeSpec::default()
         }),
-        status: Some(status(shape, identity, health, &[], None, now)),
+        status: Some(status(shape, identity, health, &images, None, now)),
     }
 }
 

@@ -95,6 +95,14 @@ impl SimRuntime {
         self.nodes.entry(node.to_owned()).or_insert_with(host);
     }
 
+    /// Adds images that a node has from the start, by their full names and sizes.
+    pub(crate) fn add_images(&mut self, node: &str, images: &[(String, u64)]) {
+        let Some(host) = self.nodes.get_mut(node) else { return };
+        for (name, size) in images {
+            host.images.add_sized(name.clone(), *size);
+        }
+    }
+
     /// Removes a node whose pods are forgotten.
     pub(crate) fn remove_node(&mut self, node: &str) {
         self.nodes.remove(node);

@@ -37,7 +37,9 @@ pub fn template_node(
     let config = Config { nodes: 1, ..Config::default() }.of_release(minor);
     let name = format!("template-node-for-{group}");
     let of = Placeholders { group, index: 0, zone: zone(&doc, 0), draw: (0, 0) };
-    let shape = shape(&config, &doc, &of, &name);
+    let mut shape = shape(&config, &doc, &of, &name);
+    // An autoscaler asks for nodes as they are once they have started.
+    shape.startup_taints.clear();
     let identity = Identity::new(&config, 0).ok_or("the networks have no space for a node")?;
     let identity = Identity { name: name.clone(), ..identity };
     let encoded = |error: serde_json::Error| error.to_string();

@@ -77,7 +77,8 @@ pub fn compute(
     } else {
         (previous.reason.clone(), previous.message.clone())
     };
-    let mut conditions = condition::conditions((pod, node.minor), object, phase, previous, node.clock.show(now));
+    let mut conditions =
+        condition::conditions((pod, node.minor), object, phase, previous, node.clock.show(now));
     if let Some(eviction) = eviction {
         condition::disrupt(&mut conditions, eviction, object, node.clock.show(now));
     }

@@ -18,7 +18,7 @@ impl Api {
             object["spec"]["taints"] = taints.clone();
         }
         let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
-        for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+        for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {
             match value.is_null() {
                 true => drop(annotations.remove(key)),
                 false => drop(annotations.insert(key.clone(), value.clone())),

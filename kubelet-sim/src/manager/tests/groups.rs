@@ -176,3 +176,34 @@ fn failing_instances_are_tried_again_after_a_wait_and_names_do_not_meet() {
     let invalid = world.notices.iter().find(|notice| notice.reason == "InvalidSimulation").unwrap();
     assert_eq!(invalid.message, "node \"web-0\" belongs to group \"web\"; change namePattern");
 }
+
+#[test]
+fn startup_taints_go_away_some_time_after_the_node_is_ready_and_images_are_there_from_the_start() {
+    let mut world = world();
+    let template = json!({
+        "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}],
+        "startupTaints": [{"key": "cni", "effect": "NoExecute"}],
+        "images": [{"names": ["nginx:1"], "sizeBytes": 7}],
+    });
+    let startup = json!({"ready": "10s", "taints": "20s"});
+    world.group("web", json!({"replicas": 1, "template": template, "startup": startup}));
+    let keys = |world: &World| -> Vec<String> {
+        let taints = world.api.nodes["web-0"]["spec"]["taints"].as_array().unwrap().clone();
+        taints.iter().map(|taint| taint["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(keys(&world), ["team", "cni"]);
+    let images = &world.api.nodes["web-0"]["status"]["images"];
+    assert_eq!(
+        (images[0]["names"][1].clone(), images[0]["sizeBytes"].clone()),
+        (json!("docker.io/library/nginx:1"), json!(7))
+    );
+    world.run(29);
+    assert_eq!(keys(&world), ["team", "cni"]);
+    world.run(31);
+    assert_eq!(keys(&world), ["team"]);
+    world.create("a", "web-0", json!({"kubelet-sim.kstore.io/image-pull": "50s"}));
+    assert_eq!(world.container("a")["ready"], true, "nothing is pulled");
+    world.api.log.clear();
+    world.run(200);
+    assert!(world.api.log.iter().all(|(_, word)| !word.contains("untainted")), "{:?}", world.api.log);
+}

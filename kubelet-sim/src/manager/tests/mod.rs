@@ -96,7 +96,9 @@ impl Api {
                 self.nodes.remove(node).ok_or(Failure::NotFound)?;
             }
             Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
-            Write::ReclaimNotice { node, patch } | Write::FaultTimes { node, patch } => self.notify(node, patch)?,
+            Write::ReclaimNotice { node, patch }
+            | Write::FaultTimes { node, patch }
+            | Write::Untaint { node, patch } => self.notify(node, patch)?,
             Write::Devices { node, pools, .. } => self.publish(node, pools),
             Write::Lease { node, lease, base, .. } => {
                 let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
@@ -164,7 +166,8 @@ impl World {
             Write::CreateNode(_)
             | Write::NodeStatus { .. }
             | Write::ReclaimNotice { .. }
-            | Write::FaultTimes { .. } => {
+            | Write::FaultTimes { .. }
+            | Write::Untaint { .. } => {
                 let json = serde_json::to_vec(&self.api.nodes[name]).unwrap();
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
                 self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
@@ -248,6 +251,7 @@ fn word(write: &Write) -> (String, String) {
         Write::DeleteNode { node, .. } => (format!("node {node} deleted"), node.clone()),
         Write::ReclaimNotice { node, .. } => (format!("node {node} reclaimed"), node.clone()),
         Write::FaultTimes { node, .. } => ("times of faults".to_owned(), node.clone()),
+        Write::Untaint { node, .. } => (format!("node {node} untainted"), node.clone()),
         Write::Devices { node, .. } => (format!("devices {node}"), node.clone()),
         Write::GroupStatus { group, status } => {
             let count = |name: &str| status[name].as_i64().unwrap();

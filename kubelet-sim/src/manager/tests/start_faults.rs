@@ -47,9 +47,11 @@ impl World {
 
     /// The simulation ends, and another process goes on with what the API has.
     fn restart(&mut self, config: Config) {
-        let records = self.api.nodes.values().map(|node| {
-            Arc::new(NodeRecord::decode(&serde_json::to_vec(node).unwrap()).unwrap())
-        });
+        let records = self
+            .api
+            .nodes
+            .values()
+            .map(|node| Arc::new(NodeRecord::decode(&serde_json::to_vec(node).unwrap()).unwrap()));
         let records: Vec<_> = records.collect();
         self.manager = Manager::new(config, &Rng::seeded(2), &records, self.now);
         for name in self.api.pods.keys().cloned().collect::<Vec<_>>() {
@@ -71,7 +73,8 @@ fn a_node_without_its_runtime_starts_nothing_and_goes_on_running_what_it_has() {
     world.create("new", "node-0", json!({}));
     world.run(15);
     assert_eq!(world.container("new")["state"]["waiting"]["reason"], "ContainerCreating");
-    let (reason, message) = world.warnings().into_iter().find(|(reason, _)| reason.starts_with("FailedCreate")).unwrap();
+    let (reason, message) =
+        world.warnings().into_iter().find(|(reason, _)| reason.starts_with("FailedCreate")).unwrap();
     assert_eq!(reason, "FailedCreatePodSandBox");
     assert!(message.contains("connect: connection refused"), "{message}");
     world.run(40);
@@ -138,7 +141,13 @@ fn a_slow_node_renews_its_lease_late_and_not_at_once_when_it_is_healed() {
         let mut world = World::new(config());
         world.annotate("node-0", fault);
         world.run(200);
-        world.api.log.iter().filter(|(_, word)| word.starts_with("lease")).map(|(at, _)| *at).collect::<Vec<_>>()
+        world
+            .api
+            .log
+            .iter()
+            .filter(|(_, word)| word.starts_with("lease"))
+            .map(|(at, _)| *at)
+            .collect::<Vec<_>>()
     };
     let usual = leases("");
     let slow = leases("slow=41");
@@ -209,7 +218,7 @@ fn pods_wait_for_volumes_that_cannot_be_attached_or_are_slow_to_mount() {
 #[test]
 fn a_pod_has_another_address_after_a_crash_and_its_init_containers_run_again() {
     let mut world = World::new(config());
-    world.create("a", "elsewhere", json!({"kubelet-sim.kstore.io/run-seconds.init": "5"}));
+    world.create("a", "elsewhere", json!({"kubelet-sim.kstore.io/init.run-seconds": "5"}));
     world.edit("a", |pod| {
         pod["spec"]["nodeName"] = json!("node-0");
         pod["spec"]["initContainers"] = json!([{"name": "init", "image": "busybox:1"}]);
@@ -228,7 +237,8 @@ fn a_pod_has_another_address_after_a_crash_and_its_init_containers_run_again() {
     world.run(60);
     assert_eq!(status(&world)["containerStatuses"][0]["ready"], true);
     assert_eq!(status(&world)["initContainerStatuses"][0]["restartCount"], 1);
-    let addresses: BTreeSet<_> = world.api.pods.values().map(|pod| pod["status"]["podIP"].to_string()).collect();
+    let addresses: BTreeSet<_> =
+        world.api.pods.values().map(|pod| pod["status"]["podIP"].to_string()).collect();
     assert_eq!(addresses.len(), 2);
 }
 

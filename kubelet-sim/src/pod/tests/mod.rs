@@ -28,7 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
-const HOST: KubeletFacts<'static> = KubeletFacts { ip: "172.30.0.2", minor: Minor::V36, clock: &crate::time::RIGHT };
+const HOST: KubeletFacts<'static> =
+    KubeletFacts { ip: "172.30.0.2", minor: Minor::V36, clock: &crate::time::RIGHT };
 
 /// One pod on one node, with a clock.
 struct World {
