@@ -1,11 +1,13 @@
 //! [`NodeShape`]: what a simulated node reports about itself, apart from its name, addresses and health. Pure.
 
 use crate::config::Config;
+use crate::limits::{LEASE_DURATION_SECONDS, LEASE_INTERVAL};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::gate;
 use kstore_api::version::Minor;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Features of simulated kubelets that pods and their changes may need, by the names of their gates; sorted.
 const FEATURES: [&str; 4] = [
@@ -27,6 +29,21 @@ pub fn declared_by(kubelet_version: &str) -> Vec<String> {
     kubelet_version.parse().map(declared_features).unwrap_or_default()
 }
 
+/// How a kubelet renews its Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// From one renewal to the next.
+    pub interval: Duration,
+    /// How long the Lease says that it holds.
+    pub seconds: i32,
+}
+
+impl Default for LeaseTerms {
+    fn default() -> Self {
+        Self { interval: LEASE_INTERVAL, seconds: LEASE_DURATION_SECONDS }
+    }
+}
+
 /// Labels, size and software of one node. Nodes of `--nodes` share one shape; each node of a group has its own, because labels may
 /// name the node's zone.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +56,8 @@ pub struct NodeShape {
     pub taints: Vec<Taint>,
     /// Further taints with which the node registers, and that it loses some time after it is ready.
     pub startup_taints: Vec<Taint>,
+    /// How its kubelet renews its Lease.
+    pub lease: LeaseTerms,
     /// Full names and sizes of images that the node has from the start.
     pub images: Vec<(String, u64)>,
     /// Whether the node registers as cordoned.
@@ -87,6 +106,7 @@ impl NodeShape {
             annotations: BTreeMap::new(),
             taints: Vec::new(),
             startup_taints: Vec::new(),
+            lease: LeaseTerms::default(),
             images: Vec::new(),
             is_unschedulable: false,
             allocatable: amounts.clone(),

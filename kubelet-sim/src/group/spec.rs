@@ -5,6 +5,7 @@ use super::names::NamePattern;
 use crate::behavior::{Delay, delay, duration};
 use crate::device::spec::{DeviceDoc, DeviceSpec};
 use crate::limits::GROUP_INSTANCES;
+use crate::shape::LeaseTerms;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
@@ -42,6 +43,7 @@ pub(crate) struct TemplateDoc {
     pub(crate) taints: Vec<Taint>,
     pub(crate) startup_taints: Vec<Taint>,
     pub(crate) images: Vec<ImageDoc>,
+    pub(crate) kubelet: KubeletDoc,
     pub(crate) unschedulable: bool,
     pub(crate) capacity: BTreeMap<String, Quantity>,
     pub(crate) reserved: BTreeMap<String, Quantity>,
@@ -50,6 +52,41 @@ pub(crate) struct TemplateDoc {
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
     pub(crate) devices: Vec<DeviceDoc>,
+}
+
+/// How the kubelets of a group are configured.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct KubeletDoc {
+    pub(crate) lease_interval: String,
+    pub(crate) lease_duration: String,
+}
+
+impl KubeletDoc {
+    /// How the kubelet renews its Lease: four times while it holds, if only one of both is given.
+    ///
+    /// # Errors
+    /// The field that is wrong, with its path.
+    pub(crate) fn lease(&self) -> Result<LeaseTerms, String> {
+        let at = |name: &str| format!("spec.template.kubelet.{name}");
+        let (interval, duration) =
+            (fixed(&at("leaseInterval"), &self.lease_interval)?, fixed(&at("leaseDuration"), &self.lease_duration)?);
+        let (interval, duration) = match (self.lease_interval.as_str(), self.lease_duration.as_str()) {
+            ("", "") => return Ok(LeaseTerms::default()),
+            ("", _) => (duration / 4, duration),
+            (_, "") => (interval, interval.saturating_mul(4)),
+            (_, _) => (interval, duration),
+        };
+        if interval < Duration::from_secs(1) || interval >= duration {
+            let what = "must be at least 1s and below leaseDuration";
+            return Err(format!("{} {:?}: {what}", at("leaseInterval"), self.lease_interval));
+        }
+        let seconds = i32::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
+        let seconds = seconds.ok_or_else(|| {
+            format!("{} {:?}: must be whole seconds", at("leaseDuration"), self.lease_duration)
+        })?;
+        Ok(LeaseTerms { interval, seconds })
+    }
 }
 
 /// An image that nodes have from the start.
@@ -187,6 +224,7 @@ impl GroupSpec {
         if !doc.template.reserved.is_empty() && !doc.template.allocatable.is_empty() {
             return Err("spec.template: give reserved or allocatable, not both".to_owned());
         }
+        doc.template.kubelet.lease()?;
         let names = NamePattern::parse(doc.name_pattern.as_deref().unwrap_or("{group}-{index}"))?;
         let scale_down = match doc.scale_down.as_str() {
             "" | "Cheapest" => ScaleDown::Cheapest,

@@ -72,6 +72,7 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         taints: template.taints.clone(),
         startup_taints: template.startup_taints.clone(),
         images: images(&template.images),
+        lease: template.kubelet.lease().unwrap_or_default(),
         is_unschedulable: template.unschedulable,
         capacity,
         allocatable,

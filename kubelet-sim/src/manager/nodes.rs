@@ -7,7 +7,7 @@ use super::write::{Failure, Write, Written};
 use super::write_delay::WriteDelay;
 use crate::amounts::Amounts;
 use crate::config::Config;
-use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
+use crate::limits::WRITE_RETRY_MAX;
 use crate::node::admission::{Ledger, NodeProperties};
 use crate::node::health::Health;
 use crate::node::object::{self, Identity};
@@ -187,7 +187,7 @@ impl NodeEntry {
     }
 
     pub(super) fn step(&mut self, input: Input, now: Timestamp) {
-        let (state, outputs) = step(self.state, input, now);
+        let (state, outputs) = step(self.state, input, self.shape.lease.interval, now);
         self.state = state;
         if self.stopped() {
             self.pending.clear();
@@ -302,7 +302,7 @@ impl NodeEntry {
             Output::RenewLease if !self.leased && self.record.is_none() => return None,
             Output::RenewLease => {
                 let uid = self.record.as_ref().map(|record| record.uid());
-                let lease = Box::new(object::lease(&node, uid, now));
+                let lease = Box::new(object::lease(&node, uid, shape.lease.seconds, now));
                 Write::Lease { exists: self.leased, base: self.lease_revision, lease, node }
             }
         };
@@ -360,7 +360,8 @@ impl NodeEntry {
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
             (Ok(_) | Err(Failure::NotFound), Write::Untaint { .. }) => self.untaint = false,
             (Ok(_) | Err(Failure::NotFound), Write::ReclaimNotice { .. }) => self.faults.reclaim_shown(),
-            (Ok(_) | Err(Failure::NotFound), Write::FaultTimes { patch, .. }) => {
+            // Without the right to annotate Nodes the times begin anew if the simulation restarts.
+            (Ok(_) | Err(Failure::NotFound | Failure::Refused(_)), Write::FaultTimes { patch, .. }) => {
                 self.faults.times_shown(patch);
             }
             (Ok(_), Write::Devices { version, .. }) => {
@@ -392,7 +393,7 @@ impl NodeEntry {
             true => self.slot as f64 / config.nodes as f64,
             false => (self.slot % GROUP_PHASES) as f64 / GROUP_PHASES as f64,
         };
-        let offset = Duration::from_millis(LEASE_INTERVAL.mul_f64(share).as_millis() as u64);
+        let offset = Duration::from_millis(self.shape.lease.interval.mul_f64(share).as_millis() as u64);
         self.step(Input::Registered { adopted, offset }, now);
     }
 }

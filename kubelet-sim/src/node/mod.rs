@@ -6,7 +6,7 @@ pub mod admission;
 pub mod health;
 pub mod object;
 
-use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};
+use crate::limits::{HEARTBEAT_TICK, STATUS_INTERVAL};
 use crate::time::tick_at;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
@@ -76,21 +76,21 @@ impl NodeState {
     }
 }
 
-/// Processes one input.
-pub fn step(state: NodeState, input: Input, now: Timestamp) -> (NodeState, Vec<Output>) {
+/// Processes one input. `every` is the time from one renewal of the lease to the next.
+pub fn step(state: NodeState, input: Input, every: Duration, now: Timestamp) -> (NodeState, Vec<Output>) {
     use Output::{PostStatus, Register, RenewLease};
     let due = |after: Duration| tick_at(later(now, after), HEARTBEAT_TICK);
     match (state, input) {
         (NodeState::Unregistered, Input::Begin) => (state, vec![Register]),
         (NodeState::Unregistered, Input::Registered { adopted, offset }) => {
-            let (lease, status) = (due(LEASE_INTERVAL + offset), due(STATUS_INTERVAL + offset));
+            let (lease, status) = (due(every + offset), due(STATUS_INTERVAL + offset));
             let writes = if adopted { vec![RenewLease, PostStatus] } else { vec![RenewLease] };
             (NodeState::Alive { lease, status }, writes)
         }
         (NodeState::Unregistered, Input::Stop) => (NodeState::Stopped { registered: false }, vec![]),
         (NodeState::Alive { .. }, Input::Stop) => (NodeState::Stopped { registered: true }, vec![]),
         (NodeState::Stopped { registered: true }, Input::Resume) => {
-            let (lease, status) = (due(LEASE_INTERVAL), due(STATUS_INTERVAL));
+            let (lease, status) = (due(every), due(STATUS_INTERVAL));
             (NodeState::Alive { lease, status }, vec![RenewLease, PostStatus])
         }
         (NodeState::Stopped { registered: false }, Input::Resume) => {
@@ -103,7 +103,7 @@ pub fn step(state: NodeState, input: Input, now: Timestamp) -> (NodeState, Vec<O
         (NodeState::Alive { mut lease, mut status }, Input::Deadline { stale }) => {
             let mut writes = Vec::new();
             if lease <= now {
-                lease = due(LEASE_INTERVAL);
+                lease = due(every);
                 writes.push(RenewLease);
             }
             if status <= now || (stale && !writes.is_empty()) {
@@ -122,6 +122,7 @@ pub fn step(state: NodeState, input: Input, now: Timestamp) -> (NodeState, Vec<O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::LEASE_INTERVAL;
     use kstore_container_sim::time::between;
 
     /// The writes within `seconds` seconds, as `(second, writes)`.
@@ -132,7 +133,7 @@ mod tests {
             if second > seconds {
                 break;
             }
-            let (next, writes) = step(state, Input::Deadline { stale }, now);
+            let (next, writes) = step(state, Input::Deadline { stale }, LEASE_INTERVAL, now);
             story.push((second, writes));
             state = next;
         }
@@ -141,7 +142,7 @@ mod tests {
 
     fn registered(adopted: bool) -> (NodeState, Vec<Output>) {
         let input = Input::Registered { adopted, offset: Duration::ZERO };
-        step(NodeState::Unregistered, input, Timestamp::UNIX_EPOCH)
+        step(NodeState::Unregistered, input, LEASE_INTERVAL, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -157,10 +158,10 @@ mod tests {
     fn nodes_with_a_similar_offset_heartbeat_at_the_same_instants() {
         let due = |offset_millis, late_millis| {
             let input = Input::Registered { adopted: false, offset: Duration::from_millis(offset_millis) };
-            let (state, _) = step(NodeState::Unregistered, input, Timestamp::from_millisecond(7).unwrap());
+            let (state, _) = step(NodeState::Unregistered, input, LEASE_INTERVAL, Timestamp::from_millisecond(7).unwrap());
             // A process that wakes a little late stays on the tick.
             let woken = later(state.deadline().unwrap(), Duration::from_millis(late_millis));
-            step(state, Input::Deadline { stale: false }, woken).0.deadline().unwrap().as_millisecond()
+            step(state, Input::Deadline { stale: false }, LEASE_INTERVAL, woken).0.deadline().unwrap().as_millisecond()
         };
         assert_eq!([due(0, 0), due(100, 40), due(200, 249)], [20_000; 3]);
         assert_eq!(due(250, 3), 20_250);
@@ -174,9 +175,9 @@ mod tests {
 
     #[test]
     fn a_stopped_node_writes_nothing_and_a_resumed_one_everything() {
-        let (state, _) = step(registered(false).0, Input::Stop, Timestamp::UNIX_EPOCH);
+        let (state, _) = step(registered(false).0, Input::Stop, LEASE_INTERVAL, Timestamp::UNIX_EPOCH);
         assert_eq!(state.deadline(), None);
-        let (_, writes) = step(state, Input::Resume, Timestamp::UNIX_EPOCH);
+        let (_, writes) = step(state, Input::Resume, LEASE_INTERVAL, Timestamp::UNIX_EPOCH);
         assert_eq!(writes, [Output::RenewLease, Output::PostStatus]);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Network};
 use crate::image::hash;
-use crate::limits::{IMAGES_REPORTED, LEASE_DURATION_SECONDS};
+use crate::limits::IMAGES_REPORTED;
 use crate::node::health::{self, Health};
 use crate::shape::{self, NodeShape};
 use jiff::Timestamp;
@@ -208,8 +208,8 @@ fn node_info(shape: &NodeShape, name: &str, boots: u32) -> NodeSystemInfo {
     }
 }
 
-/// The lease of a node, renewed at `now`; its Node object, if known, owns it.
-pub fn lease(name: &str, node_uid: Option<&str>, now: Timestamp) -> Lease {
+/// The lease of a node, renewed at `now` for so many seconds; its Node object, if known, owns it.
+pub fn lease(name: &str, node_uid: Option<&str>, seconds: i32, now: Timestamp) -> Lease {
     let owner = node_uid.map(|uid| OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
@@ -226,7 +226,7 @@ pub fn lease(name: &str, node_uid: Option<&str>, now: Timestamp) -> Lease {
         },
         spec: Some(LeaseSpec {
             holder_identity: Some(name.to_owned()),
-            lease_duration_seconds: Some(LEASE_DURATION_SECONDS),
+            lease_duration_seconds: Some(seconds),
             renew_time: Some(MicroTime(now)),
             ..LeaseSpec::default()
         }),

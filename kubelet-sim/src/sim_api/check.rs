@@ -181,6 +181,10 @@ spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition
             (group("{replicas: 60, maxReplicas: 50}"), "replicas is above maxReplicas"),
             (group("{replicas: x}"), "spec.replicas"),
             (group("{namePattern: x}"), "must contain {index} or {random}"),
+            (
+                group("{template: {kubelet: {leaseInterval: 40s, leaseDuration: 40s}}}"),
+                "spec.template.kubelet.leaseInterval \"40s\": must be at least 1s and below leaseDuration",
+            ),
             (group("{startup: {ready: soon}}"), "spec.startup.ready \"soon\" is not a delay"),
             (
                 group("{template: {reserved: {cpu: 1}, allocatable: {cpu: 1}}}"),

@@ -207,3 +207,22 @@ fn startup_taints_go_away_some_time_after_the_node_is_ready_and_images_are_there
     world.run(200);
     assert!(world.api.log.iter().all(|(_, word)| !word.contains("untainted")), "{:?}", world.api.log);
 }
+
+#[test]
+fn kubelets_of_a_group_renew_their_leases_as_often_as_it_says() {
+    let mut world = world();
+    let group = |kubelet: Value| json!({"replicas": 1, "template": {"kubelet": kubelet}});
+    world.group("fast", group(json!({"leaseInterval": "2s"})));
+    world.group("slow", group(json!({"leaseDuration": "200s"})));
+    world.group("usual", group(json!({})));
+    world.run(5);
+    world.api.log.clear();
+    world.run(205);
+    let renewals = |name: &str| {
+        let word = format!("lease {name}-0");
+        world.api.log.iter().filter(|(_, what)| *what == word).count()
+    };
+    assert_eq!(["fast", "slow", "usual"].map(renewals), [100, 4, 20]);
+    let seconds = ["fast-0", "slow-0", "usual-0"].map(|name| world.api.leases[name]["spec"]["leaseDurationSeconds"].clone());
+    assert_eq!(seconds, [8, 200, 40]);
+}
