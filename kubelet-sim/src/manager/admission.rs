@@ -2,6 +2,7 @@
 //! in `node::admission`. Synchronous.
 
 use super::Manager;
+use super::nodes::NodeEntry;
 use super::pods::PodEntry;
 use crate::limits::SECOND_LOOK;
 use crate::node::admission::{Rejection, judge, judge_resize};
@@ -65,6 +66,7 @@ impl Manager {
                 false
             }
             Err(rejection) => {
+                let rejection = node.rejection_by_plugin(rejection);
                 entry.admission = Admission::Released;
                 entry.reject(rejection.clone());
                 let Rejection { reason, message } = rejection;
@@ -151,6 +153,21 @@ impl Manager {
             self.pod_notice(key, event);
             self.step_pod(key, Input::Observed, now);
         }
+    }
+}
+
+impl NodeEntry {
+    /// What a kubelet says instead of a rejection for want of a resource whose device plugin has not registered again.
+    fn rejection_by_plugin(&self, rejection: Rejection) -> Rejection {
+        let resource = rejection.reason.strip_prefix("OutOf").filter(|_| self.health.lacks_plugins);
+        let plugins = &self.shape.plugin_resources;
+        let Some(resource) = resource.filter(|resource| plugins.iter().any(|one| one == resource)) else {
+            return rejection;
+        };
+        let message = format!(
+            "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {resource}, which is unexpected"
+        );
+        Rejection { reason: "UnexpectedAdmissionError".to_owned(), message }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::config::{Delays, Network};
 use crate::fault::starts::StartFaults;
 use crate::image::{self, Decision};
 use crate::node::address::Pool;
-use crate::pod_object::{Kind, PodObject, kind_of};
+use crate::pod_object::{Kind, PodObject, PullPolicy, kind_of};
 use crate::probe::Health;
 use crate::program;
 use crate::runtime::{Command, DueEvent, Event, Runtime};
@@ -213,7 +213,7 @@ impl SimRuntime {
         let Some(spec) = pod.container(index) else { return };
         let faults = self.faults(pod);
         if faults.is_runtime_down {
-            return self.schedule(pod, Slot::Container(index), now, inspect_failed(index, &spec.image));
+            return self.ask_in_vain(pod, index, now);
         }
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
@@ -262,11 +262,22 @@ impl SimRuntime {
         }
     }
 
+    /// Asks a runtime that does not answer for a container's image: to pull it if that is always done, else whether it is there.
+    fn ask_in_vain(&mut self, pod: &PodObject, index: usize, now: Timestamp) {
+        let slot = Slot::Container(index);
+        if pod.container(index).map(image::policy) == Some(PullPolicy::Always) {
+            self.schedule(pod, slot, now, Event::Pulling(index));
+            self.schedule(pod, slot, now, Event::PullFailed(index, NO_RUNTIME.to_owned()));
+        } else {
+            self.schedule(pod, slot, now, inspect_failed(index));
+        }
+    }
+
     fn start(&mut self, pod: &PodObject, index: usize, run: u32, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
         let faults = self.faults(pod);
         if faults.is_runtime_down {
-            return self.schedule(pod, Slot::Container(index), now, inspect_failed(index, &spec.image));
+            return self.schedule(pod, Slot::Container(index), now, inspect_failed(index));
         }
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let create = script.create.unwrap_or(self.delays.create).draw(&self.rng(pod, "create", index, run));
@@ -371,9 +382,9 @@ impl SimRuntime {
     }
 }
 
-/// The failure to ask the runtime of a node for a container's image.
-fn inspect_failed(container: usize, image: &str) -> Event {
-    Event::InspectFailed(container, format!("Failed to inspect image \"{image}\": {NO_RUNTIME}"))
+/// The failure to ask the runtime of a node for a container's image. A kubelet names the image by the runtime's answer, so not at all.
+fn inspect_failed(container: usize) -> Event {
+    Event::InspectFailed(container, format!("Failed to inspect image \"\": {NO_RUNTIME}"))
 }
 
 /// The end of a run. Its termination message is read when the event is due.

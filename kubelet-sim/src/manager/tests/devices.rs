@@ -164,6 +164,18 @@ fn a_node_has_none_of_a_plugins_resources_until_it_registers_after_a_restart_of_
     assert_eq!(amounts(&world), ["4", "4"], "the kubelet writes nothing");
     world.run(16);
     assert_eq!(amounts(&world), ["0", "0"]);
+    world.create("a", "elsewhere", json!({}));
+    world.edit("a", |pod| {
+        pod["spec"]["nodeName"] = json!("gpu-0");
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"google.com/tpu": "1"}});
+    });
+    world.show("a");
+    world.run(18);
+    let status = &world.api.pods["a"]["status"];
+    assert_eq!(status["reason"], "UnexpectedAdmissionError");
+    let message = "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices \
+                   google.com/tpu, which is unexpected";
+    assert_eq!(status["message"], message);
     world.run(21);
     assert_eq!(amounts(&world), ["4", "4"]);
     assert_eq!(world.api.nodes["gpu-1"]["status"]["capacity"]["google.com/tpu"], "4");
