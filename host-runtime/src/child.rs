@@ -1,6 +1,7 @@
 //! Starts the launcher of a container, and follows the container through it.
 
 use crate::cgroup::ControlGroup;
+use crate::confinement::IdMap;
 use crate::launch::{
     ENVIRONMENT, LAUNCH, LaunchRequest, LauncherOrder, LauncherReport, ProcessRequest, receive_exactly, send,
 };
@@ -99,7 +100,7 @@ impl StartedContainer {
         loop {
             match started.next_report()? {
                 LauncherReport::Unshared => {
-                    map_ids(process, request)?;
+                    map_ids(process, request.ids)?;
                     send(&started.control, &LauncherOrder::Mapped)?;
                 }
                 LauncherReport::Started(pid) => {
@@ -110,6 +111,9 @@ impl StartedContainer {
                 LauncherReport::Exited(code) => {
                     return Err(Error::other(format!("it ended with code {code}")));
                 }
+                LauncherReport::Linked => {
+                    return Err(Error::other("it has made a network, and no container"));
+                }
             }
         }
     }
@@ -119,10 +123,11 @@ impl StartedContainer {
         mut self,
         all: &RunningContainers,
         name: (&str, &str),
-        process: ProcessRequest,
+        (process, has_network): (ProcessRequest, bool),
     ) -> Self {
         let (pid, namespace, group) = (self.pid, namespace_of(self.pid), self.group.clone());
-        self.registration = Some(all.add(name, RunningProcess { pid, process, namespace, group }));
+        self.registration =
+            Some(all.add(name, RunningProcess { pid, process, has_network, namespace, group }));
         self
     }
 
@@ -238,14 +243,14 @@ impl ContainerEnd {
 }
 
 /// Writes which ids of this machine those of a launcher's user namespace are.
-fn map_ids(process: u32, request: &LaunchRequest) -> Result<()> {
-    let [users, groups] = request.ids.texts();
+pub(crate) fn map_ids(process: u32, ids: IdMap) -> Result<()> {
+    let [users, groups] = ids.texts();
     let write = |name: &str, text: &str| {
         let file = format!("/proc/{process}/{name}");
         std::fs::write(&file, text)
             .map_err(|error| Error::new(error.kind(), format!("write {text:?} to {name}: {error}")))
     };
-    if !request.ids.has_ids() {
+    if !ids.has_ids() {
         // The kernel asks for it where a user without rights maps its own group.
         write("setgroups", "deny")?;
     }

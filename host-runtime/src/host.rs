@@ -4,9 +4,11 @@ use crate::cgroup::ControlGroups;
 use crate::child::{ContainerParts, StartedContainer};
 use crate::confinement::IdMap;
 use crate::files::ProgramFolder;
+use crate::gateway::OuterNetwork;
 use crate::image::{ImageStore, UnpackedImage};
 use crate::launch::{ENVIRONMENT, JOIN, JoinRequest, LaunchRequest, ProcessRequest};
 use crate::limits::SAMPLE_AGE;
+use crate::link::{PodLink, namespace_of_pod};
 use crate::mapping::{self, ImageMap};
 use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath, StandardInput};
 use crate::processes;
@@ -17,6 +19,7 @@ use crate::running::{ContainerName, RunningContainers};
 use crate::terminal::Terminal;
 use std::collections::BTreeMap;
 use std::io::{Error, Result};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +85,8 @@ struct HostState {
     enforcement: Enforcement,
     /// `None` where they limit nothing.
     groups: Option<ControlGroups>,
+    /// Why pods have no network of their own; `None`: they have.
+    no_network: Option<String>,
 }
 
 impl HostPrograms {
@@ -125,6 +130,26 @@ impl HostPrograms {
             Ok(_) => Ok("namespaces (user, mount, pid, ipc, uts), with the user of this process"),
             Err(why) => Err(why),
         }
+    }
+
+    /// Whether pods have a network of their own, or why that of this machine is their network.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn network(&self) -> std::result::Result<(), &str> {
+        match &self.state {
+            Ok(state) => state.no_network.as_deref().map_or(Ok(()), Err),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Makes the network of a pod with this address, and carries its connections into `network`. Blocks for some milliseconds; must be
+    /// called within a runtime, where its task then runs. The network ends when this and all containers in it have ended.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn link(&self, address: IpAddr, network: Arc<dyn OuterNetwork>, seed: u64) -> Result<PodLink> {
+        PodLink::start(&self.launcher, self.state()?.ids, address, (network, seed))
     }
 
     /// Which limits of containers hold here.
@@ -199,7 +224,7 @@ impl HostPrograms {
             limits: state.enforcement.process_limits(&plan.limits),
         };
         let started = state.start(&self.launcher, root, plan, Some(process.clone()))?;
-        Ok(started.registered(&self.running, (uid, container), process))
+        Ok(started.registered(&self.running, (uid, container), (process, plan.network.is_some())))
     }
 
     /// A command that runs in a container of a pod, with the container's variables, user and working directory, to be spawned. Its standard
@@ -219,7 +244,8 @@ impl HostPrograms {
         let program = argv.first().cloned().unwrap_or_default();
         let group = running.group.as_ref().map(|group| group.folder().to_owned());
         let process = ProcessRequest { program, argv: argv.to_vec(), has_terminal, ..running.process };
-        let request = JoinRequest { pid: running.pid, group, has_ids: state.ids.has_ids(), process };
+        let (pid, has_network) = (running.pid, running.has_network);
+        let request = JoinRequest { pid, group, has_ids: state.ids.has_ids(), has_network, process };
         let file = state.folder.write_request(uid, container, &serde_json::to_vec(&request)?)?;
         let mut command = Command::new(&self.launcher);
         command.arg(JOIN).arg(file).env_clear().envs(ENVIRONMENT).kill_on_drop(true);
@@ -250,7 +276,10 @@ impl HostState {
         };
         let controllers = groups.as_ref().map(ControlGroups::controllers).unwrap_or_default();
         let enforcement = Enforcement { controllers, no_groups, counts_processes: counts_processes() };
-        let state = Self { folder, ids, machine: machine(), enforcement, groups };
+        // Shows whether a pod can have a network.
+        let no_network = namespace_of_pod(launcher, ids, Ipv4Addr::new(169, 254, 0, 1).into()).err();
+        let no_network = no_network.map(|error| error.to_string());
+        let state = Self { folder, ids, machine: machine(), enforcement, groups, no_network };
         let plan = ContainerPlan { program: PROBE.into(), ..ContainerPlan::default() };
         let root = state.folder.container("probe", "probe")?.join("root");
         let code = state.start(launcher, root, &plan, None)?.wait()?;
@@ -295,6 +324,7 @@ impl HostState {
             hostname,
             ids: self.ids,
             group: parts.group.as_ref().map(|group| group.folder().to_owned()),
+            network: plan.network.as_ref().map(|network| network.entry()),
             input,
             process,
         };

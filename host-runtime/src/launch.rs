@@ -2,11 +2,13 @@
 
 use crate::confinement::IdMap;
 use crate::limits::MESSAGE_BYTES;
+use crate::namespace::NetworkEntry;
 use crate::plan::BindMount;
 use crate::resources::ProcessLimits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Error, ErrorKind, Read, Result, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The command by which this program makes the namespaces of a container and supervises its first process.
@@ -21,6 +23,9 @@ pub const JOIN: &str = "container-join";
 /// The command by which a process in these namespaces goes on to the container's files.
 pub const ENTER: &str = "container-enter";
 
+/// The command by which this program makes the network namespace of a pod.
+pub const LINK: &str = "container-link";
+
 /// The environment of a launcher: the allocator of kstore-server must not start a thread of its own, because a process with several threads
 /// cannot enter a namespace.
 pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("_RJEM_MALLOC_CONF", "background_thread:false")];
@@ -34,8 +39,19 @@ pub(crate) struct JoinRequest {
     pub(crate) group: Option<PathBuf>,
     /// Whether the container has ids of its own.
     pub(crate) has_ids: bool,
+    /// Whether it has a network namespace of its own.
+    pub(crate) has_network: bool,
     /// The command.
     pub(crate) process: ProcessRequest,
+}
+
+/// The network namespace of a pod to make.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct LinkRequest {
+    /// The address of the pod.
+    pub(crate) address: IpAddr,
+    /// Whether it belongs to a user namespace of its own, because this process may not make one otherwise.
+    pub(crate) has_user_namespace: bool,
 }
 
 /// A container to start.
@@ -53,6 +69,8 @@ pub struct LaunchRequest {
     pub ids: IdMap,
     /// The folder of the container's control group, if it has one.
     pub group: Option<PathBuf>,
+    /// Its network; `None`: that of this machine.
+    pub network: Option<NetworkEntry>,
     /// The pipe that is the program's standard input, as a descriptor of the process that starts the launcher; `None`: it has none, or a
     /// terminal.
     pub input: Option<PathBuf>,
@@ -99,6 +117,9 @@ pub(crate) struct InitRequest {
 pub enum LauncherReport {
     /// It has made its user namespace, whose ids are to be mapped.
     Unshared,
+    /// It has made a network namespace. The message brings the descriptors of the other end of its device, of the namespace, and of the
+    /// user namespace if there is one.
+    Linked,
     /// The container's process runs, with this number on this machine.
     Started(i32),
     /// The container cannot be started, for this reason.

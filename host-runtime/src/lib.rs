@@ -4,18 +4,21 @@
 //! [`mapping`] and [`plan`] are pure, but for files that they look at: from an image and a container to a program, its command line and its
 //! files. [`files`] writes those
 //! files, [`child`] starts the program. The process that starts it is this program again, by one of the commands of `launcher`: it makes
-//! the namespaces, so that this process, which has threads, need not. Nothing here knows an object of the API.
+//! the namespaces, so that this process, which has threads, need not. [`gateway`] joins a network namespace to a network of this process. Nothing here knows an object of the API.
 
 mod cgroup;
 pub mod child;
 mod confinement;
 pub mod files;
+pub mod gateway;
 mod host;
 mod image;
 pub mod launch;
 pub mod launcher;
 mod limits;
+mod link;
 pub mod mapping;
+mod namespace;
 pub mod plan;
 mod processes;
 pub mod resources;
@@ -25,3 +28,5 @@ pub mod terminal;
 pub use confinement::IdMap;
 pub use host::{ContainerUsages, HostPrograms, MappedProgram};
 pub use image::{ImageConfig, UnpackedImage};
+pub use link::PodLink;
+pub use namespace::NetworkNamespace;

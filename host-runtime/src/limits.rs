@@ -54,3 +54,30 @@ pub(crate) const IMAGE_LINKS: usize = 40;
 
 /// Bytes of a document of an image. An image with a longer one is refused.
 pub(crate) const IMAGE_DOCUMENT: u64 = 4 << 20;
+
+/// Bytes of a packet between a pod's programs and the gateway: fewer packets for the same bytes than with Ethernet's 1,500, and datagrams up
+/// to it need no fragments, which the gateway drops.
+pub(crate) const LINK_MTU: u32 = 9000;
+
+/// Connections of a pod's programs with others, those that begin among them. The first packet of a further one is dropped: it waits, and
+/// fails in the end, as at a machine that has too many.
+pub(crate) const POD_CONNECTIONS: usize = 1024;
+
+/// Bytes that a connection holds in each direction between the program's kernel and the network: a pod's connections hold at most 128 MiB.
+/// Beyond it the sender waits.
+pub(crate) const CONNECTION_BUFFER: usize = 64 << 10;
+
+/// Datagrams of a pod's programs that are under way to a network which has not answered them. Further ones are dropped.
+pub(crate) const POD_DATAGRAMS: usize = 256;
+
+/// Flows of datagrams to a pod's programs whose answers are expected. The one that was idle for longest goes for a further one.
+pub(crate) const POD_FLOWS: usize = 256;
+
+/// Orders and datagrams that wait for a gateway. Datagrams beyond it are dropped; who connects to the pod waits.
+pub(crate) const GATEWAY_ORDERS: usize = 256;
+
+/// Packets that a gateway reads before it looks at everything else again.
+pub(crate) const PACKETS_AT_ONCE: usize = 64;
+
+/// Rounds of a gateway before it lets other tasks run.
+pub(crate) const GATEWAY_ROUNDS: usize = 16;

@@ -2,6 +2,7 @@
 //! programs start, the program, and the volumes. Where the image is unpacked, its files instead. Pure.
 
 use crate::image::UnpackedImage;
+use crate::namespace::NetworkNamespace;
 use crate::resources::ResourceLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,6 +78,8 @@ pub struct ContainerPlan {
     pub limits: ResourceLimits,
     /// Where its input comes from.
     pub input: StandardInput,
+    /// The network of its pod; `None`: that of this machine.
+    pub network: Option<Arc<NetworkNamespace>>,
 }
 
 /// A file or folder of this machine that a container sees at a path.

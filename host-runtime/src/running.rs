@@ -16,6 +16,8 @@ pub(crate) struct RunningProcess {
     pub(crate) pid: i32,
     /// What it runs.
     pub(crate) process: ProcessRequest,
+    /// Whether it has a network namespace of its own.
+    pub(crate) has_network: bool,
     /// The namespace of the container's processes; `None` if it ended at once.
     pub(crate) namespace: Option<PidNamespace>,
     /// The control group of the container, if it has one.
@@ -85,8 +87,13 @@ mod tests {
             is_foreign: false,
             input: None,
         };
-        let running =
-            |pid: i32| RunningProcess { pid, process: process.clone(), namespace: None, group: None };
+        let running = |pid: i32| RunningProcess {
+            pid,
+            process: process.clone(),
+            has_network: false,
+            namespace: None,
+            group: None,
+        };
         let all = RunningContainers::default();
         let pid = |container: &str| all.find("uid", container).map(|process| process.pid);
         let first = all.add(("uid", "c"), running(7));

@@ -21,6 +21,7 @@ pub mod chosen_run;
 pub mod config;
 mod device;
 mod dns;
+mod dns_message;
 pub mod execution;
 mod expansion;
 mod fault;

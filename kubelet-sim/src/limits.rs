@@ -184,6 +184,8 @@ pub(crate) const HTTP_PIPE: usize = 16 * 1024;
 
 /// How long a connection to an address without a pod takes to fail: Linux' six tries.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(127);
+/// Time for the answer to a datagram of a program of this machine whose receiver is simulated, or is a name server. After it none comes.
+pub(crate) const DATAGRAM_TIME: Duration = Duration::from_secs(30);
 /// Clients of Services whose endpoint is remembered for session affinity; beyond them the one that would be forgotten first is.
 pub(crate) const AFFINITIES: usize = 4096;
 /// Names that a name may stand for, one after the other, in an answer of the DNS.

@@ -415,7 +415,11 @@ fn host_programs(images: &[ImageMapping]) -> Option<Arc<HostPrograms>> {
     match programs.confinement() {
         Ok(how) => {
             let limits = programs.enforcement().map(ToString::to_string).unwrap_or_default();
-            info!("host programs: {how}; their network is that of this machine; limits: {limits}");
+            let network = match programs.network() {
+                Ok(()) => "each pod has a network of its own".to_owned(),
+                Err(why) => format!("their network is that of this machine ({why})"),
+            };
+            info!("host programs: {how}; {network}; limits: {limits}");
         }
         Err(why) => warn!("no container runs a program of --image: {why}"),
     }

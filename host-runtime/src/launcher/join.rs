@@ -42,10 +42,13 @@ fn join() -> Result<u8> {
     file.write_all(&process)?;
     file.write_all(b"\n")?;
     fcntl_setfd(&file, FdFlags::empty())?;
-    let namespaces = ThreadNameSpaceType::USER
+    let mut namespaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME;
+    if request.has_network {
+        namespaces |= ThreadNameSpaceType::NETWORK;
+    }
     move_into_thread_name_spaces(first.as_fd(), namespaces).map_err(cannot("enter the container"))?;
     let mut command = Command::new("/proc/self/exe");
     command.arg(ENTER).arg(file.as_raw_fd().to_string()).env_clear().envs(ENVIRONMENT);

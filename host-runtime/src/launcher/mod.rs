@@ -1,7 +1,7 @@
 //! The processes between this program and a container's: this program started again, with one thread, so that it may make namespaces. One
 //! supervises the container from outside (`container-launch`), one is the container's first process until it executes the program
 //! (`container-init`, `container-exec`). Others enter a container that runs, for another command in it (`container-join`,
-//! `container-enter`). They are commands of this program that nothing but [`crate::child`] starts. On systems without namespaces there are
+//! `container-enter`), and one makes the network of a pod and ends (`container-link`). They are commands of this program that nothing but [`crate::child`] starts. On systems without namespaces there are
 //! none.
 
 #[cfg(target_os = "linux")]
@@ -9,7 +9,11 @@ mod init;
 #[cfg(target_os = "linux")]
 mod join;
 #[cfg(target_os = "linux")]
+mod link;
+#[cfg(target_os = "linux")]
 mod mounts;
+#[cfg(target_os = "linux")]
+mod netlink;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
@@ -25,6 +29,7 @@ pub fn run(command: &str) -> Option<ExitCode> {
         crate::launch::LAUNCH => return Some(supervisor::run()),
         crate::launch::INIT => return Some(init::run()),
         crate::launch::EXEC => return Some(process::run()),
+        crate::launch::LINK => return Some(link::run()),
         crate::launch::JOIN => return Some(join::run()),
         crate::launch::ENTER => return Some(join::enter()),
         _ => {}

@@ -7,12 +7,13 @@ use crate::launch::{
     ENVIRONMENT, INIT, InitRequest, LaunchRequest, LauncherOrder, LauncherReport, ProcessRequest, receive,
     receive_exactly, send,
 };
+use crate::namespace::NetworkEntry;
 use close_fds::set_fds_cloexec;
 use rustix_namespaces::event::{PollFd, PollFlags, poll};
 use rustix_namespaces::io::{Errno, FdFlags, fcntl_setfd};
 use rustix_namespaces::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use rustix_namespaces::system::sethostname;
-use rustix_namespaces::thread::{UnshareFlags, unshare};
+use rustix_namespaces::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare};
 use std::fs::File;
 use std::io::{BufReader, Error, ErrorKind, Result};
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
@@ -67,10 +68,13 @@ fn start(control: &UnixStream) -> Result<Child> {
     if let Some(group) = &request.group {
         cgroup::join(group).map_err(cannot("enter the control group"))?;
     }
-    unshare(UnshareFlags::NEWUSER).map_err(cannot("user namespaces"))?;
-    send(control, &LauncherReport::Unshared)?;
-    if receive_exactly(control)? != Some(LauncherOrder::Mapped) {
-        return Err(Error::other("the ids of the user namespace are not mapped"));
+    let has_user_namespace = request.network.as_ref().map_or(Ok(false), enter_network)?;
+    if !has_user_namespace {
+        unshare(UnshareFlags::NEWUSER).map_err(cannot("user namespaces"))?;
+        send(control, &LauncherReport::Unshared)?;
+        if receive_exactly(control)? != Some(LauncherOrder::Mapped) {
+            return Err(Error::other("the ids of the user namespace are not mapped"));
+        }
     }
     let others = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     unshare(others).map_err(cannot("namespaces of mounts, processes, IPC and names"))?;
@@ -105,6 +109,21 @@ fn start(control: &UnixStream) -> Result<Child> {
             Err(Error::other(why))
         }
     }
+}
+
+/// Enters the network of a pod, and the user namespace that it belongs to. Returns whether there is such a one. Must come before this
+/// process has another user namespace, in which it would have no right to the network.
+fn enter_network(network: &NetworkEntry) -> Result<bool> {
+    let open = |path: &Path| File::open(path).map_err(cannot("the network of the pod"));
+    let net = open(&network.network)?;
+    if let Some(user) = &network.user {
+        let user = open(user)?;
+        move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))
+            .map_err(cannot("enter the user namespace of the pod"))?;
+    }
+    move_into_link_name_space(net.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(cannot("enter the network of the pod"))?;
+    Ok(network.user.is_some())
 }
 
 /// Opens the pipe of a program's standard input, so that the processes which become the program inherit it.

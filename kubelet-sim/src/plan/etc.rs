@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PodSpec;
 
 /// The address of the cluster's DNS in the default range of Services.
-const DNS: &str = "10.96.0.10";
+pub const DNS: &str = "10.96.0.10";
 /// The domain of the cluster.
 const ZONE: &str = "cluster.local";
 /// The most name servers of a resolver.

@@ -1,13 +1,17 @@
-//! Datagrams between simulated pods: a command sends one, and the server of a known image answers it. No queue is between them, because
-//! servers have no task: an answer is made when the datagram is sent.
+//! Datagrams between simulated pods: a command or a program of this machine sends one, and the server of a known image or another program
+//! answers it. No queue is between a command and a server, because servers have no task: an answer is made when the datagram is sent.
 
 use super::network::{AddressOwner, PodNetwork, Transport, vanish};
 use super::services::Destination;
+use super::serving::Served;
 use crate::limits::CONNECT_TIME;
 use kstore_container_sim::{NetworkCall, NetworkFailure, NetworkReply, Received, ReceivedEnd};
 use kstore_fabric::Host;
+use kstore_host_runtime::PodLink;
+use kstore_host_runtime::gateway::{Answers, Datagram};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 impl PodNetwork {
@@ -46,6 +50,50 @@ impl PodNetwork {
     /// The answer to a datagram; does not return while there is none.
     async fn answer_from(&self, to: SocketAddr, bytes: &[u8]) -> Result<Vec<u8>, NetworkFailure> {
         let host = self.attach()?;
+        let endpoint = self.datagram_endpoint(&host, to).await?;
+        match self.receiver(&host, endpoint).await? {
+            Receiver::Server(served) => {
+                // Takes a port of the pod, and counts like a connection, until the answer is there.
+                let (socket, _other) = host.open(endpoint).map_err(|_| NetworkFailure::Exhausted)?;
+                match served.answer_datagram(bytes, (socket.local(), endpoint)).await {
+                    Some(answer) => Ok(answer),
+                    None => std::future::pending().await,
+                }
+            }
+            Receiver::Program(link) => {
+                let (socket, _other) = host.open(endpoint).map_err(|_| NetworkFailure::Exhausted)?;
+                let (sender, mut received) = mpsc::channel(1);
+                // The first answer is the one.
+                let answers = Answers::new(move |bytes| drop(sender.try_send(bytes)));
+                let (from, bytes) = (socket.local(), bytes.to_vec());
+                link.gateway().deliver(Datagram { from, to: endpoint, bytes, answers });
+                match received.recv().await {
+                    Some(answer) => Ok(answer),
+                    None => std::future::pending().await,
+                }
+            }
+        }
+    }
+
+    /// Passes on a datagram of a program of this machine. That it is not received is not told.
+    pub(super) async fn pass(&self, host: &Host, datagram: Datagram) {
+        let Datagram { from, to, bytes, answers } = datagram;
+        let Ok(endpoint) = self.datagram_endpoint(host, to).await else { return };
+        match self.receiver(host, endpoint).await {
+            Ok(Receiver::Program(link)) => {
+                link.gateway().deliver(Datagram { from, to: endpoint, bytes, answers });
+            }
+            Ok(Receiver::Server(served)) => {
+                if let Some(answer) = served.answer_datagram(&bytes, (from, endpoint)).await {
+                    answers.send(answer);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The endpoint that receives datagrams to an address, such as one of a Service.
+    async fn datagram_endpoint(&self, host: &Host, to: SocketAddr) -> Result<SocketAddr, NetworkFailure> {
         let client = (&*self.node, host.address());
         let service = match self.streams.owner_of(to.ip()).await {
             AddressOwner::Outside => Box::pin(self.streams.backend((to, Transport::Udp), client)).await,
@@ -53,18 +101,14 @@ impl PodNetwork {
             AddressOwner::Pod(_) | AddressOwner::Nobody => Some(Ok(Destination::Endpoint(to))),
         };
         match service.transpose()? {
-            Some(Destination::Endpoint(endpoint)) => self.answer_of_pod(&host, endpoint, bytes).await,
+            Some(Destination::Endpoint(endpoint)) => Ok(endpoint),
             Some(Destination::ApiServer) => Err(NetworkFailure::Refused(to.ip())),
             None => Err(NetworkFailure::NoRoute(to.ip())),
         }
     }
 
-    async fn answer_of_pod(
-        &self,
-        host: &Host,
-        to: SocketAddr,
-        bytes: &[u8],
-    ) -> Result<Vec<u8>, NetworkFailure> {
+    /// What receives datagrams at a port of a pod.
+    async fn receiver(&self, host: &Host, to: SocketAddr) -> Result<Receiver, NetworkFailure> {
         let ip = to.ip();
         let is_own = ip.is_loopback() || ip.is_unspecified() || ip == host.address();
         let feed = match self.streams.owner_of(if is_own { host.address() } else { ip }).await {
@@ -74,14 +118,21 @@ impl PodNetwork {
         if !is_own && !Box::pin(self.is_let_through((to, Transport::Udp), Some(&feed.get().1))).await {
             return Err(vanish(ip).await);
         }
+        let link = self.streams.host_links.of(&feed.get().1.record.pod.metadata.uid);
         let listening = self.streams.listener(feed, (to.port(), Transport::Udp), self.asker);
-        // The host's answer that nothing has the port.
-        let served = Box::pin(listening).await.ok_or(NetworkFailure::Refused(ip))?;
-        // Takes a port of the pod, and counts like a connection, until the answer is there.
-        let (socket, _other) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
-        match served.answer_datagram(bytes, (socket.local(), to)).await {
-            Some(answer) => Ok(answer),
-            None => std::future::pending().await,
+        match (Box::pin(listening).await, link) {
+            (Some(served), _) => Ok(Receiver::Server(served)),
+            (None, Some(link)) => Ok(Receiver::Program(link)),
+            // The host's answer that nothing has the port.
+            (None, None) => Err(NetworkFailure::Refused(ip)),
         }
     }
+}
+
+/// What receives datagrams.
+enum Receiver {
+    /// A server of a known image.
+    Server(Served),
+    /// The programs of this machine in a pod.
+    Program(Arc<PodLink>),
 }

@@ -17,7 +17,7 @@ use kstore_container_sim::{DiskEntry, Environment};
 use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
 use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
-use kstore_host_runtime::{HostPrograms, ImageConfig, MappedProgram, UnpackedImage};
+use kstore_host_runtime::{HostPrograms, ImageConfig, MappedProgram, PodLink, UnpackedImage};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -49,7 +49,8 @@ impl Streams {
             let _permit = self.program_starts.acquire().await.ok()?;
             Box::pin(self.start_on_host(&snapshot, launch)).await
         };
-        let (RunningContainer { streams, mut end }, limits) = match started {
+        // The network of the pod is there as long as one of its programs runs.
+        let (RunningContainer { streams, mut end }, limits, _link) = match started {
             Ok(started) => started,
             Err(why) => {
                 let text = format!("{why}\n");
@@ -175,9 +176,10 @@ impl Streams {
         &self,
         snapshot: &Snapshot,
         launch: &Launch,
-    ) -> Result<(RunningContainer, ResourceLimits), String> {
+    ) -> Result<(RunningContainer, ResourceLimits, Option<Arc<PodLink>>), String> {
         let programs = self.programs.clone().ok_or("there are no host programs")?;
-        let plan = self.host_plan(&programs, snapshot, launch).await?;
+        let link = self.host_link(&programs, snapshot).await?;
+        let plan = self.host_plan(&programs, snapshot, launch, link.as_deref()).await?;
         let limits = plan.limits;
         self.warn_of_limits(&programs, launch, &limits).await;
         let (uid, container) = (snapshot.record.pod.metadata.uid.clone(), launch.container.clone());
@@ -185,7 +187,7 @@ impl Streams {
         let started = tokio::task::spawn_blocking(start).await.map_err(|error| error.to_string())?;
         let running =
             started.and_then(|started| started.into_running()).map_err(|error| error.to_string())?;
-        Ok((running, limits))
+        Ok((running, limits, link))
     }
 
     /// What the container runs and sees.
@@ -194,6 +196,7 @@ impl Streams {
         programs: &Arc<HostPrograms>,
         snapshot: &Snapshot,
         launch: &Launch,
+        link: Option<&PodLink>,
     ) -> Result<ContainerPlan, String> {
         let too_large = |TooLarge(why)| why.to_owned();
         let program = launch.program.as_ref().ok_or("its image is not mapped")?;
@@ -205,7 +208,10 @@ impl Streams {
         let spec = pod.map_err(|error| format!("cannot read the pod: {error}"))?.spec.unwrap_or_default();
         let found = container_of(&spec, &launch.container);
         let image = unpacked(programs, program).await?;
-        let env = self.with_api_server(environment.variables.clone(), &found).await;
+        let env = match link {
+            Some(_) => environment.variables.clone(),
+            None => self.with_api_server(environment.variables.clone(), &found).await,
+        };
         let env = match &image {
             Some(image) => with_image(&env, image.config(), &found),
             None => env,
@@ -228,7 +234,7 @@ impl Streams {
             user,
             image,
             has_read_only_root: environment.read_only.contains("/"),
-            files: managed_files(&environment),
+            files: managed_files(&environment, link.is_some()),
             mounts,
             limits: resource_limits(&found),
             input: match (found.tty, found.stdin) {
@@ -236,11 +242,12 @@ impl Streams {
                 (_, Some(true)) => StandardInput::Pipe,
                 (_, _) => StandardInput::Empty,
             },
+            network: link.map(|link| Arc::clone(link.namespace())),
         })
     }
 
-    /// The variables with the address at which the API server listens on this machine: the network of such a program has no cluster
-    /// address. Variables of the container's own stay.
+    /// The variables with the address at which the API server listens on this machine, for a program in the machine's network, which has
+    /// no cluster address. Variables of the container's own stay.
     async fn with_api_server(
         &self,
         mut env: Vec<(String, String)>,
@@ -414,11 +421,11 @@ fn resource_limits(container: &Container) -> ResourceLimits {
     }
 }
 
-/// The files that a kubelet manages. Names are resolved as on this machine, whose network it is.
-fn managed_files(environment: &Environment) -> BTreeMap<String, Vec<u8>> {
+/// The files that a kubelet manages. In the network of this machine names are resolved as it does.
+fn managed_files(environment: &Environment, has_network: bool) -> BTreeMap<String, Vec<u8>> {
     let files = environment.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
     let mut files: BTreeMap<String, Vec<u8>> = files.collect();
-    if let Ok(own) = std::fs::read(RESOLVER) {
+    if !has_network && let Ok(own) = std::fs::read(RESOLVER) {
         files.insert(RESOLVER.to_owned(), own);
     }
     files

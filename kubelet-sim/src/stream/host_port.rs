@@ -1,5 +1,5 @@
-//! Connections to containers that run programs of this machine. Their network is that of the machine, so they listen on its loopback
-//! interface; a pod has only the ports that its containers declare, or that their probes and hooks ask.
+//! Connections to containers that run programs of this machine in its own network, because their pods have none. They listen on its
+//! loopback interface; a pod has only the ports that its containers declare, or that their probes and hooks ask.
 
 use super::Snapshot;
 use super::network::Connection;

@@ -13,6 +13,7 @@ mod health;
 mod host;
 mod host_attach;
 mod host_exec;
+mod host_network;
 mod host_port;
 mod host_volumes;
 mod http;
@@ -45,6 +46,7 @@ pub(crate) use console::Console;
 pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 pub(crate) use external_usage::UsageCaches;
+use host_network::HostLinks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_api::version::Minor;
 use kstore_client::{
@@ -181,6 +183,8 @@ pub(crate) struct Streams {
     program_starts: Arc<Semaphore>,
     /// Images that are mapped to programs of this machine.
     programs: Option<Arc<HostPrograms>>,
+    /// The networks of the pods that run them.
+    host_links: HostLinks,
     /// Processor time of the nodes whose metrics were read.
     cpu_counters: NodeCounters,
     /// What decides about the usage of pods besides their annotations, if the cluster has the API of simulations.
@@ -214,6 +218,7 @@ impl Streams {
                 affinities: Arc::default(),
                 program_starts,
                 programs: None,
+                host_links: HostLinks::default(),
                 cpu_counters: NodeCounters::default(),
                 usage_caches: None,
             },

@@ -1,6 +1,7 @@
 //! The network of simulated pods: connections of their commands and of the API server, over a fabric in memory. Servers of known images
 //! have no task: a connection looks whether one listens at its port, and the task of the client serves the connection, too.
 
+use super::host_network;
 use super::host_port;
 use super::runner::{ContainerBudget, ProgramRun};
 use super::services::Destination;
@@ -271,9 +272,19 @@ impl PodNetwork {
             AddressOwner::Node => return Err(Unconnected::Node),
             AddressOwner::Outside => return Err(Unconnected::Outside),
         };
-        if host_port::is_open(&feed.get().1, to.port()) {
-            let opened = host_port::connect(host, to).await;
-            return opened.map_err(Unconnected::Failed);
+        let (_, snapshot) = feed.get();
+        let is_declared = host_port::is_open(&snapshot, to.port());
+        match self.streams.host_links.of(&snapshot.record.pod.metadata.uid) {
+            Some(link) => match host_network::dial(&link, (host, is_own), to).await {
+                // A simulated container of the pod may listen.
+                Err(NetworkFailure::Refused(_)) if !is_declared => {}
+                done => return done.map_err(Unconnected::Failed),
+            },
+            None if is_declared => {
+                let opened = host_port::connect(host, to).await;
+                return opened.map_err(Unconnected::Failed);
+            }
+            None => {}
         }
         let served = Box::pin(self.streams.listener(feed, (to.port(), Transport::Tcp), self.asker)).await;
         let Some(served) = served else { return failed(NetworkFailure::Refused(ip)) };
