@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
-    ReadBuf, copy, duplex, split,
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+    DuplexStream, ReadBuf, copy, duplex, split,
 };
 use tokio::process::ChildStdout;
 use tokio::sync::mpsc;
@@ -96,7 +96,11 @@ impl ByteStream for Pipe {
 }
 
 impl AsyncRead for Pipe {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
         Pin::new(&mut self.0).poll_read(context, buffer)
     }
 }
@@ -262,7 +266,8 @@ except ConnectionRefusedError: print('refused')
         let link = self.link();
         let mut server = self.start("one", &link, SERVER);
         assert_eq!(server.line().await, "listens");
-        let ask = "import socket; print(socket.create_connection(('127.0.0.1', 80)).makefile().readline(), end='')";
+        let ask =
+            "import socket; print(socket.create_connection(('127.0.0.1', 80)).makefile().readline(), end='')";
         let mut other = self.start("two", &link, ask);
         assert_eq!(other.line().await, "127.0.0.1");
         let argv = [PYTHON, "-c", ask].map(str::to_owned);
@@ -318,7 +323,8 @@ while True:
         let entry = format!("{:?}", link.namespace());
         let mut program = self.start("server", &link, SERVER);
         assert_eq!(program.line().await, "listens");
-        let of = |path: PathBuf| std::fs::read_link(path).map(|to| to.display().to_string()).unwrap_or_default();
+        let of =
+            |path: PathBuf| std::fs::read_link(path).map(|to| to.display().to_string()).unwrap_or_default();
         let own = of("/proc/self/ns/net".into());
         let others = || {
             let all = std::fs::read_dir("/proc").expect("there are processes").flatten();
@@ -327,7 +333,8 @@ while True:
                 let line = std::fs::read(pid.join("cmdline")).unwrap_or_default();
                 String::from_utf8_lossy(&line).contains("/opt/bin/server")
             };
-            let networks = all.map(|entry| entry.path()).filter(|pid| is_program(pid)).map(|pid| of(pid.join("ns/net")));
+            let networks =
+                all.map(|entry| entry.path()).filter(|pid| is_program(pid)).map(|pid| of(pid.join("ns/net")));
             networks.filter(|network| *network != own && !network.is_empty()).collect::<Vec<_>>()
         };
         let network = others().pop().expect("the program has a network of its own");
@@ -349,6 +356,11 @@ while True:
 
 /// Asks for twenty at once.
 async fn futures_join(ask: &impl AsyncFn(u8)) {
-    let (a, b) = (async |first: u8| tokio::join!(ask(first), ask(first + 1), ask(first + 2), ask(first + 3), ask(first + 4)), 5);
+    let (a, b) = (
+        async |first: u8| {
+            tokio::join!(ask(first), ask(first + 1), ask(first + 2), ask(first + 3), ask(first + 4))
+        },
+        5,
+    );
     tokio::join!(a(0), a(b), a(2 * b), a(3 * b));
 }

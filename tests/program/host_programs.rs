@@ -12,16 +12,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A server whose image `ops/op` is mapped to a shell script.
-struct Mapped {
-    server: Server,
-    https: Https,
+pub(crate) struct Mapped {
+    pub(crate) server: Server,
+    pub(crate) https: Https,
 }
 
 impl Mapped {
-    fn start(dir: &Path, script: &str) -> Self {
+    pub(crate) fn start(dir: &Path, script: &str) -> Self {
         let program = dir.join("op.sh");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -31,17 +31,22 @@ impl Mapped {
         Self { server, https }
     }
 
-    async fn create(&self, path: &str, object: &Value) {
+    pub(crate) async fn create(&self, path: &str, object: &Value) {
         let reply = self.https.call("POST", path, &object.to_string()).await;
         assert_eq!(reply.code, 201, "{path}: {}", reply.json());
     }
 
-    async fn pod(&self, name: &str) -> Value {
+    pub(crate) async fn pod(&self, name: &str) -> Value {
         self.https.call("GET", &format!("{PODS}/{name}"), "").await.json()
     }
 
     /// The status of a pod's container once it `holds`; `None` if containers cannot be confined on this machine.
-    async fn container(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Option<Value> {
+    pub(crate) async fn container(
+        &self,
+        pod: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Option<Value> {
         until(&format!("{pod}: {what}"), async || {
             let status = self.pod(pod).await["status"]["containerStatuses"][0].clone();
             if let Some(why) = status["state"]["waiting"]["message"]
@@ -57,7 +62,7 @@ impl Mapped {
     }
 
     /// The log of a pod, among the head and the lengths of the answer that has it.
-    async fn log(&self, pod: &str) -> String {
+    pub(crate) async fn log(&self, pod: &str) -> String {
         let mut connection = self.https.try_connect().await.unwrap();
         let request = format!("GET {PODS}/{pod}/log HTTP/1.1\r\nHost: kstore\r\nConnection: close\r\n\r\n");
         connection.write_all(request.as_bytes()).await.unwrap();
@@ -67,7 +72,14 @@ impl Mapped {
     }
 }
 
-fn pod(name: &str, spec: &Value) -> Value {
+/// Whether pods of programs have a network of their own on this machine, by what the server says at its start. A test that needs one says
+/// that it is left out.
+pub(crate) fn has_network(dir: &Path) -> bool {
+    let log = std::fs::read_to_string(dir.join("server.log")).unwrap_or_default();
+    log.contains("each pod has a network of its own")
+}
+
+pub(crate) fn pod(name: &str, spec: &Value) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
     object["spec"]["restartPolicy"] = "Never".into();
     object
@@ -107,7 +119,10 @@ echo renewed; printf 'last words' > /dev/termination-log; exit 3"#;
     let ended = &ended["state"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["message"]), (&json!(3), &json!("last words")), "{ended}");
     let log = cluster.log("op").await;
-    let address = cluster.server.address().trim_start_matches("https://").to_owned();
+    let address = match has_network(dir.path()) {
+        true => "10.96.0.1:443".to_owned(),
+        false => cluster.server.address().trim_start_matches("https://").to_owned(),
+    };
     for line in [
         "/opt/bin/op.sh --name=op",
         "to stderr",

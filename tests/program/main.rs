@@ -43,6 +43,8 @@ mod explore;
 mod grpc;
 /// Revisions of objects: `kstore-server history` and `diff`.
 mod history;
+/// The network of containers that run programs of this machine.
+mod host_network;
 /// Containers that run programs of this machine.
 mod host_programs;
 /// Attacks on identities, memory, connections, files and time.

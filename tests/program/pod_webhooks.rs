@@ -7,10 +7,10 @@ use kstore_tests::{Https, Launch};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A certificate for the Service, its key and its authority, as PEM.
-fn certificate() -> (String, String, String) {
+pub(crate) fn certificate() -> (String, String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -30,7 +30,7 @@ fn deployment() -> Value {
             "containers": [container], "volumes": [{"name": "certs", "secret": {"secretName": "hook"}}]}}}})
 }
 
-fn map(data: Value) -> String {
+pub(crate) fn map(data: Value) -> String {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}, "data": data})
         .to_string()
 }

@@ -75,7 +75,7 @@ impl Carrier {
         interface.set_any_ip(true);
         interface.update_ip_addrs(|all| {
             let own = [IpCidr::new(OWN_V4.into(), 32), IpCidr::new(OWN_V6.into(), 128)];
-            own.into_iter().for_each(|one| drop(all.push(one)));
+            all.extend(own);
         });
         let routes = interface.routes_mut();
         let is_complete =
@@ -344,7 +344,10 @@ fn socket() -> Socket<'static> {
 }
 
 /// A file whose readiness the runtime watches.
-#[expect(deprecated, reason = "a file keeps its descriptor for its whole life, which is what the unsafe successor asks for")]
+#[expect(
+    deprecated,
+    reason = "a file keeps its descriptor for its whole life, which is what the unsafe successor asks for"
+)]
 fn watched(file: File) -> Result<AsyncFd<File>> {
     AsyncFd::new(file)
 }

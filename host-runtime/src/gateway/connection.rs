@@ -2,7 +2,7 @@
 
 use super::{ByteStream, Unreached};
 use smoltcp::iface::SocketHandle;
-use smoltcp::socket::tcp::{Socket, State};
+use smoltcp::socket::tcp::{RecvError, Socket, State};
 use std::io::Result;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -76,9 +76,8 @@ impl Connection {
                 return self.end(false);
             }
         }
-        let is_closed =
-            matches!(socket.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
-        if is_closed && socket.recv_queue() == 0 && !self.has_received_all {
+        let is_drained = socket.recv_queue() == 0;
+        if is_drained && !self.has_received_all && matches!(socket.peek(1), Err(RecvError::Finished)) {
             // A stream in memory has nothing to wait for.
             let _ = Pin::new(&mut *stream).poll_shutdown(context);
             self.has_received_all = true;
@@ -100,8 +99,9 @@ impl Connection {
             }
         }
         match socket.state() {
-            State::TimeWait => self.end(true),
-            State::Closed => self.end(self.has_received_all),
+            State::TimeWait if self.has_received_all => self.end(true),
+            // What the program sent before stays for a stream that has no room yet.
+            State::Closed if is_drained => self.end(self.has_received_all),
             _ => pumped,
         }
     }

@@ -121,7 +121,7 @@ impl PodNetwork {
         let link = self.streams.host_links.of(&feed.get().1.record.pod.metadata.uid);
         let listening = self.streams.listener(feed, (to.port(), Transport::Udp), self.asker);
         match (Box::pin(listening).await, link) {
-            (Some(served), _) => Ok(Receiver::Server(served)),
+            (Some(served), _) => Ok(Receiver::Server(Box::new(served))),
             (None, Some(link)) => Ok(Receiver::Program(link)),
             // The host's answer that nothing has the port.
             (None, None) => Err(NetworkFailure::Refused(ip)),
@@ -132,7 +132,7 @@ impl PodNetwork {
 /// What receives datagrams.
 enum Receiver {
     /// A server of a known image.
-    Server(Served),
+    Server(Box<Served>),
     /// The programs of this machine in a pod.
     Program(Arc<PodLink>),
 }
