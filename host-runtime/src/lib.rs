@@ -2,9 +2,9 @@
 //! confine it.
 //!
 //! [`mapping`] and [`plan`] are pure, but for files that they look at: from an image and a container to a program, its command line and its
-//! files. [`files`] writes those
-//! files, [`child`] starts the program. The process that starts it is this program again, by one of the commands of `launcher`: it makes
-//! the namespaces, so that this process, which has threads, need not. [`gateway`] joins a network namespace to a network of this process. Nothing here knows an object of the API.
+//! files. [`files`] writes those files, [`child`] starts the program. The process that starts it is this program again, by one of the
+//! commands of `launcher`: it makes the namespaces, so that this process, which has threads, need not. [`gateway`] joins a network
+//! namespace to a network of this process. Nothing here knows an object of the API.
 
 mod cgroup;
 pub mod child;

@@ -55,8 +55,8 @@ pub(crate) const IMAGE_LINKS: usize = 40;
 /// Bytes of a document of an image. An image with a longer one is refused.
 pub(crate) const IMAGE_DOCUMENT: u64 = 4 << 20;
 
-/// Bytes of a packet between a pod's programs and the gateway: fewer packets for the same bytes than with Ethernet's 1,500, and datagrams up
-/// to it need no fragments, which the gateway drops.
+/// Bytes of a packet between a pod's programs and the gateway: fewer packets for the same bytes than with Ethernet's 1,500, and datagrams
+/// up to it need no fragments, which the gateway drops.
 pub(crate) const LINK_MTU: u32 = 9000;
 
 /// Connections of a pod's programs with others, those that begin among them. The first packet of a further one is dropped: it waits, and

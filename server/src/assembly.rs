@@ -415,11 +415,10 @@ fn host_programs(images: &[ImageMapping]) -> Option<Arc<HostPrograms>> {
     match programs.confinement() {
         Ok(how) => {
             let limits = programs.enforcement().map(ToString::to_string).unwrap_or_default();
-            let network = match programs.network() {
-                Ok(()) => "each pod has a network of its own".to_owned(),
-                Err(why) => format!("their network is that of this machine ({why})"),
-            };
-            info!("host programs: {how}; {network}; limits: {limits}");
+            info!("host programs: {how}; limits: {limits}");
+            if let Err(why) = programs.network() {
+                warn!("programs of --image have the network of this machine, and none of their own: {why}");
+            }
         }
         Err(why) => warn!("no container runs a program of --image: {why}"),
     }

@@ -72,11 +72,10 @@ impl Mapped {
     }
 }
 
-/// Whether pods of programs have a network of their own on this machine, by what the server says at its start. A test that needs one says
-/// that it is left out.
+/// Whether pods of programs have a network of their own on this machine: else the server warns at its start.
 pub(crate) fn has_network(dir: &Path) -> bool {
     let log = std::fs::read_to_string(dir.join("server.log")).unwrap_or_default();
-    log.contains("each pod has a network of its own")
+    !log.contains("have the network of this machine") && !log.contains("no container runs a program")
 }
 
 pub(crate) fn pod(name: &str, spec: &Value) -> Value {

@@ -1,8 +1,8 @@
 //! The processes between this program and a container's: this program started again, with one thread, so that it may make namespaces. One
 //! supervises the container from outside (`container-launch`), one is the container's first process until it executes the program
 //! (`container-init`, `container-exec`). Others enter a container that runs, for another command in it (`container-join`,
-//! `container-enter`), and one makes the network of a pod and ends (`container-link`). They are commands of this program that nothing but [`crate::child`] starts. On systems without namespaces there are
-//! none.
+//! `container-enter`), and one makes the network of a pod and ends (`container-link`). They are commands of this program that nothing but
+//! [`crate::child`] and `link` start. On systems without namespaces there are none.
 
 #[cfg(target_os = "linux")]
 mod init;
