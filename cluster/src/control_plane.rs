@@ -229,7 +229,12 @@ impl ControlPlane {
             let admin = UserInfo::new("system:kstore:nodes-file", ["system:masters"]);
             (self.client(admin, "nodes-file"), Arc::clone(&config.sim_objects))
         });
-        let (simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
+        let has_stages = !config.stages.is_empty();
+        let (mut simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
+        if has_stages {
+            let admin = UserInfo::new("system:kstore:stages", ["system:masters"]);
+            simulator = simulator.with_stage_client(self.client(admin, "stages"));
+        }
         self.nodes = handle;
         info!(component = NAME, elects = false, "component started");
         if let Some((client, objects)) = simulation {

@@ -9,6 +9,7 @@ use kstore_client::manifest::ManifestObject;
 use kstore_host_runtime::HostPrograms;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
+use kstore_kwok::StageSet;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Config {
     pub adopts_marked_nodes: bool,
     /// Objects of `sim.kstore.io` that the control plane applies at the start, if it has these kinds.
     pub sim_objects: Arc<[ManifestObject]>,
+    /// KWOK's stages. Objects of kinds that have stages follow these instead of the life that this crate gives pods and nodes.
+    pub stages: Arc<StageSet>,
     /// Labels in addition to the well-known ones.
     pub labels: BTreeMap<String, String>,
     /// The kubelet version that nodes report.
@@ -95,6 +98,7 @@ impl Default for Config {
             has_sim_api: false,
             adopts_marked_nodes: true,
             sim_objects: Arc::default(),
+            stages: Arc::default(),
             labels: BTreeMap::new(),
             version: Minor::DEFAULT.programs().to_owned(),
             minor: Minor::DEFAULT,

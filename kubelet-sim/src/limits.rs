@@ -226,3 +226,6 @@ pub(crate) const CONSOLE_INPUT: usize = 16;
 pub(crate) const CONSOLE_OUTPUT: usize = 16;
 /// Bytes of output that a program of this machine keeps for the first client that attaches: the newest, such as a prompt.
 pub(crate) const CONSOLE_KEPT: usize = 16 << 10;
+
+/// Stages of a kind that are played at the same time: enough to keep the API server busy, and a bound for what waits in it.
+pub(crate) const STAGE_PLAYS: usize = 64;

@@ -397,6 +397,7 @@ fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
         adopts_marked_nodes: loops.simulation.adoption == args::Adoption::Marked,
         has_sim_api: loops.simulation.is_active(),
         sim_objects: loops.simulation.documents.0.clone(),
+        stages: Arc::clone(&loops.simulation.stages.0),
         missing_images: loops.missing_images.clone(),
         enforces_network_policies: !loops.ignores_network_policies,
         programs: host_programs(&loops.images),

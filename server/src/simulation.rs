@@ -1,11 +1,14 @@
-//! Documents of simulated data centres: their files for `--nodes-file`, `sim-lint` and `simulate`, and `sim-crds`.
+//! Documents of simulated data centres: their files for `--nodes-file`, `--kwok`, `sim-lint` and `simulate`, and `sim-crds`.
 
-use crate::args::{Documents, LoopsConfig, SimLintArgs};
+use crate::args::{Documents, LoopsConfig, SimLintArgs, Stages};
+use kstore_api::kind::lookup_api_version;
 use kstore_client::manifest::{ManifestObject, objects};
 use kstore_kubelet_sim::sim_api;
+use kstore_kwok::StageSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Largest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
@@ -20,23 +23,53 @@ pub(crate) struct Problems(pub(crate) Vec<String>);
 /// An object with the name of its file.
 pub(crate) type Sourced = (String, ManifestObject);
 
-/// Reads and checks the files of `--nodes-file`, so that nothing is started with a wrong one.
+/// KWOK's groups.
+const KWOK_GROUPS: [&str; 2] = [kstore_kwok::GROUP, "config.kwok.x-k8s.io"];
+/// Files of kustomize, which are beside KWOK's stages.
+const KUSTOMIZATIONS: [&str; 2] = ["kustomization.yaml", "kustomization.yml"];
+
+/// Reads and checks the files of `--nodes-file` and `--kwok`, so that nothing is started with a wrong one.
 ///
 /// # Errors
 /// Every problem of the files.
 pub(crate) fn with_documents(loops: &LoopsConfig) -> Result<LoopsConfig, Problems> {
     let mut loops = loops.clone();
-    let checked = checked(&loops.simulation.files)?;
-    loops.simulation.documents = Documents(checked.into_iter().map(|(_, object)| object).collect());
+    let Checked { objects, stages } = checked(&loops.simulation.files, &loops.simulation.kwok)?;
+    loops.simulation.documents = Documents(objects.into_iter().map(|(_, object)| object).collect());
+    loops.simulation.stages = Stages(Arc::new(stages));
     Ok(loops)
 }
 
-/// Reads and checks documents of the API of simulations.
-fn checked(paths: &[PathBuf]) -> Result<Vec<Sourced>, Problems> {
-    let all = read(paths)?;
-    let problems: Vec<String> =
-        all.iter().flat_map(|(source, object)| sim_api::check(source, object)).collect();
-    if problems.is_empty() { Ok(all) } else { Err(Problems(problems)) }
+/// What files have, checked.
+struct Checked {
+    /// Objects of the API of simulations.
+    objects: Vec<Sourced>,
+    /// KWOK's stages.
+    stages: StageSet,
+}
+
+/// Reads and checks documents of the API of simulations and of KWOK; the files of `kwok` have the latter alone.
+fn checked(paths: &[PathBuf], kwok: &[PathBuf]) -> Result<Checked, Problems> {
+    let (own, mut stages) = (read(paths)?, read(kwok)?);
+    let is_of_kwok = |(_, object): &Sourced| {
+        let group = object.api_version().split('/').next().unwrap_or_default();
+        KWOK_GROUPS.contains(&group)
+    };
+    let (more, objects): (Vec<_>, Vec<_>) = own.into_iter().partition(is_of_kwok);
+    stages.extend(more);
+    let mut problems: Vec<String> =
+        objects.iter().flat_map(|(source, object)| sim_api::check(source, object)).collect();
+    let documents = stages.iter().map(|(source, object)| (&**source, &object.value));
+    let stages = StageSet::read(documents).unwrap_or_else(|wrong| {
+        problems.extend(wrong);
+        StageSet::default()
+    });
+    for kind in stages.kinds() {
+        if lookup_api_version(&kind.api_version, &kind.kind).is_none() {
+            problems.push(format!("stages are for built-in kinds, and there is no {kind}"));
+        }
+    }
+    if problems.is_empty() { Ok(Checked { objects, stages }) } else { Err(Problems(problems)) }
 }
 
 /// Reads the objects of files and folders, in their order.
@@ -82,7 +115,8 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(path)? {
         let file = entry?.path();
         let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default();
-        if ENDINGS.contains(&ending) && !file.is_dir() {
+        let is_of_kustomize = KUSTOMIZATIONS.iter().any(|name| file.ends_with(name));
+        if ENDINGS.contains(&ending) && !file.is_dir() && !is_of_kustomize {
             files.push(file);
         }
     }
@@ -92,7 +126,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Carries out `sim-lint`.
 pub(crate) fn lint(args: &SimLintArgs) -> anyhow::Result<ExitCode> {
-    match checked(&args.files) {
+    match checked(&args.files, &[]) {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(problems) => {
             eprintln!("{problems}");
@@ -126,7 +160,7 @@ mod tests {
             &format!("{}---\n{}", group("one", "{replicas: 3}"), group("two", "{namePattern: x}")),
         );
         write("notes.txt", "nothing");
-        let problems = checked(&[dir.path().to_owned()]).unwrap_err().0;
+        let problems = checked(&[dir.path().to_owned()], &[]).err().unwrap().0;
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].ends_with("a.yaml: document 1: NodeGroup \"web\": unknown field \"spec.replica\"; did you mean \"replicas\"?"));
         assert!(problems[1].contains("b.yml: document 2: NodeGroup \"two\""), "{problems:?}");

@@ -53,6 +53,8 @@ mod hostile;
 mod import;
 /// kubectl, where it is installed.
 mod kubectl;
+/// Stages of KWOK.
+mod kwok;
 /// The lab of the program, over HTTP and with kubectl.
 mod lab;
 /// APIs that are off by default.

@@ -19,6 +19,7 @@ mod pods;
 pub(crate) mod run;
 mod secrets;
 pub(crate) mod sources;
+pub(crate) mod stages;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -189,6 +190,9 @@ impl Manager {
 
     /// Takes changes from the pod informer.
     pub(crate) fn observe_pods(&mut self, mut deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
+        if self.config.stages.has_pods() {
+            return;
+        }
         let are_new = |a: &_, b: &_| matches!((a, b), (Delta::Added(_), Delta::Added(_)));
         for new in deltas.chunk_by_mut(are_new) {
             new.sort_by_key(order_of_admission);

@@ -63,6 +63,8 @@ pub(super) struct NodeEntry {
     pub(super) health: Health,
     /// Whether another client created it: what that client set stays.
     pub(super) is_adopted: bool,
+    /// Whether its Node follows stages, which then write the status.
+    pub(super) follows_stages: bool,
     /// The group that made it, if one did.
     pub(super) member: Option<Membership>,
     /// When its start is over; `None`: it is.
@@ -114,6 +116,7 @@ impl NodeEntry {
             shape,
             health: Health::default(),
             is_adopted: false,
+            follows_stages: false,
             member: None,
             ready_at: None,
             untaint_at: None,
@@ -180,6 +183,7 @@ impl NodeEntry {
 
     /// Makes the first step: registers, or adopts the existing object.
     pub(super) fn begin(&mut self, config: &Config, now: Timestamp) {
+        self.follows_stages = config.stages.has_nodes();
         match self.record {
             Some(_) => self.registered(true, config, now),
             None => self.step(Input::Begin, now),
@@ -194,7 +198,8 @@ impl NodeEntry {
             self.retry_at = None;
         }
         for output in outputs {
-            if !self.pending.contains(&output) {
+            let is_for_stages = self.follows_stages && output == Output::PostStatus;
+            if !is_for_stages && !self.pending.contains(&output) {
                 self.pending.push_back(output);
             }
         }
@@ -203,7 +208,8 @@ impl NodeEntry {
     /// Posts the status soon, because it has changed. A node that is not registered posts it then.
     pub(super) fn post_status(&mut self) {
         (self.stale, self.properties) = (None, None);
-        if matches!(self.state, NodeState::Alive { .. }) && !self.pending.contains(&Output::PostStatus) {
+        let is_posted = matches!(self.state, NodeState::Alive { .. }) && !self.follows_stages;
+        if is_posted && !self.pending.contains(&Output::PostStatus) {
             self.pending.push_back(Output::PostStatus);
         }
     }
@@ -286,7 +292,15 @@ impl NodeEntry {
         }
         let (shape, health, now) = (&self.shape, &self.health, self.clock.show(now));
         let write = match output {
-            Output::Register => Write::CreateNode(Box::new(object::node(shape, &self.identity, health, now))),
+            Output::Register => {
+                let mut node = object::node(shape, &self.identity, health, now);
+                if self.follows_stages
+                    && let Some(status) = &mut node.status
+                {
+                    status.conditions = None;
+                }
+                Write::CreateNode(Box::new(node))
+            }
             Output::PostStatus => {
                 let previous = self.record.as_ref().map(|record| record.status());
                 let images = runtime.images(&node);

@@ -3,6 +3,7 @@
 
 use super::apply::{BEHAVIORS, FAULTS, GROUPS, LOADS, apply_batch};
 use super::follow::{Followers, Report};
+use super::stages::{NodeAddress, Player, PlayerParts, StageNodes};
 use super::write::{Failure, Write, Written, batches, singles};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
@@ -24,11 +25,15 @@ use kstore_informer::{
     Supervisor, TaskGroup,
 };
 use kstore_nondet::{Nondet, Rng};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// The agent of the writes of stages.
+const STAGES_AGENT: &str = "stages";
 
 /// Runs the nodes of `config` until `stop` is cancelled; then stops its tasks and returns. All state is in
 /// the API, so a later run continues. To inject faults, use a [`Simulator`].
@@ -40,6 +45,8 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
 /// Simulated nodes that are not running yet.
 pub struct Simulator {
     client: Client,
+    /// The user as which stages write.
+    stage_client: Option<Client>,
     nondet: Nondet,
     config: Config,
     /// Locked by the current generation.
@@ -51,7 +58,14 @@ impl Simulator {
     pub fn new(client: Client, nondet: Nondet, config: Config) -> (Self, Handle) {
         let (handle, orders) = Handle::new();
         let orders = Arc::new(Mutex::new(orders));
-        (Self { client: client.agent(AGENT), nondet, config, orders }, handle)
+        (Self { client: client.agent(AGENT), stage_client: None, nondet, config, orders }, handle)
+    }
+
+    /// Lets stages write through this client: a user with all rights, since stages change objects of any kind. Without it they write as
+    /// the simulation's user.
+    #[must_use]
+    pub fn with_stage_client(self, client: Client) -> Self {
+        Self { stage_client: Some(client), ..self }
     }
 
     /// Runs the nodes until `stop` is cancelled; then stops its tasks and returns. If a task panics, all
@@ -65,9 +79,9 @@ impl Simulator {
 
     /// A copy for one generation.
     fn generation(&self) -> Self {
-        let Self { client, nondet, config, orders } = self;
+        let Self { client, stage_client, nondet, config, orders } = self;
         let (client, nondet, config) = (client.clone(), nondet.clone(), config.clone());
-        Self { client, nondet, config, orders: Arc::clone(orders) }
+        Self { client, stage_client: stage_client.clone(), nondet, config, orders: Arc::clone(orders) }
     }
 
     /// Starts an informer as one of `tasks`.
@@ -89,6 +103,40 @@ impl Simulator {
             loads: self.informer("kubelet-service-loads", loads, tasks),
             behaviors: self.informer("kubelet-pod-behaviors", behaviors, tasks),
         }
+    }
+
+    /// Starts the players of all kinds that have stages, which follow the nodes that the result gets.
+    fn play_stages(
+        &self,
+        first: BTreeMap<String, NodeAddress>,
+        recorder: &Recorder,
+        rng: &Rng,
+        tasks: &TaskGroup,
+    ) -> Option<Arc<StageNodes>> {
+        let stages = Arc::clone(&self.config.stages);
+        if stages.is_empty() {
+            return None;
+        }
+        let nodes = Arc::new(StageNodes::new(first));
+        let parts = PlayerParts {
+            stages: Arc::clone(&stages),
+            client: self.stage_client.as_ref().unwrap_or(&self.client).agent(STAGES_AGENT),
+            recorder: recorder.clone(),
+            nodes: Arc::clone(&nodes),
+            clock: self.nondet.clock,
+            seed: rng.fork("stages").next_u64(),
+            version: self.config.version.as_str().into(),
+        };
+        for kind in stages.kinds() {
+            let player = Player::new(kind.clone(), parts.clone());
+            let Some(source) = player.source() else {
+                tracing::error!(%kind, "stages of this kind are not played: it is not built in");
+                continue;
+            };
+            let objects = self.informer(&format!("stages-{}", kind.kind.to_lowercase()), source, tasks);
+            tasks.spawn(player.run(objects.subscribe(), tasks.stop().clone()));
+        }
+        Some(nodes)
     }
 
     fn network_access(&self, rng: &Rng, tasks: &TaskGroup) -> NetworkAccess {
@@ -127,7 +175,10 @@ impl Simulator {
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
         let access = self.network_access(&rng, &tasks);
         let programs = self.config.programs.clone();
-        let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
+        let (recorder, writing) = Recorder::build(ClientSink::new(&self.client), AGENT, &self.nondet, stop);
+        recorder.metrics(&metrics);
+        let manager = Manager::new(self.config.clone(), &rng, &nodes.list(), self.nondet.clock.now());
+        let stage_nodes = self.play_stages(manager.stage_nodes(), &recorder, &rng, &tasks);
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
             (self.client.clone(), identities.clone(), minor),
@@ -141,9 +192,6 @@ impl Simulator {
             (rng.fork("sources"), self.nondet.clock),
             tasks.clone(),
         );
-        let sink = ClientSink::new(&self.client);
-        let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, stop);
-        recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
             client: self.client,
@@ -158,6 +206,7 @@ impl Simulator {
             behaviors,
             orders,
             serving,
+            stage_nodes,
             messages,
             followers,
             reports,
@@ -191,6 +240,8 @@ struct Edge {
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
     /// The nodes that are not stopped.
     serving: Arc<Latest<Vec<String>>>,
+    /// The same nodes with their addresses, if objects follow stages.
+    stage_nodes: Option<Arc<StageNodes>>,
     messages: mpsc::Receiver<ManagerMessage>,
     /// The watches of referenced objects, and their reports.
     followers: Followers,
@@ -240,7 +291,7 @@ impl Edge {
             }
             self.write(now);
             if self.manager.take_serving_changed() {
-                self.serving.set(self.manager.serving());
+                self.set_serving();
             }
             self.wait(stop, now).await;
         }
@@ -314,9 +365,17 @@ impl Edge {
 
     fn obey(&mut self, order: Order) {
         let outcome = self.manager.fault(&order.node, order.fault, self.nondet.clock.now());
-        self.serving.set(self.manager.serving());
+        self.set_serving();
         // The requester may have gone away.
         let _ = order.done.send(outcome);
+    }
+
+    /// Publishes the nodes that are not stopped.
+    fn set_serving(&self) {
+        self.serving.set(self.manager.serving());
+        if let Some(nodes) = &self.stage_nodes {
+            nodes.nodes.set(self.manager.stage_nodes());
+        }
     }
 
     fn settle(&mut self, first: Result<Vec<Outcome>, tokio::task::JoinError>) {

@@ -1,6 +1,7 @@
 //! The newest state of the pods that streams follow.
 
 use super::nodes::NodeEntry;
+use super::stages::NodeAddress;
 use super::{Manager, Notice, Regarding};
 use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_container_sim::time::between;
 use kstore_informer::{Key, Revision};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -28,6 +30,14 @@ impl Manager {
     pub(crate) fn serving(&self) -> Vec<String> {
         let answering = self.nodes.iter().filter(|(_, node)| node.is_linked());
         answering.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The nodes whose objects and pods follow stages, if any do.
+    pub(crate) fn stage_nodes(&self) -> BTreeMap<String, NodeAddress> {
+        let running = self.nodes.iter().filter(|(_, node)| node.is_linked());
+        let address =
+            |node: &NodeEntry| NodeAddress { ip: node.identity.ip.clone(), network: node.identity.network };
+        running.map(|(name, node)| (name.clone(), address(node))).collect()
     }
 
     /// Records an event that the server refuses the tunnel for all nodes: for the node that the reason names

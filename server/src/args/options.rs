@@ -233,7 +233,8 @@ impl ServerOptions {
             return Err(UsageError::NeedsScheduler(flag));
         }
         let mut loops = std::mem::take(&mut self.loops);
-        if loops.simulation.is_active() && !self.components.contains(&Component::KubeletSim) {
+        let needs_nodes = loops.simulation.is_active() || !loops.simulation.kwok.is_empty();
+        if needs_nodes && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsNodes);
         }
         if !loops.images.is_empty() && !self.components.contains(&Component::KubeletSim) {

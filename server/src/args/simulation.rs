@@ -3,6 +3,7 @@
 use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
 use super::{ListenAddress, number, time};
 use kstore_client::manifest::ManifestObject;
+use kstore_kwok::StageSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,12 @@ pub struct SimulationFlags {
     pub autoscaler: Option<ListenAddress>,
     /// Files and folders with objects of these kinds.
     pub files: Vec<PathBuf>,
+    /// Files and folders with KWOK's stages.
+    pub kwok: Vec<PathBuf>,
     /// The objects in the files, once they are read and checked.
     pub documents: Documents,
+    /// The stages in the files, once they are read and compiled.
+    pub stages: Stages,
 }
 
 impl SimulationFlags {
@@ -56,6 +61,19 @@ pub struct Documents(pub Arc<[ManifestObject]>);
 
 // JSON values without floating-point numbers that are not numbers are equal to themselves.
 impl Eq for Documents {}
+
+/// Stages of files, which all clusters of the process share.
+#[derive(Clone, Debug, Default)]
+pub struct Stages(pub Arc<StageSet>);
+
+// Compiled stages are equal if they are the same.
+impl PartialEq for Stages {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
+    }
+}
+
+impl Eq for Stages {}
 
 pub(super) const LINT_HELP: &str = "\
 Checks the documents as a start with --nodes-file does: each problem is a line, and the exit code is 1 if there is one.

@@ -295,6 +295,13 @@ const LOOPS: &[Flag] = &[
         "Apply the objects of sim.kstore.io in PATH (a file or a folder) at the start, such as NodeGroups, and simulate their nodes; --nodes is then 0 by default. May be repeated",
     )
     .shaped(repeated),
+    Flag::value(
+        "kwok",
+        "PATH",
+        |o, text| add(&mut o.loops.simulation.kwok, parsed(text)),
+        "Let the objects of kinds for which PATH (a file or a folder) has Stages of KWOK follow these, such as Pods and Nodes. May be repeated",
+    )
+    .shaped(repeated),
     Flag::choice(
         ("adopt-nodes", "WHICH"),
         words::<Adoption>,

@@ -97,7 +97,7 @@ pub enum UsageError {
     )]
     NoCommand,
     /// Groups of nodes in a process without simulated nodes.
-    #[error("--nodes-file and --sim-api require `kubelet-sim` in --components")]
+    #[error("--nodes-file, --sim-api and --kwok require `kubelet-sim` in --components")]
     NeedsNodes,
     /// Groups of nodes in a lab without nodes.
     #[error(

@@ -1,7 +1,7 @@
 //! The objects that operations create, from templates or by default. Pure.
 
 use super::operation::{CreateNodes, CreatePods, NodeLabel};
-use super::template::{Template, TemplateFields, TemplateValue};
+use super::template::Template;
 use kstore_api::kind;
 use kstore_client::Gvr;
 use serde_json::{Value, json};
@@ -71,10 +71,7 @@ pub(super) fn of_template(
 }
 
 fn render(template: &Template, index: usize, count: usize) -> Result<Value, String> {
-    let number = |number: usize| TemplateValue::Int(i64::try_from(number).unwrap_or(i64::MAX));
-    let fields: TemplateFields =
-        [("Index".to_owned(), number(index)), ("Count".to_owned(), number(count))].into();
-    let rendered = template.render(&fields)?;
+    let rendered = template.render(&json!({ "Index": index, "Count": count }))?;
     let value: Value = serde_yaml_ng::from_str(&rendered)
         .map_err(|error| format!("template {}: object {index}: {error}", template.file()))?;
     match value.is_object() {

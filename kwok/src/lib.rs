@@ -1,0 +1,21 @@
+//! KWOK's Stage documents (`kwok.x-k8s.io/v1alpha1`) as they are: which stage an object follows, after which delay, and what the stage
+//! then writes. Plain functions of objects, times and drawn numbers; kubelet-sim plays the stages.
+//!
+//! [`StageSet::read`] compiles the stages of documents, so that whatever this crate does not support is an error when it starts: templates
+//! (the crate `kstore-gotemplate` with KWOK's functions), expressions of jq and of CEL.
+
+mod document;
+mod effect;
+mod expression;
+mod functions;
+mod jq;
+mod limits;
+mod set;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use effect::{Effect, PatchForm};
+pub use functions::{Addresses, StageFunctions};
+pub use set::{GROUP, Kind, Lifecycle, StageSet};
+pub use stage::Stage;
