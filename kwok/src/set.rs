@@ -161,7 +161,7 @@ impl StageSet {
 
 fn compiled(api_version: &str, kind: &str, document: &Value) -> Result<Option<(Kind, Stage)>, String> {
     if api_version == "config.kwok.x-k8s.io/v1alpha1" {
-        return Err("KWOK's own options are not read; give kstore-server its flags instead".to_owned());
+        return Err("KWOK's own options are not read; give the server's flags instead".to_owned());
     }
     if let Some((_, instead)) = OTHERS.iter().find(|(other, _)| *other == kind) {
         return Err(format!("only stages of KWOK are supported: {instead}"));

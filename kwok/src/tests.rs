@@ -380,7 +380,7 @@ fn what_is_not_supported_is_refused_with_file_stage_and_line() {
         ),
         (
             stage("a", "").replace("kwok.x-k8s.io", "config.kwok.x-k8s.io"),
-            "give kstore-server its flags instead",
+            "give the server's flags instead",
         ),
         (
             stage("a", "next: {statusTemplate: 'a: b', statusPatchAs: {username: u}}")
