@@ -16,6 +16,11 @@
 //! # Ok::<(), kstore_gotemplate::TemplateError>(())
 //! ```
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod builtin;
 mod lexer;
 mod limits;

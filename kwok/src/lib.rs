@@ -4,6 +4,11 @@
 //! [`StageSet::read`] compiles the stages of documents, so that whatever this crate does not support is an error when it starts: templates
 //! (the crate `kstore-gotemplate` with KWOK's functions), expressions of jq and of CEL.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod document;
 mod effect;
 mod expression;

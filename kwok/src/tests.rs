@@ -378,10 +378,7 @@ fn what_is_not_supported_is_refused_with_file_stage_and_line() {
             stage("a", "").replace("kwok.x-k8s.io/v1alpha1", "v1"),
             "give other objects to kubectl or --manifest",
         ),
-        (
-            stage("a", "").replace("kwok.x-k8s.io", "config.kwok.x-k8s.io"),
-            "give the server's flags instead",
-        ),
+        (stage("a", "").replace("kwok.x-k8s.io", "config.kwok.x-k8s.io"), "give the server's flags instead"),
         (
             stage("a", "next: {statusTemplate: 'a: b', statusPatchAs: {username: u}}")
                 .replace("kind: Pod", "kind: Service"),
