@@ -45,6 +45,20 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// Creates an APIService whose Service does not exist.
+async fn create_api_service(to: &Https) {
+    let service = json!({"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com", "version": "v1",
+        "groupPriorityMinimum": 1000, "versionPriority": 15, "service": {"namespace": "default", "name": "away"}}});
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    assert_eq!(to.call("POST", path, &service.to_string()).await.code, 201);
+}
+
+/// A server that shows recorded data writes no condition of an APIService, and so warns of none.
+fn tries_no_write(log: &Path) {
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(!log.contains("an APIService cannot be written"), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_has_the_history_of_its_source_at_the_same_revisions() {
     let (dir, recorded) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -58,6 +72,7 @@ async fn a_recording_has_the_history_of_its_source_at_the_same_revisions() {
     };
     let map = |name: &str, value: &str| json!({"kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": value}});
     call("POST", "configmaps", map("a", "one")).await;
+    create_api_service(&from).await;
 
     let recorder = start_recorder(&source, &["--data-dir", &text(&data), "--out", &text(&file)]);
     let second = call("PUT", "configmaps/a", map("a", "two")).await;
@@ -112,6 +127,7 @@ async fn a_recording_has_the_history_of_its_source_at_the_same_revisions() {
     let refused = to.call("POST", path, &map("new", "x").to_string()).await;
     assert_eq!(refused.code, 405, "{:?}", refused.json());
     drop(replayed);
+    tries_no_write(&recorded.path().join("server.log"));
     let mut command = Command::new(SERVER);
     let command = command.args(replay).args(["--", "sh", "-c", "test -e \"$KUBECONFIG\" && exit 7"]);
     assert_eq!(

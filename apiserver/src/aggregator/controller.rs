@@ -335,9 +335,12 @@ impl AvailabilityController {
         probes.chain(deferred).chain(self.retry).min()
     }
 
-    /// The writes of APIServices that are due.
+    /// The writes of APIServices that are due; none on a server that shows recorded data, whose APIServices stay as they were.
     fn writes(&self) -> Vec<PendingWrite> {
         let mut writes = Vec::new();
+        if self.pipeline.is_frozen() {
+            return writes;
+        }
         let clock = Instant::now();
         let now = meta::format_time(self.pipeline.nondet().clock.now_seconds());
         for state in self.states.values() {

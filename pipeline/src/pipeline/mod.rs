@@ -227,9 +227,14 @@ impl Pipeline {
         self.is_frozen.store(true, Ordering::Release);
     }
 
+    /// Whether writes are refused since [`Self::freeze`]. The server's own tasks then have nothing to write.
+    pub fn is_frozen(&self) -> bool {
+        self.is_frozen.load(Ordering::Acquire)
+    }
+
     /// 405 for a write to a frozen server.
     fn check_not_frozen(&self, is_write: bool) -> Result<(), Status> {
-        if !is_write || !self.is_frozen.load(Ordering::Acquire) {
+        if !is_write || !self.is_frozen() {
             return Ok(());
         }
         let text = "the server shows imported data, which cannot be changed (--read-only)";
