@@ -74,8 +74,21 @@ pub(super) enum WatchMessage {
     Unreadable(String),
     /// Everything up to this revision was delivered.
     Progress(i64),
-    /// All objects at a revision: changes before it are lost since the watch was last heard of.
-    Relisted { objects: Vec<WatchedObject>, revision: i64, gap: Duration },
+    /// Changes are lost, and a list of all objects begins. A list before it that has no end counts no more.
+    ListBegins,
+    /// An object of the list.
+    Listed(WatchedObject, ListedAt),
+    /// The list has ended.
+    ListEnds(ListedAt),
+}
+
+/// The list after a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListedAt {
+    /// The revision of the list.
+    pub(super) revision: i64,
+    /// How long the watch had not been heard of.
+    pub(super) gap: Duration,
 }
 
 /// A watch of one resource, in all namespaces or in one.
@@ -183,28 +196,35 @@ impl Watch {
         }
     }
 
-    /// Lists all objects, page by page.
+    /// Sends all objects, page by page: as many wait as there may be changes.
     async fn list(&mut self, to: &mpsc::Sender<(WatchId, WatchMessage)>) -> WatchEnd {
-        let (mut objects, mut next): (_, Option<Continue>) = (Vec::new(), None);
-        let revision = loop {
+        let gap = self.heard.elapsed();
+        let mut next: Option<Continue> = None;
+        if to.send((self.id, WatchMessage::ListBegins)).await.is_err() {
+            return WatchEnd::Unread;
+        }
+        loop {
             let request = ListRequest { at: ReadAt::Latest, limit: Some(PAGE), next };
             let page = match self.source.list(request).await {
                 Ok(page) => page,
                 // A list that takes too long expires, too: it begins again.
                 Err(_) => return WatchEnd::Broken,
             };
-            objects.extend(page.items);
-            next = page.next;
-            if next.is_none() {
-                break page.revision;
+            let at = ListedAt { revision: signed(page.revision), gap };
+            for object in page.items {
+                if to.send((self.id, WatchMessage::Listed(object, at))).await.is_err() {
+                    return WatchEnd::Unread;
+                }
             }
-        };
-        let gap = self.heard.elapsed();
-        (self.complete, self.newest, self.heard) = (revision, revision, Instant::now());
-        let relisted = WatchMessage::Relisted { objects, revision: signed(revision), gap };
-        match to.send((self.id, relisted)).await {
-            Ok(()) => WatchEnd::Broken,
-            Err(_) => WatchEnd::Unread,
+            next = page.next;
+            if next.is_some() {
+                continue;
+            }
+            (self.complete, self.newest, self.heard) = (page.revision, page.revision, Instant::now());
+            return match to.send((self.id, WatchMessage::ListEnds(at))).await {
+                Ok(()) => WatchEnd::Broken,
+                Err(_) => WatchEnd::Unread,
+            };
         }
     }
 }
@@ -274,30 +294,45 @@ mod tests {
         };
         let first =
             [event("ADDED", "one", 12), event("BOOKMARK", "", 15), event("MODIFIED", "one", 20)].concat();
-        let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"40"},"items":[{"metadata":{"name":"two","namespace":"a","resourceVersion":"33"}}]}"#;
+        let page = |next: &str, name: &str| {
+            format!(
+                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"40"{next}}},"items":[{{"metadata":{{"name":"{name}","namespace":"a","resourceVersion":"33"}}}}]}}"#
+            )
+        };
+        let (list, rest) = (page(r#","continue":"more""#, "two"), page("", "three"));
         let expired =
             r#"{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired","message":"too old"}"#;
         let deleted = event("DELETED", "two", 41);
-        let (client, asked) =
-            cluster(&[(200, &first), (503, "busy"), (410, expired), (200, list), (200, &deleted)]);
+        let (client, asked) = cluster(&[
+            (200, &first),
+            (503, "busy"),
+            (410, expired),
+            (200, &list),
+            (200, &rest),
+            (200, &deleted),
+        ]);
         let (to, mut from) = mpsc::channel(10);
         let id = Merger::<()>::new(10, Duration::ZERO).add_watch(10, BTreeMap::new());
         let following = tokio::spawn(Watch::new(id, &client, (&pods(), ""), 10).follow(to));
         let mut said = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..8 {
             said.push(match from.recv().await.unwrap().1 {
                 WatchMessage::Put(object) => format!("{} {}", object.key, object.revision()),
                 WatchMessage::Gone { object, revision } => format!("-{} {revision}", meta::name(&object)),
                 WatchMessage::Unreadable(why) => why,
                 WatchMessage::Progress(revision) => format!("progress {revision}"),
-                WatchMessage::Relisted { objects, revision, gap } => {
+                WatchMessage::ListBegins => "a list begins".to_owned(),
+                WatchMessage::Listed(object, ListedAt { revision, gap }) => {
                     assert!(gap >= FIRST_RETRY, "{gap:?}");
-                    assert_eq!(object::kind(&objects[0].value), "Pod");
-                    format!("relisted {} at {revision}", objects.len())
+                    assert_eq!(object::kind(&object.value), "Pod");
+                    format!("{} listed at {revision}", object.key)
                 }
+                WatchMessage::ListEnds(at) => format!("all at {}", at.revision),
             });
         }
-        assert_eq!(said, ["a/one 12", "progress 15", "a/one 20", "relisted 1 at 40", "-two 41"]);
+        let changes = ["a/one 12", "progress 15", "a/one 20"];
+        let listed = ["a list begins", "a/two listed at 40", "a/three listed at 40", "all at 40"];
+        assert_eq!(said, [&changes[..], &listed, &["-two 41"]].concat());
         drop(from);
         following.abort();
         let versions: Vec<_> = asked
@@ -310,6 +345,6 @@ mod tests {
                     .to_owned()
             })
             .collect();
-        assert_eq!(versions[..5], ["10", "19", "19", "list", "40"]);
+        assert_eq!(versions[..6], ["10", "19", "19", "list", "list", "40"]);
     }
 }

@@ -44,6 +44,8 @@ struct WatchPosition {
     at_newest: BTreeSet<String>,
     /// The objects of the watch that exist, with the revisions of their states in the source.
     known: BTreeMap<String, i64>,
+    /// The objects of a list that has not ended.
+    listed: BTreeSet<String>,
 }
 
 /// Merges watches.
@@ -80,6 +82,7 @@ impl<T> Merger<T> {
             newest: revision,
             at_newest: BTreeSet::new(),
             known,
+            listed: BTreeSet::new(),
         });
         WatchId(self.watches.len() - 1)
     }
@@ -125,29 +128,45 @@ impl<T> Merger<T> {
         position.newest = position.newest.max(revision);
     }
 
-    /// Adds the difference between what a watch delivered and all objects of its resource at a revision, after a gap of this length.
-    /// Returns the number of changes.
-    pub(super) fn relist(
+    /// Notes that a list of all objects of a watch begins, after a gap. A list before it that has no end counts no more.
+    pub(super) fn list_begins(&mut self, watch: WatchId) {
+        self.watches[watch.0].listed.clear();
+    }
+
+    /// Adds an object of a list at a revision, after a gap of this length: it is a change if the watch has not delivered this state.
+    /// Returns whether it is one.
+    pub(super) fn listed(
+        &mut self,
+        watch: WatchId,
+        list: i64,
+        (key, state, object): (String, i64, T),
+        (gap, arrival): (Duration, Duration),
+    ) -> bool {
+        let position = &mut self.watches[watch.0];
+        position.listed.insert(key.clone());
+        let is_change = position.known.insert(key.clone(), state) != Some(state);
+        if is_change {
+            self.insert(list, key, Change::Put(object), arrival, Some(gap));
+        }
+        is_change
+    }
+
+    /// Ends a list at a revision: what it does not have was deleted in the gap. Returns the number of deletions.
+    pub(super) fn list_ends(
         &mut self,
         watch: WatchId,
         revision: i64,
-        objects: BTreeMap<String, (i64, T)>,
         (gap, arrival): (Duration, Duration),
     ) -> usize {
         let position = &mut self.watches[watch.0];
-        let before = std::mem::take(&mut position.known);
-        position.known = objects.iter().map(|(key, (revision, _))| (key.clone(), *revision)).collect();
+        let listed = std::mem::take(&mut position.listed);
+        let gone: Vec<String> = position.known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        position.known.retain(|key, _| listed.contains(key));
         position.complete = position.complete.max(revision);
         position.newest = position.newest.max(revision);
-        let gone: Vec<String> = before.keys().filter(|key| !objects.contains_key(*key)).cloned().collect();
-        let is_changed =
-            |(key, (revision, _)): &(String, (i64, T))| before.get(key).is_none_or(|known| known != revision);
-        let changed = objects.into_iter().filter(is_changed);
-        let mut changes: Vec<_> = changed.map(|(key, (_, object))| (key, Change::Put(object))).collect();
-        changes.extend(gone.into_iter().map(|key| (key, Change::Delete)));
-        let count = changes.len();
-        for (key, change) in changes {
-            self.insert(revision, key, change, arrival, Some(gap));
+        let count = gone.len();
+        for key in gone {
+            self.insert(revision, key, Change::Delete, arrival, Some(gap));
         }
         count
     }
@@ -172,7 +191,8 @@ impl<T> Merger<T> {
             is_late: false,
             gap: None,
         });
-        commit.is_late |= at > revision;
+        // A large difference after a gap is stored in several revisions, which its gap explains.
+        commit.is_late |= at > revision && gap.is_none();
         commit.gap = commit.gap.max(gap);
         commit.changes.insert(key, change);
         self.arrivals.push_back((arrival, at));
@@ -287,13 +307,47 @@ mod tests {
         assert_eq!(shown(&merger.finish()), ["11 a=11 b=11 c=11", "13 -old"]);
     }
 
+    /// Delivers a list after a gap; returns the number of changes.
+    fn relist(
+        merger: &mut Merger<i64>,
+        (watch, revision): (WatchId, i64),
+        objects: impl IntoIterator<Item = (String, i64)>,
+        times: (Duration, Duration),
+    ) -> usize {
+        merger.list_begins(watch);
+        let changed = objects
+            .into_iter()
+            .filter(|(key, at)| merger.listed(watch, revision, (key.clone(), *at, *at), times))
+            .count();
+        changed + merger.list_ends(watch, revision, times)
+    }
+
+    #[test]
+    fn a_list_that_is_longer_than_the_reordering_is_stored_in_parts_and_begins_again_after_a_break() {
+        let mut merger = Merger::new(10, REORDER);
+        let known = [("a", 4), ("b", 5), ("gone", 6)].map(|(key, at)| (key.to_owned(), at));
+        let pods = merger.add_watch(10, BTreeMap::from(known));
+        let object = |key: &str, state: i64| (key.to_owned(), state, state);
+        merger.list_begins(pods);
+        assert!(merger.listed(pods, 20, object("a", 15), (at(12), at(1))));
+        assert_eq!(shown(&merger.ready(at(9))), ["~20 a=15"]);
+        // The list broke. The next one has "gone" no more, and does not store "a" again.
+        merger.list_begins(pods);
+        assert!(!merger.listed(pods, 30, object("a", 15), (at(20), at(9))));
+        assert!(merger.listed(pods, 30, object("b", 25), (at(20), at(9))));
+        assert_eq!(shown(&merger.ready(at(15))), ["~30 b=25"]);
+        assert!(merger.listed(pods, 30, object("c", 26), (at(20), at(15))));
+        assert_eq!(merger.list_ends(pods, 30, (at(20), at(15))), 1);
+        assert_eq!(shown(&merger.ready(at(30))), ["~31 c=26 -gone"]);
+    }
+
     #[test]
     fn a_list_after_a_gap_is_stored_as_the_difference() {
         let mut merger = Merger::new(10, REORDER);
         let known = [("same", 4), ("gone", 5), ("changed", 6)].map(|(key, at)| (key.to_owned(), at));
         let pods = merger.add_watch(10, BTreeMap::from(known));
-        let objects = [("same", 4), ("changed", 18), ("new", 17)].map(|(key, at)| (key.to_owned(), (at, at)));
-        assert_eq!(merger.relist(pods, 20, BTreeMap::from(objects), (at(12), at(1))), 3);
+        let objects = [("same", 4), ("changed", 18), ("new", 17)].map(|(key, at)| (key.to_owned(), at));
+        assert_eq!(relist(&mut merger, (pods, 20), objects, (at(12), at(1))), 3);
         assert!(!put(&mut merger, pods, 20, "new", 1), "the list has it");
         assert!(put(&mut merger, pods, 21, "new", 1));
         assert_eq!(shown(&merger.finish()), ["~20 changed=18 -gone new=17", "21 new=21"]);
@@ -361,9 +415,18 @@ mod tests {
                         let list = usize::try_from(list).unwrap();
                         let prefix = format!("{watch}/");
                         let objects = self.states[list].iter().filter(|(key, _)| key.starts_with(&prefix));
-                        let objects = objects.map(|(key, at)| (key.clone(), (*at, *at))).collect();
+                        let mut objects = objects.map(|(key, at)| (key.clone(), *at));
                         let list = i64::try_from(list).unwrap();
-                        merger.relist(id, list, objects, (Duration::from_secs(1), now));
+                        let times = (Duration::from_secs(1), now);
+                        if self.rng.below(2) == 0 {
+                            // A list that breaks, after some of its objects were stored.
+                            merger.list_begins(id);
+                            if let Some((key, at)) = objects.clone().next() {
+                                merger.listed(id, list, (key, at, at), times);
+                            }
+                            commits.append(&mut merger.ready(now));
+                        }
+                        relist(merger, (id, list), objects.by_ref(), times);
                         next[watch] = changes.partition_point(|(at, ..)| *at <= list);
                     }
                     _ => {

@@ -17,7 +17,7 @@ use crate::import::{
 use crate::runtime;
 use crate::shutdown::Signals;
 use anyhow::Context as _;
-use follow::{Watch, WatchMessage};
+use follow::{ListedAt, Watch, WatchMessage};
 use kstore_client::Client;
 use kstore_nondet::Nondet;
 use kstore_store::{Revision, maintenance};
@@ -191,15 +191,15 @@ impl Recorder {
                 tracing::warn!(resource = self.label(watch), "a change is not recorded: {why}");
             }
             WatchMessage::Progress(revision) => self.merger.progress(watch, revision),
-            WatchMessage::Relisted { objects, revision, gap } => {
-                let mut found = BTreeMap::new();
-                for object in objects {
-                    let at = object.revision();
-                    if let Some((key, object)) = self.objects.convert(object.value, &mut self.report) {
-                        found.insert(key, (at, object));
-                    }
+            WatchMessage::ListBegins => self.merger.list_begins(watch),
+            WatchMessage::Listed(object, at) => {
+                let state = object.revision();
+                if let Some((key, object)) = self.objects.convert(object.value, &mut self.report) {
+                    self.merger.listed(watch, at.revision, (key, state, object), (at.gap, arrival));
                 }
-                self.merger.relist(watch, revision, found, (gap, arrival));
+            }
+            WatchMessage::ListEnds(ListedAt { revision, gap }) => {
+                self.merger.list_ends(watch, revision, (gap, arrival));
                 let resource = self.label(watch).to_owned();
                 self.gaps.push(RecordingGap { resource, revision, seconds: gap.as_secs().max(1) });
             }
