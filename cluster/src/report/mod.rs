@@ -186,10 +186,8 @@ impl Reader<'_> {
     ) -> Result<(), ReportError> {
         let is_here = |namespace: &str, of: &str| namespace.is_empty() || namespace == of;
         let awaited = recording.awaited(&kind.resource);
-        let mut left = awaited.iter().filter(|(_, key)| is_here(namespace, &key.namespace)).count();
-        if left == 0 {
-            return Ok(());
-        }
+        let here = || awaited.iter().filter(|(_, key)| is_here(namespace, &key.namespace));
+        let (mut left, Some((last, _))) = (here().count(), here().next_back()) else { return Ok(()) };
         let path = kind.watch_path(namespace, from);
         let response = self.client.open_path(&path).await?;
         if !response.status().is_success() {
@@ -199,21 +197,23 @@ impl Reader<'_> {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| unreadable(&path, error))?;
             rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
+            let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            for line in rest[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 let line: WatchLine =
-                    serde_json::from_slice(&line).map_err(|error| unreadable(&path, error))?;
-                match line.kind.as_str() {
-                    "ADDED" | "MODIFIED" => {}
-                    "ERROR" => return Ok(()),
-                    _ => continue,
+                    serde_json::from_slice(line).map_err(|error| unreadable(&path, error))?;
+                if line.kind == "ERROR" {
+                    return Ok(());
                 }
                 let Some((key, revision, object)) = kind.named(line.object) else { continue };
-                left -= usize::from(recording.state(&key, revision, object));
-                if left == 0 {
+                if matches!(&*line.kind, "ADDED" | "MODIFIED") {
+                    left -= usize::from(recording.state(&key, revision, object));
+                }
+                // Changes come in the order of their revisions.
+                if left == 0 || revision > *last {
                     return Ok(());
                 }
             }
+            rest.drain(..whole);
             if rest.len() > LINE_BYTES {
                 return Err(unreadable(&path, "a line is too long"));
             }

@@ -4,9 +4,9 @@ use super::chunk::{ChunkWriter, FIRST_LINE, TooLong, append};
 use super::delta::{Edit, apply, edits};
 use super::limits::INFLATED_BYTES;
 use super::loss::{BodyPlace, Importance, Loss, cut_values, without_managed_fields};
-use super::recording::{Change, ObjectBody, ObjectKey, Recording};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::recording::{Change, ChangedObject, ObjectBody, ObjectKey, Recording};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What goes into a file.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,13 @@ pub(super) struct Extent<'l> {
     pub(super) skipped: usize,
     /// Whether states are in it at all.
     pub(super) has_states: bool,
+}
+
+impl Extent<'_> {
+    /// Whether nothing is left out: then states go into the file as the recording has them.
+    fn is_whole(&self) -> bool {
+        self.losses.is_empty() && self.skipped == 0 && self.has_states
+    }
 }
 
 /// Numbers of what was left out.
@@ -37,8 +44,9 @@ pub(super) fn encode(
         recording,
         importance,
         extent,
-        states: recording.base.clone(),
+        states: if extent.is_whole() { BTreeMap::new() } else { recording.base.clone() },
         shown: BTreeMap::new(),
+        present: BTreeSet::new(),
         rows: recording.rows.iter().map(|row| (ObjectKey::of_row(row), row.clone())).collect(),
         lost: Lost::new(),
     };
@@ -80,6 +88,9 @@ struct Encoder<'r> {
     states: BTreeMap<ObjectKey, Value>,
     /// Their states as the file has them.
     shown: BTreeMap<ObjectKey, Value>,
+    /// The objects with a state in the file, if nothing is left out: only then the edits of the recording are those of the file, and
+    /// neither `states` nor `shown` is needed.
+    present: BTreeSet<ObjectKey>,
     rows: BTreeMap<ObjectKey, Value>,
     lost: Lost,
 }
@@ -129,12 +140,19 @@ impl Encoder<'_> {
     }
 
     fn base(&mut self, chunk: &mut ChunkWriter) -> Result<(), TooLong> {
+        if self.extent.is_whole() {
+            self.present = self.recording.base.keys().cloned().collect();
+            let mut states = self.recording.base.iter();
+            return states.try_for_each(|(key, state)| {
+                chunk.line(&json!([key.resource, key.namespace, key.name, state]))
+            });
+        }
         if !self.extent.has_states {
             self.lose(Loss::NewestStates, self.states.len());
             return Ok(());
         }
         let kept = &self.recording.changes[self.extent.skipped..];
-        let changed: std::collections::BTreeSet<&ObjectKey> =
+        let changed: BTreeSet<&ObjectKey> =
             kept.iter().flat_map(|change| &change.objects).map(|object| &object.key).collect();
         for (key, state) in std::mem::take(&mut self.states) {
             let shown = self.reduced(state.clone(), !changed.contains(&key));
@@ -161,15 +179,17 @@ impl Encoder<'_> {
     fn changes(&mut self, chunk: &mut ChunkWriter) -> Result<(), TooLong> {
         let recording = self.recording;
         for (number, change) in recording.changes.iter().enumerate().skip(self.extent.skipped) {
-            let mut line = change.line.clone();
+            let members = change.line.as_object().into_iter().flatten().filter(|(name, _)| *name != "o");
+            let mut line: Map<String, Value> =
+                members.map(|(name, value)| (name.clone(), value.clone())).collect();
             let objects = (0..change.objects.len()).map(|at| {
                 let key = &change.objects[at].key;
                 let row = self.row_edits(key, row(change, at));
                 let body = self.body(change, (number, at));
                 json!([key.resource, key.namespace, key.name, change.line["o"][at][3], row, body])
             });
-            line["o"] = objects.collect();
-            chunk.line(&line)?;
+            line.insert("o".to_owned(), objects.collect());
+            chunk.line(&line.into())?;
         }
         Ok(())
     }
@@ -190,6 +210,9 @@ impl Encoder<'_> {
     /// is none in the file, or the object is gone.
     fn body(&mut self, change: &Change, place: BodyPlace) -> Value {
         let object = &change.objects[place.1];
+        if self.extent.is_whole() {
+            return self.whole_body(object);
+        }
         self.follow(change, place.1);
         if object.is_deleted {
             self.shown.remove(&object.key);
@@ -217,6 +240,21 @@ impl Encoder<'_> {
                 self.shown.insert(object.key.clone(), shown.clone());
                 shown
             }
+        }
+    }
+
+    /// As `body`, if nothing is left out: no state is copied or compared again.
+    fn whole_body(&mut self, object: &ChangedObject) -> Value {
+        if object.is_deleted {
+            self.present.remove(&object.key);
+        }
+        match &object.body {
+            ObjectBody::Full(state) => {
+                self.present.insert(object.key.clone());
+                state.clone()
+            }
+            ObjectBody::Edits(edits) if self.present.contains(&object.key) => list(edits),
+            ObjectBody::Edits(_) | ObjectBody::Absent => Value::Null,
         }
     }
 }
