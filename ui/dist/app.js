@@ -1049,8 +1049,10 @@ function partsOf(key) {
 var COMPONENTS = ["system:kube-", "system:node:", "system:serviceaccount:kube-system:", "system:kstore", "system:apiserver", "system:controllers", "system:scheduler"];
 var isComponent = (user) => COMPONENTS.some((prefix) => user.startsWith(prefix));
 var programOf = (agent) => agent.split("/")[0] || "unknown";
+var GAP = /^kstore-record \(gap (\d+) s\)/;
 function writerOf(write2) {
   const program = programOf(write2.agent);
+  if (write2.gap) return `the recorder, after ${write2.gap} s that it missed`;
   if (!write2.user) return "unknown";
   return isComponent(write2.user) ? program : `${write2.user} (${program})`;
 }
@@ -1066,6 +1068,8 @@ var Model = class {
   byKey = /* @__PURE__ */ new Map();
   /** Indexes of the writes that name a revision as cause. */
   effects = /* @__PURE__ */ new Map();
+  /** Stretches whose changes a recording does not have, by their ends. */
+  gaps = [];
   /** Rows of the window's first state. */
   first = /* @__PURE__ */ new Map();
   head = /* @__PURE__ */ new Map();
@@ -1095,7 +1099,9 @@ var Model = class {
     const t4 = line.t ? Math.max(line.t / 1e3, last2) : last2;
     const index = this.writes.length;
     const outside = causes.length === 0 && user !== "" && !isComponent(user);
-    this.writes.push({ r: line.r, t: t4, user, agent, verb, causes, touches, outside });
+    const gap = Number(GAP.exec(agent)?.[1] ?? 0);
+    if (gap) this.gaps.push({ from: Math.min(index, this.countUpToTime(t4 - gap * 1e3)), to: index + 1, seconds: gap });
+    this.writes.push({ r: line.r, t: t4, user, agent, verb, causes, touches, outside, gap });
     for (const touch of touches) push(this.byKey, touch.key, index);
     for (const cause of causes) push(this.effects, cause, index);
     if (follow2 && this.at === index) this.seek(index + 1);
@@ -1114,11 +1120,19 @@ var Model = class {
   }
   /** The number of writes up to a revision. */
   countUpTo(revision2) {
+    return this.countWhile((write2) => write2.r <= revision2);
+  }
+  /** The number of writes up to a time. */
+  countUpToTime(time) {
+    return this.countWhile((write2) => write2.t <= time);
+  }
+  /** The number of first writes that are so; after one that is not so, none is. */
+  countWhile(isBefore) {
     let low = 0;
     let high = this.writes.length;
     while (low < high) {
       const middle = low + high >> 1;
-      if (this.writes[middle].r <= revision2) low = middle + 1;
+      if (isBefore(this.writes[middle])) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -3724,6 +3738,23 @@ function palette(element2) {
   const style = getComputedStyle(element2);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
+function hatch(context, from, to, height, color) {
+  const right = Math.max(to, from + 3);
+  context.save();
+  context.beginPath();
+  context.rect(from, 0, right - from, height);
+  context.clip();
+  context.globalAlpha = 0.5;
+  context.strokeStyle = color;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x3 = from - height; x3 < right; x3 += 6) {
+    context.moveTo(x3, height);
+    context.lineTo(x3 + height, 0);
+  }
+  context.stroke();
+  context.restore();
+}
 
 // src/views/slider.tsx
 var BAR = 4;
@@ -3810,6 +3841,7 @@ function Track() {
     const head = scale2.of(at) / length * width;
     context.fillStyle = colors.track;
     context.fillRect(0, height - 2, width, 2);
+    for (const gap of model2.gaps) hatch(context, scale2.of(gap.from) / length * width, scale2.of(gap.to) / length * width, height, colors.faint);
     for (let bin = 0; bin < number; bin++) {
       if (!found.all[bin]) continue;
       const x3 = bin * BAR;
@@ -4093,6 +4125,7 @@ function draw(context, colors, view) {
   context.beginPath();
   context.rect(labels, AXIS, width - labels, height - AXIS);
   context.clip();
+  for (const gap of model.gaps) hatch(context, xOf(view, scale.of(gap.from)), xOf(view, scale.of(gap.to)), height, colors.faint);
   drawFolds(context, colors, view);
   for (let at = first; at < last2; at++) drawLane(context, colors, all[at], AXIS + at * LANE - top, view);
   const head = xOf(view, scale.of(view.at));

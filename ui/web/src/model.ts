@@ -43,6 +43,8 @@ export interface Write {
   touches: Touch[];
   /** Whether it is by a person or a program that is no part of the control plane, and names no cause. */
   outside: boolean;
+  /** Seconds before it whose changes a recording does not have; 0: none. */
+  gap: number;
 }
 
 /** A line of `/kstore/v1/changes`. */
@@ -72,9 +74,20 @@ export const isComponent = (user: string): boolean => COMPONENTS.some((prefix) =
 /** The program of a write, without its version. */
 export const programOf = (agent: string): string => agent.split('/')[0] || 'unknown';
 
+/** What a recording says of a write that is the difference after a gap: its length in seconds. */
+const GAP = /^kstore-record \(gap (\d+) s\)/;
+
+/** A stretch whose changes a recording does not have: it is after a number of writes, and ends with the write that is the difference. */
+export interface Gap {
+  from: number;
+  to: number;
+  seconds: number;
+}
+
 /** Who wrote, in a few words. */
 export function writerOf(write: Write): string {
   const program = programOf(write.agent);
+  if (write.gap) return `the recorder, after ${write.gap} s that it missed`;
   if (!write.user) return 'unknown';
   return isComponent(write.user) ? program : `${write.user} (${program})`;
 }
@@ -91,6 +104,8 @@ export class Model {
   readonly byKey = new Map<string, number[]>();
   /** Indexes of the writes that name a revision as cause. */
   readonly effects = new Map<number, number[]>();
+  /** Stretches whose changes a recording does not have, by their ends. */
+  readonly gaps: Gap[] = [];
   /** Rows of the window's first state. */
   readonly first = new Map<string, Row>();
   private readonly head = new Map<string, Row>();
@@ -123,7 +138,9 @@ export class Model {
     const t = line.t ? Math.max(line.t / 1000, last) : last;
     const index = this.writes.length;
     const outside = causes.length === 0 && user !== '' && !isComponent(user);
-    this.writes.push({ r: line.r, t, user, agent, verb, causes, touches, outside });
+    const gap = Number(GAP.exec(agent)?.[1] ?? 0);
+    if (gap) this.gaps.push({ from: Math.min(index, this.countUpToTime(t - gap * 1000)), to: index + 1, seconds: gap });
+    this.writes.push({ r: line.r, t, user, agent, verb, causes, touches, outside, gap });
     for (const touch of touches) push(this.byKey, touch.key, index);
     for (const cause of causes) push(this.effects, cause, index);
     if (follow && this.at === index) this.seek(index + 1);
@@ -146,11 +163,21 @@ export class Model {
 
   /** The number of writes up to a revision. */
   countUpTo(revision: number): number {
+    return this.countWhile((write) => write.r <= revision);
+  }
+
+  /** The number of writes up to a time. */
+  countUpToTime(time: number): number {
+    return this.countWhile((write) => write.t <= time);
+  }
+
+  /** The number of first writes that are so; after one that is not so, none is. */
+  private countWhile(isBefore: (write: Write) => boolean): number {
     let low = 0;
     let high = this.writes.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.writes[middle].r <= revision) low = middle + 1;
+      if (isBefore(this.writes[middle])) low = middle + 1;
       else high = middle;
     }
     return low;

@@ -80,3 +80,17 @@ test('times never go back, as the clock of a server can', () => {
   for (const [r, t] of [[2, 5_000_000], [3, 4_000_000], [4, 6_000_000]]) model.add(line(r, 'updated', pod('a'), { t }), true);
   assert.deepEqual(model.writes.map((write) => write.t), [5000, 5000, 6000]);
 });
+
+test('a gap of a recording reaches from the last write before it to the difference', () => {
+  const model = new Model(1);
+  const add = (r: number, seconds: number, agent: string) => model.add({ r, t: seconds * 1_000_000, w: ['', agent, 'update'], o: line(r, 'created', pod(`p${r}`)).o }, true);
+  add(2, 10, 'kubectl');
+  add(3, 21, 'kubectl');
+  add(4, 30, 'kstore-record (gap 12 s) (late)');
+  add(5, 31, 'kstore-record (late)');
+  // The clock of the recorder may have been wrong: a gap ends with its write in any case.
+  add(6, 31, 'kstore-record (gap 0 s)');
+  assert.deepEqual(model.gaps, [{ from: 1, to: 3, seconds: 12 }]);
+  assert.equal(writerOf(model.writes[2]), 'the recorder, after 12 s that it missed');
+  assert.deepEqual([model.countUpToTime(9_999), model.countUpToTime(10_000), model.countUpToTime(99_000)], [0, 1, 5]);
+});

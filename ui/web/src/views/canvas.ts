@@ -41,3 +41,22 @@ export function palette(element: Element): Palette {
   const style = getComputedStyle(element);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
+
+/** Hatches a stretch of a canvas, at least a line wide: what happened in it is not known. */
+export function hatch(context: CanvasRenderingContext2D, from: number, to: number, height: number, color: string): void {
+  const right = Math.max(to, from + 3);
+  context.save();
+  context.beginPath();
+  context.rect(from, 0, right - from, height);
+  context.clip();
+  context.globalAlpha = 0.5;
+  context.strokeStyle = color;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x = from - height; x < right; x += 6) {
+    context.moveTo(x, height);
+    context.lineTo(x + height, 0);
+  }
+  context.stroke();
+  context.restore();
+}

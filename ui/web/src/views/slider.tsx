@@ -7,7 +7,7 @@ import { bins } from '../scale.ts';
 import { writerOf } from '../model.ts';
 import { shortName } from '../lanes.ts';
 import { clock, count, dateTime } from '../text.ts';
-import { fit, palette, useSize } from './canvas.ts';
+import { fit, hatch, palette, useSize } from './canvas.ts';
 import { KeyLink, Writer } from './parts.tsx';
 
 const BAR = 4;
@@ -101,6 +101,7 @@ function Track() {
     const head = (scale.of(at) / length) * width;
     context.fillStyle = colors.track;
     context.fillRect(0, height - 2, width, 2);
+    for (const gap of model.gaps) hatch(context, (scale.of(gap.from) / length) * width, (scale.of(gap.to) / length) * width, height, colors.faint);
     for (let bin = 0; bin < number; bin++) {
       if (!found.all[bin]) continue;
       const x = bin * BAR;

@@ -6,7 +6,7 @@ import { rowKey, type Row, type Write } from '../model.ts';
 import { isEmpty, matches, parseQuery } from '../search.ts';
 import * as store from '../store.ts';
 import { clock, count, second, STATES } from '../text.ts';
-import { fit, palette, useSize, type Palette } from './canvas.ts';
+import { fit, hatch, palette, useSize, type Palette } from './canvas.ts';
 import { Causes, Changes } from './object.tsx';
 import { Card, Empty, KeyLink, RevisionLink, Writer } from './parts.tsx';
 
@@ -249,6 +249,7 @@ function draw(context: CanvasRenderingContext2D, colors: Palette, view: Drawing)
   context.beginPath();
   context.rect(labels, AXIS, width - labels, height - AXIS);
   context.clip();
+  for (const gap of store.model.gaps) hatch(context, xOf(view, store.scale.of(gap.from)), xOf(view, store.scale.of(gap.to)), height, colors.faint);
   drawFolds(context, colors, view);
   for (let at = first; at < last; at++) drawLane(context, colors, all[at], AXIS + at * LANE - top, view);
   // What is behind the cursor has not happened yet.
