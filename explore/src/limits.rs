@@ -46,6 +46,8 @@ pub const REFUSALS: usize = 3;
 pub const CONFIRMATIONS: usize = 5;
 /// Most runs for the shrinking of one finding.
 pub const SHRINK_RUNS: usize = 60;
+/// Most runs for the report file of one finding: each has failed so several times already.
+pub const REPORT_RUNS: usize = 3;
 /// Runs in which a smaller plan must fail likewise.
 pub const SHRINK_REPEATS: usize = 2;
 /// Most distinct findings, unless the command line says otherwise.

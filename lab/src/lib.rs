@@ -34,6 +34,7 @@ pub mod plan;
 mod prepare;
 pub mod programs;
 mod registry;
+mod report_file;
 pub mod request;
 pub mod select;
 pub mod serial;
@@ -51,3 +52,4 @@ pub mod writes;
 
 pub use authority::{Authority, AuthorityError, ClusterKeys, Credentials, FrontProxyKeys};
 pub use registry::{Lab, LabConfig, LabError, MAIN, StartOptions};
+pub use report_file::{ReportFileError, ReportText, report_file};

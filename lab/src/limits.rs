@@ -169,3 +169,5 @@ pub const PROGRAM_GRACE_MOST: Duration = Duration::from_secs(600);
 pub const PEER_LIFE: Duration = Duration::from_secs(1);
 /// Most connections whose owner is known; they are all forgotten for a further one.
 pub const PEERS: usize = 4096;
+/// Real time for the report file of a cluster, whose own limit on the reading of states passes by the cluster's clock, which may stand.
+pub const REPORT_TIME: Duration = Duration::from_secs(30);

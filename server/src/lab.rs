@@ -14,7 +14,7 @@ use kstore_controllers::{Signing, SigningAuthority};
 use kstore_informer::metrics::Registry;
 use kstore_lab::cluster::{ClusterError, LabCluster, PREFIX};
 use kstore_lab::template::{ClusterStart, ComponentChoice, Configured, Template};
-use kstore_lab::{Lab, LabConfig, LabError, MAIN};
+use kstore_lab::{Lab, LabConfig, LabError, MAIN, ReportText, report_file};
 use kstore_nondet::Clock;
 use kstore_registry::outbound::FrontProxy;
 use std::fmt;
@@ -115,6 +115,12 @@ impl RunningLab {
     ) -> anyhow::Result<T> {
         let done = self.main.complete(work, limit.saturating_add(RESERVE)).await;
         done.map_err(|status| anyhow::anyhow!("{}", status.message))
+    }
+
+    /// The report file of the first cluster as it is now.
+    pub(crate) async fn report_file(&self, text: ReportText) -> anyhow::Result<Vec<u8>> {
+        let current = self.main.current().map_err(|status| anyhow::anyhow!("{}", status.message))?;
+        Ok(report_file(current.running(), text).await?)
     }
 
     /// Waits until a component of the first cluster has ended although it should not have.

@@ -38,7 +38,14 @@ pub(crate) fn report(args: ReportArgs) -> anyhow::Result<ExitCode> {
 /// The server refuses, or the file cannot be written.
 pub(crate) async fn save(client: &Client, file: &Path, request: ReportRequest) -> anyhow::Result<()> {
     let request = ReportRequest { version: VERSION.to_owned(), ..request };
-    let report = report_of(client, &request).await.context("no report")?;
+    write(file, &report_of(client, &request).await.context("no report")?)
+}
+
+/// Writes a report into a file, and makes the file's folder.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write(file: &Path, report: &[u8]) -> anyhow::Result<()> {
     let write = || {
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)?;

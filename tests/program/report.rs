@@ -40,3 +40,14 @@ fn a_report_is_saved_if_the_command_fails_or_always() {
         stderr(&refused)
     );
 }
+
+#[test]
+fn a_report_of_a_lab_is_of_its_first_cluster_whose_clock_does_not_move() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--lab", "--lab-clock", "manual", "--report", "lab.html"];
+    let failed = run(dir.path(), &flags, "exit 3");
+    assert_eq!(failed.status.code(), Some(3));
+    assert!(stderr(&failed).contains("the report of the cluster is lab.html"), "{}", stderr(&failed));
+    let file = std::fs::read_to_string(dir.path().join("lab.html")).unwrap();
+    assert!(file.contains("<title>kstore: sh -c exit 3</title>") && file.len() > 100_000);
+}

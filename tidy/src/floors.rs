@@ -331,7 +331,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["fault", "idempotency", "log"],
             &["host"],
             &["advance", "objects", "programs", "waits", "writes"],
-            &["settle"],
+            &["report_file", "settle"],
             &["cache", "perturb", "plan"],
             &["legality", "serial"],
             &["shown", "watch"],

@@ -42,6 +42,7 @@ fn finding(finding: &Finding) -> Value {
         "replay": finding.replay,
         "snapshot": finding.snapshot,
         "log": finding.log,
+        "report": finding.report,
         "foundAfter": finding.found_after,
     })
 }

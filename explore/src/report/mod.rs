@@ -118,6 +118,8 @@ pub struct Finding {
     pub snapshot: Option<String>,
     /// Log of the run.
     pub log: Option<String>,
+    /// Report file of another run that failed so: an HTML file with the page of its cluster.
+    pub report: Option<String>,
     /// Milliseconds after the begin of the search.
     pub found_after: u64,
 }
@@ -141,6 +143,7 @@ impl Finding {
             replay: None,
             snapshot: None,
             log: None,
+            report: None,
             found_after,
         }
     }

@@ -105,7 +105,8 @@ fn write_finding(out: &mut String, label: &str, report: &Report, finding: &Findi
             report.command.join(" ")
         )?;
     }
-    let files: Vec<&str> = finding.log.iter().chain(&finding.snapshot).map(String::as_str).collect();
+    let files = finding.report.iter().chain(&finding.log).chain(&finding.snapshot);
+    let files: Vec<&str> = files.map(String::as_str).collect();
     if !files.is_empty() {
         writeln!(out, "  files: {}", files.join(", "))?;
     }

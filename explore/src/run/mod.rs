@@ -19,7 +19,7 @@ use kstore_api::status::Status;
 use kstore_lab::cluster::{Current, LabCluster, LabImage};
 use kstore_lab::legality::observed::Observed;
 use kstore_lab::snapshot::{self, SaveError, SaveOptions};
-use kstore_lab::{FrontProxyKeys, Lab};
+use kstore_lab::{FrontProxyKeys, Lab, ReportText, report_file};
 use kstore_nondet::Clock;
 use operators::StartedOperators;
 pub use prepare::{PrepareError, Setup};
@@ -99,6 +99,8 @@ pub struct RunRequest<'r> {
     pub comparison: Option<(&'r Normaliser, &'r [Reference])>,
     /// Limits.
     pub limits: RunLimits,
+    /// What a report file of the run says; `None`: there is none.
+    pub report: Option<&'r ReportText>,
 }
 
 /// What came of a run.
@@ -114,6 +116,8 @@ pub struct RunOutcome {
     pub outputs: Vec<(String, String)>,
     /// The requests of clients and the states that they were shown.
     pub observed: Observed,
+    /// The report file of the cluster at the end of the run, or why there is none. It has the writes of the run.
+    pub report: Option<Result<Vec<u8>, String>>,
     /// The run, if it stays.
     pub held: Option<HeldRun>,
 }
@@ -184,6 +188,12 @@ impl ActiveRun<'_> {
 
     fn is_over(&self) -> bool {
         self.elapsed() >= self.limits.total
+    }
+
+    /// The report file of the cluster from a revision on, or why there is none.
+    async fn report_file(&self, text: &ReportText, from: i64) -> Result<Vec<u8>, String> {
+        let text = ReportText { since: Some(from), ..text.clone() };
+        report_file(self.current.running(), text).await.map_err(|error| error.to_string())
     }
 }
 
@@ -334,11 +344,15 @@ impl PreparedLab {
             turns,
             unquiet,
         };
+        let report = match request.report {
+            Some(text) => Some(run.report_file(text, image).await),
+            None => None,
+        };
         let held = if request.is_held { Some(run.hold()?) } else { None };
         if held.is_none() {
             run.stop_operators().await;
         }
-        Ok(RunOutcome { record, missed, lists_from_cache, outputs, observed, held })
+        Ok(RunOutcome { record, missed, lists_from_cache, outputs, observed, report, held })
     }
 
     /// The prepared cluster as a snapshot file without a name: its newest objects, Secrets among them, without keys.

@@ -61,6 +61,7 @@ impl Search<'_> {
             };
             finding.plan = Some(plan.clone());
             finding = self.write_files(finding, (Some(&plan), steps), outcome).await?;
+            finding = Box::pin(self.with_report(finding, (&plan, steps), verdict, outcome)).await?;
         }
         self.progress.change(|progress| progress.shrinking = None);
         Ok((finding, is_steady))

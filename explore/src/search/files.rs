@@ -64,6 +64,12 @@ fn copy_private(mut from: File, path: &Path, most: u64) -> Result<bool, SearchEr
     copy().map_err(failed(path))
 }
 
+/// The plan of a run in which nothing is perturbed.
+pub(super) fn without_actions(pattern: Option<PatternId>) -> Plan {
+    let subject = Subject { resource: String::new(), verb: String::new() };
+    Plan { pattern: pattern.unwrap_or(PatternId::Crash), subject, actions: Vec::new() }
+}
+
 impl Search<'_> {
     /// Writes the files of a finding.
     pub(super) async fn write_files(
@@ -89,11 +95,6 @@ impl Search<'_> {
     }
 
     fn replay(&self, finding: &Finding, plan: Option<&Plan>, steps: usize) -> Replay {
-        let nothing = Plan {
-            pattern: finding.pattern.unwrap_or(PatternId::Crash),
-            subject: Subject { resource: String::new(), verb: String::new() },
-            actions: Vec::new(),
-        };
         Replay {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
@@ -106,7 +107,7 @@ impl Search<'_> {
             command: self.files.command.clone(),
             program: self.files.program.clone(),
             seed: self.options.seed,
-            plan: plan.cloned().unwrap_or(nothing),
+            plan: plan.cloned().unwrap_or_else(|| without_actions(finding.pattern)),
             steps,
             expected: ExpectedFailure {
                 oracle: finding.oracle,

@@ -122,6 +122,7 @@ mod tests {
             lists_from_cache: Vec::new(),
             outputs: Vec::new(),
             observed,
+            report: None,
             held: None,
         }
     }

@@ -8,6 +8,7 @@ mod legality;
 mod log;
 mod reference;
 mod replayed;
+mod report_file;
 
 use crate::explain::explain;
 use crate::limits;
@@ -26,6 +27,7 @@ pub use files::ReplayFiles;
 use found::FoundFailures;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
+use kstore_lab::ReportText;
 use kstore_nondet::Clock;
 pub use legality::IllegalRun;
 use parking_lot::Mutex;
@@ -64,6 +66,8 @@ pub struct SearchOptions {
     pub findings: PathBuf,
     /// Whether values of Secrets are shown in reports and logs.
     pub shows_secrets: bool,
+    /// Where the report file of the first bug is written, those of other findings beside it; `None`: there are none.
+    pub report: Option<PathBuf>,
 }
 
 /// Why a search has no report.
@@ -173,6 +177,8 @@ struct SearchState {
     counts: PlanCounts,
     /// Plans that were begun.
     begun: usize,
+    /// Whether a bug has the report file that was named.
+    has_report: bool,
     /// What runs showed, by the keys of their plans.
     shown: BTreeMap<String, Shown>,
 }
@@ -362,6 +368,16 @@ impl<'s> Search<'s> {
 
     /// Runs a plan once.
     async fn outcome(&self, plan: &Plan, steps: usize) -> Result<(RunOutcome, Judgement), SearchError> {
+        self.outcome_with_report(plan, steps, None).await
+    }
+
+    /// Runs a plan once, with a report file of its cluster if there is a text for it.
+    async fn outcome_with_report(
+        &self,
+        plan: &Plan,
+        steps: usize,
+        report: Option<&ReportText>,
+    ) -> Result<(RunOutcome, Judgement), SearchError> {
         let request = RunRequest {
             plan: (!plan.actions.is_empty()).then_some(plan),
             seed: None,
@@ -370,6 +386,7 @@ impl<'s> Search<'s> {
             is_held: false,
             comparison: Some((&self.baseline.normaliser, &self.baseline.references)),
             limits: self.baseline.limits,
+            report,
         };
         let mut outcome = self.take_run(&request, self.is_serial.load(Ordering::Relaxed)).await?;
         if self.options.parallel > 1 && outcome.outputs.iter().any(|(_, output)| has_taken_port(output)) {
@@ -463,6 +480,8 @@ impl<'s> Search<'s> {
         let secrets = secrets_of(outcome, self.options.shows_secrets);
         let finding = Finding { id: self.next_id("s"), ..Finding::of(verdict, &secrets, found_after) };
         let finding = self.write_files(finding, (None, self.steps()), outcome).await?;
+        let quiet = files::without_actions(None);
+        let finding = Box::pin(self.with_report(finding, (&quiet, self.steps()), verdict, outcome)).await?;
         let _ = self.state.lock().found.keep(finding, true);
         Ok(())
     }

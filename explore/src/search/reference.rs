@@ -58,6 +58,7 @@ pub(super) async fn references(
         is_held: false,
         comparison: None,
         limits,
+        report: None,
     };
     let (normaliser, equal) = loop {
         let limits = match outcomes.is_empty() {

@@ -1,11 +1,14 @@
 //! Runs a replay file: no references are taken, the file has what they taught.
 
+use super::files::write_private;
+use super::report_file::FailureText;
 use super::{Baseline, SearchError, legality, log, secrets_of};
 use crate::normalise::Normaliser;
 use crate::oracle::Verdict;
 use crate::pattern::TracedProgram;
 use crate::replay::{Replay, ReplayReference};
 use crate::run::{HeldRun, PreparedLab, RunLimits, RunRequest};
+use crate::secrets::SecretValues;
 use futures::future::BoxFuture;
 use kstore_nondet::Clock;
 use std::path::PathBuf;
@@ -24,6 +27,8 @@ pub struct ReplayOptions {
     pub shows_secrets: bool,
     /// Folder for the log of a run that is a defect of kstore.
     pub findings: PathBuf,
+    /// Where the report file of the first run that fails is written; `None`: there is none.
+    pub report: Option<PathBuf>,
 }
 
 /// What came of a replay.
@@ -43,6 +48,8 @@ pub struct ReplayOutcome {
     pub explanation: Vec<String>,
     /// The ends of the programs' outputs in the last run.
     pub outputs: Vec<(String, String)>,
+    /// The report file that was written, or why there is none; `None`: none is wanted, or no run failed.
+    pub report: Option<Result<PathBuf, String>>,
     /// The last run, if it stays.
     pub held: Option<HeldRun>,
 }
@@ -76,8 +83,19 @@ pub fn replay<'a>(
             explanation: Vec::new(),
             outputs: Vec::new(),
             summary: String::new(),
+            report: None,
             held: None,
         };
+        let text = FailureText {
+            scenario: &prepared.scenario().name,
+            oracle: replay.expected.oracle,
+            summary: &replay.expected.summary,
+            lines: Vec::new(),
+            plan: &replay.plan,
+            version: &replay.kstore,
+        };
+        // The summary of a replay file has no values of Secrets.
+        let text = text.report(&SecretValues::default());
         let repeat = options.repeat.max(1);
         for nth in 1..=repeat {
             let request = RunRequest {
@@ -88,8 +106,9 @@ pub fn replay<'a>(
                 is_held: options.is_held && nth == repeat,
                 comparison: Some((&baseline.normaliser, &baseline.references)),
                 limits: baseline.limits,
+                report: options.report.as_ref().filter(|_| outcome.report.is_none()).map(|_| &text),
             };
-            let run = prepared.run(&request).await?;
+            let mut run = prepared.run(&request).await?;
             let judgement = baseline.judge(prepared, &run.record);
             let expected = &replay.expected;
             let fails = judgement.verdicts.iter().any(|verdict| {
@@ -98,6 +117,12 @@ pub fn replay<'a>(
             let secrets = secrets_of(&run, options.shows_secrets);
             if fails && run.missed.is_none() {
                 outcome.failed += 1;
+                if let (Some(made), Some(path)) = (run.report.take(), &options.report) {
+                    outcome.report = Some(match made {
+                        Ok(report) => write_private(path, &report).map(|()| Ok(path.clone()))?,
+                        Err(why) => Err(why),
+                    });
+                }
                 legality::judge(&run, &options.findings, |run| log::text(run, &secrets))?;
             }
             outcome.runs += 1;

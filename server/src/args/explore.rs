@@ -108,8 +108,11 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
     Flag::value(
         "report",
         "FORM[=FILE]",
-        |o: &mut ExploreArgs, text| add(&mut o.reports, report(text)),
-        "Report as text, json, junit or sarif, on standard output or into a file. May be given several times [default: text]",
+        |o: &mut ExploreArgs, text| match text.strip_prefix("html=").filter(|file| !file.is_empty()) {
+            Some(file) => put(&mut o.report_file, Ok(Some(file.into()))),
+            None => add(&mut o.reports, report(text)),
+        },
+        "Report as text, json, junit or sarif, on standard output or into a file; html=FILE is the page of a failing run's cluster. May be given several times [default: text]",
     )
     .shaped(repeated),
     Flag::switch("strict", |o: &mut ExploreArgs| o.is_strict = true, "Count suspicions as failures"),
@@ -161,6 +164,8 @@ pub struct ExploreArgs {
     pub findings: Option<PathBuf>,
     /// Reports with their files; `None`: standard output.
     pub reports: Vec<(ReportForm, Option<PathBuf>)>,
+    /// File for the page of a failing run's cluster.
+    pub report_file: Option<PathBuf>,
     /// Whether suspicions count as failures.
     pub is_strict: bool,
     /// Whether the cluster of a replay stays.
@@ -180,7 +185,8 @@ fn pattern(text: &str) -> Result<PatternId, String> {
 
 fn report(text: &str) -> Result<(ReportForm, Option<PathBuf>), String> {
     let (form, file) = text.split_once('=').map_or((text, None), |(form, file)| (form, Some(file.into())));
-    let form = ReportForm::named(form).ok_or("expected text, json, junit or sarif, with =FILE or without")?;
+    let form = ReportForm::named(form)
+        .ok_or("expected text, json, junit or sarif, with =FILE or without, or html=FILE")?;
     Ok((form, file))
 }
 
@@ -205,11 +211,21 @@ mod tests {
         assert_eq!(args.only, [PatternId::Crash, PatternId::Freeze]);
         assert_eq!((args.budget, args.seeds, args.seed), (Duration::from_secs(120), 200, 1));
         assert_eq!(args.reports, [(ReportForm::Json, Some("a.json".into())), (ReportForm::Text, None)]);
+        assert_eq!(args.report_file, None);
+        let args = parse("--report html=out/a.html s.yaml -- ./op --x").unwrap();
+        assert_eq!((args.report_file, args.reports), (Some("out/a.html".into()), vec![]));
         assert_eq!(args.command, ["./op", "--x"]);
         assert_eq!(args.scenario, PathBuf::from("s.yaml"));
         let missing = PatternId::ALL.into_iter().find(|pattern| !HELP.contains(pattern.name()));
         assert_eq!(missing, None, "the help names all patterns");
-        for wrong in ["", "--only none s.yaml", "--report xml s.yaml", "--budget soon s.yaml"] {
+        for wrong in [
+            "",
+            "--only none s.yaml",
+            "--report xml s.yaml",
+            "--report html s.yaml",
+            "--report html= s.yaml",
+            "--budget soon s.yaml",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

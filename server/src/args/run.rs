@@ -301,10 +301,6 @@ impl RunArgs {
             let reason = "the page shows one cluster in real time";
             return Err(UsageError::LabRefuses("ui", reason));
         }
-        if api.lab.is_some() && self.setup.report.is_some() {
-            let reason = "the report is of one cluster in real time";
-            return Err(UsageError::LabRefuses("report", reason));
-        }
         // Not that of the folder of a copy.
         let name = api.name.or_else(|| Some(CLUSTER.to_owned()));
         let api = Api::Here(Box::new(ApiHere { name, ..api }));
@@ -351,7 +347,7 @@ mod tests {
         }
         let report = parse("--report a.html:always -- true").unwrap().1.report.unwrap();
         assert_eq!((report.path, report.is_always), ("a.html".into(), true));
-        assert!(parse("--report a.html --lab -- true").unwrap_err().contains("one cluster in real time"));
+        assert!(parse("--report a.html --lab -- true").unwrap().1.report.is_some());
         assert!(parse("--ui --lab -- true").unwrap_err().contains("one cluster in real time"));
         assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
         let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();

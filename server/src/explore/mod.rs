@@ -175,6 +175,7 @@ async fn search(
         max_findings: args.max_findings,
         findings: findings(args),
         shows_secrets: args.shows_secrets,
+        report: args.report_file.clone(),
     };
     let progress = SharedProgress::default();
     let shown = progress::show(progress.clone(), options.budget);

@@ -39,6 +39,7 @@ pub(super) async fn run(
         is_held: args.is_held,
         shows_secrets: args.shows_secrets,
         findings: super::findings(args),
+        report: args.report_file.clone(),
     };
     let mut end = WorkEnd { code: 0, was_held: false };
     for (path, replay) in replays {
@@ -67,6 +68,11 @@ fn print(path: &Path, replay: &Replay, outcome: &ReplayOutcome) {
     }
     for (nth, action) in replay.plan.actions.iter().enumerate() {
         println!("  {}. {}", nth + 1, action.line());
+    }
+    match &outcome.report {
+        Some(Ok(file)) => println!("  report: {}", file.display()),
+        Some(Err(why)) => println!("  there is no report file: {why}"),
+        None => {}
     }
     if outcome.not_reached > 0 {
         println!("  in {} of {runs} runs an action of the plan never happened", outcome.not_reached);

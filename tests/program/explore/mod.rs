@@ -127,7 +127,8 @@ fn a_loop_is_found_without_a_fault_and_written_in_all_forms() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let flags = ["--only", "crash", "--runs", "0", "--seeds", "0", "--budget", "1h"];
-    let files = ["--report", "json=a.json", "--report", "junit=a.xml", "--report", "sarif=a.sarif"];
+    let files = ["json=a.json", "junit=a.xml", "sarif=a.sarif", "html=out/a.html"];
+    let files = files.map(|file| ["--report", file]).concat();
     let output = explore("b20", &[&flags[..], &files].concat(), false, folder.path());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(output.stdout.is_empty(), "reports go into files: {}", said(&output));
@@ -138,6 +139,10 @@ fn a_loop_is_found_without_a_fault_and_written_in_all_forms() {
     let sarif: Value = serde_json::from_str(&read("a.sarif")).unwrap();
     assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "hot-loop", "{sarif:#}");
     assert!(read("findings/s-1.log").contains("update"), "{}", read("findings/s-1.log"));
+    assert_eq!(finding["report"], "out/a.html", "{json:#}");
+    let page = read("out/a.html");
+    assert!(page.contains(": hot-loop</title>") && page.contains("id=\"kstore-report\""));
+    assert!(page.len() <= 5 << 20, "{}", page.len());
     let twin = explore("b20", &flags, true, folder.path());
     assert_eq!(twin.status.code(), Some(0), "{}", said(&twin));
 }
