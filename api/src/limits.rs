@@ -167,6 +167,8 @@ pub const COUNTERS_MAX: usize = 32;
 pub const DEVICE_CONSUMPTIONS_MAX: usize = 2;
 /// Taints of one device.
 pub const DEVICE_TAINTS_MAX: usize = 16;
+/// Conditions in the status of a device taint rule.
+pub const TAINT_RULE_CONDITIONS_MAX: usize = 8;
 /// Attributes and capacities of one device.
 pub const DEVICE_ATTRIBUTES_MAX: usize = 32;
 /// Values of all attributes of one device; lists count by item.

@@ -2,6 +2,7 @@
 //! version. A controller of such a kind works with either version, whichever the server serves.
 
 use k8s_openapi::api::certificates::v1beta1::{self as certificates, ClusterTrustBundleSpec};
+use k8s_openapi::api::resource::v1beta2::{DeviceTaintRuleSpec, DeviceTaintRuleStatus};
 use k8s_openapi::api::storagemigration::v1beta1::{
     self as storagemigration, StorageVersionMigrationSpec, StorageVersionMigrationStatus,
 };
@@ -24,6 +25,14 @@ pub(crate) struct StorageVersionMigration {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Option<StorageVersionMigrationSpec>,
     pub(crate) status: Option<StorageVersionMigrationStatus>,
+}
+
+/// A DeviceTaintRule of `resource.k8s.io/v1`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct DeviceTaintRule {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: DeviceTaintRuleSpec,
+    pub(crate) status: Option<DeviceTaintRuleStatus>,
 }
 
 /// The metadata of a PodCertificateRequest of `certificates.k8s.io/v1`. Controllers read no more of it.
@@ -98,6 +107,13 @@ stable!(
     "clustertrustbundles",
     ClusterResourceScope,
     [metadata, spec]
+);
+stable!(
+    DeviceTaintRule,
+    "resource.k8s.io",
+    "devicetaintrules",
+    ClusterResourceScope,
+    [metadata, spec, status]
 );
 stable!(
     PodCertificateRequest,

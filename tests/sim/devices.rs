@@ -1,6 +1,7 @@
 //! Dynamic resource allocation end to end: pods get the devices of their claims, wait for them, share them, give them
 //! back, and are evicted from devices with taints.
 
+use kstore_api::version::Minor;
 use kstore_client::DeleteParams;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
@@ -276,5 +277,95 @@ fn a_claim_tolerates_a_taint_of_its_device_for_a_time() {
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(cluster.get("pods", "default", "p").await, None);
         assert_eq!(evictions(cluster, "p").await, ["Cancelling deletion", "Marking for deletion"]);
+    });
+}
+
+/// Writes a DeviceTaintRule for the devices of the driver.
+async fn rule(cluster: &Cluster, effect: &str) -> Value {
+    let path = "/apis/resource.k8s.io/v1/devicetaintrules";
+    let rule = json!({"apiVersion": GROUP, "kind": "DeviceTaintRule", "metadata": {"name": "sick"},
+        "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "sick", "effect": effect}}});
+    let rest = cluster.rest();
+    let created = rest.call("POST", path, rule.to_string()).await;
+    if created.code == 201 {
+        return created.json();
+    }
+    let mut stored = rest.call("GET", &format!("{path}/sick"), "").await.json();
+    stored["spec"]["taint"]["effect"] = effect.into();
+    let updated = rest.call("PUT", &format!("{path}/sick"), stored.to_string()).await;
+    assert_eq!(updated.code, 200, "{}", updated.json());
+    updated.json()
+}
+
+/// Waits for the condition of the rule with this reason.
+async fn reported(cluster: &Cluster, reason: &str) -> Value {
+    let read = async || {
+        let path = "/apis/resource.k8s.io/v1/devicetaintrules/sick";
+        cluster.rest().call("GET", path, "").await.json()["status"]["conditions"][0].clone()
+    };
+    cluster.wait_until("the rule has its condition", async || read().await["reason"] == reason).await;
+    read().await
+}
+
+#[test]
+fn a_device_taint_rule_keeps_pods_from_devices_and_evicts_those_that_hold_them() {
+    simulate(Setup::seed(177), async |cluster| {
+        let node = first_node(cluster).await;
+        cluster.create(class()).await;
+        cluster.create(slice(&node, &["small", "large"])).await;
+        cluster.create(claim("first", "small")).await;
+        cluster.create(claim("second", "large")).await;
+        cluster.create(user_of("p", by_name("first"))).await;
+        running(cluster, "p").await;
+
+        let preview = rule(cluster, "None").await;
+        assert_eq!(preview["metadata"]["generation"], 1);
+        assert_eq!(preview["spec"]["taint"]["timeAdded"], preview["metadata"]["creationTimestamp"]);
+        let condition = reported(cluster, "NoEffect").await;
+        let text = condition["message"].as_str().unwrap();
+        let begin = "2 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if";
+        assert!(text.starts_with(begin), "{text}");
+
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let worn = rule(cluster, "NoSchedule").await;
+        assert_eq!(worn["metadata"]["generation"], 2);
+        assert_ne!(
+            worn["spec"]["taint"]["timeAdded"], preview["spec"]["taint"]["timeAdded"],
+            "the effect is new"
+        );
+        assert_eq!(reported(cluster, "OtherEffect").await["observedGeneration"], 2);
+        cluster.create(user_of("q", by_name("second"))).await;
+        let message = refusal(cluster, "q").await;
+        assert!(message.contains("cannot allocate all claims"), "{message}");
+        running(cluster, "p").await;
+
+        rule(cluster, "NoExecute").await;
+        let is_gone = async || cluster.get("pods", "default", "p").await.is_none();
+        cluster.wait_until("it is evicted", is_gone).await;
+        assert_eq!(evictions(cluster, "p").await, ["Marking for deletion"]);
+        let done = reported(cluster, "Completed").await;
+        assert_eq!(done["message"], "1 pod evicted since starting the controller.");
+        assert_eq!((&done["status"], &done["observedGeneration"]), (&json!("False"), &json!(3)));
+
+        let path = "/apis/resource.k8s.io/v1/devicetaintrules/sick";
+        assert_eq!(cluster.rest().call("DELETE", path, "").await.code, 200);
+        running(cluster, "q").await;
+    });
+}
+
+#[test]
+fn servers_before_1_37_have_no_device_taint_rules_and_allocate_devices_all_the_same() {
+    simulate(Setup::seed(178).kubernetes(Minor::V36), async |cluster| {
+        let node = first_node(cluster).await;
+        let answer = cluster.rest().call("GET", "/apis/resource.k8s.io/v1/devicetaintrules", "").await;
+        assert_eq!(answer.code, 404);
+        cluster.create(class()).await;
+        cluster.create(slice(&node, &["small"])).await;
+        cluster.create(claim("first", "small")).await;
+        cluster.create(user_of("p", by_name("first"))).await;
+        running(cluster, "p").await;
+        taint(cluster, &node, json!([{"key": "sick", "effect": "NoExecute"}])).await;
+        let is_gone = async || cluster.get("pods", "default", "p").await.is_none();
+        cluster.wait_until("it is deleted", is_gone).await;
     });
 }

@@ -262,7 +262,12 @@ mod tests {
             assert_eq!(OptIn::version(minor).rows().len(), 0, "{minor}");
         }
         let own = OptIn::version(Minor::V37);
-        let stable = ["clustertrustbundles/v1", "podcertificaterequests/v1", "storageversionmigrations/v1"];
+        let stable = [
+            "clustertrustbundles/v1",
+            "podcertificaterequests/v1",
+            "devicetaintrules/v1",
+            "storageversionmigrations/v1",
+        ];
         assert_eq!(ids(&own), stable);
         assert!(
             own.features().trust_bundle_projection
@@ -274,11 +279,11 @@ mod tests {
             ids(&OptIn::of(Minor::V37, &switches.iter().copied().collect(), has_gate))
         };
         assert_eq!(of(&[], "ClusterTrustBundle"), stable[1..]);
-        assert_eq!(of(&[("storagemigration.k8s.io/v1", false)], ""), stable[..2]);
-        let both = [stable[0], stable[1], "clustertrustbundles/v1beta1", stable[2]];
+        assert_eq!(of(&[("storagemigration.k8s.io/v1", false)], ""), stable[..3]);
+        let both = [stable[0], stable[1], "clustertrustbundles/v1beta1", stable[2], stable[3]];
         assert_eq!(of(&[("certificates.k8s.io/v1beta1", true)], ""), both);
         let stored: Vec<_> = own.rows().iter().map(|row| row.storage_row().version).collect();
-        assert_eq!(stored, ["v1beta1", "v1", "v1beta1"]);
+        assert_eq!(stored, ["v1beta1", "v1", "v1", "v1beta1"]);
     }
 
     #[test]

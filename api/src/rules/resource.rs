@@ -12,6 +12,17 @@ pub(crate) static DEVICE_CLASS: KindRules = KindRules {
     ..KindRules::NONE
 };
 
+pub(crate) static DEVICE_TAINT_RULE: KindRules = KindRules {
+    prepare_create: strategy::devices::date_rule,
+    subresources: &[
+        SubresourceRules { date: Some(strategy::devices::date_changed_rule), ..SubresourceRules::OBJECT },
+        SubresourceRules::STATUS_WITHOUT_METADATA.checked(devices::taint_rule::status),
+    ],
+    content: devices::taint_rule::spec,
+    printer: table::devices::NAMED,
+    ..KindRules::NONE
+};
+
 pub(crate) static RESOURCE_CLAIM: KindRules = KindRules {
     defaults: defaults::devices::claim,
     create: devices::claim,

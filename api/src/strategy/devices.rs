@@ -1,5 +1,5 @@
-//! Preparation of resource slices and claims: times of device taints, and statuses of devices that a claim no
-//! longer holds.
+//! Preparation of resource slices, device taint rules and claims: times of device taints, and statuses of devices that a claim no longer
+//! holds.
 
 use crate::meta;
 use crate::object::{list, text};
@@ -34,6 +34,22 @@ pub(crate) fn keep_dates(new: &mut Value, old: &Value) {
 /// Sets the missing times of taints in an updated slice to `now`: they are new.
 pub(crate) fn date_new_taints(new: &mut Value, _: &Value, now: &str) {
     taints(new).for_each(|taint| date(taint, now));
+}
+
+/// Sets the missing time of a new rule's taint to its creation time.
+pub(crate) fn date_rule(rule: &mut Value) {
+    let created = meta::creation_timestamp(rule).to_owned();
+    date(&mut rule["spec"]["taint"], &created);
+}
+
+/// Sets the time of an updated rule's taint to `now` if it is missing, and if the effect changed without a new time: the time says since
+/// when the taint has its effect.
+pub(crate) fn date_changed_rule(new: &mut Value, old: &Value, now: &str) {
+    let (taint, before) = (&mut new["spec"]["taint"], &old["spec"]["taint"]);
+    if taint.is_object() && taint["effect"] != before["effect"] && taint["timeAdded"] == before["timeAdded"] {
+        taint["timeAdded"] = now.into();
+    }
+    date(taint, now);
 }
 
 fn date(taint: &mut Value, since: &str) {

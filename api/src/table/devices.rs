@@ -1,5 +1,5 @@
-//! Table columns of dynamic resource allocation: device classes, resource claims, claim templates and
-//! resource slices.
+//! Table columns of dynamic resource allocation: device classes, device taint rules, resource claims, claim templates and resource
+//! slices.
 
 use super::text::{list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// Device classes and claim templates have only name and age.
 pub(crate) const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+
+/// Device taint rules have only the name.
+pub(crate) const NAMED: Printer = printer(&[NAME], |object, _| vec![name(object)]);
 
 pub(crate) const CLAIM: Printer = printer(
     &[NAME, text("State", "State of the claim: pending, allocated, reserved or deleted."), AGE],

@@ -35,7 +35,7 @@ pub(super) fn eviction_time(
 }
 
 /// When a taint evicts pods with these tolerations; `None` if they tolerate it without a limit.
-fn tolerated_until(taint: &DeviceTaint, tolerations: &[DeviceToleration]) -> Option<Timestamp> {
+pub(super) fn tolerated_until(taint: &DeviceTaint, tolerations: &[DeviceToleration]) -> Option<Timestamp> {
     let since = taint.time_added.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let mut shortest: Option<i64> = None;
     for toleration in tolerations.iter().filter(|toleration| tolerates(toleration, taint)) {

@@ -1,4 +1,4 @@
-//! [`TaintedSlices`]: the cache of ResourceSlices, reduced to devices with NoExecute taints.
+//! [`TaintedSlices`]: the cache of ResourceSlices, reduced to the names of devices and their NoExecute taints.
 
 use super::plan::NO_EXECUTE;
 use crate::caches::{DeviceId, Sources, Watched};
@@ -10,10 +10,10 @@ use kstore_informer::{Builder, Index, Informer};
 use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
-/// A ResourceSlice with its tainted devices.
+/// A ResourceSlice with its devices.
 pub(super) type Slice = Slim<SliceSpec>;
 
-/// Pool and tainted devices of a slice.
+/// Pool and devices of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct SliceSpec {
@@ -21,9 +21,9 @@ pub(crate) struct SliceSpec {
     pub driver: String,
     /// Pool that the slice is a part of.
     pub pool: Pool,
-    /// Devices with taints that evict pods.
-    #[serde(deserialize_with = "tainted_devices")]
-    pub devices: Vec<TaintedDevice>,
+    /// All devices, with the taints that evict pods.
+    #[serde(deserialize_with = "devices")]
+    pub devices: Vec<SliceDevice>,
 }
 
 /// Name and generation of a pool.
@@ -39,18 +39,17 @@ pub(crate) struct Pool {
 /// A device and its taints that evict pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct TaintedDevice {
+pub(crate) struct SliceDevice {
     /// Name in the pool.
     pub name: String,
-    /// NoExecute taints, at least one.
+    /// NoExecute taints.
     pub taints: Vec<DeviceTaint>,
 }
 
-/// Decodes devices and keeps those with NoExecute taints.
-fn tainted_devices<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TaintedDevice>, D::Error> {
-    let mut devices = Vec::<TaintedDevice>::deserialize(from)?;
+/// Decodes devices and keeps their NoExecute taints.
+fn devices<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SliceDevice>, D::Error> {
+    let mut devices = Vec::<SliceDevice>::deserialize(from)?;
     devices.iter_mut().for_each(|device| device.taints.retain(|taint| taint.effect == NO_EXECUTE));
-    devices.retain(|device| !device.taints.is_empty());
     Ok(devices)
 }
 
@@ -71,7 +70,7 @@ pub(super) fn pool_of(slice: &Slice) -> PoolId {
 /// The tainted devices of a slice.
 pub(super) fn devices_of(slice: &Slice) -> impl Iterator<Item = DeviceId> {
     let PoolId { driver, pool } = pool_of(slice);
-    slice.spec.devices.iter().map(move |device| DeviceId {
+    slice.spec.devices.iter().filter(|device| !device.taints.is_empty()).map(move |device| DeviceId {
         driver: driver.clone(),
         pool: pool.clone(),
         device: device.name.clone(),

@@ -1,8 +1,11 @@
 //! Tests of evictions because of tainted devices.
 
 use super::plan::{evaluate, eviction_time, newest};
+use super::rules::{self, RuleCounts};
 use super::slices::{Slice, devices_of};
+use crate::action::{Action, PatchKind};
 use crate::eviction::Verdict;
+use crate::stable_kinds::DeviceTaintRule;
 use crate::view::{Pod, decode};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::resource::v1::DeviceRequestAllocationResult;
@@ -89,5 +92,126 @@ fn only_no_execute_taints_of_the_newest_generation_count() {
     };
     assert_eq!(names(&[&old]), ["a", "b"]);
     assert_eq!(names(&[&old, &new]), ["b"]);
-    assert_eq!(new.spec.devices[0].taints.len(), 1);
+    assert_eq!(new.spec.devices[1].taints.len(), 1);
+}
+
+fn rule(selector: Value, effect: &str, status: Value) -> DeviceTaintRule {
+    let taint = json!({"key": "sick", "effect": effect, "timeAdded": START});
+    from_value(json!({"metadata": {"name": "r", "uid": "u", "generation": 2}, "status": status,
+        "spec": {"deviceSelector": selector, "taint": taint}}))
+    .unwrap()
+}
+
+#[test]
+fn a_rule_evicts_from_the_devices_that_it_selects_unless_they_tolerate_its_taint() {
+    let forever = json!([{"operator": "Exists", "effect": "NoExecute"}]);
+    let minute =
+        json!([{"key": "sick", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]);
+    for (selector, tolerations, expected) in [
+        (Value::Null, json!([]), None),
+        (json!({}), json!([]), Some(0)),
+        (json!({}), forever, None),
+        (json!({}), minute, Some(60)),
+        (json!({"driver": "d", "pool": "p", "device": "a"}), json!([]), Some(0)),
+        (json!({"driver": "e"}), json!([]), None),
+        (json!({"pool": "q"}), json!([]), None),
+        (json!({"driver": "d", "device": "b"}), json!([]), None),
+    ] {
+        for effect in ["NoExecute", "None"] {
+            let time = rules::eviction_time(
+                &rule(selector.clone(), effect, json!({})),
+                &allocated(tolerations.clone()),
+            );
+            let seconds = time.map(|time| time.duration_since(START).as_secs());
+            assert_eq!(seconds, expected, "{selector} {tolerations} {effect}");
+        }
+    }
+}
+
+#[test]
+fn the_condition_of_a_rule_says_how_far_its_evictions_are() {
+    let counts = |pending, namespaces, evicted| RuleCounts {
+        pending,
+        namespaces,
+        evicted,
+        published: 3,
+        allocated: 1,
+    };
+    let preview = |pods: &str| {
+        format!(
+            "3 published devices selected. 1 allocated device selected. {pods} if the effect was NoExecute. This information \
+             will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+        )
+    };
+    let (one, none) = (
+        preview("1 pod would be evicted in 1 namespace"),
+        preview("0 pods would be evicted in 0 different namespaces"),
+    );
+    for (effect, counts, expected) in [
+        (
+            "NoExecute",
+            counts(2, 1, 0),
+            ["True", "PodsPendingEviction", "2 pods need to be evicted in 1 namespace."],
+        ),
+        (
+            "NoExecute",
+            counts(1, 1, 1),
+            [
+                "True",
+                "PodsPendingEviction",
+                "1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller.",
+            ],
+        ),
+        (
+            "NoExecute",
+            counts(3, 2, 0),
+            ["True", "PodsPendingEviction", "3 pods need to be evicted in 2 different namespaces."],
+        ),
+        (
+            "NoExecute",
+            counts(0, 0, 2),
+            ["False", "Completed", "2 pods evicted since starting the controller."],
+        ),
+        ("NoExecute", counts(0, 0, 0), ["False", "NotStarted", ""]),
+        ("None", counts(1, 1, 0), ["False", "NoEffect", &*one]),
+        ("None", counts(0, 0, 0), ["False", "NoEffect", &*none]),
+        (
+            "NoSchedule",
+            counts(0, 0, 0),
+            ["False", "OtherEffect", "Eviction only happens for the NoExecute effect."],
+        ),
+    ] {
+        let fresh = rule(json!({}), effect, json!({}));
+        let Some(Action::Patch { target, status: true, kind: PatchKind::Apply, patch }) =
+            rules::condition(&fresh, &counts, START)
+        else {
+            panic!("{effect} {counts:?}: no write")
+        };
+        assert_eq!((&*target.name, &*target.uid, target.resource_version), ("r", "u", None));
+        let conditions = patch["status"]["conditions"].clone();
+        let found = ["status", "reason", "message"].map(|member| conditions[0][member].as_str().unwrap());
+        assert_eq!(found, expected, "{effect} {counts:?}");
+        assert_eq!(conditions[0]["observedGeneration"], 2);
+        let written = rule(json!({}), effect, json!({"conditions": conditions}));
+        assert_eq!(rules::condition(&written, &counts, START), None, "it is up to date");
+        let more = RuleCounts { evicted: counts.evicted + 1, ..counts };
+        assert!(rules::condition(&written, &more, START).is_some(), "a pod more was evicted");
+    }
+}
+
+#[test]
+fn a_condition_stays_for_ten_seconds_unless_the_rule_changes() {
+    let with = |generation: i64| {
+        rule(
+            json!({}),
+            "NoExecute",
+            json!({"conditions": [{"type": "EvictionInProgress", "status": "True", "reason": "R",
+            "message": "", "observedGeneration": generation, "lastTransitionTime": START}]}),
+        )
+    };
+    let at = |seconds| START.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    assert_eq!(rules::wait(&with(2), at(4)), Some(Duration::from_secs(6)));
+    assert_eq!(rules::wait(&with(2), at(10)), None);
+    assert_eq!(rules::wait(&with(1), at(4)), None, "the rule changed");
+    assert_eq!(rules::wait(&rule(json!({}), "None", json!({})), at(0)), None);
 }

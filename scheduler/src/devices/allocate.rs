@@ -331,7 +331,7 @@ impl<'a> Search<'a> {
         }
         let (request_slot, device) = (&self.slots[slot], self.candidates[candidate].device);
         let tolerations = &request_slot.offers[offer].alternative.tolerations;
-        if !device.taints.iter().all(|taint| tolerations.iter().any(|one| one.covers(taint))) {
+        if !self.devices.taints_of(device).all(|taint| tolerations.iter().any(|one| one.covers(taint))) {
             return Ok(false);
         }
         let label = &request_slot.offers[offer].label;

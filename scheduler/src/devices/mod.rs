@@ -17,12 +17,14 @@ pub mod pools;
 mod reference;
 mod selectors;
 pub mod slice;
+pub mod taint_rule;
 #[cfg(test)]
 mod tests;
 
 use crate::change::Change;
 use crate::pod::Uid;
 use crate::storage::{Record, Records, store};
+use crate::taint::Taint;
 use claim::{Allocation, Claim};
 use class::Class;
 use in_use::InUse;
@@ -30,9 +32,10 @@ use kstore_informer::{Key, Revision};
 use plan::DevicePlan;
 use pools::Pools;
 use selectors::Selectors;
-use slice::Slice;
+use slice::{Device, Slice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use taint_rule::TaintRule;
 
 /// The identity of a device. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +70,8 @@ pub enum DeviceChange {
     Class(Change<Record<Class>>),
     /// A change of a ResourceSlice.
     Slice(Change<Record<Slice>>),
+    /// A change of a DeviceTaintRule.
+    TaintRule(Change<Record<TaintRule>>),
 }
 
 /// A change that may alter the result of the filter.
@@ -76,7 +81,7 @@ pub enum DeviceEvent {
     Claim(Key),
     /// Devices became free.
     Freed,
-    /// A class or a slice changed.
+    /// A class, a slice or a rule of taints changed.
     Supply,
 }
 
@@ -91,11 +96,12 @@ struct AssumedAllocation {
     written: Option<Revision>,
 }
 
-/// The claims, classes and slices of the cluster, and the scheduler's decisions about them.
+/// The claims, classes, slices and rules of taints of the cluster, and the scheduler's decisions about them.
 #[derive(Default)]
 pub struct Devices {
     claims: Records<Claim>,
     classes: Records<Class>,
+    taint_rules: Records<TaintRule>,
     pools: Pools,
     selectors: Selectors,
     in_use: InUse,
@@ -115,6 +121,7 @@ impl DeviceChange {
             Self::Claim(change) => of(change),
             Self::Class(change) => of(change),
             Self::Slice(change) => of(change),
+            Self::TaintRule(change) => of(change),
         }
     }
 }
@@ -126,6 +133,9 @@ impl Devices {
             DeviceChange::Claim(change) => self.set_claim(change),
             DeviceChange::Class(change) => self.set_class(change),
             DeviceChange::Slice(change) => self.pools.apply(change).then_some(DeviceEvent::Supply),
+            DeviceChange::TaintRule(change) => {
+                store(&mut self.taint_rules, change).is_some().then_some(DeviceEvent::Supply)
+            }
         }
     }
 
@@ -173,6 +183,12 @@ impl Devices {
     /// The class of this name.
     pub fn class(&self, name: &str) -> Option<&Arc<Record<Class>>> {
         self.classes.get(&Key::new("", name))
+    }
+
+    /// The taints of a device that keep claims away: those of its slice, and those that rules give it.
+    pub(crate) fn taints_of<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a Taint> {
+        let given = self.taint_rules.values().filter_map(|rule| rule.taint_of(&device.id));
+        device.taints.iter().chain(given)
     }
 
     /// Whether an allocation of the claim is decided and the API does not show it yet.

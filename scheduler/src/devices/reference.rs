@@ -97,8 +97,9 @@ fn is_valid(devices: &Devices, claims: &[&Record<Claim>], choice: &[Choice<'_>])
             false if device.is_shareable => !devices.in_use.is_taken(&device.id),
             false => !devices.in_use.is_used(&device.id) && earlier.count() == 0,
         };
-        let tolerated =
-            device.taints.iter().all(|taint| alternative(one).tolerations.iter().any(|t| t.covers(taint)));
+        let tolerated = devices
+            .taints_of(device)
+            .all(|taint| alternative(one).tolerations.iter().any(|t| t.covers(taint)));
         if !is_free || !tolerated {
             return false;
         }

@@ -64,7 +64,7 @@ pub struct Device {
     pub value: DeviceValue,
     /// The nodes that can use the device, if the slice leaves that to its devices.
     pub nodes: SliceNodes,
-    /// The taints that keep claims away.
+    /// The taints of the slice that keep claims away; rules may add others.
     pub taints: Vec<Taint>,
     /// What the device consumes of the counters of its pool.
     pub consumes: CounterSets,
@@ -236,7 +236,7 @@ struct CounterDoc {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct TaintDoc {
+pub(super) struct TaintDoc {
     key: String,
     value: String,
     effect: String,
@@ -285,7 +285,7 @@ impl AttributeDoc {
 
 impl TaintDoc {
     /// The taint; `None` if it has no effect on scheduling.
-    fn taint(self) -> Option<Taint> {
+    pub(super) fn taint(self) -> Option<Taint> {
         let effect = match self.effect.as_str() {
             "NoSchedule" => Effect::NoSchedule,
             "NoExecute" => Effect::NoExecute,

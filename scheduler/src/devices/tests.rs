@@ -241,6 +241,47 @@ fn tainted_devices_are_for_requests_that_tolerate_the_taints() {
     assert_eq!(names(&devices, &["d"], &here).unwrap(), [["g0"]]);
 }
 
+fn taint_rule(selector: Value, effect: &str) -> Arc<Record<TaintRule>> {
+    let rule = json!({ "metadata": { "name": "r", "uid": "r", "resourceVersion": "9" },
+        "spec": { "deviceSelector": selector, "taint": { "key": "sick", "effect": effect } } });
+    Arc::new(taint_rule::decode(rule.to_string().as_bytes()).unwrap())
+}
+
+#[test]
+fn rules_taint_the_devices_that_they_select() {
+    let slice = json!({ "nodeName": "n1", "devices": [{ "name": "g0" }, { "name": "g1" }] });
+    let tolerates = json!([{ "name": "a", "exactly": asks(json!({ "tolerations": [{ "key": "sick", "operator": "Exists" }] })) }]);
+    let changes = || {
+        vec![
+            gpu_class(),
+            device_slice("n1", slice.clone()),
+            device_claim("c", gpus(1), json!({})),
+            device_claim("d", tolerates.clone(), json!({})),
+        ]
+    };
+    let here = node("n1", json!({}));
+    for (selector, effect, expected) in [
+        (json!({ "device": "g0" }), "NoSchedule", Some("g1")),
+        (json!({ "driver": "gpu.x", "device": "g0" }), "NoExecute", Some("g1")),
+        (json!({ "driver": "gpu.x" }), "NoExecute", None),
+        (json!({}), "NoSchedule", None),
+        (json!({}), "None", Some("g0")),
+        (Value::Null, "NoExecute", Some("g0")),
+        (json!({ "driver": "gpu.y", "device": "g0" }), "NoExecute", Some("g0")),
+        (json!({ "pool": "other" }), "NoExecute", Some("g0")),
+    ] {
+        let mut devices = devices(changes());
+        let rule = taint_rule(selector.clone(), effect);
+        let event = devices.apply(DeviceChange::TaintRule(Change::Set(Arc::clone(&rule))));
+        assert_eq!(event, Some(DeviceEvent::Supply));
+        let found = names(&devices, &["c"], &here).ok();
+        assert_eq!(found, expected.map(|name| vec![vec![name.to_owned()]]), "{selector} {effect}");
+        assert_eq!(names(&devices, &["d"], &here).unwrap(), [["g0"]], "{selector} {effect}");
+        devices.apply(DeviceChange::TaintRule(Change::Gone(rule)));
+        assert_eq!(names(&devices, &["c"], &here).unwrap(), [["g0"]], "without the rule");
+    }
+}
+
 #[test]
 fn devices_share_the_counters_of_their_pool() {
     let part = |name: &str, memory: &str| json!({ "name": name, "consumesCounters": [{ "counterSet": "card", "counters": { "memory": { "value": memory } } }] });

@@ -34,6 +34,8 @@ pub enum DecisionKind {
     DeviceClass,
     /// The devices of nodes.
     ResourceSlice,
+    /// Taints of devices that are not in slices. Servers before Kubernetes 1.37 do not have the kind.
+    DeviceTaintRule,
     /// Claims of devices.
     ResourceClaim,
     /// Limits of evictions, for preemption.
@@ -52,7 +54,7 @@ pub enum DecisionKind {
 
 impl DecisionKind {
     /// All kinds, in an order in which objects can be added: what others refer to first.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Namespace,
         Self::Node,
         Self::StorageClass,
@@ -63,6 +65,7 @@ impl DecisionKind {
         Self::CsiStorageCapacity,
         Self::DeviceClass,
         Self::ResourceSlice,
+        Self::DeviceTaintRule,
         Self::ResourceClaim,
         Self::PodDisruptionBudget,
         Self::Service,
@@ -85,6 +88,7 @@ impl DecisionKind {
             Self::CsiStorageCapacity => "/apis/storage.k8s.io/v1/csistoragecapacities",
             Self::DeviceClass => "/apis/resource.k8s.io/v1/deviceclasses",
             Self::ResourceSlice => "/apis/resource.k8s.io/v1/resourceslices",
+            Self::DeviceTaintRule => "/apis/resource.k8s.io/v1/devicetaintrules",
             Self::ResourceClaim => "/apis/resource.k8s.io/v1/resourceclaims",
             Self::PodDisruptionBudget => "/apis/policy/v1/poddisruptionbudgets",
             Self::Service => "/api/v1/services",
@@ -122,6 +126,9 @@ impl DecisionKind {
             }
             Self::ResourceSlice => {
                 devices(cache, DeviceChange::Slice(set(devices::slice::decode(json)?)));
+            }
+            Self::DeviceTaintRule => {
+                devices(cache, DeviceChange::TaintRule(set(devices::taint_rule::decode(json)?)));
             }
             Self::ResourceClaim => {
                 devices(cache, DeviceChange::Claim(set(devices::claim::decode(json)?)));

@@ -193,7 +193,7 @@ impl Kstore for Fake {
     }
 
     async fn list(&self, _: Request<pb::ListRequest>) -> Result<Response<Self::ListStream>, Status> {
-        Err(Status::unimplemented("watch from the start instead"))
+        Err(Status::not_found("only kinds that not every server has are listed"))
     }
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {

@@ -8,6 +8,7 @@ use crate::budgets::{self, Budget};
 use crate::change::Change;
 use crate::configuration::Configuration;
 use crate::devices::DeviceChange;
+use crate::devices::taint_rule::TaintRule;
 use crate::explain;
 use crate::extender::{Extenders, Question};
 use crate::extender_client::{self, Answers, ExtenderCalls};
@@ -38,6 +39,7 @@ use kstore_informer::{
     Revision, Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
+use optional::next_of;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -111,6 +113,7 @@ struct LoopMetrics {
 /// One run of the scheduler between restarts.
 async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopMetrics, tasks: TaskGroup) {
     let stop = tasks.stop();
+    let serves_taint_rules = optional::serves_taint_rules(&client, stop).await;
 
     // One stream for all kinds, so that the client sees changes in the server's order.
     let multi = client.multi();
@@ -120,6 +123,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let storage = StorageInformers::start(&multi, &caches);
     let devices = DeviceInformers::start(&multi, &caches);
+    let taint_rules = serves_taint_rules.then(|| optional::taint_rules(&client, &multi, &caches));
     let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
     let budgets = caches.start("scheduler-budgets", budgets);
     let workloads = WorkloadInformers::start(&multi, &caches);
@@ -141,12 +145,11 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
         namespaces.synced().await?;
         storage.synced().await?;
         devices.synced().await?;
+        optional::synced(taint_rules.as_ref()).await?;
         budgets.synced().await?;
         workloads.synced().await?;
         nodes.synced().await?;
-        if let Some(raw_nodes) = &raw_nodes {
-            raw_nodes.synced().await?;
-        }
+        optional::synced(raw_nodes.as_ref()).await?;
         pods.synced().await
     };
     if known.await.is_ok() {
@@ -159,6 +162,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
             devices: devices.subscribe(),
+            taint_rules: taint_rules.map(|informer| informer.subscribe()),
             budgets: budgets.subscribe(),
             workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
@@ -173,7 +177,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
             recorders,
             clock: nondet.clock,
         };
-        scheduler_loop.run(stop).await;
+        // Boxed: as a part of this future it would make all futures around it as large.
+        Box::pin(scheduler_loop.run(stop)).await;
     } else {
         // The recorder's driver waits for further events, up to a limit, while a handle exists.
         drop(recorders);
@@ -223,6 +228,8 @@ struct SchedulerLoop {
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
     devices: DeviceSubscriptions,
+    /// If the server has them.
+    taint_rules: Option<Subscription<Record<TaintRule>>>,
     budgets: Subscription<Record<Budget>>,
     workloads: WorkloadSubscriptions,
     nodes: Subscription<NodeInfo>,
@@ -263,6 +270,8 @@ impl SchedulerLoop {
         self.take_namespaces(namespaces);
         let changes = self.storage.try_next();
         self.take_storage(changes);
+        let rules = self.taint_rules.as_mut().map(Subscription::try_next);
+        self.take_taint_rules(rules.unwrap_or_default());
         let changes = self.devices.try_next();
         self.take_devices(changes);
         let budgets = self.budgets.try_next();
@@ -289,11 +298,12 @@ impl SchedulerLoop {
             () = stop.cancelled() => {}
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
             Some(changes) = self.storage.next() => self.take_storage(changes),
+            Some(deltas) = next_of(&mut self.taint_rules) => self.take_taint_rules(deltas),
             Some(changes) = self.devices.next() => self.take_devices(changes),
             Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
             Some(changes) = self.workloads.next() => self.take_workloads(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
-            Some(deltas) = pod_groups(&mut self.pod_groups) => self.take_pod_groups(deltas),
+            Some(deltas) = next_of(&mut self.pod_groups) => self.take_pod_groups(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
             answers = answers(&mut self.asked) => self.resume(answers),
@@ -487,6 +497,10 @@ impl SchedulerLoop {
         changes.into_iter().for_each(|change| self.scheduler.devices(change, now));
     }
 
+    fn take_taint_rules(&mut self, deltas: Vec<Delta<Record<TaintRule>>>) {
+        self.take_devices(deltas.into_iter().map(|delta| DeviceChange::TaintRule(change(delta))).collect());
+    }
+
     fn take_budgets(&mut self, deltas: Vec<Delta<Record<Budget>>>) {
         deltas.into_iter().for_each(|delta| self.scheduler.budget(change(delta)));
     }
@@ -538,16 +552,6 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
     }
 }
 
-/// The next changes of PodGroups; never without a subscription.
-async fn pod_groups(
-    groups: &mut Option<Subscription<Record<PodGroup>>>,
-) -> Option<Vec<Delta<Record<PodGroup>>>> {
-    match groups {
-        Some(groups) => groups.next().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// The answers to the question that a decision waits for; never without one.
 async fn answers(asked: &mut Option<AskedExtenders>) -> Answers {
     match asked {
@@ -568,6 +572,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
 }
 
 mod informers;
+mod optional;
 
 #[cfg(test)]
 mod fake;

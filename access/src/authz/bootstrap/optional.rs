@@ -11,8 +11,8 @@ struct OptionalGrants {
     kind: (&'static str, &'static str),
     /// Rules that existing ClusterRoles have in addition.
     additions: &'static [(&'static str, Grant)],
-    /// Service account of the kind's controller, and the rules of its role.
-    controller: (&'static str, &'static [Grant]),
+    /// Service account of the kind's controller, and the rules of its role; `None` if no controller works for the kind alone.
+    controller: Option<(&'static str, &'static [Grant])>,
 }
 
 const READ_BUNDLES: Grant = On(READ, "certificates.k8s.io", "clustertrustbundles");
@@ -21,18 +21,24 @@ const READ_BUNDLES: Grant = On(READ, "certificates.k8s.io", "clustertrustbundles
 const REQUEST_CERTIFICATES: Grant =
     On("create get list watch", "certificates.k8s.io", "podcertificaterequests");
 
+/// The rules of devices' taints, for the scheduler and the controller that evicts pods.
+const READ_TAINT_RULES: Grant = On(READ, "resource.k8s.io", "devicetaintrules");
+
+/// Role of the controller that evicts pods from devices with taints.
+const TAINT_EVICTION: &str = "system:controller:device-taint-eviction-controller";
+
 const OPTIONAL: &[OptionalGrants] = &[
     OptionalGrants {
         kind: ("certificates.k8s.io", "clustertrustbundles"),
         additions: &[("system:node", READ_BUNDLES), ("system:kstore:kubelet-sim", READ_BUNDLES)],
-        controller: (
+        controller: Some((
             "kube-apiserver-serving-clustertrustbundle-publisher",
             &[
                 Named("attest", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-serving"),
                 On("create delete list update watch", "certificates.k8s.io", "clustertrustbundles"),
                 RECORD_EVENTS,
             ],
-        ),
+        )),
     },
     OptionalGrants {
         kind: ("certificates.k8s.io", "podcertificaterequests"),
@@ -40,22 +46,31 @@ const OPTIONAL: &[OptionalGrants] = &[
             ("system:node", REQUEST_CERTIFICATES),
             ("system:kstore:kubelet-sim", REQUEST_CERTIFICATES),
         ],
-        controller: (
+        controller: Some((
             "podcertificaterequestcleaner",
             &[On("delete get list watch", "certificates.k8s.io", "podcertificaterequests"), RECORD_EVENTS],
-        ),
+        )),
+    },
+    OptionalGrants {
+        kind: ("resource.k8s.io", "devicetaintrules"),
+        additions: &[
+            ("system:kube-scheduler", READ_TAINT_RULES),
+            (TAINT_EVICTION, READ_TAINT_RULES),
+            (TAINT_EVICTION, On("patch update", "resource.k8s.io", "devicetaintrules/status")),
+        ],
+        controller: None,
     },
     OptionalGrants {
         kind: ("storagemigration.k8s.io", "storageversionmigrations"),
         additions: &[],
-        controller: (
+        controller: Some((
             "storage-version-migrator-controller",
             &[
                 // An applied patch of a deleted object counts as its creation, which its UID then refuses.
                 On("create list patch", "*", "*"),
                 On("update", "storagemigration.k8s.io", "storageversionmigrations/status"),
             ],
-        ),
+        )),
     },
 ];
 
@@ -68,7 +83,7 @@ pub(super) fn add(objects: &mut Vec<Value>, opt_in: &OptIn) {
             let rules = objects.iter_mut().find(is_role).and_then(|role| role["rules"].as_array_mut());
             rules.expect("the table names default roles").push(rule.to_value());
         }
-        objects.extend(controllers::role_and_binding(&grants.controller));
+        objects.extend(grants.controller.iter().flat_map(controllers::role_and_binding));
     }
 }
 
@@ -90,9 +105,10 @@ mod tests {
         let older = OptIn::version(Minor::V36);
         let (without, with) = (names(&older), names(&OptIn::all()));
         let added: Vec<&String> = with.difference(&without).collect();
-        assert_eq!(added.len(), 2 * OPTIONAL.len(), "{added:?}");
+        let controllers = OPTIONAL.iter().filter(|grants| grants.controller.is_some()).count();
+        assert_eq!(added.len(), 2 * controllers, "{added:?}");
         let in_1_37 = names(&OptIn::version(Minor::V37)).difference(&without).count();
-        assert_eq!(in_1_37, 2 * OPTIONAL.len(), "1.37 serves all of them");
+        assert_eq!(in_1_37, 2 * controllers, "1.37 serves all of them");
         let has = |opt_in: &OptIn, role: &str, grant: &Grant| {
             let objects = bootstrap::objects_with(opt_in);
             let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();
@@ -102,6 +118,10 @@ mod tests {
             for grant in [READ_BUNDLES, REQUEST_CERTIFICATES] {
                 assert!(!has(&older, role, &grant) && has(&OptIn::all(), role, &grant), "{role}");
             }
+        }
+        for role in ["system:kube-scheduler", TAINT_EVICTION] {
+            let grant = READ_TAINT_RULES;
+            assert!(!has(&older, role, &grant) && has(&OptIn::default(), role, &grant), "{role}");
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::version::{Minor, Versions};
 
 group!(certificates_stable = "certificates.k8s.io", "certificates", "v1", certificates);
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
+group!(resource_stable = "resource.k8s.io", "resource", "v1", resource);
 group!(migration_stable = "storagemigration.k8s.io", "storagemigration", "v1", storage_migration);
 group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);
 
@@ -54,6 +55,15 @@ pub static OPT_IN: &[OptionalKind] = &[
         .named(NameRule::PathSegment)
         .conditional()
         .deprecated(Minor::V37, Some(40), "certificates.k8s.io/v1 ClusterTrustBundle"),
+    },
+    OptionalKind {
+        gate: "DRADeviceTaintRules",
+        row: resource_stable!("devicetaintrules", "devicetaintrule", "DeviceTaintRule", DEVICE_TAINT_RULE)
+            .cluster()
+            .subs(&[status("resource.k8s.io", "v1", "DeviceTaintRule")])
+            .generation(GenerationRule::Spec)
+            .conditional()
+            .since(Minor::V37),
     },
     OptionalKind {
         gate: "StorageVersionMigrator",

@@ -1,10 +1,11 @@
-//! Validation of device classes, resource claims, claim templates and resource slices.
+//! Validation of device classes, device taint rules, resource claims, claim templates and resource slices.
 //!
 //! Follows `ValidateDeviceClass` and `ValidateResourceClaimTemplate`.
 
 mod claim;
 pub(crate) mod slice;
 mod status;
+pub(crate) mod taint_rule;
 
 use super::reference::{driver, unique_texts};
 use crate::check::metadata::{annotations, labels};

@@ -258,11 +258,16 @@ fn taints(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
         return;
     }
     each(path, device, "taints", |path, taint| {
-        label_key(errors, &path.child("key"), &taint["key"]);
-        let value = text(&taint["value"]);
-        grammar(errors, &path.child("value"), value, name::label_value(value));
+        taint_key_and_value(errors, path, taint);
         one_of(errors, &path.child("effect"), &taint["effect"], &EFFECTS);
     });
+}
+
+/// Checks key and value of a taint.
+pub(super) fn taint_key_and_value(errors: &mut ErrorList, path: &Path<'_>, taint: &Value) {
+    label_key(errors, &path.child("key"), &taint["key"]);
+    let value = text(&taint["value"]);
+    grammar(errors, &path.child("value"), value, name::label_value(value));
 }
 
 fn counter_map(errors: &mut ErrorList, path: &Path<'_>, counters: &Value) {
