@@ -190,8 +190,8 @@ impl ControlPlane {
     /// The scheduler as a client of this API server.
     fn scheduler(&self, config: kstore_scheduler::Config) -> Component {
         let (metrics, caches) = (self.metrics.clone(), self.caches.scheduler.clone());
-        let attempts = self.attempts.clone();
-        let config = kstore_scheduler::Config { metrics, caches, attempts, ..config };
+        let (attempts, minor) = (self.attempts.clone(), self.minor);
+        let config = kstore_scheduler::Config { metrics, caches, attempts, minor, ..config };
         let user = UserInfo::new("system:kube-scheduler", None::<&str>);
         Component::scheduler(config, self.client(user, "scheduler"), &self.nondet)
     }

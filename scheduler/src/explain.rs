@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons sorted by text. Then `devices`, what
-/// was done about the devices of the pod's claims, and `preemption`, which says why preemption would not help
+/// was done about the devices of the pod's claims, and `preemption`, which says what preemption does, or why it would not help
 /// ([`crate::preemption`]).
 pub fn message(refusal: &Refusal, devices: Option<&str>, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {

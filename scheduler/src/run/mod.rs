@@ -32,6 +32,7 @@ use informers::{
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kstore_api::version::Minor;
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry as Metrics;
 use kstore_informer::{
@@ -60,6 +61,8 @@ pub struct Config {
     pub caches: CacheSet,
     /// The servers that take part in decisions over HTTP.
     pub extenders: Extenders,
+    /// The version of Kubernetes whose messages the scheduler writes.
+    pub minor: Minor,
     /// Where the results of attempts are recorded. The caller keeps a clone to read them.
     pub attempts: AttemptLog,
 }
@@ -157,7 +160,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
         let calls = ExtenderCalls::new(client.clone(), nondet.clock, &config.extenders, raw_nodes);
         let scheduler_loop = SchedulerLoop {
             scheduler: Scheduler::of(config.profiles.clone(), config.backoff, &rng)
-                .with_extenders(config.extenders.clone()),
+                .with_extenders(config.extenders.clone())
+                .of_release(config.minor),
             profiles: config.profiles.clone(),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),

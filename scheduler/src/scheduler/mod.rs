@@ -28,6 +28,7 @@ use crate::workloads::WorkloadChange;
 use extend::AskedAttempt;
 use gang::GangCycle;
 use jiff::Timestamp;
+use kstore_api::version::Minor;
 use kstore_informer::Revision;
 use kstore_nondet::{HashMap, HashSet, Rng};
 use std::collections::VecDeque;
@@ -60,6 +61,8 @@ pub struct Scheduler {
     decided: VecDeque<Action>,
     /// Whether the current attempt has waited for extenders, so that the cluster may have changed since its snapshot.
     was_asked: bool,
+    /// The version of Kubernetes whose messages the scheduler writes.
+    minor: Minor,
 }
 
 impl Scheduler {
@@ -89,6 +92,7 @@ impl Scheduler {
             gang: None,
             decided: VecDeque::new(),
             was_asked: false,
+            minor: Minor::V36,
         }
     }
 
@@ -96,6 +100,12 @@ impl Scheduler {
     #[must_use]
     pub fn with_extenders(self, extenders: Extenders) -> Self {
         Self { extenders, ..self }
+    }
+
+    /// The scheduler with the messages of a version of Kubernetes; without a call it has those of 1.36.
+    #[must_use]
+    pub fn of_release(self, minor: Minor) -> Self {
+        Self { minor, ..self }
     }
 
     /// The relation of a pod to this scheduler.

@@ -11,6 +11,7 @@ use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, CandidateSearch, Preemption};
 use crate::queue::QueuedPod;
 use jiff::Timestamp;
+use kstore_api::version::Minor;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -116,7 +117,11 @@ impl Scheduler {
         let displaced: Vec<_> = nominations.below(&pod, &node).cloned().collect();
         displaced.iter().for_each(|other| nominations.nominate(other, None));
         nominations.nominate(&pod, Some(Arc::clone(&node)));
-        let (message, by) = (explain::message(&refusal, None, None), refusal.plugins);
+        let placement = (self.minor >= Minor::V37).then(|| {
+            let count = victims.len();
+            format!("found a potential placement for pod on node {node}, preempting {count} victims")
+        });
+        let (message, by) = (explain::message(&refusal, None, placement.as_deref()), refusal.plugins);
         let count = NonZero::new(victims.len());
         let alive = victims.into_iter().filter(|victim| !victim.deleting);
         let (waiting, alive): (Vec<_>, Vec<_>) = alive.partition(|victim| self.is_waiting(&victim.uid));

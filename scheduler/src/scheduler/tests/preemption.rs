@@ -35,6 +35,20 @@ fn full() -> (Scheduler, [Arc<PodInfo>; 2]) {
 }
 
 #[test]
+fn since_1_37_a_message_names_the_node_and_counts_the_victims() {
+    for (minor, end) in [
+        (Minor::V36, ""),
+        (Minor::V37, " preemption: found a potential placement for pod on node n1, preempting 2 victims"),
+    ] {
+        let (s, _) = full();
+        let mut s = s.of_release(minor);
+        s.pod(Change::Set(ranked("p", "4", 5)), at(0));
+        let message = preempt(&mut s, 0).notice.message;
+        assert_eq!(message, format!("0/1 nodes are available: 1 Insufficient cpu.{end}"), "{minor}");
+    }
+}
+
+#[test]
 fn a_preemptor_waits_for_its_victims_and_gets_their_node() {
     let (mut s, [a, b]) = full();
     s.pod(Change::Set(ranked("p", "4", 5)), at(0));
