@@ -69,8 +69,10 @@ impl KubeletDoc {
     /// The field that is wrong, with its path.
     pub(crate) fn lease(&self) -> Result<LeaseTerms, String> {
         let at = |name: &str| format!("spec.template.kubelet.{name}");
-        let (interval, duration) =
-            (fixed(&at("leaseInterval"), &self.lease_interval)?, fixed(&at("leaseDuration"), &self.lease_duration)?);
+        let (interval, duration) = (
+            fixed(&at("leaseInterval"), &self.lease_interval)?,
+            fixed(&at("leaseDuration"), &self.lease_duration)?,
+        );
         let (interval, duration) = match (self.lease_interval.as_str(), self.lease_duration.as_str()) {
             ("", "") => return Ok(LeaseTerms::default()),
             ("", _) => (duration / 4, duration),

@@ -158,10 +158,15 @@ mod tests {
     fn nodes_with_a_similar_offset_heartbeat_at_the_same_instants() {
         let due = |offset_millis, late_millis| {
             let input = Input::Registered { adopted: false, offset: Duration::from_millis(offset_millis) };
-            let (state, _) = step(NodeState::Unregistered, input, LEASE_INTERVAL, Timestamp::from_millisecond(7).unwrap());
+            let (state, _) =
+                step(NodeState::Unregistered, input, LEASE_INTERVAL, Timestamp::from_millisecond(7).unwrap());
             // A process that wakes a little late stays on the tick.
             let woken = later(state.deadline().unwrap(), Duration::from_millis(late_millis));
-            step(state, Input::Deadline { stale: false }, LEASE_INTERVAL, woken).0.deadline().unwrap().as_millisecond()
+            step(state, Input::Deadline { stale: false }, LEASE_INTERVAL, woken)
+                .0
+                .deadline()
+                .unwrap()
+                .as_millisecond()
         };
         assert_eq!([due(0, 0), due(100, 40), due(200, 249)], [20_000; 3]);
         assert_eq!(due(250, 3), 20_250);

@@ -223,6 +223,7 @@ fn kubelets_of_a_group_renew_their_leases_as_often_as_it_says() {
         world.api.log.iter().filter(|(_, what)| *what == word).count()
     };
     assert_eq!(["fast", "slow", "usual"].map(renewals), [100, 4, 20]);
-    let seconds = ["fast-0", "slow-0", "usual-0"].map(|name| world.api.leases[name]["spec"]["leaseDurationSeconds"].clone());
+    let seconds = ["fast-0", "slow-0", "usual-0"]
+        .map(|name| world.api.leases[name]["spec"]["leaseDurationSeconds"].clone());
     assert_eq!(seconds, [8, 200, 40]);
 }
