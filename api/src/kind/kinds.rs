@@ -75,17 +75,13 @@ impl Kinds {
     /// Row for the group, version and plural of a URL.
     #[must_use]
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        self.built_in
-            .lookup(group, version, plural)
-            .or_else(|| self.by_plural.find(plural, group, version))
+        self.built_in.lookup(group, version, plural).or_else(|| self.by_plural.find(plural, group, version))
     }
 
     /// Row for the group, version and kind of an object.
     #[must_use]
     pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
-        self.built_in
-            .lookup_kind(group, version, kind)
-            .or_else(|| self.by_kind.find(kind, group, version))
+        self.built_in.lookup_kind(group, version, kind).or_else(|| self.by_kind.find(kind, group, version))
     }
 
     /// Row for the `apiVersion` and kind of an object.
