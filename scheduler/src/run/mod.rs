@@ -116,7 +116,6 @@ struct LoopMetrics {
 /// One run of the scheduler between restarts.
 async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopMetrics, tasks: TaskGroup) {
     let stop = tasks.stop();
-    let serves_taint_rules = optional::serves_taint_rules(&client, stop).await;
 
     // One stream for all kinds, so that the client sees changes in the server's order.
     let multi = client.multi();
@@ -126,7 +125,6 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let storage = StorageInformers::start(&multi, &caches);
     let devices = DeviceInformers::start(&multi, &caches);
-    let taint_rules = serves_taint_rules.then(|| optional::taint_rules(&client, &multi, &caches));
     let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
     let budgets = caches.start("scheduler-budgets", budgets);
     let workloads = WorkloadInformers::start(&multi, &caches);
@@ -142,6 +140,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
         caches.start("scheduler-extender-nodes", source)
     });
     let recorders = recorders(&client, &caches);
+    // The other caches fill meanwhile. A part that came to their stream now would make them list again, so it has its own.
+    let serves_taint_rules = optional::serves_taint_rules(&client, stop).await;
+    let taint_rules = serves_taint_rules.then(|| optional::taint_rules(&client, &caches));
 
     // A scheduler with incomplete caches could refuse a pod without reason.
     let known = async {

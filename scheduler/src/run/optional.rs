@@ -3,7 +3,7 @@
 use super::Caches;
 use crate::devices::taint_rule::{self, TaintRule};
 use crate::storage::Record;
-use kstore_client::{Client, Gvr, ListParams, MultiSource, WatchParams};
+use kstore_client::{Client, Gvr, ListParams, WatchParams};
 use kstore_informer::{Delta, Informer, Object, Stopped, Subscription};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -40,14 +40,10 @@ pub(super) async fn serves_taint_rules(client: &Client, stop: &CancellationToken
     }
 }
 
-/// The informer of DeviceTaintRules on the stream `multi`.
-pub(super) fn taint_rules(
-    client: &Client,
-    multi: &MultiSource,
-    caches: &Caches<'_>,
-) -> Informer<Record<TaintRule>> {
+/// The informer of DeviceTaintRules, on a stream of its own.
+pub(super) fn taint_rules(client: &Client, caches: &Caches<'_>) -> Informer<Record<TaintRule>> {
     let source = client.dynamic(resource()).project(WatchParams::default(), taint_rule::decode);
-    caches.start("scheduler-device-taint-rules", multi.part(source))
+    caches.start("scheduler-device-taint-rules", source)
 }
 
 /// Waits for the initial state of an informer that not every scheduler has. Fails if the informer ended before.

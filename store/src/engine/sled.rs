@@ -14,9 +14,16 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;
+
+/// How often an opening of the database is tried while its file is locked, and the time between two tries: together a second. A child process
+/// has copies of all descriptors of this one between its fork and the start of its program, and with them the lock of a database that was
+/// closed. Another server does not wait here: it does not get the lock of the data directory.
+const LOCK_TRIES: u32 = 100;
+const LOCK_WAIT: Duration = Duration::from_millis(10);
 
 /// Key of the last seal's number; it sorts before every record.
 pub(crate) const SEAL_KEY: &[u8] = b"";
@@ -157,6 +164,22 @@ impl SledEngine {
     }
 }
 
+/// Opens a database. Waits for up to a second while a child process that has not begun its program keeps the lock of its file.
+pub(crate) fn open_unlocked(config: &sled::Config) -> sled::Result<sled::Db> {
+    for _ in 1..LOCK_TRIES {
+        match config.open() {
+            Err(error) if is_locked(&error) => std::thread::park_timeout(LOCK_WAIT),
+            opened => return opened,
+        }
+    }
+    config.open()
+}
+
+/// Whether a database was not opened because its file is locked. sled says so by its text alone.
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(error) if error.to_string().starts_with("could not acquire lock"))
+}
+
 /// Opens the database, and before it its main file: a descriptor that is opened later could miss a write error.
 fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
     RealDisk.create_dir(dir)?;
@@ -165,7 +188,7 @@ fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
     let main = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
     // sled reports unreadable data as an error or a panic.
-    let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+    let opened = catch_unwind(AssertUnwindSafe(|| open_unlocked(&config)));
     let opened = opened.map_err(|_| EngineError::Corrupt("sled panicked when it was opened".to_owned()))?;
     let opened = opened.map_err(failed)?;
     private::set_modes(dir)?;

@@ -300,7 +300,7 @@ fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
         found.current.unknown += 1;
         return found;
     }
-    let db = match sled::Config::new().path(dir).flush_every_ms(None).open() {
+    let db = match sled_engine::open_unlocked(&sled::Config::new().path(dir).flush_every_ms(None)) {
         Ok(db) => db,
         Err(error) => {
             problems.add(dir, None, error.to_string());

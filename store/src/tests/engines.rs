@@ -2,7 +2,7 @@
 //! and refuses to open otherwise.
 
 use crate::engine::Engine;
-use crate::engine::sled::SledEngine;
+use crate::engine::sled::{SledEngine, open_unlocked};
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
@@ -161,4 +161,21 @@ fn an_engine_ahead_of_the_log_is_refused_as_a_damaged_log() {
         assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("revision 1000"), "{error}");
     });
+}
+
+/// A child process keeps the lock of a database that was closed until its program begins.
+#[test]
+fn a_database_opens_when_its_lock_is_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = sled::Config::new().path(dir.path()).flush_every_ms(None);
+    drop(open_unlocked(&config).unwrap());
+    let file = fs::File::open(dir.path().join("db")).unwrap();
+    file.lock().unwrap();
+    assert!(config.open().is_err(), "sled does not open a locked file");
+    let release = std::thread::spawn(move || {
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+        drop(file);
+    });
+    open_unlocked(&config).unwrap();
+    release.join().unwrap();
 }
