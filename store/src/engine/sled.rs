@@ -19,9 +19,9 @@ use std::time::Duration;
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// How often an opening of the database is tried while its file is locked, and the time between two tries: together a second. A child process
-/// has copies of all descriptors of this one between its fork and the start of its program, and with them the lock of a database that was
-/// closed. Another server does not wait here: it does not get the lock of the data directory.
+/// How often an opening of the database is tried while its file is locked, and the time between two tries: together a second. A child
+/// process has copies of all descriptors of this one between its fork and the start of its program, and with them the lock of a database
+/// that was closed. Another server does not wait here: it does not get the lock of the data directory.
 const LOCK_TRIES: u32 = 100;
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 
