@@ -231,9 +231,11 @@ impl AvailabilityController {
         self.start_due_probes(Instant::now());
         self.publish();
         let mut written = Vec::new();
+        // A write that fails once meets a store that closes, or comes to be done; people read of it when it fails again.
+        let is_retry = self.retry.is_some();
         for due in self.writes() {
             let (name, is_condition) = (due.name.clone(), due.subresource == "status");
-            let outcome = write(&self.pipeline, due).await;
+            let outcome = write(&self.pipeline, due, is_retry).await;
             written.push(outcome);
             if let Some(state) = self.states.get_mut(&name).filter(|_| is_condition)
                 && outcome == WriteOutcome::Done
@@ -385,6 +387,7 @@ enum WriteOutcome {
 async fn write(
     pipeline: &Pipeline,
     PendingWrite { name, subresource, action }: PendingWrite,
+    is_retry: bool,
 ) -> WriteOutcome {
     let target = Target {
         resource: api_services(),
@@ -400,7 +403,10 @@ async fn write(
     if matches!(reason, Reason::NotFound | Reason::AlreadyExists | Reason::Conflict) {
         return WriteOutcome::Outdated;
     }
-    tracing::warn!(api_service = &*name, error = message, "an APIService cannot be written");
+    match is_retry {
+        true => tracing::warn!(api_service = &*name, error = message, "an APIService cannot be written"),
+        false => tracing::debug!(api_service = &*name, error = message, "an APIService was not written yet"),
+    }
     WriteOutcome::Failed
 }
 
