@@ -228,11 +228,12 @@ impl AvailabilityController {
 
     /// Starts due probes, publishes the current result, and writes conditions and automanaged objects that differ from it.
     async fn refresh(&mut self) {
-        self.start_due_probes(Instant::now());
+        let now = Instant::now();
+        self.start_due_probes(now);
         self.publish();
         let mut written = Vec::new();
-        // A write that fails once meets a store that closes, or comes to be done; people read of it when it fails again.
-        let is_retry = self.retry.is_some();
+        // A write may fail because the store closes, so people read only of one that still fails when it is retried.
+        let is_retry = self.retry.is_some_and(|due| due <= now);
         for due in self.writes() {
             let (name, is_condition) = (due.name.clone(), due.subresource == "status");
             let outcome = write(&self.pipeline, due, is_retry).await;
@@ -245,7 +246,8 @@ impl AvailabilityController {
         }
         self.needs_plan = written.iter().any(|written| *written != WriteOutcome::Done);
         let failed = written.contains(&WriteOutcome::Failed);
-        self.retry = failed.then(|| Instant::now() + AGGREGATED_BACKOFF_CAP);
+        let retry = self.retry.filter(|due| *due > now);
+        self.retry = failed.then(|| retry.unwrap_or(now + AGGREGATED_BACKOFF_CAP));
     }
 
     /// Checks every Service in the cluster's state, and starts the probes that are due.
