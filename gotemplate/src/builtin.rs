@@ -47,7 +47,7 @@ pub(crate) const TABLE: &[(&str, Native)] = &[
     ("print", |arguments| {
         let mut out = String::new();
         for (at, value) in arguments.iter().enumerate() {
-            // As `fmt.Sprint`: a space between values of which none is a string.
+            // `fmt.Sprint` puts a space between two values if neither is a string.
             if at > 0 && !value.is_string() && !arguments[at - 1].is_string() {
                 out.push(' ');
             }

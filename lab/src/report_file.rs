@@ -14,7 +14,7 @@ pub struct ReportText {
     pub title: String,
     /// What failed; empty: nothing.
     pub failure: String,
-    /// Further text, of which the end is kept.
+    /// What the failed test or command printed. If it is too long, its beginning is left out.
     pub output: String,
     /// Version of the program that makes it.
     pub version: String,

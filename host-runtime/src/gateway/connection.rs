@@ -53,7 +53,7 @@ impl Connection {
         let Some(stream) = &mut self.stream else { return Pumped::Over };
         if let Some(waiting) = &mut self.waiting {
             if waiting.poll_closed(context).is_ready() {
-                // Nobody waits for the program any more.
+                // The client that waited for the program has given up.
                 socket.abort();
                 return self.end(false);
             }

@@ -42,7 +42,7 @@ impl Message {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
         bytes.extend((ANSWERED | flags).to_ne_bytes());
-        // The number and the sender, of which there is one each.
+        // Sequence number and port id are zero: the socket has one request under way, and the kernel fills in the id.
         bytes.extend([0; 8]);
         Self(bytes)
     }
