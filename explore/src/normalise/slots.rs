@@ -3,7 +3,9 @@
 
 use super::{Normaliser, clean, values};
 use crate::record::StoredObject;
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Labels whose values are hashes or UIDs.
@@ -28,23 +30,49 @@ pub(super) struct Slots {
     pub(super) of: Vec<String>,
     /// Slots by UID.
     pub(super) by_uid: BTreeMap<String, String>,
-    /// Texts and what replaces them, the longest first.
-    replacements: Vec<(String, String)>,
+    replacements: Replacements,
+}
+
+/// Texts and what replaces them. Each string of a state is searched for all of them at once: a state has hundreds of UIDs and thousands of
+/// strings.
+struct Replacements {
+    /// What replaces a string that is such a text.
+    whole: BTreeMap<String, String>,
+    /// Finds texts within longer strings: of those that begin at one place the longest.
+    within: AhoCorasick,
+    /// What replaces the texts of `within`, by their number.
+    by_number: Vec<String>,
+}
+
+impl Replacements {
+    /// Of several replacements of one text the first in order counts.
+    fn new(mut texts: Vec<(String, String)>) -> Self {
+        texts.sort_unstable_by(|a, b| b.cmp(a));
+        let whole: BTreeMap<String, String> = texts.into_iter().collect();
+        let within = whole.iter().filter(|(from, _)| from.len() >= SHORTEST);
+        let (from, by_number): (Vec<&String>, Vec<String>) =
+            within.map(|(from, to)| (from, to.clone())).unzip();
+        // Of the kinds of automata the one that is built in the least time: it is used for one state.
+        let kind = Some(AhoCorasickKind::NoncontiguousNFA);
+        let within = AhoCorasick::builder().kind(kind).match_kind(MatchKind::LeftmostLongest).build(from);
+        Self { whole, within: within.expect("names and UIDs of one state fit in an automaton"), by_number }
+    }
+
+    fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if let Some(to) = self.whole.get(text) {
+            return Cow::Owned(to.clone());
+        }
+        if !self.within.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(self.within.replace_all(text, &self.by_number))
+    }
 }
 
 impl Slots {
     /// A string with UIDs and generated names replaced.
-    pub(super) fn replaced(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (from, to) in &self.replacements {
-            if text == *from {
-                return to.clone();
-            }
-            if from.len() >= SHORTEST && text.contains(from.as_str()) {
-                text = text.replace(from.as_str(), to);
-            }
-        }
-        text
+    pub(super) fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.replacements.replaced(text)
     }
 
     /// The name of an object in its normalised form.
@@ -157,8 +185,7 @@ fn finish(objects: &[&StoredObject], of: Vec<String>, unstable: &BTreeMap<String
             replacements.push((name, slot.clone()));
         }
     }
-    replacements.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
-    Slots { of, by_uid, replacements }
+    Slots { of, by_uid, replacements: Replacements::new(replacements) }
 }
 
 /// Contents of objects by which ordinals are given: all generated names and UIDs are equal in them.
@@ -174,7 +201,7 @@ fn contents(
         let placeholder = slot.clone().unwrap_or_else(|| format!("<{}>", stored.resource));
         replacements.push((stored.uid().to_owned(), placeholder));
     }
-    replacements.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
+    let replacements = Replacements::new(replacements);
     let blind = Slots { of: Vec::new(), by_uid: BTreeMap::new(), replacements };
     let content = |stored: &&StoredObject| {
         let mut value =

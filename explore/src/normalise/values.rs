@@ -7,6 +7,7 @@ use crate::record::{StoredObject, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -152,7 +153,11 @@ impl Rewriter<'_> {
                 let is_given = self.normaliser.given.contains(text);
                 if !is_given {
                     let replaced = self.slots.replaced(text);
-                    *text = if is_time(&replaced) { "time".to_owned() } else { replaced };
+                    if is_time(&replaced) {
+                        "time".clone_into(text);
+                    } else if let Cow::Owned(replaced) = replaced {
+                        *text = replaced;
+                    }
                 }
             }
             Value::Number(number) => {
@@ -173,7 +178,11 @@ impl Rewriter<'_> {
                         path.push(name.clone());
                         self.value(&mut member, path, depth - 1);
                         path.pop();
-                        (self.slots.replaced(&name), member)
+                        let replaced = match self.slots.replaced(&name) {
+                            Cow::Owned(replaced) => replaced,
+                            Cow::Borrowed(_) => name,
+                        };
+                        (replaced, member)
                     })
                     .collect();
                 *members = renamed;
