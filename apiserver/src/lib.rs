@@ -34,6 +34,6 @@ mod view;
 
 pub use config::ServerConfig;
 pub use server::{
-    ApiServer, CallerRecord, EdgeActivity, EdgeWork, EmbedderService, InProcess, ResetAnswer, ServerImage,
-    StartError, StreamListener, WatchBatches,
+    ApiServer, CallerRecord, EdgeActivity, EdgeWork, EmbedderService, InProcess, OpenSocket, OpenSockets,
+    ResetAnswer, ServerImage, StartError, StreamListener, WatchBatches,
 };

@@ -175,9 +175,7 @@ pub(crate) fn is_whole(nth: u32, busy: &[Busy], is_over: bool) -> bool {
 /// whose connection counts as served whenever it is polled.
 async fn at_listener(clients: &Arc<Clients>) -> Option<Busy> {
     let clients = clients.clone();
-    let served = tokio::spawn(async move {
-        process::has_unread(&process::sockets(), clients.port()) || clients.edge().is_busy()
-    });
+    let served = tokio::spawn(async move { clients.has_unread() || clients.edge().is_busy() });
     let what = "a connection is being served".to_owned();
     let is_served = served.await.unwrap_or_default();
     is_served.then(|| Busy { part: "listener".to_owned(), what, client: String::new() })
@@ -214,7 +212,7 @@ pub(crate) fn look<'b>(
     before: Option<&'b BTreeMap<u32, process::ProcessSample>>,
 ) -> Looks<'b> {
     // What leaves a socket makes its process run, so the processes come last.
-    let sockets = process::sockets();
+    let sockets = clients.queues();
     let samples = clients.processes().into_iter();
     let now = samples.filter_map(|process| Some((process, process::sample(process)?))).collect();
     Looks { now, before, sockets }
@@ -236,19 +234,19 @@ mod tests {
     #[tokio::test]
     #[cfg(target_os = "linux")]
     async fn bytes_that_the_listener_has_not_read_keep_it_busy() {
-        use std::io::{Read as _, Write as _};
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (clients, address) = (Arc::new(Clients::default()), socket.local_addr().unwrap());
         clients.listen_on(address.port());
         assert_eq!(at_listener(&clients).await, None);
-        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
         let served = "listener: a connection is being served";
         assert_eq!(at_listener(&clients).await.unwrap().line(), served, "it is not accepted");
-        let mut accepted = socket.accept().unwrap().0;
+        let (mut accepted, _, _open) = clients.open().accept(&socket).await.unwrap();
         assert_eq!(at_listener(&clients).await, None);
-        client.write_all(b"hello").unwrap();
+        client.write_all(b"hello").await.unwrap();
         assert_eq!(at_listener(&clients).await.unwrap().line(), served);
-        accepted.read_exact(&mut [0; 5]).unwrap();
+        accepted.read_exact(&mut [0; 5]).await.unwrap();
         assert_eq!(at_listener(&clients).await, None);
     }
 }

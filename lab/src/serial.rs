@@ -134,7 +134,7 @@ impl SerialTurns {
             client: String::new(),
         };
         let (clients, is_calling) = (&self.clients, self.running.driver.calls() > 0);
-        let has_unread = process::has_unread(&process::sockets(), clients.port());
+        let has_unread = clients.has_unread();
         let was_served = clients.edge().is_busy();
         let is_moving = clients.is_moving(is_calling);
         let is_served = was_served || clients.edge().is_busy();

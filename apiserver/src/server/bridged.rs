@@ -3,6 +3,7 @@
 use super::ApiServer;
 use super::connection::answer;
 use super::edge::EdgeActivity;
+use super::open_sockets::OpenSockets;
 use crate::access::RequestCaller;
 use crate::grpc::authenticate::is_call;
 use axum::body::Body;
@@ -57,6 +58,12 @@ impl ApiServer {
     #[must_use]
     pub fn observed(self, edge: Arc<EdgeActivity>) -> Self {
         Self { edge: Some(edge), ..self }
+    }
+
+    /// A copy of this server whose listeners tell which connections are open.
+    #[must_use]
+    pub fn with_known_sockets(self, sockets: Arc<OpenSockets>) -> Self {
+        Self { sockets, ..self }
     }
 
     /// Answers a request that a listener of [`ApiServer::behind`] received, as a listener of the server itself does.

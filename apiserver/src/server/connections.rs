@@ -10,6 +10,7 @@
 //! neither are closed for the next one. So a supervisor and an administrator reach a server whose users hold all connections.
 
 use super::activity::Activity;
+use super::open_sockets::OpenSocket;
 use kstore_storage::limits::{
     KEPT_CONNECTION, KEPT_CONNECTIONS, SLOT_RETRY, STALLED_CONNECTION, USER_CONNECTIONS,
 };
@@ -97,7 +98,7 @@ impl Connections {
         let activity = Arc::new(Activity::new(address, is_kept));
         let slots = if is_kept { &mut open.kept } else { &mut open.activities };
         slots.insert(id, activity.clone());
-        Some(ConnectionSlot { connections: self.clone(), id, activity })
+        Some(ConnectionSlot { connections: self.clone(), id, activity, _socket: None })
     }
 }
 
@@ -166,6 +167,16 @@ pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
     pub(super) activity: Arc<Activity>,
+    /// Tells that the socket is open for as long as it has its slot.
+    _socket: Option<OpenSocket>,
+}
+
+impl ConnectionSlot {
+    /// The slot of this socket.
+    pub(super) fn with_socket(mut self, socket: OpenSocket) -> Self {
+        self._socket = Some(socket);
+        self
+    }
 }
 
 impl Drop for ConnectionSlot {

@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod edge;
 mod image;
+mod open_sockets;
 mod reflection;
 mod stream_executor;
 mod streams;
@@ -51,6 +52,7 @@ use kstore_storage::encryption::Encryption;
 use kstore_storage::metrics::Metrics;
 use kstore_storage::storage::{RawBatch, ReadError, SharedStorage};
 use kstore_storage::{limits, restart};
+pub use open_sockets::{OpenSocket, OpenSockets};
 use reflection::Reflection;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -106,6 +108,7 @@ pub struct ApiServer {
     embedder: Option<EmbedderService>,
     /// Counts what listeners do, see [`ApiServer::observed`].
     edge: Option<Arc<EdgeActivity>>,
+    sockets: Arc<OpenSockets>,
     /// Memory of answers that clients have not taken.
     unsent: MemoryBudget,
     front_proxies: Option<Arc<FrontProxies>>,
@@ -245,6 +248,7 @@ impl ApiServer {
             grpc_calls,
             embedder: None,
             edge: None,
+            sockets: Arc::default(),
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies: config.front_proxies,
             identity: Arc::new(identity),
@@ -314,9 +318,9 @@ impl ApiServer {
         let mut log_limit = RateLimited::every(limits::REPEATED_WARNING);
         loop {
             let next = async {
-                let accepted = listener.accept().await?;
-                let slot = open.slot(accepted.1.ip()).await;
-                std::io::Result::Ok((accepted, slot))
+                let (socket, address, known) = self.sockets.accept(&listener).await?;
+                let slot = open.slot(address.ip()).await.with_socket(known);
+                std::io::Result::Ok((socket, address, slot))
             };
             let accepted = tokio::select! {
                 biased;
@@ -324,7 +328,7 @@ impl ApiServer {
                 next = next => next,
             };
             match accepted {
-                Ok(((socket, address), slot)) => {
+                Ok((socket, address, slot)) => {
                     let span = tracing::debug_span!("server", %address);
                     let handshake = connection::handshake(acceptor.clone(), socket, address);
                     let serving = self.clone().connected(handshake, address, slot, false);

@@ -4,6 +4,7 @@
 pub mod identity;
 pub mod process;
 pub mod quiet;
+pub mod socket;
 pub mod view;
 
 mod active;
@@ -18,12 +19,13 @@ pub use active::{ActiveRequest, FrameGuard, Unidentified, WaitGuard};
 use identity::{ClientDefinition, short_agent};
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::status::Status;
-use kstore_apiserver::EdgeActivity;
+use kstore_apiserver::{EdgeActivity, OpenSockets};
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
-use process::{ProcessSample, SocketQueues};
+use process::ProcessSample;
 use quiet::{Busy, QuietFacts};
 pub use report::ClientReport;
+use socket::{SocketAddresses, SocketQueues};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
@@ -95,6 +97,8 @@ pub struct Clients {
     order: Arc<SerialOrder>,
     /// What the listener does at the moment.
     edge: Arc<EdgeActivity>,
+    /// The listener's connections.
+    open: Arc<OpenSockets>,
 }
 
 #[derive(Debug, Default)]
@@ -273,7 +277,7 @@ pub struct Looks<'a> {
     /// Processes at the look before.
     pub before: Option<&'a BTreeMap<u32, ProcessSample>>,
     /// Connections now.
-    pub sockets: BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues>,
+    pub sockets: BTreeMap<SocketAddresses, SocketQueues>,
 }
 
 impl Looks<'_> {
@@ -302,8 +306,8 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 
 impl Default for Clients {
     fn default() -> Self {
-        let (order, edge) = (Arc::default(), Arc::default());
-        Self { state: Mutex::default(), clock: Clock::real(), port: AtomicU16::new(0), order, edge }
+        let (order, edge, open) = (Arc::default(), Arc::default(), Arc::default());
+        Self { state: Mutex::default(), clock: Clock::real(), port: AtomicU16::new(0), order, edge, open }
     }
 }
 
@@ -326,6 +330,21 @@ impl Clients {
     /// What the listener does at the moment.
     pub fn edge(&self) -> &Arc<EdgeActivity> {
         &self.edge
+    }
+
+    /// The listener's connections.
+    pub fn open(&self) -> &Arc<OpenSockets> {
+        &self.open
+    }
+
+    /// What the kernel holds for the listener and for both ends of its connections.
+    pub fn queues(&self) -> BTreeMap<SocketAddresses, SocketQueues> {
+        socket::queues(self.port(), &self.open)
+    }
+
+    /// Whether the listener has not accepted all connections, or not read all that clients sent.
+    pub fn has_unread(&self) -> bool {
+        socket::has_unread(&self.queues(), self.port())
     }
 
     /// A request came whose user is not known yet. While the guard lives, the cluster is not quiet.
@@ -498,7 +517,7 @@ impl Clients {
 
     /// All clients, or the one with this name.
     pub fn reports(&self, only: Option<&str>) -> Vec<ClientReport> {
-        let sockets = process::sockets();
+        let sockets = self.queues();
         let processes = self.processes();
         let now_running = processes.iter().filter_map(|process| Some((*process, process::sample(*process)?)));
         let looks = Looks { now: now_running.collect(), before: None, sockets };

@@ -1,6 +1,7 @@
-//! What the system says about the process and the connections of a client: run time of threads, and bytes that a socket has not delivered.
-//! Linux only; elsewhere nothing is known, and the window of real time decides.
+//! What the system says about the process of a client: run time of threads, and connections that are its own. Linux only; elsewhere
+//! nothing is known, and the window of real time decides.
 
+use super::socket;
 use crate::limits;
 use parking_lot::Mutex;
 use rustix::process::{Pid, test_kill_process_group};
@@ -130,34 +131,10 @@ fn members(group: u32) -> Vec<u32> {
     numbers.filter(|process| group_of(*process) == Some(group)).collect()
 }
 
-/// The prefix `::ffff:0:0/96` of an IPv4 address in the table `tcp6`, by words in the processor's order.
-const MAPPED: &str =
-    if cfg!(target_endian = "little") { "0000000000000000FFFF0000" } else { "00000000000000000000FFFF" };
-
-/// Bytes of one end of a connection that its other side has not taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketQueues {
-    /// Sent and not acknowledged.
-    pub unacknowledged: u64,
-    /// Received and not read by the program.
-    pub unread: u64,
-}
-
-/// The queues of all TCP connections of this network namespace over IPv4, by local and remote address.
-pub fn sockets() -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
-    fs::read_to_string("/proc/net/tcp").map(|table| parse_sockets(&table)).unwrap_or_default()
-}
-
-/// Whether the listener at a port has not read all that clients sent.
-pub fn has_unread(sockets: &BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues>, port: u16) -> bool {
-    sockets.iter().any(|((local, _), queues)| local.port() == port && queues.unread > 0)
-}
-
 /// The leader of the process group, among `groups`, that has the other end of a connection to this machine: `peer` is its address, `ours`
 /// that of the server. `None` if none of them has it, or the process belongs to another user.
 pub fn owner(peer: SocketAddrV4, ours: SocketAddrV4, groups: &[u32]) -> Option<u32> {
-    let table = |name: &str| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
-    let inode = inode_in(&table("tcp"), peer, ours).or_else(|| inode_in(&table("tcp6"), peer, ours))?;
+    let inode = socket::states(&[(peer, ours)]).into_values().next()?.inode;
     let wanted = format!("socket:[{inode}]");
     let has_socket = |process: &u32| {
         let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
@@ -165,37 +142,6 @@ pub fn owner(peer: SocketAddrV4, ours: SocketAddrV4, groups: &[u32]) -> Option<u
         targets.any(|target| target.as_os_str() == wanted.as_str())
     };
     groups.iter().copied().find(|group| members(*group).iter().any(has_socket))
-}
-
-/// The inode of the socket with this local and remote address in a table of `/proc/net`.
-fn inode_in(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<u64> {
-    table.lines().skip(1).find_map(|line| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let is_it = address(fields.next()?)? == local && address(fields.next()?)? == remote;
-        fields.nth(6).filter(|_| is_it)?.parse().ok()
-    })
-}
-
-/// Reads the table of `/proc/net/tcp`.
-fn parse_sockets(table: &str) -> BTreeMap<(SocketAddrV4, SocketAddrV4), SocketQueues> {
-    let row = |line: &str| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
-        let (sent, received) = fields.nth(1)?.split_once(':')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let queues = SocketQueues { unacknowledged: number(sent)?, unread: number(received)? };
-        Some(((local, remote), queues))
-    };
-    table.lines().skip(1).filter_map(row).collect()
-}
-
-/// An address as `/proc/net/tcp` writes it: four bytes in the processor's order, and the port. Sockets for both families, in the table
-/// `tcp6`, have such an address after a prefix.
-fn address(text: &str) -> Option<SocketAddrV4> {
-    let (host, port) = text.split_once(':')?;
-    let host = host.strip_prefix(MAPPED).unwrap_or(host);
-    let host = u32::from_str_radix(host, 16).ok()?.to_ne_bytes();
-    Some(SocketAddrV4::new(host.into(), u16::from_str_radix(port, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -218,25 +164,6 @@ mod tests {
         assert_eq!(runnable(thread(8, 7, 'T')), 0);
         assert_eq!(runnable(thread(8, 7, 'R')), 2);
         assert_eq!(runnable(thread(8, 1, 'T')), 1, "another's child");
-    }
-
-    #[test]
-    fn queues_are_read_from_the_table_of_sockets() {
-        let table = "\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 0100007F:C350 01 0000000A:00000000 01:00000014 00000000  1000        0 1 1 0 20 4 30 10 -1
-   1: 0100007F:C350 0100007F:1F90 01 00000000:00000010 00:00000000 00000000  1000        0 2 1 0 20 4 30 10 -1
-   bad
-";
-        let sockets = parse_sockets(table);
-        let (server, client): (SocketAddrV4, SocketAddrV4) =
-            ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:50000".parse().unwrap());
-        assert_eq!(sockets[&(server, client)], SocketQueues { unacknowledged: 10, unread: 0 });
-        assert_eq!(sockets[&(client, server)], SocketQueues { unacknowledged: 0, unread: 16 });
-        assert_eq!(sockets.len(), 2);
-        assert_eq!((inode_in(table, client, server), inode_in(table, server, client)), (Some(2), Some(1)));
-        assert_eq!(inode_in(table, client, client), None);
-        assert_eq!(address(&format!("{MAPPED}0100007F:1F90")), Some(server), "a socket of both families");
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl LabCluster {
         self.programs.attach(&clients);
         let (perturbations, plans) = self.perturb(&running, &clients, &log);
         let (programs, real) = (self.programs.clone(), tokio::runtime::Handle::current());
-        let (edge, shown) = (clients.edge().clone(), Arc::default());
+        let (edge, open, shown) = (clients.edge().clone(), clients.open().clone(), Arc::default());
         let bridge = Bridge { running: running.clone(), clients, log, perturbations, programs, shown, real };
         let current =
             Current { host: Arc::new(host), bridge: bridge.clone(), waits: Arc::default(), _plans: plans };
@@ -213,7 +213,7 @@ impl LabCluster {
         });
         // The port outlives a reset: each generation accepts from a copy of the socket.
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        let server = running.api().clone().behind(service);
+        let server = running.api().clone().behind(service).with_known_sockets(open);
         // Only turns of a serial order ask what the listener does, and a cluster on the process's runtime has no such order.
         let server = match running.placement {
             Placement::Thread => server.observed(edge),
