@@ -1,4 +1,4 @@
-//! A restart with 10,000 objects on disk: the store recovers, and the apiserver over it fills its caches.
+//! A restart with 3,000 objects on disk: the store recovers, and the apiserver over it fills its caches.
 //!
 //! The store's threads run beside, but have nothing to do: the recovery is on the thread that opens the store.
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-const OBJECTS: usize = 10_000;
+const OBJECTS: usize = 3_000;
 
 /// Time between syncs. No client waits for one: the data are read after an orderly end.
 const SYNC: Duration = Duration::from_secs(3600);
