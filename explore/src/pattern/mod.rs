@@ -28,6 +28,7 @@ use crate::plan::{Plan, PlannedAction, Subject};
 use crate::prune::{self, PrunedCounts};
 use crate::record::{Effect, RecordedWrite};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Whether a write deletes something, or begins to: finalizers may keep it for a while.
 fn is_loss(write: &RecordedWrite) -> bool {
@@ -73,4 +74,11 @@ pub fn plans(traced: &Traced<'_>, patterns: &[PatternId]) -> (Vec<Plan>, PrunedC
     plans = crate::order::round_robin(plans);
     plans.truncate(limits::PLANS);
     (plans, counts)
+}
+
+/// The plans that are not among `known`: of a further run without a fault, which is the first reference of `traced`.
+pub fn further_plans(traced: &Traced<'_>, patterns: &[PatternId], known: &[Plan]) -> Vec<Plan> {
+    let known: BTreeSet<String> = known.iter().map(Plan::key).collect();
+    let (plans, _) = plans(traced, patterns);
+    plans.into_iter().filter(|plan| !known.contains(&plan.key())).collect()
 }

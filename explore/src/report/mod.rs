@@ -65,6 +65,15 @@ pub struct PlanCounts {
     pub not_reached: usize,
 }
 
+impl PlanCounts {
+    /// Counts plans that were made.
+    pub fn count_made(&mut self, plans: &[Plan]) {
+        for plan in plans {
+            *self.made.entry(plan.pattern).or_default() += 1;
+        }
+    }
+}
+
 /// A plan that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanCase {

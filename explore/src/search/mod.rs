@@ -181,6 +181,8 @@ struct SearchState {
     has_report: bool,
     /// What runs showed, by the keys of their plans.
     shown: BTreeMap<String, Shown>,
+    /// The first run that converged although the only action of its plan never came.
+    unreached: Option<RunRecord>,
 }
 
 /// The values of Secrets that reports of a run hide.
@@ -255,9 +257,13 @@ impl<'s> Search<'s> {
             // Without an end state there is nothing to compare with.
             return Ok(());
         }
-        let plans = self.plans();
+        let mut plans = self.plans();
         self.phase(Phase::Plans, plans.len());
         self.run_all(plans.clone()).await?;
+        let further = self.further_plans(&plans);
+        self.progress.change(|progress| progress.plans += further.len());
+        self.run_all(further.clone()).await?;
+        plans.extend(further);
         // While a failure was being confirmed, others failed likewise; it may have been unsteady.
         let open = std::mem::take(&mut self.state.lock().found.open);
         self.run_all(open).await?;
@@ -333,20 +339,30 @@ impl<'s> Search<'s> {
     /// The enumerated plans, in order.
     fn plans(&self) -> Vec<Plan> {
         let applied = self.prepared.applied_objects();
-        let traced = self.traced(&applied);
+        let traced = self.traced(&self.baseline.references, &applied);
         let (plans, pruned) = pattern::plans(&traced, &self.options.patterns);
         let mut state = self.state.lock();
-        for plan in &plans {
-            *state.counts.made.entry(plan.pattern).or_default() += 1;
-        }
+        state.counts.count_made(&plans);
         state.counts.pruned = pruned;
         plans
     }
 
-    fn traced<'a>(&'a self, applied: &'a [ObjectKey]) -> Traced<'a> {
+    /// Plans of a run whose only action never came, where they differ from those of the reference: that run is one without a fault. On an
+    /// overloaded machine the reference may have had a write more or less than most runs, and a plan waits for an nth write.
+    fn further_plans(&self, known: &[Plan]) -> Vec<Plan> {
+        let Some(record) = self.state.lock().unreached.take() else { return Vec::new() };
+        let (mut references, applied) = (self.baseline.references.clone(), self.prepared.applied_objects());
+        references.insert(0, Reference { end: self.baseline.normaliser.normalise(&record.end), record });
+        let traced = self.traced(&references, &applied);
+        let plans = pattern::further_plans(&traced, &self.options.patterns, known);
+        self.state.lock().counts.count_made(&plans);
+        plans
+    }
+
+    fn traced<'a>(&'a self, references: &'a [Reference], applied: &'a [ObjectKey]) -> Traced<'a> {
         Traced {
             scenario: self.prepared.scenario(),
-            references: &self.baseline.references,
+            references,
             normaliser: &self.baseline.normaliser,
             programs: &self.baseline.programs,
             applied,
@@ -442,6 +458,10 @@ impl<'s> Search<'s> {
         let shown = self.shown(&outcome.record);
         let mut state = self.state.lock();
         state.shown.insert(plan.key(), shown);
+        let is_unreached = outcome.missed.is_some() && plan.actions.len() == 1;
+        if is_unreached && state.unreached.is_none() && outcome.record.ended == RunEnd::Converged {
+            state.unreached = Some(outcome.record);
+        }
         let id = match confirmed {
             Some((finding, is_steady)) => state.found.keep(finding, is_steady),
             None => failures.iter().find_map(|verdict| state.found.known_id(verdict)),
