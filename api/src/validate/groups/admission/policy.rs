@@ -11,6 +11,7 @@ use crate::field::{ErrorList, Path};
 use crate::group_version::split_api_version;
 use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX, POLICY_VARIABLES_MAX};
 use crate::object::{list, text};
+use crate::structural::rules::names;
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 use crate::{meta, name};
@@ -117,37 +118,12 @@ fn joined(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: name::Fa
     }
 }
 
-/// Reserved words of CEL.
-const RESERVED: [&str; 21] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "namespace",
-    "null",
-    "package",
-    "return",
-    "true",
-    "var",
-    "void",
-    "while",
-];
-
 fn variable(errors: &mut ErrorList, path: &Path<'_>, variable: &Value, environment: &mut Environment) {
     let own = text(&variable["name"]);
     let word = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_blank(&variable["name"]) {
         errors.required(&path.child("name"), "name is not specified");
-    } else if !word || own.starts_with(|c: char| c.is_ascii_digit()) || RESERVED.contains(&own) {
+    } else if !word || own.starts_with(|c: char| c.is_ascii_digit()) || names::is_reserved(own) {
         errors.invalid(&path.child("name"), own, "must be a valid CEL identifier");
     }
     let (at, expression) = (path.child("expression"), text(&variable["expression"]));
