@@ -120,13 +120,10 @@ impl Manager {
     pub(super) fn refresh_node(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         let is_ready_now = node.refresh_health(now) && node.is_registered();
-        let group = node.member.as_ref().map(|member| member.group.clone());
         if is_ready_now {
             self.node_notice(name, "NodeReady", format!("Node {name} status is now: NodeReady"));
         }
-        if let Some(group) = group {
-            self.groups.dirty.push(&group.to_string());
-        }
+        self.touch_group_of(name);
         self.touch_node(name);
     }
 

@@ -50,6 +50,9 @@ pub(super) struct Groups {
     pub(super) dirty: Queue<String>,
     /// The numbers by which nodes of groups have their networks.
     slots: BTreeSet<usize>,
+    /// How often a group has looked at its nodes.
+    #[cfg(test)]
+    pub(super) turns: usize,
 }
 
 /// An instance that has no Node yet.
@@ -208,7 +211,7 @@ impl Manager {
                 ip.clone_into(&mut identity.ip);
             }
             let mut node = NodeEntry::new(identity, slot, Arc::new(shape), Some(record));
-            node.member = Some(Membership { group: group.into(), index, since });
+            node.member = Some(Membership { group: group.into(), index, since, shown: None });
             node.devices = self.devices_of(devices);
             // How long the earlier process would have kept the taints is not known: they go away as after a new start.
             node.untaint_at = tainted.map(|tainted| later(now, tainted));
@@ -247,11 +250,18 @@ impl Manager {
         }
     }
 
-    /// Notes that a node of a group has changed.
+    /// Notes that a node of a group may be another instance to its group than before: a group looks at all of its nodes, so it does not for
+    /// each renewal of a Lease.
     pub(super) fn touch_group_of(&mut self, node: &str) {
-        if let Some(member) = self.nodes.get(node).and_then(|node| node.member.as_ref()) {
-            self.groups.dirty.push(&member.group.to_string());
+        let Some(node) = self.nodes.get_mut(node) else { return };
+        let state = node.instance_state();
+        let Some(member) = &mut node.member else { return };
+        let uid = node.record.as_ref().map_or("", |record| record.uid());
+        if member.shown.as_ref().is_some_and(|shown| shown.0 == state && *shown.1 == *uid) {
+            return;
         }
+        member.shown = Some((state, uid.into()));
+        self.groups.dirty.push(&member.group.to_string());
     }
 
     /// Lets all groups act that may have something to do. A group whose turn ended early comes again in the next call.
@@ -266,6 +276,10 @@ impl Manager {
     }
 
     fn turn_group(&mut self, name: &str, now: Timestamp) {
+        #[cfg(test)]
+        {
+            self.groups.turns += 1;
+        }
         self.register_due(name, now);
         self.follow_schedule(name, now);
         let instances = self.instances(name);
@@ -328,14 +342,7 @@ impl Manager {
         let members = entry.members.iter().filter_map(|name| {
             let node = self.nodes.get(name)?;
             let member = node.member.as_ref()?;
-            let is_ready = node.is_registered() && node.health.not_ready.is_none() && node.is_linked();
-            let state = match (node.removal, is_ready) {
-                (Removal::None, true) => InstanceState::Ready,
-                (Removal::None, false) => InstanceState::Registered,
-                (Removal::At(_) | Removal::Due | Removal::Sent | Removal::Done, _) => {
-                    InstanceState::Terminating
-                }
-            };
+            let state = node.instance_state();
             let pods = self.by_node.get(name).map_or(0, BTreeSet::len);
             let is_unwanted =
                 node.record.as_ref().is_some_and(|record| entry.record.is_removing(record.uid()));
@@ -418,7 +425,8 @@ impl Manager {
             };
             let has_startup_taints = !instance.shape.startup_taints.is_empty();
             let mut node = NodeEntry::new(identity, slot, Arc::new(instance.shape), None);
-            let member = Membership { group: group.into(), index: instance.index, since: instance.since };
+            let (index, since) = (instance.index, instance.since);
+            let member = Membership { group: group.into(), index, since, shown: None };
             node.member = Some(member);
             node.devices = self.devices_of(instance.devices);
             let ready_at = later(now, instance.starts);

@@ -7,6 +7,7 @@ use super::write::{Failure, Write, Written};
 use super::write_delay::WriteDelay;
 use crate::amounts::Amounts;
 use crate::config::Config;
+use crate::group::plan::InstanceState;
 use crate::limits::WRITE_RETRY_MAX;
 use crate::node::admission::{Ledger, NodeProperties};
 use crate::node::health::Health;
@@ -37,6 +38,8 @@ pub(super) struct Membership {
     pub(super) index: u32,
     /// When the group asked for the instance.
     pub(super) since: Timestamp,
+    /// The state and the UID of the Node with which the group was last asked to look at it.
+    pub(super) shown: Option<(InstanceState, Box<str>)>,
 }
 
 /// The end of a node whose machine is gone.
@@ -103,6 +106,16 @@ pub(super) struct NodeEntry {
 }
 
 impl NodeEntry {
+    /// The state of the node as an instance of its group.
+    pub(super) fn instance_state(&self) -> InstanceState {
+        let is_ready = self.is_registered() && self.health.not_ready.is_none() && self.is_linked();
+        match (self.removal, is_ready) {
+            (Removal::None, true) => InstanceState::Ready,
+            (Removal::None, false) => InstanceState::Registered,
+            (Removal::At(_) | Removal::Due | Removal::Sent | Removal::Done, _) => InstanceState::Terminating,
+        }
+    }
+
     /// A node that has not begun. `record` is its object, if it existed before this process.
     pub(super) fn new(
         identity: Identity,

@@ -94,6 +94,19 @@ fn a_smaller_group_gives_up_nodes_and_a_lost_node_is_replaced() {
     assert!(world.manager.by_node.is_empty());
 }
 
+/// Regression: each renewal of a Lease made its group look at all of its nodes, a sixth of the work of a thousand idle nodes.
+#[test]
+fn a_group_does_not_look_at_its_nodes_because_they_renew_their_leases() {
+    let mut world = world();
+    world.group("web", json!({"replicas": 20}));
+    world.run(5);
+    let renewals = |world: &World| world.api.log.iter().filter(|(_, word)| word.starts_with("lease")).count();
+    let (turns, before) = (world.manager.groups.turns, renewals(&world));
+    world.run(125);
+    assert!(renewals(&world) - before >= 200, "{}", renewals(&world) - before);
+    assert!(world.manager.groups.turns - turns <= 2, "{}", world.manager.groups.turns - turns);
+}
+
 #[test]
 fn the_node_of_a_machine_that_ends_stays_for_the_delay_without_heartbeats() {
     let mut world = world();
