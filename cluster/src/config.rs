@@ -149,9 +149,18 @@ pub(crate) struct ComponentCaches {
 impl ComponentCaches {
     /// Lets all caches read up to a revision soon.
     pub(crate) fn demand(&self, revision: Revision) {
+        self.all().into_iter().for_each(|caches| caches.demand(revision));
+    }
+
+    /// Waits until all caches show a revision.
+    pub(crate) async fn reached(&self, revision: Revision) {
+        for caches in self.all() {
+            caches.reached(revision).await;
+        }
+    }
+
+    fn all(&self) -> [&CacheSet; 3] {
         [&self.controllers, &self.scheduler, &self.nodes]
-            .into_iter()
-            .for_each(|caches| caches.demand(revision));
     }
 }
 

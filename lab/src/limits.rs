@@ -63,6 +63,9 @@ pub const KEY_CHARS: usize = 64;
 pub const KEYS: usize = 4096;
 /// Bytes of answers that idempotency keys keep.
 pub const KEY_ANSWER_BYTES: usize = 256 * 1024;
+/// Real time for which an image waits until the components have read what was written: of thousands of objects they read the changes in a
+/// few milliseconds, and a component that is held up must not hold up a fork.
+pub const CACHES_REACHED: Duration = Duration::from_millis(100);
 /// Real time for which a call waits for clients to become quiet, unless it says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest real time that a call may wait for clients, so that a forgotten call ends.

@@ -101,15 +101,26 @@ impl CacheSet {
 
     /// Lets the caches read up to `revision` soon, so that informers from the next image have little to read.
     pub fn demand(&self, revision: Revision) {
-        let running: Vec<Arc<Shared>> = {
-            let set = self.0.lock();
-            let one = |registered: &Registered| match registered {
-                Registered::One(shared) => shared.upgrade(),
-                Registered::Ambiguous => None,
-            };
-            set.running.values().filter_map(one).collect()
+        self.running().iter().for_each(|shared| shared.demand(revision));
+    }
+
+    /// Waits until all caches show `revision`, which their source has or will have: informers from an image that is taken then have little
+    /// to read. An informer that stops is not waited for.
+    pub async fn reached(&self, revision: Revision) {
+        for shared in self.running() {
+            // Only one that has stopped does not get there.
+            let _ = shared.wait_for(revision).await;
+        }
+    }
+
+    /// The informers whose states an image takes.
+    fn running(&self) -> Vec<Arc<Shared>> {
+        let set = self.0.lock();
+        let one = |registered: &Registered| match registered {
+            Registered::One(shared) => shared.upgrade(),
+            Registered::Ambiguous => None,
         };
-        running.iter().for_each(|shared| shared.demand(revision));
+        set.running.values().filter_map(one).collect()
     }
 
     /// Fills an empty cache with the state of this name, if there is one of its type with its indexes. Returns the revision at which the

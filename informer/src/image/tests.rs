@@ -38,6 +38,20 @@ fn shared(one: &Informer<Sample>, other: &[Arc<Sample>]) -> usize {
     one.list().iter().filter(|object| other.iter().any(|theirs| Arc::ptr_eq(theirs, object))).count()
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_image_of_caches_that_reached_the_source_leaves_nothing_to_read() {
+    let (store, kind) = samples();
+    let caches = CacheSet::default();
+    let (original, _) = start(&kind, &caches);
+    original.synced().await.unwrap();
+    kind.put(Sample::new("ns", "s-000").tag("moved"));
+    caches.reached(store.revision()).await;
+    let copies = CacheSet::from_image(&caches.image(), store.revision());
+    let (copy, _) = start(&kind, &copies);
+    copy.synced().await.unwrap();
+    assert_eq!(shared(&copy, &original.list()), 100);
+}
+
 /// R18, X5: a copy shares the objects and index entries of the image, and reads only what has changed since.
 #[tokio::test(start_paused = true)]
 async fn a_copy_shares_the_objects_of_its_image_and_reads_the_changes_since() {

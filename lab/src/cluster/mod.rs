@@ -445,6 +445,10 @@ impl LabCluster {
         let current = self.current()?;
         let running = current.running().clone();
         let (taking, components) = (running.clone(), running.components);
+        // After many writes in a moment the components are behind: each fork would read these changes into caches of its own.
+        let reading = running.clone();
+        let reached = running.call(async move { reading.plane.caches_reached().await });
+        let _ = tokio::time::timeout(limits::CACHES_REACHED, reached).await;
         let taken = running.call(async move {
             let state = taking.plane.image().map_err(|_| error::ended())?;
             let objects = crate::objects::count(taking.store());
