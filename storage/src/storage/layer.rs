@@ -71,6 +71,10 @@ impl<L: Layer> Storage for L {
         Layer::commit(self, commit).await
     }
 
+    async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+        Layer::commit_each(self, commits).await
+    }
+
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         Layer::watch(self, prefix, after).await
     }
@@ -93,5 +97,53 @@ impl<L: Layer> Storage for L {
 
     async fn close(&self) {
         self.inner().close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::embedded::Embedded;
+    use crate::storage::{SharedStorage, Write};
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+    use std::sync::Arc;
+
+    /// A layer that fails single commits.
+    struct GroupsOnly(Embedded);
+
+    #[async_trait]
+    impl Layer for GroupsOnly {
+        fn inner(&self) -> &dyn Storage {
+            &self.0
+        }
+
+        async fn commit(&self, _: Commit) -> Result<Outcome, CommitError> {
+            Err(CommitError::Failed("it came alone".to_owned()))
+        }
+
+        async fn commit_each(&self, commits: Vec<Commit>) -> Vec<Result<Outcome, CommitError>> {
+            self.0.commit_each(commits).await
+        }
+    }
+
+    /// Groups were executed commit by commit, since layers did not forward them.
+    #[tokio::test]
+    async fn groups_of_commits_pass_layers_as_groups() {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        let layered: SharedStorage = Arc::new(GroupsOnly(Embedded::new(store)));
+        let commit = |n: usize| {
+            let writes = vec![Write::Put {
+                key: format!("/registry/configmaps/ns/{n}"),
+                value: "{}".into(),
+                ttl_seconds: 0,
+            }];
+            Commit { writes, ..Commit::default() }
+        };
+        let outcomes = layered.commit_each((0..3).map(commit).collect()).await;
+        assert!(
+            outcomes.iter().all(|outcome| matches!(outcome, Ok(Outcome::Committed { .. }))),
+            "{outcomes:?}"
+        );
     }
 }
