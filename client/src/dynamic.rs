@@ -81,7 +81,7 @@ impl Api<Dynamic> {
 
 /// An object as the server stored it. It decodes only the fields that the caller asks for.
 #[derive(Debug)]
-pub struct Stored(Json);
+pub struct Stored(pub(crate) Json);
 
 impl Stored {
     /// The revision of this state: its `resourceVersion`.

@@ -1,7 +1,7 @@
 //! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind
 //! TLS.
 //!
-//! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several;
+//! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several, [`Each`] sends several that are independent;
 //! their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says
 //! so ([`on_conflict`]).
 //!
@@ -22,6 +22,7 @@ pub mod crd;
 mod custom;
 mod discovery;
 mod dynamic;
+mod each;
 mod error;
 mod event_batches;
 mod events;
@@ -52,6 +53,7 @@ pub use connect::ConnectError;
 pub use custom::{Custom, CustomSpec};
 pub use discovery::{DiscoveredResource, DiscoveredVersion};
 pub use dynamic::{Dynamic, DynamicApi, DynamicObject, Stored};
+pub use each::Each;
 pub use error::ApiError;
 pub use events::{ClientSink, reference};
 pub use grpc::Source;

@@ -12,6 +12,7 @@ use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_storage::limits;
+use kstore_storage::storage::CommitGroup;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub struct Request {
     pub fence: Option<Arc<Fence>>,
     /// The transaction that the request belongs to.
     pub stage: Option<Arc<Stage>>,
+    /// The group of requests with which the commits of the request are executed; `None`: alone.
+    pub group: Option<Arc<CommitGroup>>,
     /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
     /// How far a read sees; `None` outside the lab and the views of the past.
@@ -82,6 +85,7 @@ pub fn own_request(target: Target, action: Action) -> Request {
         causes: Vec::new(),
         fence: None,
         stage: None,
+        group: None,
         timeout: None,
         bound: None,
         target,

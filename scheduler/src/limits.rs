@@ -8,8 +8,12 @@ use jiff::SignedDuration;
 pub const DECISIONS_PER_BATCH: usize = 64;
 
 /// The number of API writes (binds, conditions) in flight. At the limit the scheduler stops deciding but
-/// still reads events. More unconfirmed decisions would gain nothing, and the limit protects the apiserver.
-pub const WRITES_IN_FLIGHT: usize = 100;
+/// still reads events. Two batches of decisions: one is decided while the other is committed. More unconfirmed decisions would gain
+/// nothing, and the limit protects the apiserver.
+pub const WRITES_IN_FLIGHT: usize = 2 * DECISIONS_PER_BATCH;
+
+/// The number of binds in one call: a batch of decisions, half of what the server takes in one call.
+pub const BINDS_PER_CALL: usize = DECISIONS_PER_BATCH;
 
 /// The number of evictions in flight for one pod. Further victims wait for their turn, so that a pod that needs a whole
 /// node does not flood the apiserver. kube-scheduler's `parallelism`.

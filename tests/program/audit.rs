@@ -2,7 +2,8 @@
 //! failures of its file.
 
 use crate::SERVER;
-use kstore_client::{Gvr, Kubeconfig};
+use kstore_client::{Each, Gvr, Kubeconfig};
+use kstore_informer::Causes;
 use kstore_tests::wait::PATIENCE;
 use kstore_tests::{Https, Launch, Reply, Server, manifests, parse_reply};
 use serde_json::{Value, json};
@@ -259,6 +260,35 @@ fn long_running_requests_log_an_event_at_start_and_at_end() {
         let get = audited.get_with("/api/v1/namespaces/default/pods/a", "").await;
         let id = get.headers["audit-id"].to_str().unwrap();
         assert_eq!(audited.stages("/auditID", id), ["RequestReceived", "ResponseComplete"]);
+    });
+}
+
+#[test]
+fn operations_of_one_call_log_their_own_codes_under_their_own_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
+    connected(async {
+        let client = audited.server.client("each-test").await;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        client.dynamic(Gvr::new("", "v1", "serviceaccounts")).create("default", &account).await.unwrap();
+        let pod = manifests::pod("there", json!({}));
+        client.dynamic(Gvr::new("", "v1", "pods")).create("default", &pod).await.unwrap();
+        let none = Causes::default();
+        let each = Each::new(&client)
+            .bind("default", "there", "", "n", &none)
+            .bind("default", "absent", "", "n", &none);
+        let results = each.execute().await.unwrap();
+        assert!(matches!(&results[..], [Ok(_), Err(error)] if error.is_not_found()), "{results:?}");
+        let events = audited.events("/requestURI", "/kstore.v1.Kstore/Each");
+        let seen = |event: &Value| {
+            let reference = &event["objectRef"];
+            assert_eq!((&event["verb"], &reference["subresource"]), (&json!("create"), &json!("binding")));
+            (reference["name"].clone(), event["responseStatus"]["code"].clone())
+        };
+        let seen: Vec<_> = events.iter().map(seen).collect();
+        assert_eq!(seen, [(json!("there"), json!(201)), (json!("absent"), json!(404))]);
+        assert_ne!(events[0]["auditID"], events[1]["auditID"]);
+        assert_eq!(events[0]["requestObject"]["target"]["name"], "n");
     });
 }
 

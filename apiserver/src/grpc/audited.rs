@@ -64,25 +64,15 @@ where
     R: AuditedResponse,
     F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
 {
+    let trail = trail_of(grpc, audit, call, &request);
     let (metadata, extensions, message) = request.into_parts();
-    let trail = match extensions.get() {
-        Some(CallTrail(trail)) => trail.clone(),
-        None => {
-            let nondet = grpc.pipeline.nondet();
-            let id = nondet.rng.uuid();
-            Trail::begin(audit, nondet.clock, &id, uri_of(call), metadata.as_ref(), &extensions)
-        }
-    };
     // A call whose client leaves before the response is recorded as well.
     let end = trail.stream_end();
     let parts = message.parts();
     let operations = parts.iter().map(|part| part.operation(call)).collect();
     trail.received(operations).await.map_err(|status| to_grpc(&status))?;
     for (index, part) in parts.into_iter().enumerate() {
-        trail.request_object(index, || {
-            let (bytes, is_whole) = part.object?;
-            Some((serde_json::from_slice(&bytes).ok()?, is_whole))
-        });
+        trail.request_object(index, || part.parsed());
     }
     let request = tonic::Request::from_parts(metadata, extensions, message);
     let mut answered = audit::scope(trail.clone(), handle(request)).await;
@@ -104,6 +94,22 @@ where
         true => answered.map(|response| response.map(|inner| inner.until_end(end))),
         false => answered,
     }
+}
+
+/// The trail of a call: that of its authentication, or a new one.
+pub(super) fn trail_of<M>(
+    grpc: &Grpc,
+    audit: &Arc<Audit>,
+    call: &str,
+    request: &tonic::Request<M>,
+) -> Arc<Trail> {
+    if let Some(CallTrail(trail)) = request.extensions().get() {
+        return trail.clone();
+    }
+    let nondet = grpc.pipeline.nondet();
+    let id = nondet.rng.uuid();
+    let headers = request.metadata().as_ref();
+    Trail::begin(audit, nondet.clock, &id, uri_of(call), headers, request.extensions())
 }
 
 /// One operation of a call.
@@ -144,7 +150,13 @@ impl CallPart {
         self.reference.as_ref()
     }
 
-    fn operation(&self, call: &str) -> Operation {
+    /// The JSON of the operation, parsed, and whether it is a whole object.
+    pub(super) fn parsed(self) -> Option<(Value, bool)> {
+        let (bytes, is_whole) = self.object?;
+        Some((serde_json::from_slice(&bytes).ok()?, is_whole))
+    }
+
+    pub(super) fn operation(&self, call: &str) -> Operation {
         let (verb, path) = (self.verb.to_owned(), uri_of(call));
         let Some(reference) = self.reference.clone() else {
             return Operation { verb, version: String::new(), location: None, path };
@@ -240,6 +252,25 @@ impl AuditedMessage for pb::TransactRequest {
             Kind::Check(message) => Some(CallPart::new("get", message.r#ref.as_ref())),
         };
         self.operations.iter().filter_map(part).collect()
+    }
+}
+
+impl AuditedMessage for pb::EachRequest {
+    fn parts(&self) -> Vec<CallPart> {
+        use pb::each_operation::Kind;
+        let part = |operation: &pb::EachOperation| match &operation.kind {
+            Some(Kind::Create(message)) => message.parts().pop(),
+            Some(Kind::Update(message)) => message.parts().pop(),
+            Some(Kind::Patch(message)) => message.parts().pop(),
+            Some(Kind::Delete(message)) => message.parts().pop(),
+            Some(Kind::Bind(message)) => message.parts().pop(),
+            None => None,
+        };
+        // One for each operation: an empty one is refused and recorded, too.
+        self.operations
+            .iter()
+            .map(|operation| part(operation).unwrap_or(CallPart::new("post", None)))
+            .collect()
     }
 }
 

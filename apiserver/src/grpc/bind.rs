@@ -1,8 +1,8 @@
 //! The gRPC call Bind: POST pods/NAME/binding, without the Binding object around it.
 
-use super::{Grpc, target};
+use super::{Caller, Grpc, target};
 use kstore_proto::kstore::v1 as pb;
-use kstore_registry::request::{Action, Body};
+use kstore_registry::request::{Action, Body, Target};
 use serde_json::{Value, json};
 
 pub(super) async fn serve(
@@ -10,12 +10,14 @@ pub(super) async fn serve(
     request: tonic::Request<pb::BindRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = grpc.caller(&request).await?;
-    let message = request.into_inner();
-    let (reference, binding) = (reference(&message), binding(&message));
+    let (target, action) = action(&caller, request.get_ref())?;
+    grpc.object(caller, target, action).await
+}
+
+pub(super) fn action(caller: &Caller, message: &pb::BindRequest) -> Result<(Target, Action), tonic::Status> {
     let options = caller.options(false, pb::FieldValidation::Ignore);
-    let body = Body::json(binding.to_string().into());
-    let target = target(&caller.kinds, Some(reference))?;
-    grpc.object(caller, target, Action::Create(body, options)).await
+    let body = Body::json(binding(message).to_string().into());
+    Ok((target(&caller.kinds, Some(reference(message)))?, Action::Create(body, options)))
 }
 
 /// The subresource that a binding is posted to.

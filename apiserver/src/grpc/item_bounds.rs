@@ -35,6 +35,9 @@ impl ItemBound {
                 most: limits::TRANSACTION_OPERATIONS,
                 what: "a transaction has 1 to 128 operations",
             }),
+            "Each" => {
+                Some(Self { field: 1, most: limits::EACH_OPERATIONS, what: "a call has 1 to 128 operations" })
+            }
             _ => None,
         }
     }
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_refusals_state_their_bounds() {
-        for path in ["/kstore.v1.Kstore/Watch", "/kstore.v1.Kstore/Transact"] {
+        for path in ["/kstore.v1.Kstore/Watch", "/kstore.v1.Kstore/Transact", "/kstore.v1.Kstore/Each"] {
             let bound = ItemBound::of(path).unwrap();
             assert!(bound.what.contains(&bound.most.to_string()), "{path}");
         }
@@ -125,6 +128,6 @@ mod tests {
                 found.push(message);
             }
         }
-        assert_eq!(found, ["WatchRequest", "TransactRequest"]);
+        assert_eq!(found, ["WatchRequest", "TransactRequest", "EachRequest"]);
     }
 }

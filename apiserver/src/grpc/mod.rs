@@ -8,6 +8,7 @@ mod call_body;
 mod create;
 mod deadline;
 mod delete;
+mod each;
 mod get;
 mod item_bounds;
 mod list;
@@ -195,7 +196,7 @@ impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
         let Self { user, agent, causes, fence, timeout, .. } = self;
         let bound = None;
-        Request { user, agent, causes, fence, stage: None, timeout, bound, target, action }
+        Request { user, agent, causes, fence, stage: None, group: None, timeout, bound, target, action }
     }
 
     fn options(&self, dry_run: bool, validation: pb::FieldValidation) -> WriteOptions {
@@ -323,6 +324,13 @@ impl pb::kstore_server::Kstore for Grpc {
         request: tonic::Request<pb::TransactRequest>,
     ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
         audited::serve(self, "Transact", request, |request| transact::serve(self, request)).await
+    }
+
+    async fn each(
+        &self,
+        request: tonic::Request<pb::EachRequest>,
+    ) -> Result<tonic::Response<pb::EachResponse>, tonic::Status> {
+        each::serve(self, request).await
     }
 
     async fn tunnel(

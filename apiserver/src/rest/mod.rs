@@ -526,7 +526,7 @@ impl DecodedRequest {
         let Self { agent, causes, fence, timeout, bound, subresource, action } = self;
         let ResourcePath { resource, custom, namespace, name, .. } = path;
         let target = Target { resource, custom, subresource, namespace, name };
-        Request { user, agent, causes, fence, stage: None, timeout, bound, target, action }
+        Request { user, agent, causes, fence, stage: None, group: None, timeout, bound, target, action }
     }
 }
 

@@ -126,7 +126,7 @@ async fn raw_call(channel: &Channel, path: &str, message: &[u8]) -> Code {
 async fn items_of_messages_are_counted_before_they_are_decoded() {
     let server = start().await;
     let nobody = connect(&server, user("ann", "system:authenticated")).await;
-    for call in ["Watch", "Transact"] {
+    for call in ["Watch", "Transact", "Each"] {
         let path = format!("/kstore.v1.Kstore/{call}");
         let empty = [0x0a, 0].repeat(1_400_000);
         assert_eq!(raw_call(&nobody, &path, &empty).await, Code::InvalidArgument, "{call}");

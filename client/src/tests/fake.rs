@@ -277,6 +277,10 @@ impl Kstore for Fake {
         Err(Status::unimplemented("not by this fake"))
     }
 
+    async fn each(&self, _: Request<pb::EachRequest>) -> Result<Response<pb::EachResponse>, Status> {
+        Err(Status::unimplemented("not by this fake"))
+    }
+
     async fn tunnel(
         &self,
         _: Request<tonic::Streaming<pb::TunnelUp>>,

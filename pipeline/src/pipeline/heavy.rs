@@ -68,6 +68,27 @@ pub(super) fn check_transaction(transaction: &Transaction) -> Result<(), Status>
     }))
 }
 
+/// Checks the bodies of independent operations together, like [`check`]: they are decoded at the same time.
+///
+/// # Errors
+/// 413.
+pub(super) fn check_group(requests: &[&Request]) -> Result<(), Status> {
+    weight::check(requests.iter().filter_map(|request| weight::body(&request.action)))
+}
+
+/// Whether independent operations are heavy together.
+pub(super) fn is_heavy_group(cache: &Cache, admission: &Admission, requests: &[&Request]) -> bool {
+    let work = |request: &&Request| work(cache, &request.target, &request.action);
+    admission.is_costly()
+        || requests.iter().any(|request| has_costly_rules(&request.target))
+        || requests.iter().map(work).sum::<usize>() >= limits::HEAVY_BYTES
+}
+
+/// The permits of heavy independent operations together.
+pub(super) fn permits_of_group(cache: &Cache, requests: &[&Request]) -> u32 {
+    permits_of(requests.iter().map(|request| values(cache, &request.target, &request.action)).sum())
+}
+
 /// Whether a request is heavy: it is large or has many maps, or CEL rules or policies that judge it have been costly before.
 /// The first costly object is not recognized beforehand: it occupies one thread as long as CEL's cost limits
 /// allow, about half a second.

@@ -45,7 +45,8 @@ impl Pipeline {
     /// it is rare: otherwise the future of every request would be larger.
     pub(super) fn awaited(&self, request: &Request, limit: Duration, kind: Kind) -> Option<Box<Awaited>> {
         let Action::Create(_, options) = &request.action else { return None };
-        let answers_at_once = options.dry_run || options.includes_uninitialized || request.stage.is_some();
+        let has_company = request.stage.is_some() || request.group.is_some();
+        let answers_at_once = options.dry_run || options.includes_uninitialized || has_company;
         let waits = self.initializes() && !answers_at_once && request.target.subresource.is_empty();
         let (target, deadline) = (&request.target, Instant::now() + limit);
         waits.then(|| Box::new(Awaited { target: target.clone(), deadline, kind }))

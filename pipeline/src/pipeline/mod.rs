@@ -11,6 +11,7 @@ mod create;
 mod custom;
 pub mod definition;
 mod delete;
+mod each;
 mod eviction;
 pub mod fairness_upkeep;
 mod flow_schema;
@@ -33,6 +34,7 @@ mod warnings;
 
 use crate::fairness::Fairness;
 pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, PipelineState, RegistryConfig};
+pub use each::EachOperation;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use heavy::Heavy;
@@ -284,7 +286,8 @@ impl Pipeline {
             true => None,
             false => self.in_flight.permit(&request.action, &self.metrics).await?,
         };
-        if !heavy::is_heavy(self.cache(), &self.admission, &request) {
+        // The operations of a group were judged together.
+        if request.group.is_some() || !heavy::is_heavy(self.cache(), &self.admission, &request) {
             return self.run(request).await;
         }
         // Boxed because it is rare: otherwise the future of every request would be twice as large.
@@ -455,6 +458,7 @@ impl Pipeline {
             note: Note::of(request, &self.nondet.clock).encode(),
             fence: request.fence.clone(),
             stage: request.stage.clone(),
+            group: request.group.clone(),
         }
     }
 

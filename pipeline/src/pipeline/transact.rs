@@ -100,6 +100,7 @@ impl Pipeline {
             note: Note::of_transaction(transaction, &self.nondet.clock).encode(),
             fence: transaction.fence.clone(),
             stage: None,
+            group: None,
         };
         // Every charged write changes the quotas: after a lost commit, writers of this process take turns. A
         // transaction that may wait for a webhook takes no turn, because the webhook may want to write in the
@@ -190,6 +191,7 @@ impl Pipeline {
             causes: transaction.causes.clone(),
             fence: None,
             stage: Some(stage.clone()),
+            group: None,
             timeout: None,
             bound: None,
             target: target.clone(),
@@ -239,8 +241,8 @@ impl Pipeline {
     }
 }
 
-/// Whether an action can be part of a transaction: it must write one stored object and nothing else.
-fn is_operation(target: &Target, action: &Action) -> bool {
+/// Whether an action can be an operation of a call with several: it must write one stored object and nothing else.
+pub(super) fn is_operation(target: &Target, action: &Action) -> bool {
     let subresource = target.subresource;
     target.resource.is_stored()
         && match action {

@@ -31,14 +31,14 @@ use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use kstore_storage::limits;
-use kstore_storage::storage::{Commit, Guard, Outcome, Raw, Write};
+use kstore_storage::storage::{Commit, CommitGroup, Guard, Outcome, Raw, Write};
 pub use list::{ContinueToken, Listed};
 pub use namespace::{is_terminating, namespaces, terminating};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The context of a write: its provenance note, the leadership term it is fenced by, and the transaction it
+/// The context of a write: its provenance note, the leadership term it is fenced by, and the transaction or the group that it
 /// belongs to.
 #[derive(Clone, Debug, Default)]
 pub struct WriteContext {
@@ -48,6 +48,8 @@ pub struct WriteContext {
     pub fence: Option<Arc<Fence>>,
     /// The transaction that the write belongs to. Its writes are stored only by [`Registry::commit_stage`].
     pub stage: Option<Arc<Stage>>,
+    /// The group of requests with which the write is committed; `None`: alone.
+    pub group: Option<Arc<CommitGroup>>,
 }
 
 /// Stores and reads objects: keys, guards, quotas, Service addresses. Cheap to share by `Arc`.
@@ -227,7 +229,10 @@ impl Registry {
     ) -> Result<Outcome, Status> {
         entries.iter().for_each(|entry| self.cache.announce(entry.clone()));
         let outcome = match &context.fence {
-            None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
+            None => match &context.group {
+                None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
+                Some(group) => group.commit(commit).await.map_err(error::of_commit),
+            },
             Some(fence) => self.commit_fenced(commit, fence).await,
         };
         if !matches!(outcome, Ok(Outcome::Committed { .. })) {

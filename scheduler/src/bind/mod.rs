@@ -6,14 +6,14 @@ use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::extender::{Extender, Extenders};
 use crate::extender_client::ExtenderCalls;
 use crate::gates::Gates;
-use crate::limits::WRITES_IN_FLIGHT;
+use crate::limits::{BINDS_PER_CALL, WRITES_IN_FLIGHT};
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
 use devices::bind_devices;
 use evict::evict;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kstore_client::{ApiError, Client, Patch, ProjectedMeta, Transaction, TransactionError};
+use kstore_client::{ApiError, Client, Each, Patch, ProjectedMeta, Transaction, TransactionError};
 use kstore_informer::{Causes, Key, Revision};
 use serde::Deserialize;
 use serde_json::json;
@@ -34,6 +34,10 @@ pub(crate) struct Writes {
     calls: ExtenderCalls,
     extenders: Extenders,
     tasks: JoinSet<FinishedWrite>,
+    /// The writes that have not finished; a call of several binds counts as many.
+    in_flight: usize,
+    /// Binds for the next call.
+    batch: Vec<Binding>,
     pod_writes: PodWrites<Write>,
 }
 
@@ -68,6 +72,8 @@ pub(crate) enum BindError {
 pub(crate) enum FinishedWrite {
     /// A bind and its result.
     Bind(Binding, Result<(), BindFailure>),
+    /// The binds of one call, and their results.
+    Binds(Vec<(Binding, Result<(), BindFailure>)>),
     /// A bind with the writes to claims of devices: their revision, or the error.
     Devices(Binding, Result<Revision, ApiError>),
     /// The claims of devices of a pod that is bound later: the revision of the write, or the error.
@@ -91,7 +97,8 @@ impl FinishedWrite {
         match self {
             Self::Bind(binding, result) => Some((binding, result.is_ok())),
             Self::Devices(binding, result) => Some((binding, result.is_ok())),
-            Self::Claims(..)
+            Self::Binds(_)
+            | Self::Claims(..)
             | Self::Volumes(..)
             | Self::Condition(_)
             | Self::Evictions(..)
@@ -99,23 +106,53 @@ impl FinishedWrite {
             | Self::Deallocation => None,
         }
     }
+
+    /// The pods, or the PodGroup, whose writes have finished.
+    fn uids(&self) -> Vec<Uid> {
+        match self {
+            Self::Binds(binds) => binds.iter().map(|(binding, _)| Arc::clone(&binding.pod.uid)).collect(),
+            Self::Bind(binding, _) | Self::Devices(binding, _) | Self::Claims(binding, _) => {
+                vec![Arc::clone(&binding.pod.uid)]
+            }
+            Self::Volumes(writes, _) => vec![Arc::clone(&writes.binding.pod.uid)],
+            Self::Condition(uid) | Self::PodGroup(uid) => vec![Arc::clone(uid)],
+            Self::Evictions(evictions, _) => vec![Arc::clone(&evictions.notice.pod.uid)],
+            Self::Deallocation => Vec::new(),
+        }
+    }
 }
 
 impl Writes {
     pub(crate) fn new(client: Client, gates: Gates, (calls, extenders): (ExtenderCalls, Extenders)) -> Self {
-        let (tasks, pod_writes) = (JoinSet::new(), PodWrites::default());
-        Self { client, gates, calls, extenders, tasks, pod_writes }
+        let (tasks, in_flight, batch, pod_writes) = (JoinSet::new(), 0, Vec::new(), PodWrites::default());
+        Self { client, gates, calls, extenders, tasks, in_flight, batch, pod_writes }
     }
 
     /// Whether the scheduler may start another write.
     pub(crate) fn has_room(&self) -> bool {
-        self.tasks.len() < WRITES_IN_FLIGHT
+        self.in_flight < WRITES_IN_FLIGHT
     }
 
-    /// Starts a bind, or queues it until the pod's current write has finished.
+    /// Puts a bind into the next call, or starts it if an extender or claims of devices take part; queues it until the pod's current write
+    /// has finished. The call is sent by [`Writes::send_binds`].
     pub(crate) fn bind(&mut self, binding: Binding) {
         let uid = Arc::clone(&binding.pod.uid);
         self.submit(&uid, Write::Bind(binding));
+    }
+
+    /// Sends the binds that were put into a call. Each succeeds or fails alone.
+    pub(crate) fn send_binds(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        while batch.len() > 1 {
+            let rest = batch.split_off(batch.len().min(BINDS_PER_CALL));
+            let span = tracing::debug_span!("bind", pods = batch.len());
+            self.tasks.spawn(bind_each(self.client.clone(), batch).instrument(span));
+            batch = rest;
+        }
+        if let Some(binding) = batch.pop() {
+            let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
+            self.tasks.spawn(bind(self.client.clone(), binding).instrument(span));
+        }
     }
 
     /// Starts to write the claims of devices of a pod, or queues it until the pod's current write has finished.
@@ -161,6 +198,7 @@ impl Writes {
 
     /// Starts to take the devices of a claim away.
     pub(crate) fn deallocate(&mut self, deallocation: Deallocation, causes: &Causes) {
+        self.in_flight += 1;
         self.tasks.spawn(devices::deallocate(self.client.causes(causes), deallocation));
     }
 
@@ -189,8 +227,14 @@ impl Writes {
     }
 
     fn start(&mut self, write: Write) {
+        self.in_flight += 1;
         let client = self.client.clone();
         match write {
+            Write::Bind(binding)
+                if binding.devices.is_none() && self.extenders.binder(&binding.pod).is_none() =>
+            {
+                self.batch.push(binding);
+            }
             Write::Bind(binding) => {
                 let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
                 let binder = self.extenders.binder(&binding.pod).cloned();
@@ -233,17 +277,12 @@ impl Writes {
 
     fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
         let done = done.expect("a write neither panics nor is cancelled before the end");
-        let uid = match &done {
-            FinishedWrite::Bind(binding, _)
-            | FinishedWrite::Devices(binding, _)
-            | FinishedWrite::Claims(binding, _) => &binding.pod.uid,
-            FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
-            FinishedWrite::Condition(uid) | FinishedWrite::PodGroup(uid) => uid,
-            FinishedWrite::Evictions(evictions, _) => &evictions.notice.pod.uid,
-            FinishedWrite::Deallocation => return done,
-        };
-        if let Some(next) = self.pod_writes.leave(uid) {
-            self.start(next);
+        let uids = done.uids();
+        self.in_flight -= uids.len().max(1);
+        for uid in uids {
+            if let Some(next) = self.pod_writes.leave(&uid) {
+                self.start(next);
+            }
         }
         done
     }
@@ -252,16 +291,42 @@ impl Writes {
 async fn bind(client: Client, binding: Binding) -> FinishedWrite {
     let api = client.causes(&binding.causes()).api::<Pod>();
     let (key, node) = (&binding.pod.key, &binding.choice.node);
-    let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
+    let answer = api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await;
+    let result = bind_result(&client, &binding, answer).await;
+    FinishedWrite::Bind(binding, result)
+}
+
+/// Binds several pods by one call. Each bind has its own causes, revision and result.
+async fn bind_each(client: Client, bindings: Vec<Binding>) -> FinishedWrite {
+    let each = bindings.iter().fold(Each::new(&client), |each, binding| {
+        let (key, node) = (&binding.pod.key, &binding.choice.node);
+        each.bind(key.namespace(), key.name(), &binding.pod.uid, node, &binding.causes())
+    });
+    let answers = match each.execute().await {
+        Ok(answers) => answers.into_iter().map(|answer| answer.map(|stored| stored.revision())).collect(),
+        Err(error) => vec![Err(error); bindings.len()],
+    };
+    let mut binds = Vec::with_capacity(bindings.len());
+    for (binding, answer) in bindings.into_iter().zip(answers) {
+        let result = bind_result(&client, &binding, answer).await;
+        binds.push((binding, result));
+    }
+    FinishedWrite::Binds(binds)
+}
+
+/// The result of a bind with this answer.
+async fn bind_result(
+    client: &Client,
+    binding: &Binding,
+    answer: Result<Revision, ApiError>,
+) -> Result<(), BindFailure> {
+    let result = match answer {
         Ok(_) => Ok(()),
         // A request without a response may have succeeded; the pod shows whether it did.
-        Err(error @ ApiError::Transport(_)) => {
-            bound_revision(&client, &binding).await.map(|_| ()).ok_or(error)
-        }
+        Err(error @ ApiError::Transport(_)) => bound_revision(client, binding).await.map(|_| ()).ok_or(error),
         Err(error) => Err(error),
     };
-    let failed = |error| BindFailure { error: BindError::Api(error), claimed: None };
-    FinishedWrite::Bind(binding, outcome.map_err(failed))
+    result.map_err(|error| BindFailure { error: BindError::Api(error), claimed: None })
 }
 
 /// Writes the claims of the pod, then lets the extender bind it. If that fails and the extender is ignorable, the pod is bound without it.

@@ -5,13 +5,13 @@ use futures::stream::unfold;
 use kstore_proto::kstore::v1 as pb;
 use kstore_proto::kstore::v1::kstore_server::Kstore;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -33,6 +33,10 @@ struct FakeState {
     is_unresponsive: bool,
     /// The number of binds to refuse before the server accepts one.
     refuse_binds: usize,
+    /// The pods whose next bind the server refuses.
+    refused_binds: BTreeSet<String>,
+    /// The numbers of binds in calls of several.
+    calls_of_binds: Vec<usize>,
     /// The number of binds that succeed but return a transport error.
     lose_responses: usize,
     binds: Vec<String>,
@@ -103,6 +107,16 @@ impl Fake {
         self.0.lock().unwrap().refuse_binds = count;
     }
 
+    /// Refuses the next bind of each of these pods.
+    pub(super) fn refuse_binds_of(&self, keys: impl IntoIterator<Item = String>) {
+        self.0.lock().unwrap().refused_binds = keys.into_iter().collect();
+    }
+
+    /// The numbers of binds in calls of several.
+    pub(super) fn calls_of_binds(&self) -> Vec<usize> {
+        self.0.lock().unwrap().calls_of_binds.clone()
+    }
+
     pub(super) fn lose_responses(&self, count: usize) {
         self.0.lock().unwrap().lose_responses = count;
     }
@@ -145,6 +159,26 @@ impl FakeState {
                 assert!(!matches!(sent, Err(TrySendError::Full(_))), "too many changes at once");
             }
         }
+    }
+
+    fn bind(&mut self, request: pb::BindRequest, cause: String) -> Result<pb::Object, Status> {
+        let key = format!("{}/{}", request.namespace, request.pod);
+        let mut pod = self.object("pods", &key)?;
+        if self.refuse_binds > 0 || self.refused_binds.remove(&key) {
+            self.refuse_binds = self.refuse_binds.saturating_sub(1);
+            return Err(Status::aborted("try later"));
+        }
+        assert!(pod["spec"]["nodeName"].is_null(), "{key} is bound once");
+        assert_eq!(pod["metadata"]["uid"], request.uid.as_str());
+        pod["spec"]["nodeName"] = request.node.clone().into();
+        let revision = self.put("pods", pod.clone());
+        self.binds.push(format!("{key} {}", request.node));
+        self.causes.push(cause);
+        if self.lose_responses > 0 {
+            self.lose_responses -= 1;
+            return Err(Status::unavailable("broken pipe"));
+        }
+        Ok(pb::Object { json: bytes(&pod), revision })
     }
 
     fn object(&self, resource: &str, key: &str) -> Result<Value, Status> {
@@ -291,25 +325,37 @@ impl Kstore for Fake {
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::Object>, Status> {
         let cause = request.metadata().get("kstore-cause").map_or("", |v| v.to_str().unwrap()).to_owned();
-        let request = request.into_inner();
-        let key = format!("{}/{}", request.namespace, request.pod);
+        self.0.lock().unwrap().bind(request.into_inner(), cause).map(Response::new)
+    }
+
+    /// Binds only. A lost response is that of the whole call.
+    async fn each(&self, request: Request<pb::EachRequest>) -> Result<Response<pb::EachResponse>, Status> {
+        use pb::each_result::Result::{Object, RefusalJson};
+        let operations = request.into_inner().operations;
         let mut state = self.0.lock().unwrap();
-        let mut pod = state.object("pods", &key)?;
-        if state.refuse_binds > 0 {
-            state.refuse_binds -= 1;
-            return Err(Status::aborted("try later"));
+        state.calls_of_binds.push(operations.len());
+        let mut results = Vec::new();
+        let mut lost = None;
+        for pb::EachOperation { kind, causes } in operations {
+            let Some(pb::each_operation::Kind::Bind(bind)) = kind else { panic!("only binds are sent") };
+            let result = match state.bind(bind, causes) {
+                Ok(object) => Object(object),
+                Err(status) if status.code() == Code::Unavailable => {
+                    lost = Some(status);
+                    continue;
+                }
+                Err(status) => RefusalJson(
+                    json!({ "status": "Failure", "code": 409, "reason": "Conflict", "message": status.message() })
+                        .to_string()
+                        .into(),
+                ),
+            };
+            results.push(pb::EachResult { result: Some(result), warnings: Vec::new() });
         }
-        assert!(pod["spec"]["nodeName"].is_null(), "{key} is bound once");
-        assert_eq!(pod["metadata"]["uid"], request.uid.as_str());
-        pod["spec"]["nodeName"] = request.node.clone().into();
-        state.put("pods", pod.clone());
-        state.binds.push(format!("{key} {}", request.node));
-        state.causes.push(cause);
-        if state.lose_responses > 0 {
-            state.lose_responses -= 1;
-            return Err(Status::unavailable("broken pipe"));
+        match lost {
+            Some(status) => Err(status),
+            None => Ok(Response::new(pb::EachResponse { results })),
         }
-        Ok(state.answer(&pod))
     }
 
     async fn update(&self, _: Request<pb::UpdateRequest>) -> Result<Response<pb::Object>, Status> {

@@ -258,7 +258,9 @@ impl SchedulerLoop {
     async fn run(mut self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             self.read_changes();
-            if self.decide() {
+            let has_decided = self.decide();
+            self.writes.send_binds();
+            if has_decided {
                 // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
             } else {
@@ -375,6 +377,10 @@ impl SchedulerLoop {
     }
 
     fn ended(&mut self, done: FinishedWrite) {
+        if let FinishedWrite::Binds(binds) = done {
+            binds.into_iter().for_each(|(binding, result)| self.ended(FinishedWrite::Bind(binding, result)));
+            return;
+        }
         if let Some((binding, is_accepted)) = done.bind() {
             self.metrics.attempts.bound(binding, is_accepted, self.clock.now());
         }
@@ -412,7 +418,10 @@ impl SchedulerLoop {
                 evicted.for_each(|victim| self.record_evicted_event(&evict, victim, ""));
                 self.scheduler.evictions_failed(&failed, self.clock.now());
             }
-            FinishedWrite::Condition(_) | FinishedWrite::PodGroup(_) | FinishedWrite::Deallocation => {}
+            FinishedWrite::Binds(_)
+            | FinishedWrite::Condition(_)
+            | FinishedWrite::PodGroup(_)
+            | FinishedWrite::Deallocation => {}
         }
     }
 

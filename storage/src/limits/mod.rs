@@ -88,6 +88,22 @@ pub const TRANSACTION_OPERATIONS: usize = 128;
 /// in which it creates objects, and its fence. etcd accepts 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
 
+/// Operations of one call of independent operations; more are refused. As many as a transaction has.
+pub const EACH_OPERATIONS: usize = TRANSACTION_OPERATIONS;
+
+/// Commits of independent operations that the storage executes as one group. Half of those that the embedded store takes at once: other
+/// writers wait for a group as a whole.
+pub const GROUP_COMMITS: usize = 64;
+
+/// Bytes of the commits of such a group; further ones are in the next. A third of what the embedded store takes at once.
+pub const GROUP_BYTES: usize = 512 * 1024;
+
+/// Bytes of the largest commit that is executed in such a group; a larger one is executed alone. Pods and their events are far smaller.
+pub const GROUP_COMMIT_BYTES: usize = 64 * 1024;
+
+/// Keys of the largest commit that is executed in such a group; one of more, as of a Service of many ports, is executed alone.
+pub const GROUP_COMMIT_KEYS: usize = 16;
+
 /// Attempts to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 

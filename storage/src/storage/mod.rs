@@ -1,6 +1,7 @@
 //! The storage seam: all that the apiserver needs of a revisioned key-value store. `embedded` is the store in
 //! this process, `etcd` an external cluster, `layer` a wrapper around either. Objects are not parsed here.
 
+mod commit_group;
 pub mod embedded;
 pub mod etcd;
 mod layer;
@@ -9,6 +10,7 @@ use crate::limits::{EACH_AT_ONCE, LEASE_SHARE};
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 use bytes::Bytes;
+pub use commit_group::CommitGroup;
 use futures::StreamExt;
 pub use layer::Layer;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ impl Verb {
             "List" => Self::List,
             "Watch" => Self::Watch,
             "Create" | "Bind" => Self::Create,
-            "Update" | "UpdateStatus" | "Patch" | "Transact" => Self::Change,
+            "Update" | "UpdateStatus" | "Patch" | "Transact" | "Each" => Self::Change,
             "Delete" | "DeleteCollection" => Self::Delete,
             _ => return None,
         })

@@ -33,6 +33,8 @@ mod deletion;
 mod discovery;
 /// Documents about the API, field by field.
 mod documents;
+/// Independent operations in one call.
+mod each;
 /// Codes, reasons, messages and headers of error answers.
 mod errors;
 /// Requests exactly as clients send them.

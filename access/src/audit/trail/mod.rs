@@ -195,6 +195,29 @@ impl Trail {
         })
     }
 
+    /// A trail of one operation of this call, for an operation that succeeds, fails and is annotated on its own. It has the call's head and
+    /// caller.
+    pub fn of_operation(&self, id: String) -> Arc<Self> {
+        let state = self.state.lock();
+        Arc::new(Self {
+            audit: self.audit.clone(),
+            clock: self.clock,
+            id,
+            uri: self.uri.clone(),
+            agent: self.agent.clone(),
+            source_ips: self.source_ips.clone(),
+            received: self.received,
+            attempted: self.attempted.clone(),
+            state: Mutex::new(TrailState {
+                caller: state.caller.clone(),
+                impersonated: state.impersonated.clone(),
+                impersonation_constraint: state.impersonation_constraint,
+                ..TrailState::default()
+            }),
+            end: Mutex::default(),
+        })
+    }
+
     /// The audit ID.
     pub fn id(&self) -> &str {
         &self.id

@@ -61,6 +61,7 @@ impl Api {
             causes: Vec::new(),
             fence: None,
             stage: None,
+            group: None,
             bound: None,
             timeout: None,
             target: target(name),

@@ -55,6 +55,7 @@ impl Api {
             causes: Vec::new(),
             fence,
             stage: None,
+            group: None,
             bound: None,
             timeout: None,
             target,

@@ -58,6 +58,7 @@ pub(super) async fn create(
         causes: Vec::new(),
         fence: None,
         stage: None,
+        group: None,
         bound: None,
         timeout: None,
         target,

@@ -34,6 +34,7 @@ fn request(name: &str) -> Request {
         causes: Vec::new(),
         fence: None,
         stage: None,
+        group: None,
         bound: None,
         timeout: None,
         target,

@@ -4,7 +4,7 @@ mod extenders;
 
 use super::fake::Fake;
 use super::*;
-use crate::limits::EVICTIONS_IN_FLIGHT;
+use crate::limits::{BINDS_PER_CALL, EVICTIONS_IN_FLIGHT};
 use kstore_proto::kstore::v1::kstore_server::KstoreServer;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -131,6 +131,69 @@ async fn a_bind_with_a_lost_response_counts_if_it_succeeded() {
     running.settle().await;
     assert_eq!(fake.binds(), ["ns/a n1"]);
     assert_eq!(fake.events(), ["Normal Scheduled Successfully assigned ns/a to n1 ×1"]);
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_decided_together_are_bound_by_one_call_with_their_own_causes() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "64"));
+    let revisions: Vec<String> =
+        (0..100).map(|n| fake.put("pods", pod(&format!("p{n:03}"), "100m")).to_string()).collect();
+    let running = start(&fake, 1);
+    running.settle().await;
+    assert_eq!(fake.binds().len(), 100);
+    let mut causes = fake.causes();
+    causes.sort();
+    let mut expected = revisions;
+    expected.sort();
+    assert_eq!(causes, expected, "each bind has the revision of its own pod");
+    let calls = fake.calls_of_binds();
+    assert_eq!(calls.iter().sum::<usize>(), 100);
+    assert!(calls.len() <= 4 && calls.iter().all(|binds| *binds <= BINDS_PER_CALL), "{calls:?}");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_binds_of_a_call_return_alone() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "64"));
+    for n in 0..60 {
+        fake.put("pods", pod(&format!("p{n:02}"), "100m"));
+    }
+    let refused = |n: usize| n % 7 == 3;
+    fake.refuse_binds_of((0..60).filter(|n| refused(*n)).map(|n| format!("ns/p{n:02}")));
+    let running = start(&fake, 1);
+    running.settle().await;
+    for n in 0..60 {
+        let name = format!("p{n:02}");
+        assert_eq!(running.node_of(&name).is_null(), refused(n), "{name}");
+        let condition = fake.get("pods", &format!("ns/{name}"))["status"]["conditions"][0].clone();
+        assert_eq!(condition["reason"] == "SchedulerError", refused(n), "{name}: {condition}");
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!((0..60).all(|n| running.node_of(&format!("p{n:02}")) == "n1"), "they were tried again");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds_of_a_call_with_a_lost_response_count_if_they_succeeded() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "64"));
+    for n in 0..10 {
+        fake.put("pods", pod(&format!("p{n}"), "100m"));
+    }
+    fake.refuse_binds_of(["ns/p4".to_owned()]);
+    fake.lose_responses(1);
+    let running = start(&fake, 1);
+    running.settle().await;
+    assert_eq!(fake.binds().len(), 9);
+    for n in 0..10 {
+        let condition = fake.get("pods", &format!("ns/p{n}"))["status"]["conditions"][0].clone();
+        assert_eq!(condition["reason"] == "SchedulerError", n == 4, "p{n}: {condition}");
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(fake.binds().len(), 10, "each pod is bound once");
     running.end().await;
 }
 
