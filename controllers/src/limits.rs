@@ -11,6 +11,12 @@ pub(crate) const REPLICA_BURST: usize = 500;
 /// Concurrent writes of one action list. More does not help a server with group commit; fewer leaves it idle.
 pub(crate) const WRITES_IN_FLIGHT: usize = 64;
 
+/// Objects that one call creates: a quarter of [`WRITES_IN_FLIGHT`], so that several threads create objects of one list.
+pub(crate) const CREATES_PER_CALL: usize = 16;
+
+/// Bytes of the objects that one call creates: a third of what the server takes. Larger objects are created one by one.
+pub(crate) const CREATE_CALL_BYTES: usize = 1 << 20;
+
 /// First batch of a slow start; each next one is twice as large, so that a rejection (quota) costs few calls.
 pub(crate) const SLOW_START: usize = 1;
 

@@ -78,7 +78,7 @@ pub use queue::{
     Add, Backoff, Fair, KeyLease, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
-pub use slow_start::{Started, slow_start};
+pub use slow_start::{Started, slow_start, slow_start_together};
 pub use status::{NotSynced, Status, Stopped};
 pub use subscription::{HandlerPanicked, Subscription, SubscriptionSynced};
 pub use supervisor::Supervisor;

@@ -36,14 +36,35 @@ pub async fn slow_start<I, T, E, Fut>(
 where
     Fut: Future<Output = Result<T, E>>,
 {
+    let one = |mut items: Vec<I>| {
+        let result = call(items.remove(0));
+        async { vec![result.await] }
+    };
+    slow_start_together(items, first, (1, parallel), one).await
+}
+
+/// Calls `call` for the items like [`slow_start`], but for up to `together` items (zero counts as one) of a batch by one call. Such a call
+/// returns the results of its items in order.
+pub async fn slow_start_together<I, T, E, Fut>(
+    items: Vec<I>,
+    first: usize,
+    (together, parallel): (usize, usize),
+    call: impl Fn(Vec<I>) -> Fut,
+) -> Started<I, T, E>
+where
+    Fut: Future<Output = Vec<Result<T, E>>>,
+{
     let mut results = Vec::with_capacity(items.len());
     let mut items = items.into_iter();
     let mut size = first.max(1);
     while items.len() > 0 {
-        let batch = stream::iter(items.by_ref().take(size).map(&call));
-        let done: Vec<_> = batch.buffered(parallel.max(1)).collect().await;
-        let failed = done.iter().any(Result::is_err);
-        results.extend(done);
+        let batch = items.len().min(size);
+        let calls = (0..batch).step_by(together.max(1)).map(|from| (batch - from).min(together.max(1)));
+        let calls: Vec<Vec<I>> = calls.map(|count| items.by_ref().take(count).collect()).collect();
+        let done: Vec<_> =
+            stream::iter(calls.into_iter().map(&call)).buffered(parallel.max(1)).collect().await;
+        let failed = done.iter().flatten().any(Result::is_err);
+        results.extend(done.into_iter().flatten());
         if failed {
             break;
         }
@@ -99,6 +120,22 @@ mod tests {
             if let (Some(i), 0 | 1) = (failed, first) {
                 prop_assert!(calls.get() <= 2 * i + 1);
             }
+        }
+
+        #[test]
+        fn calls_of_several_items_try_the_same_items_as_calls_of_one(
+            items in 0_usize..200, first in 0_usize..5, together in 0_usize..20,
+            failing in proptest::collection::btree_set(0_usize..200, 0..4),
+        ) {
+            let result = |i| if failing.contains(&i) { Err(i) } else { Ok(i) };
+            let sizes = std::cell::RefCell::new(Vec::new());
+            let several = slow_start_together((0..items).collect(), first, (together, 3), |items: Vec<usize>| {
+                sizes.borrow_mut().push(items.len());
+                std::future::ready(items.into_iter().map(result).collect())
+            }).now_or_never().unwrap();
+            let one = slow_start((0..items).collect(), first, 3, |i| std::future::ready(result(i)));
+            prop_assert_eq!(several, one.now_or_never().unwrap());
+            prop_assert!(sizes.borrow().iter().all(|size| (1..=together.max(1)).contains(size)));
         }
 
         #[test]

@@ -3,7 +3,7 @@
 use kstore_client::{DeleteParams, Patch, Propagation};
 use kstore_kubelet_sim::behavior::Delay;
 use kstore_tests::wait::is_ready;
-use kstore_tests::{Cluster, Setup, simulate};
+use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -388,5 +388,18 @@ fn a_replication_controller_keeps_its_number_of_pods() {
         cluster.wait_until("the deleted pod is replaced", replaced).await;
         cluster.merge("replicationcontrollers", "rc", json!({"spec": {"replicas": 1}})).await;
         has(1).await;
+    });
+}
+
+#[test]
+fn pods_that_are_too_large_for_one_call_together_are_created() {
+    simulate(Setup::seed(11), async |cluster| {
+        let mut deployment = manifests::deployment("large", 40);
+        let note = json!({"note": "x".repeat(200_000)});
+        deployment["spec"]["template"]["metadata"]["annotations"] = note;
+        cluster.create(deployment).await;
+        let all = |deployment: &Value| deployment["status"]["replicas"] == 40;
+        cluster.wait_object("deployments", "large", "created", all).await;
+        assert_eq!(pods(cluster, "large").await.len(), 40);
     });
 }

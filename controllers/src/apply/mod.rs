@@ -6,7 +6,7 @@ mod transaction;
 
 use crate::action::{Action, PatchKind, Plan, Propagation, Target};
 use crate::caches::Caches;
-use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
+use crate::limits::{CREATE_CALL_BYTES, CREATES_PER_CALL, SLOW_START, WRITES_IN_FLIGHT};
 use crate::object::Object;
 use crate::resource::{NAMESPACES, Resource, gvr};
 use crate::resource_api::{ResourceApi, revision_in};
@@ -15,8 +15,8 @@ use futures::{FutureExt, StreamExt};
 use independent::run_independent;
 use k8s_openapi::api::core::v1::Namespace;
 use kstore_api::json::value_of;
-use kstore_client::{ApiError, Client, DeleteParams, ListParams};
-use kstore_informer::{Context, Recorder, Revision, slow_start};
+use kstore_client::{ApiError, Client, DeleteParams, Each, ListParams, Stored};
+use kstore_informer::{Context, Recorder, Revision, slow_start_together};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -136,16 +136,13 @@ impl Executor {
     /// Creates objects in batches of 1, 2, 4, …; a batch starts only if the previous one had no failure.
     async fn create_batch(&self, cx: &Context, at: usize, objects: &[Object], outcome: &mut Outcome) -> bool {
         // In-process calls are served in the awaiting task: without a task each, all would run on one thread.
-        let create = |object: Object| {
-            let api = self.client.dynamic(gvr(&object.resource));
-            let call = async move {
-                let stored = api.create_text(&object.namespace, &object.name, object.json()).await?;
-                Ok((object.resource, stored.name()?, stored.revision()))
-            };
+        let create = |objects: Vec<Object>| {
+            let call = create_together(self.client.clone(), objects);
             let task = AbortOnDropHandle::new(tokio::spawn(call.in_current_span()));
             async { task.await.expect("a call neither panics nor is cancelled while it is awaited") }
         };
-        let started = slow_start(objects.to_vec(), SLOW_START, WRITES_IN_FLIGHT, create).await;
+        let calls = (CREATES_PER_CALL, WRITES_IN_FLIGHT / CREATES_PER_CALL);
+        let started = slow_start_together(objects.to_vec(), SLOW_START, calls, create).await;
         let mut go_on = true;
         for result in started.results {
             let result = result.map(|(resource, name, revision)| {
@@ -258,6 +255,36 @@ impl Executor {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Creates objects by one call, or one by one if they are large. Returns the resource, the name and the revision of each.
+async fn create_together(
+    client: Client,
+    objects: Vec<Object>,
+) -> Vec<Result<(Resource, String, Revision), ApiError>> {
+    let bytes: usize = objects.iter().map(|object| object.json().len()).sum();
+    let stored = match objects.len() > 1 && bytes <= CREATE_CALL_BYTES {
+        true => {
+            let each = objects.iter().fold(Each::new(&client), |each, object| {
+                each.create_text(&gvr(&object.resource), &object.namespace, &object.name, object.json())
+            });
+            let failed = |error: ApiError| objects.iter().map(|_| Err(error.clone())).collect();
+            each.execute().await.unwrap_or_else(failed)
+        }
+        false => {
+            let mut stored = Vec::with_capacity(objects.len());
+            for object in &objects {
+                let api = client.dynamic(gvr(&object.resource));
+                stored.push(api.create_text(&object.namespace, &object.name, object.json()).await);
+            }
+            stored
+        }
+    };
+    let named = |(object, stored): (Object, Result<Stored, ApiError>)| {
+        let stored = stored?;
+        Ok((object.resource, stored.name()?, stored.revision()))
+    };
+    objects.into_iter().zip(stored).map(named).collect()
 }
 
 fn delete_params(target: &Target, propagation: Propagation, force: bool) -> DeleteParams {
