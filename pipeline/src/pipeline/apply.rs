@@ -121,7 +121,12 @@ impl Pipeline {
         let subresource = before.map_or("", |(_, subresource)| subresource);
         let (api_version, now) = (resource.api_version(), meta::format_time(now));
         let write = write(resource, subresource, &api_version, &now, options);
-        apply::track_update(before.map(|(live, _)| live), object, &write, ty);
+        match before {
+            None if target.custom.is_none() && apply::states_no_managed_fields(object) => {
+                self.created_fields.track(resource, object, &write, ty);
+            }
+            _ => apply::track_update(before.map(|(live, _)| live), object, &write, ty),
+        }
     }
 
     /// Updates the managed fields of a workload's Scale.

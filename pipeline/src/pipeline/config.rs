@@ -183,6 +183,7 @@ impl Pipeline {
             bearers: access.bearers,
             local: local_components,
             definition_writes: tokio::sync::Mutex::default(),
+            created_fields: Default::default(),
             is_frozen: AtomicBool::new(false),
             anonymous: access.anonymous,
             impersonation,

@@ -8,6 +8,7 @@ mod component_status;
 mod config;
 pub mod connect;
 mod create;
+mod created_fields;
 mod custom;
 pub mod definition;
 mod delete;
@@ -34,6 +35,7 @@ mod warnings;
 
 use crate::fairness::Fairness;
 pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, PipelineState, RegistryConfig};
+use created_fields::CreatedFields;
 pub use each::EachOperation;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -153,6 +155,7 @@ pub struct Pipeline {
     heavy: Heavy,
     nondet: Nondet,
     converter: Arc<Converter>,
+    created_fields: CreatedFields,
     tokens: Option<TokenAuthenticator>,
     /// Authenticators of bearer tokens other than this server's own service account tokens.
     bearers: Bearers,

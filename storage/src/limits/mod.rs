@@ -104,6 +104,13 @@ pub const GROUP_COMMIT_BYTES: usize = 64 * 1024;
 /// Keys of the largest commit that is executed in such a group; one of more, as of a Service of many ports, is executed alone.
 pub const GROUP_COMMIT_KEYS: usize = 16;
 
+/// Shapes of new objects whose managed fields a server remembers; of more it forgets all. The sets and components of a busy cluster create
+/// some dozens at a time.
+pub const CREATED_SHAPES: usize = 128;
+
+/// Bytes of the largest shape that is remembered: pods of several containers have two KiB.
+pub const CREATED_SHAPE_BYTES: usize = 4096;
+
 /// Attempts to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 

@@ -10,6 +10,7 @@
 //! entry. The next write drops entries of versions that no longer exist.
 
 mod configuration;
+mod creation;
 mod custom;
 #[cfg(test)]
 mod custom_tests;
@@ -41,6 +42,7 @@ use crate::group_version::split_api_version;
 use crate::resource::{Reset, Resource};
 use crate::status::{Cause, Details, Reason, Status};
 pub use configuration::merge_configuration;
+pub use creation::{created_fields, shape_of, states_no_managed_fields, track_creation};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzz::fuzz;
 pub use managed::Operation;
