@@ -24,6 +24,8 @@ pub(super) struct RunningPlugin {
 #[derive(Default)]
 pub(super) struct Chain {
     pub(super) plugins: Vec<RunningPlugin>,
+    /// The places of the plugins that run in each [`Phase`]; most run in one.
+    by_phase: [Vec<usize>; Phase::ALL.len()],
     /// Whether new objects may wait for initializers.
     pub(super) initializes: bool,
     /// Whether plugins may require other objects for new objects.
@@ -46,7 +48,12 @@ impl Chain {
         let initializes = plugins.iter().any(|running| running.row.initializes);
         let waiting = plugins.iter().map(|running| running.row).filter(|row| row.may_wait).collect();
         let prepares = plugins.iter().any(|running| !running.row.prepares.is_empty());
-        Self { plugins, initializes, prepares, waiting }
+        let running_in = |phase| {
+            let numbered = plugins.iter().enumerate();
+            numbered.filter(|(_, running)| running.row.runs_in(phase)).map(|(place, _)| place).collect()
+        };
+        let by_phase = Phase::ALL.map(running_in);
+        Self { plugins, by_phase, initializes, prepares, waiting }
     }
 
     /// The kinds whose objects need a quota that covers them; `None` if quotas are not charged.
@@ -60,7 +67,8 @@ impl Chain {
         phase: Phase,
         subject: &'a Subject<'a>,
     ) -> impl Iterator<Item = &'a RunningPlugin> {
-        self.plugins.iter().filter(move |running| running.row.reviews(phase, subject))
+        let running = self.by_phase[phase as usize].iter().map(|place| &self.plugins[*place]);
+        running.filter(move |running| running.row.reviews(phase, subject))
     }
 
     /// Whether plugins without stored configurations review the unstored body of such a request.

@@ -161,12 +161,23 @@ impl Calls {
         subresource: &'a str,
         patch: &'a Patch,
     ) -> BoxFuture<'a, Result<Json, ApiError>> {
+        let (kind, document, force) = patch.parts();
+        self.patch_json(ns, (name, subresource), (kind, force), json::value_to_vec(document))
+    }
+
+    /// Patches an object, or a subresource of it, by encoded JSON of this type; the flag forces an apply.
+    pub(crate) fn patch_json<'a>(
+        &'a self,
+        ns: &'a str,
+        (name, subresource): (&'a str, &'a str),
+        (kind, force): (pb::patch_request::Type, bool),
+        json: Vec<u8>,
+    ) -> BoxFuture<'a, Result<Json, ApiError>> {
         Box::pin(async move {
-            let (kind, document, force) = patch.parts();
             let message = pb::PatchRequest {
                 r#ref: Some(self.gvr.reference(ns, name, subresource)),
                 r#type: kind.into(),
-                patch: json::value_to_vec(document).into(),
+                patch: json.into(),
                 force,
                 field_validation: self.client.fields.into(),
                 ..Default::default()

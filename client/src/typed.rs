@@ -181,6 +181,19 @@ impl<K: ApiType> Api<K> {
         Ok(self.calls.patch(ns, name, "status", patch).await?.revision)
     }
 
+    /// Patches only the status by a merge patch that is encoded at once, without a JSON value in between. Returns the revision of the write,
+    /// like [`Api::write_status_patch`].
+    pub async fn write_status_merge(
+        &self,
+        ns: &str,
+        name: &str,
+        patch: &impl Serialize,
+    ) -> Result<Revision, ApiError> {
+        let json = serde_json::to_vec(patch).map_err(ApiError::json)?;
+        let merge = (pb::patch_request::Type::Merge, false);
+        Ok(self.calls.patch_json(ns, (name, "status"), merge, json).await?.revision)
+    }
+
     /// Patches a subresource (`status`, `finalize`; empty: the object itself).
     pub async fn patch_subresource(
         &self,

@@ -40,6 +40,9 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
+    /// All phases, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Prepare, Self::Mutate, Self::Complete, Self::Validate];
+
     /// The name of the phase in traces.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -157,8 +160,22 @@ impl Row {
     /// Whether the plugin runs in this phase of such requests.
     pub(crate) fn reviews(&self, phase: Phase, subject: &Subject<'_>) -> bool {
         self.operations(phase).contains(&subject.operation)
-            && (self.subresources.is_empty() || self.subresources.contains(&subject.subresource))
+            && self.reviews_subresource(subject.subresource)
             && self.reviews_kind(subject.resource)
+    }
+
+    /// Whether the plugin runs in this phase of any request.
+    pub(crate) fn runs_in(&self, phase: Phase) -> bool {
+        !self.operations(phase).is_empty()
+    }
+
+    /// Every write asks each plugin, mostly about an object itself: no texts are compared then.
+    fn reviews_subresource(&self, subresource: &str) -> bool {
+        self.subresources.is_empty()
+            || match subresource.is_empty() {
+                true => self.subresources.iter().any(|reviewed| reviewed.is_empty()),
+                false => self.subresources.contains(&subresource),
+            }
     }
 
     fn operations(&self, phase: Phase) -> &'static [Operation] {

@@ -98,7 +98,9 @@ impl Filler {
                 Some(_) => {}
             }
         }
-        for (name, value) in map.iter_mut() {
+        // Scalars have no members, so their fields are not looked up.
+        let with_members = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
+        for (name, value) in map.iter_mut().filter(|(_, value)| with_members(value)) {
             if let Some(field) = ty.field(name) {
                 self.members(value, field.elem, field.shape, depth + 1);
             }

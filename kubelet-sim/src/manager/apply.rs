@@ -31,9 +31,13 @@ pub(super) const LOADS: &str = "serviceloads";
 pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {
     match write {
         Write::PodStatus { key, uid, base, cause, status, .. } => {
-            let patch = status_patch(uid, *base, status);
+            let base = base.to_string();
+            let patch = StatusPatch { metadata: StatusBase { uid, resource_version: &base }, status };
             let api = client.causes(&Causes::one(*cause)).api::<PodAck>();
-            done(api.patch_status(key.namespace(), key.name(), &Patch::Merge(patch)).await)
+            match api.write_status_merge(key.namespace(), key.name(), &patch).await {
+                Ok(revision) => Ok(Written { revision, with_status: true }),
+                Err(error) => Err(failure(&error)),
+            }
         }
         Write::RemovePod { key, uid, cause, .. } => remove(client, key, uid, *cause).await,
         Write::CreateNode(node) => match client.api::<Node>().create("", node).await {
@@ -201,12 +205,21 @@ impl Posted {
     }
 }
 
-/// The status as a merge patch. It names the pod's uid, so that it does not change a successor of the same
+/// The status of a pod as a merge patch. It names the pod's uid, so that it does not change a successor of the same
 /// name. It also names the revision that it builds on, because it replaces the whole list of conditions,
 /// which has conditions of other writers.
-pub(super) fn status_patch(uid: &str, base: Revision, status: &PodStatus) -> serde_json::Value {
-    let metadata = json!({ "uid": uid, "resourceVersion": base.to_string() });
-    json!({ "metadata": metadata, "status": status })
+#[derive(Serialize)]
+struct StatusPatch<'a> {
+    metadata: StatusBase<'a>,
+    status: &'a PodStatus,
+}
+
+/// The state that a status builds on.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusBase<'a> {
+    uid: &'a str,
+    resource_version: &'a str,
 }
 
 async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Result<Written, Failure> {

@@ -170,8 +170,8 @@ fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
 fn stored(cache: &Cache, target: &Target, action: &Action) -> Option<Arc<Entry>> {
     let is_change = match action {
         Action::Update(..) | Action::Patch(..) | Action::Delete(..) => true,
-        // A POST with a name goes to a subresource of a stored object.
-        Action::Create(..) => !target.name.is_empty(),
+        // A new object is not stored yet; a POST to a subresource is about a stored one.
+        Action::Create(..) => !target.subresource.is_empty(),
         Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
     };
     let has_stored = is_change && target.resource.is_stored();

@@ -10,10 +10,12 @@ use kstore_api::status::{Cause, Status};
 use kstore_api::{kind, meta};
 use kstore_storage::storage::Guard;
 use serde_json::Value;
+use std::sync::OnceLock;
 
-/// The table row of Namespaces.
+/// The table row of Namespaces. Every write of a namespaced object asks for it several times.
 pub fn namespaces() -> &'static Resource {
-    kind::lookup("", "v1", "namespaces").expect("namespaces are in the table")
+    static ROW: OnceLock<&'static Resource> = OnceLock::new();
+    ROW.get_or_init(|| kind::lookup("", "v1", "namespaces").expect("namespaces are in the table"))
 }
 
 /// Whether a namespace is being deleted.

@@ -22,15 +22,16 @@ use kstore_storage::limits;
 use kstore_storage::storage::{Guard, Write};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Field manager of charges, as in Kubernetes.
 const MANAGER: &str = "kube-apiserver";
 
-/// The table row of ResourceQuotas.
+/// The table row of ResourceQuotas. Every write of a namespaced object asks for it.
 fn resource_quotas() -> &'static Resource {
-    kind::lookup("", "v1", "resourcequotas").expect("quotas are in the table")
+    static ROW: OnceLock<&'static Resource> = OnceLock::new();
+    ROW.get_or_init(|| kind::lookup("", "v1", "resourcequotas").expect("quotas are in the table"))
 }
 
 /// Quotas that this process stored and that the cache may not show yet, by storage key.

@@ -99,8 +99,11 @@ fn service_account(spec: &mut Value) {
 }
 
 fn container(container: &mut Value) {
-    let policy = pull_policy(container["image"].as_str().unwrap_or_default());
-    default(container, "imagePullPolicy", policy);
+    // Each update of a pod passes here, and reading a reference takes longer than all other defaults.
+    if container["imagePullPolicy"].is_null() {
+        let policy = pull_policy(container["image"].as_str().unwrap_or_default());
+        default(container, "imagePullPolicy", policy);
+    }
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
     for port in items(container, "ports") {

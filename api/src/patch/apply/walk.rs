@@ -22,7 +22,7 @@ fn collect(value: &Value, node: Node<'_>) -> (bool, FieldSet) {
                 let (below, named) = node.member(name);
                 let (own, fields) = collect(value, below);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                set.put(format!("f:{name}"), own || empty || !named, fields);
+                set.put(["f:", name].concat(), own || empty || !named, fields);
             }
         }
         (View::List, Value::Array(items)) => {
@@ -135,7 +135,7 @@ fn compare_maps(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, o
     let (before, after) = (before.and_then(Value::as_object), after.and_then(Value::as_object));
     let mut compare = |name: &str| {
         let (a, b) = (member(before, name, node), member(after, name, node));
-        out.put(|| format!("f:{name}"), compare_at(a, b, node.member(name).0));
+        out.put(|| ["f:", name].concat(), compare_at(a, b, node.member(name).0));
     };
     match (before, after) {
         (Some(before), Some(after)) => {
