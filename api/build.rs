@@ -120,6 +120,7 @@ roots! {
         DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
     }
     k8s::api::scheduling::v1 { PriorityClass }
+    k8s::api::scheduling::v1alpha2 { PodGroup Workload }
     k8s::apiextensions_apiserver::pkg::apis::apiextensions::v1 { CustomResourceDefinition }
     k8s::kube_aggregator::pkg::apis::apiregistration::v1 {
         APIService

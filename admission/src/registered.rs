@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// Plugins that Kubernetes enables by default and that this server does not have. They are about kinds or fields of
 /// features that are off by default.
-pub const LEFT_OUT: [&str; 3] = ["PodGroupProtection", "PodGroupWorkloadExists", "JobValidation"];
+pub const LEFT_OUT: [&str; 1] = ["JobValidation"];
 
 /// The rows of the plugins that flags and configurations can name.
 fn named_rows() -> impl Iterator<Item = &'static Row> {

@@ -60,6 +60,7 @@ mod object;
 mod optional_api;
 mod pod_certificate_cleaner;
 mod pod_gc;
+mod pod_group_protection;
 mod policy_type_checking;
 mod portion;
 mod replicaset;

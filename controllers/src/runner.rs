@@ -8,8 +8,8 @@ use crate::{
     certificate_cleaner, certificate_signer, cluster_role_aggregation, cron_job, daemon_set, deployment,
     device_taint_eviction, disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume,
     garbage_collector, horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle,
-    node_ttl, pod_certificate_cleaner, pod_gc, policy_type_checking, replicaset, resource_claim,
-    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set,
+    node_ttl, pod_certificate_cleaner, pod_gc, pod_group_protection, policy_type_checking, replicaset,
+    resource_claim, resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set,
     storage_version_migrator, taint_eviction, trust_bundle_publisher, ttl_after_finished, volume_binder,
     volume_protection, volume_provisioner,
 };
@@ -98,6 +98,7 @@ controllers! {
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
     "kube-apiserver-serving-clustertrustbundle-publisher-controller" [] trust_bundle_publisher::run, "kube-apiserver-serving-clustertrustbundle-publisher";
     "podcertificaterequest-cleaner-controller" [] pod_certificate_cleaner::run, "podcertificaterequestcleaner";
+    "podgroup-protection-controller" [] pod_group_protection::run, "podgroup-protection-controller";
     "storage-version-migrator-controller" [] storage_version_migrator::run, "storage-version-migrator-controller";
 }
 

@@ -1,5 +1,5 @@
-//! Kinds that Kubernetes has in version `v1` since 1.37, for which the client types are those of 1.36: they have the members of the beta
-//! version. A controller of such a kind works with either version, whichever the server serves.
+//! Kinds that Kubernetes has in a version since 1.37, most of them in `v1`, for which the client types are those of 1.36. A controller of
+//! such a kind works with either version, whichever the server serves.
 
 use k8s_openapi::api::certificates::v1beta1::{self as certificates, ClusterTrustBundleSpec};
 use k8s_openapi::api::resource::v1beta2::{DeviceTaintRuleSpec, DeviceTaintRuleStatus};
@@ -11,6 +11,7 @@ use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resour
 use kstore_client::Kind;
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 /// A ClusterTrustBundle of `certificates.k8s.io/v1`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -41,6 +42,15 @@ pub(crate) struct PodCertificateRequest {
     pub(crate) metadata: ObjectMeta,
 }
 
+/// A PodGroup of `scheduling.k8s.io/v1beta1`. Controllers change its metadata alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct PodGroup {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Value,
+    #[serde(default)]
+    pub(crate) status: Value,
+}
+
 /// A kind with the members of a ClusterTrustBundle.
 pub(crate) trait TrustBundle: Kind + Clone {
     /// A bundle.
@@ -65,13 +75,13 @@ pub(crate) trait Migration: Kind + Clone {
     fn status_mut(&mut self) -> &mut Option<StorageVersionMigrationStatus>;
 }
 
-macro_rules! stable {
-    ($kind:ident, $group:literal, $plural:literal, $scope:ty, [$($member:ident),+]) => {
+macro_rules! kind {
+    ($kind:ident, $group:literal, $version:literal, $plural:literal, $scope:ty, [$($member:ident),+]) => {
         impl Resource for $kind {
-            const API_VERSION: &'static str = concat!($group, "/v1");
+            const API_VERSION: &'static str = concat!($group, "/", $version);
             const GROUP: &'static str = $group;
             const KIND: &'static str = stringify!($kind);
-            const VERSION: &'static str = "v1";
+            const VERSION: &'static str = $version;
             const URL_PATH_SEGMENT: &'static str = $plural;
             type Scope = $scope;
         }
@@ -101,30 +111,42 @@ macro_rules! stable {
     };
 }
 
-stable!(
+kind!(
     ClusterTrustBundle,
     "certificates.k8s.io",
+    "v1",
     "clustertrustbundles",
     ClusterResourceScope,
     [metadata, spec]
 );
-stable!(
+kind!(
     DeviceTaintRule,
     "resource.k8s.io",
+    "v1",
     "devicetaintrules",
     ClusterResourceScope,
     [metadata, spec, status]
 );
-stable!(
+kind!(
+    PodGroup,
+    "scheduling.k8s.io",
+    "v1beta1",
+    "podgroups",
+    NamespaceResourceScope,
+    [metadata, spec, status]
+);
+kind!(
     PodCertificateRequest,
     "certificates.k8s.io",
+    "v1",
     "podcertificaterequests",
     NamespaceResourceScope,
     [metadata]
 );
-stable!(
+kind!(
     StorageVersionMigration,
     "storagemigration.k8s.io",
+    "v1",
     "storageversionmigrations",
     ClusterResourceScope,
     [metadata, spec, status]

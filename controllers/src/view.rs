@@ -49,6 +49,9 @@ pub(crate) struct PodSpec {
     /// The node in the required node affinity, for which a DaemonSet created the pod; empty without one.
     #[serde(rename = "affinity", deserialize_with = "affine_node")]
     pub affine_node: String,
+    /// The PodGroup that the pod names; empty without one.
+    #[serde(rename = "schedulingGroup", deserialize_with = "pod_group")]
+    pub pod_group: String,
 }
 
 /// A volume with a claim, existing or ephemeral.
@@ -99,6 +102,16 @@ fn affine_node<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let names = fields.filter(|f| f.key == "metadata.name" && f.operator == "In").filter_map(|f| f.values);
     let name = names.filter(|values| values.len() == 1).flatten().next();
     Ok(name.unwrap_or_default())
+}
+
+/// Decodes a scheduling group and returns its PodGroup.
+fn pod_group<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct SchedulingGroup {
+        pod_group_name: String,
+    }
+    Ok(SchedulingGroup::deserialize(from)?.pod_group_name)
 }
 
 /// Ports of a container.

@@ -5,6 +5,7 @@ use crate::cache::{Change, Changes, Objects, Position};
 use crate::entry::Entry;
 use crate::kinds::Kinds;
 use crate::lookup::Lookup;
+use kstore_api::kind::OptIn;
 use kstore_api::resource::{Resource, ResourceId};
 use kstore_api::{kind, meta};
 use parking_lot::Mutex;
@@ -23,6 +24,8 @@ pub struct MapLookup(Mutex<MapState>);
 
 #[derive(Default)]
 struct MapState {
+    /// The optional kinds that the cluster serves.
+    opt_in: OptIn,
     objects: BTreeMap<Key, (Arc<Value>, Arc<Entry>)>,
     version: i64,
     /// The newest changes of all kinds.
@@ -41,6 +44,11 @@ impl MapState {
 }
 
 impl MapLookup {
+    /// Serves these optional kinds from now on.
+    pub fn serve(&self, opt_in: OptIn) {
+        self.0.lock().opt_in = opt_in;
+    }
+
     /// A cluster with these objects.
     pub fn of(objects: impl IntoIterator<Item = Value>) -> Arc<Self> {
         let cluster = Arc::new(Self::default());
@@ -76,7 +84,7 @@ impl MapLookup {
 /// The row and the key of an object.
 fn located(object: &Value) -> (&'static Resource, Key) {
     let api_version = object["apiVersion"].as_str().unwrap();
-    let row = kind::lookup_api_version(api_version, object["kind"].as_str().unwrap()).unwrap();
+    let row = kind::known(api_version, object["kind"].as_str().unwrap()).unwrap();
     (row, (row.id(), meta::namespace(object).to_owned(), meta::name(object).to_owned()))
 }
 
@@ -109,7 +117,7 @@ impl Lookup for MapLookup {
     }
 
     fn kinds(&self) -> Arc<Kinds> {
-        Arc::new(Kinds::built_in())
+        Arc::new(Kinds::with_optional(self.0.lock().opt_in.clone()))
     }
 
     fn version(&self, _: &'static Resource) -> i64 {

@@ -503,6 +503,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "resource_quota",
                 "service_address",
                 "pod_certificate_cleaner",
+                "pod_group_protection",
                 "storage_version_migrator",
                 "taint_eviction",
                 "trust_bundle_publisher",

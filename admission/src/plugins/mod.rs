@@ -30,6 +30,8 @@ mod node_declared_feature_validator;
 mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod pod_group_protection;
+mod pod_group_workload_exists;
 mod pod_node_selector;
 mod pod_resize_validator;
 mod pod_security;
@@ -78,6 +80,7 @@ pub(crate) static PLUGINS: &[&Row] = &[
     &extended_resource_toleration::ROW,
     &default_storage_class::ROW,
     &storage_object_in_use_protection::ROW,
+    &pod_group_protection::ROW,
     &owner_references_permission_enforcement::ROW,
     &persistent_volume_claim_resize::ROW,
     &runtime_class::ROW,
@@ -89,6 +92,7 @@ pub(crate) static PLUGINS: &[&Row] = &[
     &deny_service_external_ips::ROW,
     &initializers::ROW,
     &pod_topology_labels::ROW,
+    &pod_group_workload_exists::ROW,
     &node_declared_feature_validator::ROW,
     &pod_resize_validator::ROW,
     &certificate_requester::ROW,

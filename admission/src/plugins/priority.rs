@@ -1,10 +1,13 @@
-//! Priority: a pod's priority is computed from its PriorityClass only, and at most one class can be the
-//! default.
+//! Priority: the priority of a pod, and of a PodGroup since Kubernetes 1.37, is computed from its PriorityClass only, and at most one
+//! class can be the default.
 
 use super::row;
 use crate::plugin::{Cluster, Enabled, Plugin, Review, Row};
+use crate::subject::Subject;
 use kstore_api::admission::Operation;
 use kstore_api::meta;
+use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_registry::undecided::Undecided;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -14,7 +17,7 @@ const PREEMPT: &str = "PreemptLowerPriority";
 /// The row of the plugin.
 pub(super) static ROW: Row = Row {
     enabled: Enabled::ByDefault,
-    kinds: &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")],
+    kinds: &[("", "pods"), ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "priorityclasses")],
     mutates: &[Operation::Create, Operation::Update],
     validates: &[Operation::Create, Operation::Update],
     ..Row::new("Priority", || Arc::new(Priority))
@@ -23,36 +26,34 @@ pub(super) static ROW: Row = Row {
 struct Priority;
 
 impl Plugin for Priority {
-    fn mutate(&self, review: &Review<'_>, pod: &mut Value) -> Result<(), Undecided> {
+    fn mutate(&self, review: &Review<'_>, object: &mut Value) -> Result<(), Undecided> {
         let Review { cluster, subject, old, .. } = *review;
-        if !subject.resource.is("", "pods") || !pod["spec"].is_object() {
+        let resource = subject.resource;
+        // Until 1.36 the priority of a group is a member of a feature that is off.
+        let is_group = resource.is("scheduling.k8s.io", "podgroups") && resource.minor >= Minor::V37;
+        if !(resource.is("", "pods") || is_group) || !object["spec"].is_object() {
             return Ok(());
         }
+        let spec = &mut object["spec"];
         if let (Operation::Update, Some(old)) = (subject.operation, old) {
-            keep(&mut pod["spec"], &old["spec"]);
+            keep(spec, &old["spec"]);
         }
         if subject.operation != Operation::Create {
             return Ok(());
         }
-        let named = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
-        let class =
-            if named.is_empty() {
-                default_class(cluster)
-            } else {
-                let found = cluster.get(classes(), "", &named);
-                Some(found.ok_or_else(|| {
-                    subject.forbidden(&format!("no PriorityClass with name {named} was found"))
-                })?)
-            };
+        let class = class_of(cluster, subject, spec)?;
         let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or(0);
         let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str()).unwrap_or(PREEMPT);
-        let spec = &mut pod["spec"];
+        let of = if is_group { "pod group" } else { "pod" };
         if let Some(given) = spec["priority"].as_i64().filter(|given| *given != value) {
             return subject.refuse(&format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+                "the integer value of priority ({given}) must not be provided in {of} spec; priority admission controller computed {value} from the given PriorityClass name"
             ));
         }
-        if let Some(given) = spec["preemptionPolicy"].as_str().filter(|given| *given != policy) {
+        let policy = (!is_group).then_some(policy);
+        if let Some(policy) = policy
+            && let Some(given) = spec["preemptionPolicy"].as_str().filter(|given| *given != policy)
+        {
             return subject.refuse(&format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
             ));
@@ -61,7 +62,9 @@ impl Plugin for Priority {
             spec["priorityClassName"] = json!(meta::name(class));
         }
         spec["priority"] = json!(value);
-        spec["preemptionPolicy"] = json!(policy);
+        if let Some(policy) = policy {
+            spec["preemptionPolicy"] = json!(policy);
+        }
         Ok(())
     }
 
@@ -81,6 +84,21 @@ impl Plugin for Priority {
             None => Ok(()),
         }
     }
+}
+
+/// The PriorityClass that a spec names, else the default one, if there is any.
+fn class_of(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    spec: &Value,
+) -> Result<Option<Arc<Value>>, Status> {
+    let named = spec["priorityClassName"].as_str().unwrap_or_default();
+    if named.is_empty() {
+        return Ok(default_class(cluster));
+    }
+    let found = cluster.get(classes(), "", named);
+    let missing = || subject.forbidden(&format!("no PriorityClass with name {named} was found"));
+    found.map(Some).ok_or_else(missing)
 }
 
 /// Keeps the computed priority if an update omits it.

@@ -1,9 +1,11 @@
-//! Conversion between two versions of an object: `autoscaling/v1` and `v2`, core events and `events.k8s.io`.
+//! Conversion between two versions of an object: `autoscaling/v1` and `v2`, core events and `events.k8s.io`,
+//! `scheduling.k8s.io/v1alpha2` and `v1beta1`, each of which one version of Kubernetes has.
 //! Objects are stored in one version (`Resource::storage_version`); the apiserver converts on read and
 //! write. A round trip loses nothing.
 
 pub(crate) mod autoscaler;
 pub(crate) mod event;
+pub(crate) mod pod_group;
 #[cfg(test)]
 mod tests;
 

@@ -127,3 +127,41 @@ fn annotations_that_do_not_decode_are_ignored_and_those_of_v2_are_dropped() {
     crate::defaults::apply(v2, &mut object);
     assert!(object["metadata"]["annotations"].is_null(), "{object}");
 }
+
+#[test]
+fn pod_groups_and_workloads_keep_what_both_versions_can_say() {
+    use super::to_version;
+    use crate::kind::known_in;
+    use crate::version::Minor;
+    let row = |minor, version: &str, kind: &str| {
+        known_in(minor, &format!("scheduling.k8s.io/{version}"), kind).unwrap()
+    };
+    let turn = |object: &serde_json::Value, minor, version| {
+        let mut other = object.clone();
+        to_version(row(minor, version, object["kind"].as_str().unwrap()), &mut other).unwrap();
+        other
+    };
+    let alpha = serde_json::json!({
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"},
+        "spec": {
+            "podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+        },
+    });
+    let beta = serde_json::json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"},
+        "spec": {
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            "schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"single": {}},
+        },
+    });
+    assert_eq!(turn(&alpha, Minor::V37, "v1beta1"), beta);
+    assert_eq!(turn(&beta, Minor::V36, "v1alpha2"), alpha);
+    let all = serde_json::json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w"},
+        "spec": {"podGroupTemplates": [{"name": "t", "disruptionMode": {"all": {}}}]},
+    });
+    let former = turn(&all, Minor::V36, "v1alpha2");
+    assert_eq!(former["spec"]["podGroupTemplates"][0]["disruptionMode"], "PodGroup");
+    assert_eq!(turn(&former, Minor::V37, "v1beta1"), all);
+}

@@ -59,6 +59,11 @@ pub fn every() -> impl Iterator<Item = &'static Resource> {
     every_of(Minor::DEFAULT)
 }
 
+/// Rows of the optional built-in kinds of a version of Kubernetes.
+pub fn optional_of(minor: Minor) -> impl Iterator<Item = &'static Resource> {
+    version_rows::of(minor).optional.iter().map(|(row, _)| *row)
+}
+
 /// The same as [`every`], of a version of Kubernetes.
 pub fn every_of(minor: Minor) -> impl Iterator<Item = &'static Resource> {
     let rows = version_rows::of(minor);
@@ -70,7 +75,14 @@ pub fn every_of(minor: Minor) -> impl Iterator<Item = &'static Resource> {
 pub fn known(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = split_api_version(api_version);
     let is_wanted = |row: &&'static Resource| (row.group, row.version, row.kind) == (group, version, kind);
-    lookup_kind(group, version, kind).or_else(|| OPT_IN.iter().map(|kind| &kind.row).find(is_wanted))
+    lookup_kind(group, version, kind).or_else(|| {
+        let row = OPT_IN.iter().map(|kind| &kind.row).find(is_wanted)?;
+        match row.is_served() {
+            true => Some(row),
+            // The default version no longer has the kind: the row is that of the newest version that does.
+            false => Minor::ALL.into_iter().rev().find_map(|minor| every_of(minor).find(is_wanted)),
+        }
+    })
 }
 
 /// Row for the `apiVersion` and kind of an object in a version of Kubernetes, optional kinds included.

@@ -9,6 +9,7 @@
 //! ServicePort.protocol default "TCP"        JSON
 //! ServicePort.protocol enum SCTP,TCP,UDP    values in order, or the name of a list; of a list's elements, if it is one
 //! SeccompProfile union type localhostProfile=LocalhostProfile
+//!                                           with the discriminator, or `-` if the union has none
 //! PersistentVolumeSpec.claimRef granular    server-side apply merges the members, although the type is atomic
 //! Toleration.operator until=1.34 enum A,B   the fact is one of these versions of Kubernetes; `since=` likewise
 //! ```
@@ -96,11 +97,15 @@ fn fact(facts: &mut Facts, text: &'static str, lists: &BTreeMap<&'static str, &'
     }
 }
 
+/// Value of `x-kubernetes-unions`: the discriminator, `-` for none, and the members with their values.
 fn union(text: &str) -> Value {
     let (discriminator, members) = text.split_once(' ').expect("a union has members");
     let pairs = members.split(',').map(|pair| pair.split_once('=').expect("a member of a union has a value"));
     let members: Map<String, Value> = pairs.map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    json!([{"discriminator": discriminator, "fields-to-discriminateBy": members}])
+    match discriminator {
+        "-" => json!([{"fields-to-discriminateBy": members}]),
+        _ => json!([{"discriminator": discriminator, "fields-to-discriminateBy": members}]),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub(crate) mod flowcontrol;
 pub(crate) mod networking;
 pub(crate) mod node;
 pub(crate) mod pod;
+pub(crate) mod pod_group;
 pub(crate) mod rbac;
 pub(crate) mod registration;
 pub(crate) mod service;

@@ -30,6 +30,8 @@ pub(crate) enum LookupKey {
     VolumeClaim(String),
     /// A ResourceClaim that a pod uses, as `namespace/name`.
     ResourceClaim(String),
+    /// The PodGroup that a pod names, as `namespace/name`.
+    PodGroup(String),
 }
 
 impl LookupKey {
@@ -49,7 +51,7 @@ impl LookupKey {
 #[derive(Clone)]
 pub(crate) struct Pods {
     informer: Informer<Pod>,
-    /// Index by controller, label, node and claims.
+    /// Index by controller, label, node, claims and PodGroup.
     pub by_lookup_key: Index<Pod, LookupKey>,
 }
 
@@ -66,6 +68,9 @@ impl Watched for Pods {
             }
             for claim in device_claims::used_by(pod) {
                 emit(LookupKey::ResourceClaim(Key::new(namespace, claim).to_string()));
+            }
+            if !pod.spec.pod_group.is_empty() {
+                emit(LookupKey::PodGroup(Key::new(namespace, &pod.spec.pod_group).to_string()));
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);

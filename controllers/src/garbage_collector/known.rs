@@ -62,6 +62,17 @@ impl Shared {
         known.keys(work.into_iter().collect())
     }
 
+    /// Adds built-in kinds that not every server has. Returns the queue keys of the resulting work.
+    pub(super) fn serve(&self, kinds: Kinds) -> Vec<Key> {
+        let mut known = self.known.lock();
+        let mut work = BTreeSet::new();
+        for (key, kind) in kinds {
+            work.extend(known.graph.review_kind(&key.0, &key.1));
+            known.kinds.insert(key, kind);
+        }
+        known.keys(work.into_iter().collect())
+    }
+
     /// Removes an object without a delta.
     pub(super) fn gone(&self, uid: &str) -> Vec<Key> {
         let mut known = self.known.lock();

@@ -1,7 +1,8 @@
 //! Garbage collector: deletes objects without owners, and completes foreground and orphaning deletions.
 //! `graph` stores the ownership, `plan` decides about one object, `known` feeds both from watch streams and
 //! tracks the kinds; `custom` opens the streams of custom kinds, `aggregated` those of the kinds of aggregated
-//! API servers. This file asks the server about unknown owners and executes the plan.
+//! API servers, `optional` that of built-in kinds that not every server has. This file asks the server about
+//! unknown owners and executes the plan.
 //!
 //! Follows `attemptToDeleteItem` and `attemptToOrphan`.
 
@@ -11,6 +12,7 @@ mod graph;
 mod known;
 pub(crate) mod latest;
 pub(crate) mod member;
+mod optional;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let executor = cluster.executor("generic-garbage-collector");
     let queue = controller.queue();
     cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
+    cluster.spawn(optional::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
     let services = cluster.caches.whole::<APIService>();
     cluster.spawn(aggregated::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone(), services));
     work(controller, cluster.stop.clone(), Collector { shared, queue, executor })

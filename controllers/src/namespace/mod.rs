@@ -15,6 +15,7 @@ use crate::caches::{Caches, Pods};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
 use crate::limits::{EVENTS_COUNTED, LONGEST_NAMESPACE_INTERVAL, NAMESPACE_INTERVAL, NAMESPACE_LISTS};
+use crate::optional_api;
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::resource_api::{ResourceApi, decode};
 use crate::view::{Plain, Pod, elapsed};
@@ -29,6 +30,7 @@ use plan::{Content, Observed, is_terminating};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 const WORKERS: usize = 10;
 
@@ -64,8 +66,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let stop = cluster.stop.clone();
     let namespaced = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone());
     let resources = namespaced.chain([EVENTS]).collect();
-    let listed = Mutex::default();
-    work(controller, stop, Namespaces { cluster, caches, executor, resources, listed })
+    let (optional, listed) = (OnceCell::new(), Mutex::default());
+    work(controller, stop, Namespaces { cluster, caches, executor, resources, optional, listed })
 }
 
 /// The terminating namespace of a deleted object.
@@ -99,6 +101,8 @@ struct Namespaces {
     caches: ControllerCaches,
     executor: Executor,
     resources: Vec<Resource>,
+    /// The namespaced built-in kinds that not every server has and that this one serves, from the first terminating namespace on.
+    optional: OnceCell<Vec<Resource>>,
     /// The last list of each terminating namespace.
     listed: Mutex<BTreeMap<Key, LastList>>,
 }
@@ -124,7 +128,9 @@ impl Reconcile for Namespaces {
         }
         let (custom, unknown) = self.custom_resources().await;
         let (aggregated, undiscovered) = self.aggregated_resources().await;
-        let resources: Vec<_> = self.resources.iter().cloned().chain(custom).chain(aggregated).collect();
+        let optional = self.optional.get_or_init(|| self.optional_resources()).await;
+        let built_in = self.resources.iter().chain(optional).cloned();
+        let resources: Vec<_> = built_in.chain(custom).chain(aggregated).collect();
         let (mut contents, mut failures) = self.list(name, &resources).await;
         let ended = self.cluster.nondet.clock.now();
         self.listed.lock().insert(cx.key.clone(), LastList { ended, took: elapsed(began, ended) });
@@ -164,6 +170,13 @@ impl Namespaces {
         let lists: Vec<_> = due.iter().map(|(_, list)| vec![Action::Together(list.clone())]).collect();
         let failures = self.executor.execute_lists(cx, lists.iter()).await;
         failures.iter().map(|(index, error)| plan::failure_of(due[*index].0, error)).collect()
+    }
+
+    /// The namespaced built-in kinds that not every server has and that this one serves.
+    async fn optional_resources(&self) -> Vec<Resource> {
+        let served = optional_api::served_kinds(&self.cluster).await.into_iter();
+        let namespaced = served.filter(|row| row.namespaced);
+        namespaced.map(|row| Resource::named(row.group, row.version, row.plural)).collect()
     }
 
     /// The namespaced kinds of CustomResourceDefinitions, in their storage versions, and the error if they

@@ -4,7 +4,7 @@ use kstore_api::kind::{Kinds, OPT_IN, OptIn, RESOURCES};
 use kstore_api::resource::Resource;
 use kstore_api::stored;
 use kstore_storage::storage::{ReadError, Storage, prefix_end};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Objects that are read at a time. A page of large ones is shorter.
@@ -119,7 +119,9 @@ pub(super) async fn unserved(
 /// The rows of all built-in kinds that any version stores, one for each prefix of keys.
 fn stored_kinds() -> impl Iterator<Item = &'static Resource> {
     let rows = RESOURCES.iter().chain(OPT_IN.iter().map(|kind| &kind.row));
-    rows.filter(|row| row.is_stored() && row.storage_version.is_none())
+    // Kinds whose versions of the API differ by version of Kubernetes have several rows.
+    let mut prefixes = BTreeSet::new();
+    rows.filter(move |row| row.is_stored() && row.storage_version.is_none() && prefixes.insert(row.storage))
 }
 
 /// The row by which a server shows the objects of a kind; `None` if it does not.

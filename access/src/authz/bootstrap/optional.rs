@@ -1,7 +1,7 @@
 //! Grants for optional kinds, as data: they exist only on servers that serve the kind, as in Kubernetes with the
 //! feature gate.
 
-use super::{Grant, Named, On, READ, RECORD_EVENTS, controllers};
+use super::{Grant, Named, On, READ, RECORD_EVENTS, WRITE, controllers};
 use kstore_api::kind::OptIn;
 use serde_json::Value;
 
@@ -23,6 +23,12 @@ const REQUEST_CERTIFICATES: Grant =
 
 /// The rules of devices' taints, for the scheduler and the controller that evicts pods.
 const READ_TAINT_RULES: Grant = On(READ, "resource.k8s.io", "devicetaintrules");
+
+/// Rules of editors and readers for gangs.
+const WRITE_GROUPS: Grant = On(WRITE, "scheduling.k8s.io", "podgroups");
+const READ_GROUPS: Grant = On(READ, "scheduling.k8s.io", "podgroups podgroups/status");
+const WRITE_WORKLOADS: Grant = On(WRITE, "scheduling.k8s.io", "workloads");
+const READ_WORKLOADS: Grant = On(READ, "scheduling.k8s.io", "workloads");
 
 /// Role of the controller that evicts pods from devices with taints.
 const TAINT_EVICTION: &str = "system:controller:device-taint-eviction-controller";
@@ -57,6 +63,42 @@ const OPTIONAL: &[OptionalGrants] = &[
             ("system:kube-scheduler", READ_TAINT_RULES),
             (TAINT_EVICTION, READ_TAINT_RULES),
             (TAINT_EVICTION, On("patch update", "resource.k8s.io", "devicetaintrules/status")),
+        ],
+        controller: None,
+    },
+    OptionalGrants {
+        kind: ("scheduling.k8s.io", "podgroups"),
+        additions: &[
+            ("system:aggregate-to-edit", WRITE_GROUPS),
+            ("system:aggregate-to-view", READ_GROUPS),
+            // The aggregated roles have them before their controller runs.
+            ("admin", WRITE_GROUPS),
+            ("admin", READ_GROUPS),
+            ("edit", WRITE_GROUPS),
+            ("edit", READ_GROUPS),
+            ("view", READ_GROUPS),
+            ("system:kube-scheduler", On(READ, "scheduling.k8s.io", "podgroups")),
+            ("system:kube-scheduler", On("patch update", "scheduling.k8s.io", "podgroups/status")),
+        ],
+        controller: Some((
+            "podgroup-protection-controller",
+            &[
+                On("get list update watch", "scheduling.k8s.io", "podgroups"),
+                On(READ, "-", "pods"),
+                RECORD_EVENTS,
+            ],
+        )),
+    },
+    OptionalGrants {
+        kind: ("scheduling.k8s.io", "workloads"),
+        additions: &[
+            ("system:aggregate-to-edit", WRITE_WORKLOADS),
+            ("system:aggregate-to-view", READ_WORKLOADS),
+            ("admin", WRITE_WORKLOADS),
+            ("admin", READ_WORKLOADS),
+            ("edit", WRITE_WORKLOADS),
+            ("edit", READ_WORKLOADS),
+            ("view", READ_WORKLOADS),
         ],
         controller: None,
     },
@@ -108,7 +150,7 @@ mod tests {
         let controllers = OPTIONAL.iter().filter(|grants| grants.controller.is_some()).count();
         assert_eq!(added.len(), 2 * controllers, "{added:?}");
         let in_1_37 = names(&OptIn::version(Minor::V37)).difference(&without).count();
-        assert_eq!(in_1_37, 2 * controllers, "1.37 serves all of them");
+        assert_eq!(in_1_37, 2 * (controllers - 1), "1.37 serves all of them but PodGroups");
         let has = |opt_in: &OptIn, role: &str, grant: &Grant| {
             let objects = bootstrap::objects_with(opt_in);
             let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();
@@ -122,6 +164,15 @@ mod tests {
         for role in ["system:kube-scheduler", TAINT_EVICTION] {
             let grant = READ_TAINT_RULES;
             assert!(!has(&older, role, &grant) && has(&OptIn::default(), role, &grant), "{role}");
+        }
+        let groups = [
+            ("system:aggregate-to-edit", WRITE_GROUPS),
+            ("system:aggregate-to-view", READ_WORKLOADS),
+            ("edit", READ_GROUPS),
+            ("system:kube-scheduler", On("patch update", "scheduling.k8s.io", "podgroups/status")),
+        ];
+        for (role, grant) in groups {
+            assert!(!has(&OptIn::default(), role, &grant) && has(&OptIn::all(), role, &grant), "{role}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod configured;
 mod declared_features;
 mod defaults_of_classes;
 mod optional;
+mod pod_groups;
 mod pods;
 pub(super) mod resized_pods;
 mod trust_bundles;

@@ -158,6 +158,10 @@ impl Resource {
         self.versions = Versions::since(first);
         self
     }
+    const fn only_in(mut self, minor: Minor) -> Self {
+        self.versions = Versions::between(minor, minor);
+        self
+    }
     const fn named_until(mut self, last: Minor, rule: NameRule) -> Self {
         self.former_name_rule = Some((last, rule));
         self

@@ -10,6 +10,8 @@ use crate::version::{Minor, Versions};
 
 group!(certificates_stable = "certificates.k8s.io", "certificates", "v1", certificates);
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
+group!(groups_beta = "scheduling.k8s.io", "scheduling", "v1beta1", scheduling);
+group!(groups_alpha = "scheduling.k8s.io", "scheduling", "v1alpha2", scheduling);
 group!(resource_stable = "resource.k8s.io", "resource", "v1", resource);
 group!(migration_stable = "storagemigration.k8s.io", "storagemigration", "v1", storage_migration);
 group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);
@@ -55,6 +57,26 @@ pub static OPT_IN: &[OptionalKind] = &[
         .named(NameRule::PathSegment)
         .conditional()
         .deprecated(Minor::V37, Some(40), "certificates.k8s.io/v1 ClusterTrustBundle"),
+    },
+    OptionalKind {
+        gate: "GenericWorkload",
+        row: groups_beta!("podgroups", "podgroup", "PodGroup", POD_GROUP)
+            .subs(&[status("scheduling.k8s.io", "v1beta1", "PodGroup")])
+            .since(Minor::V37),
+    },
+    OptionalKind {
+        gate: "GenericWorkload",
+        row: groups_beta!("workloads", "workload", "Workload", WORKLOAD).since(Minor::V37),
+    },
+    OptionalKind {
+        gate: "GenericWorkload",
+        row: groups_alpha!("podgroups", "podgroup", "PodGroup", POD_GROUP_ALPHA)
+            .subs(&[status("scheduling.k8s.io", "v1alpha2", "PodGroup")])
+            .only_in(Minor::V36),
+    },
+    OptionalKind {
+        gate: "GenericWorkload",
+        row: groups_alpha!("workloads", "workload", "Workload", WORKLOAD_ALPHA).only_in(Minor::V36),
     },
     OptionalKind {
         gate: "DRADeviceTaintRules",

@@ -7,9 +7,10 @@
 //! as the generic part of a verb, may name the members of all kinds.
 
 use super::sources::{Sources, split_outside_brackets};
-use crate::kind::{OPT_IN, RESOURCES, every};
+use crate::kind::{OPT_IN, RESOURCES, every, every_of};
 use crate::resource::{FieldRule, Reset, Resource};
 use crate::schema::{Elem, Shape, Type};
+use crate::version::Minor;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -21,11 +22,25 @@ const MODULES: [&str; 7] = ["check", "convert", "defaults", "rules", "strategy",
 const FEWEST: usize = 3_000;
 
 /// Literals that are no members of the types: file, literal, reason.
-const OTHERS: [(&str, &str, &str); 25] = [
+const OTHERS: [(&str, &str, &str); 31] = [
     ("convert/autoscaler.rs", "behavior", "a member of v2, taken by the conversion to v1"),
     ("convert/autoscaler.rs", "conditions", "a member of v2, taken by the conversion to v1"),
     ("convert/autoscaler.rs", "currentMetrics", "a member of v2, taken by the conversion to v1"),
     ("convert/autoscaler.rs", "metrics", "a member of v2, taken by the conversion to v1"),
+    ("convert/pod_group.rs", "all", "a member of v1beta1, taken by the conversion to v1alpha2"),
+    (
+        "convert/pod_group.rs",
+        "podGroupTemplateName",
+        "a member of v1alpha2, taken by the conversion to v1beta1",
+    ),
+    (
+        "convert/pod_group.rs",
+        "podGroupTemplateRef",
+        "a member of v1alpha2, taken by the conversion to v1beta1",
+    ),
+    ("convert/pod_group.rs", "templateName", "a member of v1beta1, taken by the conversion to v1alpha2"),
+    ("convert/pod_group.rs", "workload", "a member of v1alpha2, taken by the conversion to v1beta1"),
+    ("convert/pod_group.rs", "workloadRef", "a member of v1beta1, taken by the conversion to v1alpha2"),
     ("defaults/pod/mod.rs", "v1", "a value"),
     ("defaults/workload.rs", "v1", "a value"),
     ("validate/config.rs", "password", "a key of the data"),
@@ -249,7 +264,9 @@ fn statics(table: &str) -> Vec<(String, String, &'static Resource)> {
         let (group, version, module) = groups.get(&row[1])?;
         let is_row =
             |kind: &&'static Resource| kind.group == group && kind.version == version && kind.kind == &row[3];
-        Some((module.clone(), row[4].to_owned(), every().find(is_row).expect("a row of the table")))
+        // The row of the newest version that has the kind.
+        let found = Minor::ALL.into_iter().rev().find_map(|minor| every_of(minor).find(is_row));
+        Some((module.clone(), row[4].to_owned(), found.expect("a row of the table")))
     });
     rows.collect()
 }

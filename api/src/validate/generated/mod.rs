@@ -1,6 +1,6 @@
-//! Generated validation: rules that Kubernetes' API types state about their members, which servers enforce since 1.37. One validator runs
-//! them for every kind, after the hand-written rules, which still hold in all versions. Where a generated rule reports the same fault of
-//! the same field, its error takes the place of the hand-written one.
+//! Generated validation: rules that Kubernetes' API types state about their members, which servers enforce since 1.37, and for Workloads
+//! and PodGroups since 1.36. One validator runs them for every kind, after the hand-written rules, which still hold in all versions. Where
+//! a generated rule reports the same fault of the same field, its error takes the place of the hand-written one.
 //!
 //! # Notation of `schema/rules.txt`
 //!
@@ -33,6 +33,9 @@ const FILE: &str = include_str!("../../../schema/rules.txt");
 
 /// The first version that enforces the rules.
 const FIRST: Minor = Minor::V37;
+
+/// Group and version of the kinds whose rules an earlier version enforces, too.
+const EARLIER: (&str, &str) = ("scheduling.k8s.io", "v1alpha2");
 
 /// The rules of a member: package, type and member.
 type Rules = BTreeMap<(&'static str, &'static str, &'static str), Vec<Rule>>;
@@ -78,7 +81,8 @@ fn ruled_fields(minor: Minor) -> &'static FieldsInOrder {
 /// Adds the errors of generated rules to those of hand-written ones, and removes those that they replace. `old` is the object that an
 /// update replaces: what it does not change is not judged.
 pub(super) fn errors(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let Some(ty) = resource.object_type().filter(|_| resource.minor >= FIRST) else { return };
+    let is_enforced = resource.minor >= FIRST || (resource.group, resource.version) == EARLIER;
+    let Some(ty) = resource.object_type().filter(|_| is_enforced) else { return };
     let mut found = Vec::new();
     members(&mut found, ruled_fields(resource.minor), &Path::ROOT, ty, new, old);
     for own in &found {
@@ -108,8 +112,9 @@ fn members(
             continue;
         }
         let path = path.child(field.name);
-        rule::judge(found, &path, field, (new, old), rules.map_or(&[], Vec::as_slice));
-        below(found, ruled, &path, field, new, old);
+        if rule::judge(found, &path, field, (new, old), rules.map_or(&[], Vec::as_slice)) {
+            below(found, ruled, &path, field, new, old);
+        }
     }
 }
 

@@ -78,26 +78,34 @@ impl Rule {
     }
 }
 
-/// Adds the errors of a member. A missing member breaks no rule but that it is required, and that it must not change.
+/// Adds the errors of a member, and says whether to judge what is in it. A missing member breaks no rule but that it is required, and that
+/// it must not change. No other rule is asked about a member that must not change.
 pub(super) fn judge(
     found: &mut Vec<FieldError>,
     path: &Path<'_>,
     field: &Field,
     (new, old): (&Value, Option<&Value>),
     rules: &[Rule],
-) {
+) -> bool {
     let mut add =
         |kind, value, detail| found.push(FieldError { kind, field: path.to_string(), value, detail });
     let is_missing = is_missing(field, new);
     if is_missing && rules.contains(&Rule::Required) {
         add(Required, None, String::new());
-        return;
+        return false;
     }
-    for rule in rules.iter().filter(|rule| !is_missing || **rule == Rule::Immutable) {
+    if let Some((kind, value, detail)) =
+        Rule::Immutable.fault(new, old).filter(|_| rules.contains(&Rule::Immutable))
+    {
+        add(kind, value, detail);
+        return false;
+    }
+    for rule in rules.iter().filter(|_| !is_missing) {
         if let Some((kind, value, detail)) = rule.fault(new, old) {
             add(kind, value, detail);
         }
     }
+    true
 }
 
 /// Whether a member has the zero value of its type in Go.

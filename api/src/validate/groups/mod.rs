@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod flowcontrol;
 pub(crate) mod ingress;
 pub(crate) mod network_policy;
+pub(crate) mod pod_group;
 pub(crate) mod policy;
 pub(crate) mod rbac;
 mod reference;
