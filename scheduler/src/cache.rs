@@ -227,6 +227,11 @@ impl Cache {
         Some(placed.pod)
     }
 
+    /// The pod with this uid, if the cache counts it on a node.
+    pub(crate) fn pod(&self, uid: &Uid) -> Option<&PodInfo> {
+        self.pods.get(uid).map(|placed| &*placed.pod)
+    }
+
     /// Whether the cache counts the pod on a node.
     pub fn holds(&self, uid: &Uid) -> bool {
         self.pods.contains_key(uid)

@@ -2,25 +2,62 @@
 //! feed it.
 //!
 //! A gang is a group with `schedulingPolicy.gang`: its pods are scheduled all or none, as soon as `minCount` of them exist. The pods of a
-//! group with another policy are scheduled one by one.
+//! group with another policy are scheduled one by one until Kubernetes 1.36, and since 1.37 like those of a gang for which one pod is
+//! enough.
 
 use crate::change::Change;
 use crate::pod::{PodInfo, Uid};
 use crate::storage::{MetaDoc, Record};
 use kstore_api::lenient;
+use kstore_api::version::Minor;
 use kstore_informer::Key;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The type of the condition in which the scheduler says whether a group has its nodes.
-pub(crate) const POD_GROUP_SCHEDULED: &str = "PodGroupScheduled";
+/// The version of the API that has PodGroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodGroupVersion {
+    /// `scheduling.k8s.io/v1alpha2`, which Kubernetes 1.36 has.
+    V1Alpha2,
+    /// `scheduling.k8s.io/v1beta1`, which Kubernetes 1.37 has.
+    V1Beta1,
+}
+
+impl PodGroupVersion {
+    /// The version that a version of Kubernetes has.
+    #[must_use]
+    pub fn of(minor: Minor) -> Self {
+        if minor >= Minor::V37 { Self::V1Beta1 } else { Self::V1Alpha2 }
+    }
+
+    /// The name of the version.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V1Alpha2 => "v1alpha2",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
+
+    /// The type of the condition in which the scheduler says whether a group has its nodes.
+    pub(crate) fn condition(self) -> &'static str {
+        match self {
+            Self::V1Alpha2 => "PodGroupScheduled",
+            Self::V1Beta1 => "PodGroupInitiallyScheduled",
+        }
+    }
+}
 
 /// The fields of a PodGroup that the scheduler reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodGroup {
-    /// The number of pods of a gang that must have nodes at the same time; `None` for a group that is no gang.
+    /// The version that the group was read in.
+    pub version: PodGroupVersion,
+    /// The priority, which the pods of the group must have in `v1beta1`.
+    pub priority: i32,
+    /// The number of pods that must have nodes at the same time; `None` for a group whose pods are scheduled one by one. A group without a
+    /// gang has one cycle in `v1beta1` as well, in which one pod is enough.
     pub min_count: Option<usize>,
     /// The object's generation, which the condition repeats.
     pub generation: i64,
@@ -29,9 +66,31 @@ pub struct PodGroup {
 }
 
 impl PodGroup {
-    /// Status, reason and message of the condition PodGroupScheduled; empty without one.
+    /// Why these pods of the group are not scheduled together, in kube-scheduler's words; `None` if they may be. Kubernetes asks since 1.37
+    /// for one scheduler, one preemption policy, and the priority of the group.
+    pub(crate) fn mismatch<'p>(&self, pods: impl IntoIterator<Item = &'p PodInfo>) -> Option<String> {
+        let mut pods = pods.into_iter().peekable();
+        let first = *pods.peek()?;
+        let all = "all pods in a single pod group should have the same";
+        let policy = |pod: &PodInfo| if pod.never_preempts { "Never" } else { "PreemptLowerPriority" };
+        pods.find_map(|pod| {
+            if pod.scheduler_name != first.scheduler_name {
+                let names = format!("{:?} and {:?}", pod.scheduler_name, first.scheduler_name);
+                return Some(format!("{all} .spec.schedulerName set, got: {names}"));
+            }
+            if pod.priority != self.priority {
+                let priorities = format!("{} and {}", pod.priority, self.priority);
+                return Some(format!("{all} priority as the pod group's priority, got {priorities}"));
+            }
+            (pod.never_preempts != first.never_preempts)
+                .then(|| format!("{all} preemption policy, got {} and {}", policy(pod), policy(first)))
+        })
+    }
+
+    /// Status, reason and message of the condition that says whether the group has its nodes; empty without one.
     pub(crate) fn scheduled(&self) -> (&str, &str, &str) {
-        let condition = self.conditions.iter().find(|condition| condition["type"] == POD_GROUP_SCHEDULED);
+        let condition =
+            self.conditions.iter().find(|condition| condition["type"] == self.version.condition());
         let text = |member: &str| condition.and_then(|one| one[member].as_str()).unwrap_or_default();
         (text("status"), text("reason"), text("message"))
     }
@@ -105,12 +164,20 @@ impl PodGroups {
     }
 }
 
-/// Decodes a PodGroup.
+/// The decoder of PodGroups of a version.
+pub(crate) fn decoder(version: PodGroupVersion) -> fn(&[u8]) -> Result<Record<PodGroup>, serde_json::Error> {
+    match version {
+        PodGroupVersion::V1Alpha2 => |json| decode(json, PodGroupVersion::V1Alpha2),
+        PodGroupVersion::V1Beta1 => |json| decode(json, PodGroupVersion::V1Beta1),
+    }
+}
+
+/// Decodes a PodGroup of a version.
 ///
 /// # Errors
 ///
 /// `json` is not a PodGroup.
-pub fn decode(json: &[u8]) -> Result<Record<PodGroup>, serde_json::Error> {
+pub fn decode(json: &[u8], version: PodGroupVersion) -> Result<Record<PodGroup>, serde_json::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Doc {
@@ -122,6 +189,7 @@ pub fn decode(json: &[u8]) -> Result<Record<PodGroup>, serde_json::Error> {
     #[serde(rename_all = "camelCase", default)]
     struct SpecDoc {
         scheduling_policy: PolicyDoc,
+        priority: i32,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -140,7 +208,13 @@ pub fn decode(json: &[u8]) -> Result<Record<PodGroup>, serde_json::Error> {
     }
     let doc = lenient::from_slice::<Doc>(json)?;
     let group = PodGroup {
-        min_count: doc.spec.scheduling_policy.gang.map(|gang| gang.min_count),
+        version,
+        priority: doc.spec.priority,
+        min_count: match (doc.spec.scheduling_policy.gang, version) {
+            (Some(gang), _) => Some(gang.min_count),
+            (None, PodGroupVersion::V1Beta1) => Some(1),
+            (None, PodGroupVersion::V1Alpha2) => None,
+        },
         generation: doc.metadata.generation.unwrap_or_default(),
         conditions: doc.status.conditions,
     };
@@ -157,7 +231,8 @@ mod tests {
         let meta =
             json!({ "namespace": "ns", "name": "g", "uid": "g", "resourceVersion": "3", "generation": 2 });
         let status = json!({ "conditions": [{ "type": "PodGroupScheduled", "status": "True", "reason": "Scheduled" }] });
-        set(&json!({ "metadata": meta, "spec": { "schedulingPolicy": policy }, "status": status }), decode)
+        let group = json!({ "metadata": meta, "spec": { "schedulingPolicy": policy }, "status": status });
+        set(&group, decoder(PodGroupVersion::V1Alpha2))
     }
 
     #[test]

@@ -144,7 +144,8 @@ impl Builder {
     }
 
     /// Serves an API that is off by default, as with kube-apiserver's flag `--runtime-config`: a group and version such as
-    /// `certificates.k8s.io/v1beta1`. The feature gates of its kinds are on. Several calls add up.
+    /// `certificates.k8s.io/v1beta1`. The feature gates of its kinds are on: with `scheduling.k8s.io/v1beta1`, the scheduler schedules
+    /// gangs. Several calls add up.
     #[must_use]
     pub fn optional_api(mut self, name: &str) -> Self {
         self.apis.push(name.to_owned());

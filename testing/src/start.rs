@@ -24,10 +24,8 @@ impl Builder {
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
         let opt_in = OptIn::apis(self.version, self.apis.iter().map(String::as_str))?;
-        let scheduler_settings = match &self.scheduler_file {
-            Some(text) => SchedulerSettings::parse(text)?,
-            None => SchedulerSettings::default(),
-        };
+        let schedules_gangs = opt_in.has("scheduling.k8s.io", "podgroups");
+        let scheduler_settings = SchedulerSettings::read(self.scheduler_file.as_deref(), schedules_gangs)?;
         let builder = Self { opt_in, scheduler_settings, ..self };
         let (injector, tokens) = (FaultInjector::new(None), builder.tokens());
         let (server, config) = (builder.server_config(tokens.clone()), builder.cluster_config(&injector));

@@ -37,6 +37,8 @@ mod fencing;
 mod finalizers;
 /// Objects that a kube-apiserver stored.
 mod foreign_storage;
+/// Pods that are scheduled all or none, and the PodGroups that they name.
+mod gangs;
 /// Every call of kstore.v1, in process.
 mod grpc;
 /// Attacks on permissions, and with hostile input.

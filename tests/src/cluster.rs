@@ -11,6 +11,7 @@ use crate::tls_server::tls_for;
 use crate::webhooks::Webhooks;
 use kstore_access::token::Tokens;
 use kstore_admission::PluginSwitches;
+use kstore_api::gate;
 use kstore_api::kind::{self, OptIn};
 use kstore_api::version::Minor;
 use kstore_apiserver::config::{
@@ -80,6 +81,8 @@ pub struct Setup {
     pub unsafe_deletion: bool,
     /// The version of Kubernetes whose API is served.
     pub minor: Minor,
+    /// Whether PodGroups and Workloads are served, and gangs scheduled.
+    pub gangs: bool,
 }
 
 /// Environment variable with the version of Kubernetes of simulated clusters, such as 1.34.
@@ -131,6 +134,7 @@ impl Setup {
             plugins: Vec::new(),
             unsafe_deletion: false,
             minor: version_from_environment(),
+            gangs: false,
         }
     }
 
@@ -204,6 +208,13 @@ impl Setup {
     #[must_use]
     pub fn kubernetes(mut self, minor: Minor) -> Self {
         self.minor = minor;
+        self
+    }
+
+    /// Serves PodGroups and Workloads, and schedules gangs.
+    #[must_use]
+    pub fn gangs(mut self) -> Self {
+        self.gangs = true;
         self
     }
 
@@ -425,8 +436,7 @@ impl Cluster {
 
     fn resource_of(&self, object: &Value) -> DynamicApi {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let row = kind::lookup_api_version(text("apiVersion"), text("kind"))
-            .expect("the manifest's kind is in the table");
+        let row = kind::known(text("apiVersion"), text("kind")).expect("the manifest's kind is in the table");
         self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
     }
 
@@ -498,8 +508,8 @@ struct ExternalDependencies {
     plugins: PluginSwitches,
     /// Whether objects that cannot be read are reported, and may be deleted.
     unsafe_deletion: bool,
-    /// The version of Kubernetes.
-    minor: Minor,
+    /// The version of Kubernetes, with optional kinds.
+    opt_in: OptIn,
     /// TLS of the API server for simulated pods, and its authority as PEM.
     certificate: Option<(Arc<TlsConfig>, String)>,
 }
@@ -518,7 +528,7 @@ impl ExternalDependencies {
             tokens: setup.network.then(|| Arc::new(tokens())),
             plugins,
             unsafe_deletion: setup.unsafe_deletion,
-            minor: setup.minor,
+            opt_in: opt_in(setup),
             certificate: setup.has_certificate.then(|| tls_for(&names)),
         }
     }
@@ -545,9 +555,21 @@ impl ExternalDependencies {
                 unsafe_deletion: self.unsafe_deletion,
                 ..config.registry
             },
-            opt_in: OptIn::version(self.minor),
+            opt_in: self.opt_in.clone(),
             ..config
         }
+    }
+}
+
+/// The optional kinds that the setup selects.
+fn opt_in(setup: &Setup) -> OptIn {
+    const APIS: [&str; 2] = ["scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"];
+    let is_on = |name: &str| gate::find(setup.minor, name).is_some_and(|gate| gate.is_on);
+    match setup.gangs {
+        true => OptIn::of(setup.minor, &APIS.map(|api| (api, true)).into(), |name| {
+            name == "GenericWorkload" || is_on(name)
+        }),
+        false => OptIn::version(setup.minor),
     }
 }
 
@@ -563,7 +585,10 @@ fn components(setup: &Setup, outside: &ExternalDependencies) -> Components {
     let is_whole = setup.loops == Loops::All;
     Components {
         controllers: (setup.loops != Loops::None).then(|| Box::new(controllers())),
-        scheduler: is_whole.then(Box::default),
+        scheduler: is_whole.then(|| {
+            let gates = kstore_scheduler::Gates { schedules_gangs: setup.gangs, ..Default::default() };
+            Box::new(kstore_scheduler::Config::gated(gates))
+        }),
         nodes: is_whole.then(|| Box::new(setup.kubelets.clone())),
     }
 }

@@ -27,7 +27,7 @@ static KEPT: Mutex<VecDeque<(Origin, Arc<InitialImage>)>> = Mutex::new(VecDeque:
 
 /// Returns the initial objects of a cluster; `None` if it creates its own. Blocks while they are created.
 pub(crate) fn image(setup: &Setup) -> Option<Arc<InitialImage>> {
-    let has_defaults = setup.service_ranges == Default::default() && setup.plugins.is_empty();
+    let has_defaults = setup.service_ranges == Default::default() && setup.plugins.is_empty() && !setup.gangs;
     let is_shared = setup.shares_initial_objects && has_defaults;
     if !is_shared {
         return None;

@@ -8,6 +8,7 @@ use crate::extender_client::ExtenderCalls;
 use crate::gates::Gates;
 use crate::limits::{BINDS_PER_CALL, WRITES_IN_FLIGHT};
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
+use crate::pod_groups::PodGroupVersion;
 use crate::pod_writes::PodWrites;
 use devices::bind_devices;
 use evict::evict;
@@ -47,7 +48,7 @@ enum Write {
     Volumes(Box<VolumeWrites>),
     Condition(Arc<PodInfo>, Patch, Causes),
     Evict(Box<Evict>, Option<Patch>, Timestamp),
-    PodGroup((Key, Uid), Patch, Causes),
+    PodGroup((PodGroupVersion, Key, Uid), Patch, Causes),
 }
 
 /// A bind that failed.
@@ -192,7 +193,8 @@ impl Writes {
         {
             let uid: Uid = group.uid.as_str().into();
             let causes = [report.pod.revision, group.revision].into_iter().collect();
-            self.submit(&uid, Write::PodGroup((group.key.clone(), Arc::clone(&uid)), patch, causes));
+            let named = (group.version, group.key.clone(), Arc::clone(&uid));
+            self.submit(&uid, Write::PodGroup(named, patch, causes));
         }
     }
 

@@ -19,7 +19,7 @@ use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::plugins::Registry;
 use crate::pod::{self, PodInfo};
-use crate::pod_groups::{self, PodGroup};
+use crate::pod_groups::{self, PodGroup, PodGroupVersion};
 use crate::profile::{Profile, Profiles};
 use crate::queue::PodBackoff;
 use crate::scheduler::Scheduler;
@@ -132,7 +132,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     // A stream of its own, which is not waited for: the server may not have the resource.
     let pod_groups = config.profiles.gates().schedules_gangs.then(|| {
-        let source = client.dynamic(pod_group::resource()).project(all(), pod_groups::decode);
+        let version = PodGroupVersion::of(config.minor);
+        let source = client.dynamic(pod_group::resource(version));
+        let source = source.project(all(), pod_groups::decoder(version));
         caches.start("scheduler-pod-groups", source)
     });
     let raw_nodes = extender_client::needs_nodes(&config.extenders).then(|| {

@@ -9,7 +9,7 @@ use crate::decide::Refusal;
 use crate::event::ClusterEvent;
 use crate::plugin::PluginSet;
 use crate::pod::{PodInfo, PodOwnership, Uid};
-use crate::pod_groups::PodGroup;
+use crate::pod_groups::{PodGroup, PodGroupVersion};
 use crate::queue::QueuedPod;
 use crate::storage::Record;
 use jiff::Timestamp;
@@ -42,6 +42,8 @@ pub(super) struct GangCycle {
 enum GangFailure {
     /// Pods or the PodGroup are missing.
     Incomplete(String),
+    /// The pods do not belong together.
+    Mismatch(String),
     /// The attempt of one of the pods ended with an error.
     Error(String),
 }
@@ -121,16 +123,9 @@ impl Scheduler {
     fn begin_cycle(&self, first: Arc<PodInfo>, group: Key, now: Timestamp) -> GangCycle {
         let groups = &self.cache.inventory().pod_groups;
         let untried = self.queue.takeable(groups.members(&group));
-        let mut names =
-            untried.iter().filter_map(|uid| self.queue.waiting(uid)).map(|pod| &pod.scheduler_name);
-        let other = names.find(|name| **name != first.scheduler_name);
-        let failure = match (groups.obstacle(&group), other) {
-            (Some(why), _) => Some(GangFailure::Incomplete(why)),
-            (None, Some(other)) => Some(GangFailure::Error(format!(
-                "all pods in a single pod group should have the same .spec.schedulerName set, got: {:?} and {other:?}",
-                first.scheduler_name
-            ))),
-            (None, None) => None,
+        let failure = match groups.obstacle(&group) {
+            Some(why) => Some(GangFailure::Incomplete(why)),
+            None => self.mismatch(&first, &group, &untried),
         };
         GangCycle {
             group,
@@ -141,6 +136,25 @@ impl Scheduler {
             left: Vec::new(),
             refused: Vec::new(),
             failure,
+        }
+    }
+
+    /// Why the waiting pods of a gang, and those that have nodes, are not decided on together.
+    fn mismatch(&self, first: &PodInfo, group: &Key, untried: &[Uid]) -> Option<GangFailure> {
+        let groups = &self.cache.inventory().pod_groups;
+        let waiting = || untried.iter().filter_map(|uid| self.queue.waiting(uid));
+        match groups.get(group) {
+            Some(known) if known.version == PodGroupVersion::V1Beta1 => {
+                let placed = groups.members(group).filter_map(|uid| self.cache.pod(uid));
+                known.mismatch(waiting().chain(placed)).map(GangFailure::Mismatch)
+            }
+            _ => {
+                let name = &first.scheduler_name;
+                let other = waiting().map(|pod| &pod.scheduler_name).find(|other| *other != name)?;
+                Some(GangFailure::Error(format!(
+                    "all pods in a single pod group should have the same .spec.schedulerName set, got: {name:?} and {other:?}"
+                )))
+            }
         }
     }
 
@@ -180,6 +194,7 @@ impl Scheduler {
             }
             None => (GangResult::Unschedulable, UNSCHEDULABLE.to_owned()),
             Some(GangFailure::Incomplete(why)) => (GangResult::Unschedulable, why),
+            Some(GangFailure::Mismatch(why)) => (GangResult::Error, why),
             Some(GangFailure::Error(why)) => {
                 (GangResult::Error, format!("failed to schedule other pod from a pod group: {why}"))
             }

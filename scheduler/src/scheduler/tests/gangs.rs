@@ -3,7 +3,7 @@
 use super::*;
 use crate::action::{GangReport, GangResult};
 use crate::gates::Gates;
-use crate::pod_groups::{self, PodGroup};
+use crate::pod_groups::{self, PodGroup, PodGroupVersion};
 use crate::testing::set;
 use kstore_informer::Key;
 use std::collections::BTreeSet;
@@ -20,7 +20,8 @@ fn gang_scheduler() -> Scheduler {
 fn group(name: &str, min_count: usize) -> Change<Record<PodGroup>> {
     let meta = json!({ "namespace": "ns", "name": name, "uid": name, "resourceVersion": "3" });
     let policy = json!({ "gang": { "minCount": min_count } });
-    set(&json!({ "metadata": meta, "spec": { "schedulingPolicy": policy } }), pod_groups::decode)
+    let decode = pod_groups::decoder(PodGroupVersion::V1Alpha2);
+    set(&json!({ "metadata": meta, "spec": { "schedulingPolicy": policy } }), decode)
 }
 
 fn member(name: &str, group: &str, cpu: &str) -> Arc<PodInfo> {
@@ -138,6 +139,61 @@ fn the_pods_of_a_gang_must_have_one_scheduler() {
         assert_eq!((&*notice.message, notice.failure.reason()), (message, "SchedulerError"));
     }
     assert!(s.next(at(0)).is_none(), "the pods back off");
+}
+
+#[test]
+fn the_pods_of_a_gang_of_1_37_have_the_priority_of_their_group_and_one_preemption_policy() {
+    let group = |priority: i32| {
+        let meta = json!({ "namespace": "ns", "name": "g", "uid": "g", "resourceVersion": "3" });
+        let spec = json!({ "schedulingPolicy": { "gang": { "minCount": 2 } }, "priority": priority });
+        let decode = pod_groups::decoder(PodGroupVersion::V1Beta1);
+        set(&json!({ "metadata": meta, "spec": spec }), decode)
+    };
+    let all = "all pods in a single pod group should have the same";
+    for (own, of_group, never, expected) in [
+        (5, 5, false, None),
+        (5, 4, false, Some(format!("{all} priority as the pod group's priority, got 5 and 4"))),
+        (5, 5, true, Some(format!("{all} preemption policy, got Never and PreemptLowerPriority"))),
+    ] {
+        let mut s = gang_scheduler();
+        s.node(Change::Set(node("n1", json!({}))), at(0));
+        s.pod_group(group(of_group), at(0));
+        for (name, never) in [("a", false), ("b", never)] {
+            let pod = with(&member(name, "g", "1"), |pod| {
+                pod.priority = own;
+                pod.never_preempts = never;
+            });
+            s.pod(Change::Set(pod), at(0));
+        }
+        let Some(Action::ReportGang(report)) = s.next(at(0)) else { panic!("a cycle") };
+        match expected {
+            None => assert_eq!(report.result, GangResult::Scheduled),
+            Some(why) => {
+                assert_eq!((report.result, &report.message), (GangResult::Error, &why));
+                assert_eq!(refuse(&mut s, 0).message, why);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_of_1_37_without_a_gang_is_scheduled_when_one_pod_has_a_node() {
+    let group = |version: PodGroupVersion| {
+        let meta = json!({ "namespace": "ns", "name": "g", "uid": "g", "resourceVersion": "3" });
+        let spec = json!({ "schedulingPolicy": { "basic": {} } });
+        set(&json!({ "metadata": meta, "spec": spec }), pod_groups::decoder(version))
+    };
+    for (version, reports) in [(PodGroupVersion::V1Alpha2, 0), (PodGroupVersion::V1Beta1, 1)] {
+        let mut s = gang_scheduler();
+        s.node(Change::Set(node("n1", json!({}))), at(0));
+        s.pod_group(group(version), at(0));
+        for name in ["a", "b", "c"] {
+            s.pod(Change::Set(member(name, "g", "2")), at(0));
+        }
+        let done = turn(&mut s, 0);
+        assert_eq!((done.bound.len(), done.refused.len(), done.reports.len()), (2, 1, reports), "{version:?}");
+        assert!(done.reports.iter().all(|report| report.result == GangResult::Scheduled));
+    }
 }
 
 #[test]
