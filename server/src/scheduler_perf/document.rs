@@ -149,7 +149,8 @@ impl TestCase {
     }
 }
 
-/// The operation with the values of its parameters: a member `countParam: $name` becomes `count`.
+/// The operation with the values of its parameters: a member `countParam: $name` becomes `count`, and a member of `templateParams` whose
+/// value is `$name` has the parameter's value.
 fn resolve(
     operation: &Map<String, Value>,
     parameters: &BTreeMap<String, Value>,
@@ -161,20 +162,48 @@ fn resolve(
             member.strip_suffix("Param").zip(value.as_str().and_then(|text| text.strip_prefix('$')));
         let Some((target, name)) = parameter else {
             let value = match value {
+                Value::Object(inner) if member == "templateParams" => {
+                    Value::Object(template_parameters(inner, parameters, used)?)
+                }
                 Value::Object(inner) => Value::Object(resolve(inner, parameters, used)?),
                 other => other.clone(),
             };
             resolved.insert(member.clone(), value);
             continue;
         };
-        let found = parameters.get(name).ok_or_else(|| format!("parameter ${name} is not defined"))?;
-        used.insert(name.to_owned());
+        let found = parameter_of(name, parameters, used)?;
         if operation.contains_key(target) && target != "count" {
             return Err(format!("{member:?} and {target:?} exclude each other"));
         }
         resolved.insert(target.to_owned(), found.clone());
     }
     Ok(resolved)
+}
+
+fn parameter_of<'p>(
+    name: &str,
+    parameters: &'p BTreeMap<String, Value>,
+    used: &mut BTreeSet<String>,
+) -> Result<&'p Value, String> {
+    let found = parameters.get(name).ok_or_else(|| format!("parameter ${name} is not defined"))?;
+    used.insert(name.to_owned());
+    Ok(found)
+}
+
+/// The fields of a template besides its index, with the values of the parameters that they name.
+fn template_parameters(
+    fields: &Map<String, Value>,
+    parameters: &BTreeMap<String, Value>,
+    used: &mut BTreeSet<String>,
+) -> Result<Map<String, Value>, String> {
+    let resolved = fields.iter().map(|(field, value)| {
+        let value = match value.as_str().and_then(|text| text.strip_prefix('$')) {
+            Some(name) => parameter_of(name, parameters, used)?,
+            None => value,
+        };
+        Ok((field.clone(), value.clone()))
+    });
+    resolved.collect()
 }
 
 /// Thresholds: a number, or a number for each topic.
@@ -266,5 +295,28 @@ mod tests {
         }
         let problems = read(&CASE.replacen("  labels", "  label", 1), &[], None).unwrap_err();
         assert_eq!(problems, ["d/F: test case 0: unknown field \"label\"; did you mean \"labels\"?"]);
+    }
+
+    #[test]
+    fn templates_have_the_parameters_that_an_operation_gives_them() {
+        let case = "
+- name: Gangs
+  workloadTemplate:
+  - {opcode: createPods, countParam: $groups, countMultiplierParam: $size, podTemplatePath: pod.yaml, templateParams: {size: $size, own: 7}}
+  workloads: [{name: one, params: {groups: 3, size: 4}}]
+";
+        let pod = |_: &Path| {
+            Ok("{metadata: {name: 'g-{{DivideInt .Index .size}}-{{.own}}-{{.Count}}'}}".to_owned())
+        };
+        let selection = Selection { labels: &[], name: None };
+        let read = |text: &str| workloads(Path::new("F"), text, &selection, &pod);
+        let found = read(case).unwrap();
+        let [Operation::CreatePods(pods)] = &found[0].operations[..] else { panic!("one operation") };
+        assert_eq!(pods.count, 12);
+        let template = pods.template.as_ref().unwrap();
+        let rendered = template.render(&serde_json::json!({"Index": 9, "Count": 12})).unwrap();
+        assert_eq!(rendered, "{metadata: {name: 'g-2-7-12'}}");
+        let wrong = read(&case.replace("size: $size,", "size: $length,")).unwrap_err();
+        assert_eq!(wrong, ["F: Gangs/one: op 0 (createPods): parameter $length is not defined"]);
     }
 }

@@ -1,6 +1,7 @@
 //! Executes the operations of a workload on a control plane of its own: an API server and a scheduler in this process, and no kubelet, so
 //! that nodes only exist.
 
+use super::devices::{self, Allocator};
 use super::document::Workload;
 use super::objects::{self, NewObject};
 use super::operation::{Churn, CreateNodes, CreatePods, Operation, UpdateAny};
@@ -11,13 +12,17 @@ use super::template::Template;
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use kstore_admission::PluginSwitches;
+use kstore_api::gate;
+use kstore_api::kind::OptIn;
+use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
-use kstore_client::{ApiError, Client, DeleteParams, Gvr};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, ListParams};
 use kstore_cluster::{ClusterConfig, Components, ControlPlane, server_without_listener};
 use kstore_informer::{Key, Revision};
-use kstore_nondet::Nondet;
+use kstore_nondet::{Nondet, Rng};
 use kstore_registry::user::UserInfo;
-use kstore_scheduler::{Config, Configuration, Gates, Registry};
+use kstore_scheduler::{Config, Configuration, Gates, Registry, node};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -36,12 +41,25 @@ const END: Duration = Duration::from_secs(10);
 /// priorities.
 const NO_PLUGINS: [&str; 3] = ["ServiceAccount", "TaintNodesByCondition", "Priority"];
 
+/// The gate of gangs in the version of Kubernetes that the workloads have.
+pub(super) const GANGS: &str = "GenericWorkload";
+/// The version of the API that has PodGroups, which is served if their gate is on.
+const GROUPS_API: &str = "scheduling.k8s.io/v1beta1";
+/// The controller that makes the claims of pods from templates: scheduler_perf runs it, and no other one.
+const CLAIM_CONTROLLER: &str = "resourceclaim-controller";
+
 /// Runs a workload on a new control plane, and returns what it measured.
 pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
     let nondet = Nondet::real();
     let scheduler = Some(Box::new(scheduler(workload)?));
-    let components = Components { scheduler, ..Components::default() };
+    let mut components = Components { scheduler, ..Components::default() };
+    if workload.operations.iter().any(uses_claim_templates) {
+        components.controllers = Some(Box::default());
+        let only = [CLAIM_CONTROLLER.to_owned()];
+        components.select_controllers(&only).map_err(anyhow::Error::msg)?;
+    }
     let mut server: ServerConfig = server_without_listener(&nondet);
+    server.opt_in = opt_in(workload);
     server.admission.switches = PluginSwitches::without(NO_PLUGINS);
     let plane = ControlPlane::start(server, ClusterConfig { components, ..ClusterConfig::default() }).await?;
     let client = plane.client(UserInfo::new("kubernetes-admin", ["system:masters"]), AGENT);
@@ -49,6 +67,7 @@ pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
     let mut run = Run {
         client,
         pods,
+        rng: nondet.rng.clone(),
         revision: Revision(0),
         collector: None,
         measured: Vec::new(),
@@ -60,10 +79,30 @@ pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
     outcome.map(|()| run.measured)
 }
 
+/// The optional APIs that a workload needs: those of the default version, and PodGroups if their gate is on.
+fn opt_in(workload: &Workload) -> OptIn {
+    let minor = Minor::DEFAULT;
+    let has_gate = |name: &str| match workload.gates.get(name) {
+        Some(is_on) => *is_on,
+        None => gate::find(minor, name).is_some_and(|gate| gate.is_on),
+    };
+    OptIn::of(minor, &[(GROUPS_API, has_gate(GANGS))].into(), has_gate)
+}
+
+/// Whether an operation creates a template of claims, which a controller turns into claims.
+fn uses_claim_templates(operation: &Operation) -> bool {
+    let Operation::CreateAny { template, namespace, count } = operation else { return false };
+    let first = objects::of_template(template, namespace, 0, *count);
+    first.is_ok_and(|object| &*object.resource.resource == "resourceclaimtemplates")
+}
+
 /// The scheduler that a workload asks for.
 fn scheduler(workload: &Workload) -> anyhow::Result<Config> {
     let defaults = Gates::default();
-    let gates = Gates::of(|name| workload.gates.get(name).copied().unwrap_or_else(|| defaults.is_on(name)));
+    let gates = Gates::of(|name| {
+        let own = if name == "GangScheduling" { GANGS } else { name };
+        workload.gates.get(own).copied().unwrap_or_else(|| defaults.is_on(name))
+    });
     let Some(path) = &workload.scheduler_config else { return Ok(Config::gated(gates)) };
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -75,6 +114,7 @@ fn scheduler(workload: &Workload) -> anyhow::Result<Config> {
 struct Run {
     client: Client,
     pods: Pods,
+    rng: Rng,
     /// The newest revision of the operations' writes.
     revision: Revision,
     /// The measurement of startCollectingMetrics.
@@ -141,13 +181,7 @@ impl Run {
                 tokio::time::sleep(*time).await;
                 Ok(())
             }
-            Operation::StartCollecting { name, pods } => {
-                if self.collector.is_some() {
-                    bail!("metrics are being collected already: stopCollectingMetrics is missing");
-                }
-                self.collector = Some((name.clone(), self.pods.collect(pods.clone())));
-                Ok(())
-            }
+            Operation::StartCollecting { name, pods } => self.start_collecting(name, pods),
             Operation::StopCollecting => {
                 let (topic, collector) =
                     self.collector.take().context("startCollectingMetrics is missing")?;
@@ -160,6 +194,28 @@ impl Run {
                 self.create(*count, |index| Ok(vec![object(index)?])).await
             }
             Operation::UpdateAny(update) => self.update_any(update).await,
+            Operation::CreateResourceDriver { driver, nodes, devices } => {
+                self.create_driver(driver, nodes, *devices).await
+            }
+            Operation::AllocResourceClaims { namespace } => self.allocate_claims(namespace).await,
+            Operation::WaitForPodGroups { namespace, count } => self.has_groups(namespace, *count).await,
+        }
+    }
+
+    fn start_collecting(&mut self, name: &str, pods: &PodSelection) -> anyhow::Result<()> {
+        if self.collector.is_some() {
+            bail!("metrics are being collected already: stopCollectingMetrics is missing");
+        }
+        self.collector = Some((name.to_owned(), self.pods.collect(pods.clone())));
+        Ok(())
+    }
+
+    /// Checks that a namespace has so many PodGroups. What earlier operations have created is there: their writes have ended.
+    async fn has_groups(&self, namespace: &str, count: usize) -> anyhow::Result<()> {
+        let groups = self.list(Gvr::new("scheduling.k8s.io", "v1beta1", "podgroups"), namespace).await?;
+        match groups.len() {
+            found if found >= count => Ok(()),
+            found => bail!("namespace {namespace} has {found} of {count} PodGroups"),
         }
     }
 
@@ -174,11 +230,15 @@ impl Run {
         }
         let selection = PodSelection { namespaces: namespaces.to_vec(), ..PodSelection::default() };
         let counted = self.pods.count(selection.clone());
-        let collector = pods.is_measured.then(|| self.pods.collect(selection));
+        let collector = pods.is_measured.then(|| self.pods.collect(selection.clone()));
         for namespace in namespaces {
             self.create(pods.count, |index| objects::pod(pods, namespace, index)).await?;
         }
-        if pods.waits {
+        if let Some(lasts) = pods.steady {
+            for namespace in namespaces {
+                self.keep_steady(pods, namespace, lasts).await?;
+            }
+        } else if pods.waits {
             counted.reaches((pods.count * namespaces.len()) as u64).await;
         }
         if let Some(collector) = collector {
@@ -186,6 +246,82 @@ impl Run {
             self.measured.push(Measured { topic, throughput: collector.stop().await });
         }
         Ok(())
+    }
+
+    /// Deletes each pod of a namespace that gets a node, and creates another one, for some time.
+    async fn keep_steady(
+        &mut self,
+        pods: &CreatePods,
+        namespace: &str,
+        lasts: Duration,
+    ) -> anyhow::Result<()> {
+        let selection = PodSelection { namespaces: vec![namespace.to_owned()], ..PodSelection::default() };
+        let (end, mut next) = (Instant::now() + lasts, pods.count);
+        while let Ok(keys) = tokio::time::timeout_at(end, self.pods.scheduled(&selection)).await {
+            let api = self.client.dynamic(Gvr::new("", "v1", "pods"));
+            let at_once = DeleteParams { grace: Some(0), ..DeleteParams::default() };
+            for key in &keys {
+                match api.delete(key.namespace(), key.name(), &at_once).await {
+                    Err(error) if !error.is_not_found() => {
+                        return Err(error).context(format!("cannot delete pod {key}"));
+                    }
+                    _ => {}
+                }
+            }
+            let first = next;
+            next += keys.len();
+            self.create(keys.len(), |index| objects::pod(pods, namespace, first + index)).await?;
+            // Then the informer shows none of the deleted pods.
+            self.pods.shows(self.revision).await?;
+        }
+        Ok(())
+    }
+
+    async fn create_driver(&mut self, driver: &str, nodes: &str, count: usize) -> anyhow::Result<()> {
+        let mut names = Vec::new();
+        for node in self.list(Gvr::new("", "v1", "nodes"), "").await? {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default();
+            if devices::matches(nodes, name).map_err(anyhow::Error::msg)? {
+                names.push(name.to_owned());
+            }
+        }
+        self.create(names.len(), |index| Ok(vec![devices::slice(driver, &names[index], count)?])).await
+    }
+
+    /// Allocates the claims of a namespace, or of all namespaces, that have no devices.
+    async fn allocate_claims(&mut self, namespace: &str) -> anyhow::Result<()> {
+        let resource = |plural| Gvr::new("resource.k8s.io", "v1", plural);
+        let (classes, slices) = (
+            self.list(resource("deviceclasses"), "").await?,
+            self.list(resource("resourceslices"), "").await?,
+        );
+        let all = self.list(devices::claims(), "").await?;
+        let nodes = self.list(Gvr::new("", "v1", "nodes"), "").await?;
+        let nodes = nodes.iter().map(|node| node::decode(node.to_string().as_bytes()));
+        let mut allocator = Allocator::new(&classes, &slices, &all, nodes.collect::<Result<_, _>>()?)?;
+        let api = self.client.dynamic(devices::claims());
+        let is_meant = |claim: &&Value| {
+            let is_in = namespace.is_empty() || claim["metadata"]["namespace"] == namespace;
+            is_in && claim["status"]["allocation"].is_null()
+        };
+        for claim in all.iter().filter(is_meant) {
+            let text = |member: &str| claim["metadata"][member].as_str().unwrap_or_default();
+            let name = format!("{}/{}", text("namespace"), text("name"));
+            let allocated = allocator.allocate(claim, &self.rng).map_err(anyhow::Error::msg)?;
+            let allocated = allocated.with_context(|| format!("no node has devices for claim {name}"))?;
+            let written =
+                api.replace_text(text("namespace"), text("name"), "status", &allocated.to_string()).await;
+            let written = written.with_context(|| format!("cannot allocate claim {name}"))?;
+            self.revision = self.revision.max(written.revision());
+        }
+        Ok(())
+    }
+
+    /// The objects of a kind in a namespace, or in all namespaces.
+    async fn list(&self, resource: Gvr, namespace: &str) -> anyhow::Result<Vec<Value>> {
+        let plural = resource.resource.to_string();
+        let listed = self.client.dynamic(resource).list(namespace, &ListParams::default()).await;
+        Ok(listed.with_context(|| format!("cannot list {plural}"))?.0)
     }
 
     /// Creates lists of objects, several lists at a time; the objects of a list one after the other.

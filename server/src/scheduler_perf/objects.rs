@@ -31,10 +31,10 @@ impl NewObject {
         format!("{} {}/{}", self.resource, self.namespace, self.name)
     }
 
-    fn of(mut value: Value, namespace: &str) -> Result<Self, String> {
+    pub(super) fn of(mut value: Value, namespace: &str) -> Result<Self, String> {
         let (api_version, kind_name) =
             (text(&value["apiVersion"]).to_owned(), text(&value["kind"]).to_owned());
-        let row = kind::lookup_api_version(&api_version, &kind_name)
+        let row = kind::known(&api_version, &kind_name)
             .ok_or_else(|| format!("the kind {kind_name:?} of {api_version:?} is not built in"))?;
         let own = text(&value["metadata"]["namespace"]).to_owned();
         let namespace = match (row.namespaced, own.as_str(), namespace) {
@@ -204,6 +204,7 @@ mod tests {
             is_measured: false,
             waits: true,
             volumes: None,
+            steady: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! [`Operation`]: one step of a workload, read from its document. Pure.
 
+use super::devices;
 use super::fields::{Fields, suggestion};
 use super::tally::PodSelection;
 use super::template::Template;
@@ -15,7 +16,7 @@ use std::time::Duration;
 const CHURN_MILLISECONDS: u64 = 500;
 
 /// The opcodes that this program executes.
-const OPCODES: [&str; 12] = [
+const OPCODES: [&str; 17] = [
     "createNodes",
     "createNamespaces",
     "createPods",
@@ -28,17 +29,15 @@ const OPCODES: [&str; 12] = [
     "stopCollectingMetrics",
     "createAny",
     "updateAny",
-];
-
-/// Opcodes of scheduler_perf that this program does not execute.
-const LEFT_OUT: [&str; 6] = [
     "createResourceClaims",
     "createResourceDriver",
     "allocResourceClaims",
     "createPodGroups",
-    "createCompositePodGroups",
     "waitForPodGroups",
 ];
+
+/// The opcode of a kind that is alpha in Kubernetes, and that kstore does not have.
+const COMPOSITE: &str = "createCompositePodGroups";
 
 /// The templates that a configuration names, each read once.
 pub(super) struct Templates<'t> {
@@ -93,6 +92,12 @@ pub(super) enum Operation {
     CreateAny { template: Arc<Template>, namespace: String, count: usize },
     /// Replaces objects of any kind.
     UpdateAny(UpdateAny),
+    /// Publishes the devices of a driver on the nodes whose names match a pattern, so many on each.
+    CreateResourceDriver { driver: String, nodes: String, devices: usize },
+    /// Allocates the claims of a namespace, or of all namespaces, without pods.
+    AllocResourceClaims { namespace: String },
+    /// Checks that a namespace has so many PodGroups.
+    WaitForPodGroups { namespace: String, count: usize },
 }
 
 /// The arguments of createNodes.
@@ -137,6 +142,8 @@ pub(super) struct CreatePods {
     pub(super) waits: bool,
     /// Templates of a volume and of its claim for each pod.
     pub(super) volumes: Option<(Arc<Template>, Arc<Template>)>,
+    /// How long each pod that gets a node is deleted and another one created.
+    pub(super) steady: Option<Duration>,
 }
 
 /// What pods must have reached.
@@ -191,23 +198,8 @@ impl Operation {
                 template: templates.of(fields.optional("namespaceTemplatePath")?)?,
             },
             "createPods" => Self::CreatePods(create_pods(index, &mut fields, default_pod, templates)?),
-            "createPodSets" => {
-                let (count, namespace_prefix) =
-                    (fields.required("count")?, fields.required("namespacePrefix")?);
-                let mut inner = Fields::of(fields.required("createPodsOp")?)?;
-                inner.ignore("opcode");
-                let pods = Box::new(create_pods(index, &mut inner, default_pod, templates)?);
-                inner.end().map_err(|problem| format!("createPodsOp: {problem}"))?;
-                Self::CreatePodSets { count, namespace_prefix, pods }
-            }
-            "deletePods" => Self::DeletePods {
-                pods: PodSelection {
-                    namespaces: vec![fields.required("namespace")?],
-                    labels: fields.or_default("labelSelector")?,
-                },
-                per_second: fields.optional("deletePodsPerSecond")?,
-                waits: !fields.or_default::<bool>("skipWaitToCompletion")?,
-            },
+            "createPodSets" => create_pod_sets(index, &mut fields, default_pod, templates)?,
+            "deletePods" => delete_pods(&mut fields)?,
             "churn" => Self::Churn(churn(index, &mut fields, templates)?),
             "barrier" => Self::Barrier { pods: selection(&mut fields)?, stage: stage(&mut fields)? },
             "sleep" => Self::Sleep(duration(&fields.required::<String>("duration")?)?),
@@ -216,9 +208,24 @@ impl Operation {
             }
             "stopCollectingMetrics" => Self::StopCollecting,
             "createAny" => Self::CreateAny {
-                template: templates.get(&fields.required::<String>("templatePath")?)?,
+                template: template_of(&mut fields, templates)?,
                 namespace: fields.or_default("namespace")?,
                 count: fields.optional("count")?.unwrap_or(1),
+            },
+            "createResourceClaims" | "createPodGroups" => Self::CreateAny {
+                template: template_of(&mut fields, templates)?,
+                namespace: fields.required("namespace")?,
+                count: fields.required("count")?,
+            },
+            "createResourceDriver" => {
+                let (driver, nodes) = (fields.required("driverName")?, fields.required::<String>("nodes")?);
+                devices::matches(&nodes, "")?;
+                Self::CreateResourceDriver { driver, nodes, devices: fields.required("maxClaimsPerNode")? }
+            }
+            "allocResourceClaims" => Self::AllocResourceClaims { namespace: fields.or_default("namespace")? },
+            "waitForPodGroups" => Self::WaitForPodGroups {
+                namespace: fields.required("namespace")?,
+                count: fields.required("count")?,
             },
             "updateAny" => Self::UpdateAny(UpdateAny {
                 template: templates.get(&fields.required::<String>("templatePath")?)?,
@@ -227,9 +234,11 @@ impl Operation {
                 per_second: fields.optional("updatePerSecond")?,
                 subresources: fields.or_default("subresources")?,
             }),
-            other if LEFT_OUT.contains(&other) => {
+            COMPOSITE => {
                 return Err(
-                    "this program does not execute the opcode: choose other workloads with --name".to_owned()
+                    "composite PodGroups are alpha in Kubernetes, and this program does not have them: \
+                            choose other workloads with --name"
+                        .to_owned(),
                 );
             }
             other => return Err(format!("unknown opcode{}", suggestion(other, OPCODES.into_iter()))),
@@ -239,8 +248,51 @@ impl Operation {
     }
 }
 
+fn create_pod_sets(
+    index: usize,
+    fields: &mut Fields,
+    default_pod: Option<&str>,
+    templates: &Templates<'_>,
+) -> Result<Operation, String> {
+    let (count, namespace_prefix) = (fields.required("count")?, fields.required("namespacePrefix")?);
+    let mut inner = Fields::of(fields.required("createPodsOp")?)?;
+    inner.ignore("opcode");
+    let pods = Box::new(create_pods(index, &mut inner, default_pod, templates)?);
+    inner.end().map_err(|problem| format!("createPodsOp: {problem}"))?;
+    Ok(Operation::CreatePodSets { count, namespace_prefix, pods })
+}
+
+fn delete_pods(fields: &mut Fields) -> Result<Operation, String> {
+    let pods = PodSelection {
+        namespaces: vec![fields.required("namespace")?],
+        labels: fields.or_default("labelSelector")?,
+    };
+    let per_second = fields.optional("deletePodsPerSecond")?;
+    let waits = !fields.or_default::<bool>("skipWaitToCompletion")?;
+    Ok(Operation::DeletePods { pods, per_second, waits })
+}
+
+/// The template that an operation names, with the fields that it gives it.
+fn template_of(fields: &mut Fields, templates: &Templates<'_>) -> Result<Arc<Template>, String> {
+    let template = templates.get(&fields.required::<String>("templatePath")?)?;
+    with_parameters(fields, Some(template)).map(|template| template.expect("a template stays"))
+}
+
+/// The template with the fields that the operation gives it.
+fn with_parameters(
+    fields: &mut Fields,
+    template: Option<Arc<Template>>,
+) -> Result<Option<Arc<Template>>, String> {
+    let parameters: Map<String, Value> = fields.or_default("templateParams")?;
+    Ok(template.map(|template| match parameters.is_empty() {
+        true => template,
+        false => Arc::new(template.with(parameters)),
+    }))
+}
+
 fn create_nodes(index: usize, fields: &mut Fields, templates: &Templates<'_>) -> Result<CreateNodes, String> {
     let (count, template) = (fields.required("count")?, templates.of(fields.optional("nodeTemplatePath")?)?);
+    let template = with_parameters(fields, template)?;
     let mut label = None;
     if let Some(strategy) = fields.optional("labelNodePrepareStrategy")? {
         let mut strategy = Fields::of(strategy)?;
@@ -282,7 +334,9 @@ fn create_pods(
     default_pod: Option<&str>,
     templates: &Templates<'_>,
 ) -> Result<CreatePods, String> {
-    let count = fields.required("count")?;
+    let (count, factor): (usize, usize) =
+        (fields.required("count")?, fields.optional("countMultiplier")?.unwrap_or(1));
+    let count = count.checked_mul(factor).ok_or("\"count\" times \"countMultiplier\" is too large")?;
     let namespace = fields.optional("namespace")?.unwrap_or_else(|| default_namespace(index));
     let template = fields.optional("podTemplatePath")?.or_else(|| default_pod.map(str::to_owned));
     let is_measured = fields.or_default("collectMetrics")?;
@@ -293,16 +347,21 @@ fn create_pods(
         let both = "\"persistentVolumeTemplatePath\" and \"persistentVolumeClaimTemplatePath\"";
         return Err(format!("{both} belong together"));
     }
-    if fields.or_default::<bool>("steadyState")? {
-        return Err("this program does not execute \"steadyState\"".to_owned());
+    let is_steady: bool = fields.or_default("steadyState")?;
+    let lasts = fields.optional::<String>("duration")?.map(|text| duration(&text)).transpose()?;
+    let steady = match (is_steady, lasts) {
+        (true, Some(lasts)) if !lasts.is_zero() => Some(lasts),
+        (true, _) => return Err("\"steadyState\" needs a \"duration\"".to_owned()),
+        (false, _) => None,
+    };
+    if is_steady && !waits {
+        return Err("\"steadyState\" and \"skipWaitToCompletion\" exclude each other".to_owned());
     }
-    // Only how long a steady state lasts.
-    fields.ignore("duration");
     if is_measured && !waits {
         return Err("\"collectMetrics\" and \"skipWaitToCompletion\" exclude each other".to_owned());
     }
-    let (template, volumes) = (templates.of(template)?, volume.zip(claim));
-    Ok(CreatePods { count, namespace, template, is_measured, waits, volumes })
+    let (template, volumes) = (with_parameters(fields, templates.of(template)?)?, volume.zip(claim));
+    Ok(CreatePods { count, namespace, template, is_measured, waits, volumes, steady })
 }
 
 fn churn(index: usize, fields: &mut Fields, templates: &Templates<'_>) -> Result<Churn, String> {

@@ -89,6 +89,21 @@ impl Pods {
         }
     }
 
+    /// Waits until pods have a node, and returns their names.
+    pub(super) async fn scheduled(&self, selection: &PodSelection) -> Vec<Key> {
+        loop {
+            // Made before the look at the pods, so that no later change is missed.
+            let changed = self.shared.changed.notified();
+            let pods = self.informer.list();
+            let found = pods.iter().filter(|pod| selection.takes(pod) && pod.is_scheduled());
+            let keys: Vec<Key> = found.map(|pod| pod.key()).collect();
+            if !keys.is_empty() {
+                return keys;
+            }
+            changed.await;
+        }
+    }
+
     /// The names of pods.
     pub(super) fn keys(&self, selection: &PodSelection) -> Vec<Key> {
         let pods = self.informer.list();

@@ -1,7 +1,8 @@
 //! The templates of scheduler_perf's files, with its functions for numbers. Pure.
 
 use kstore_gotemplate::{Functions, Limits, Missing, TemplateError};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
+use std::sync::Arc;
 
 /// Rounds and other steps of one object, so that a wrong count does not fill the memory.
 const STEPS: usize = 1 << 20;
@@ -13,7 +14,9 @@ const BYTES: usize = 16 << 20;
 pub(super) struct Template {
     /// Name of the file, for errors.
     file: String,
-    template: kstore_gotemplate::Template,
+    template: Arc<kstore_gotemplate::Template>,
+    /// Fields that an operation gives the template.
+    parameters: Map<String, Value>,
 }
 
 impl Template {
@@ -23,9 +26,16 @@ impl Template {
     /// The first construct that is wrong or unknown, with file and line.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, String> {
         match kstore_gotemplate::Template::parse(text, &NumberFunctions) {
-            Ok(template) => Ok(Self { file: file.to_owned(), template }),
+            Ok(template) => {
+                Ok(Self { file: file.to_owned(), template: Arc::new(template), parameters: Map::new() })
+            }
             Err(error) => Err(shown(file, &error)),
         }
+    }
+
+    /// The template with these fields besides those of each object.
+    pub(super) fn with(&self, parameters: Map<String, Value>) -> Self {
+        Self { parameters, ..self.clone() }
     }
 
     /// The name of the template's file.
@@ -39,7 +49,11 @@ impl Template {
     /// A field that does not exist, or a value that does not fit its function.
     pub(super) fn render(&self, fields: &Value) -> Result<String, String> {
         let limits = Limits { steps: STEPS, bytes: BYTES, missing: Missing::Refused };
-        self.template.render(fields, &NumberFunctions, limits).map_err(|error| shown(&self.file, &error))
+        let mut fields = fields.clone();
+        if let Some(members) = fields.as_object_mut() {
+            members.extend(self.parameters.clone());
+        }
+        self.template.render(&fields, &NumberFunctions, limits).map_err(|error| shown(&self.file, &error))
     }
 }
 

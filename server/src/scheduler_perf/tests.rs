@@ -42,3 +42,111 @@ async fn an_object_that_the_server_refuses_is_named_with_its_operation() {
     let error = format!("{:#}", execute::run(&workloads[0]).await.unwrap_err());
     assert!(error.starts_with("op 1: cannot create v1/pods default/A_B: "), "{error}");
 }
+
+/// Runs the one workload of a configuration whose templates are these.
+async fn run(text: &str, files: &[(&str, &str)]) -> anyhow::Result<Vec<super::report::Measured>> {
+    let read = |path: &Path| {
+        let found = files.iter().find(|(name, _)| path.ends_with(name));
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "No such file".to_owned())
+    };
+    let selection = Selection { labels: &[], name: None };
+    let workloads = document::workloads(Path::new("F"), text, &selection, &read).unwrap();
+    execute::run(&workloads[0]).await
+}
+
+const GANGS: &str = "
+- name: Gangs
+  featureGates: {GenericWorkload: true}
+  workloadTemplate:
+  - {opcode: createNodes, count: 3}
+  - {opcode: createNamespaces, prefix: gang-ns, count: 1}
+  - {opcode: createPodGroups, countParam: $groups, namespace: gang-ns-0, templatePath: group.yaml, templateParams: {size: $size}}
+  - {opcode: waitForPodGroups, namespace: gang-ns-0, countParam: $groups}
+  - {opcode: createPods, countParam: $groups, countMultiplierParam: $size, namespace: gang-ns-0, podTemplatePath: pod.yaml,
+     collectMetrics: true, templateParams: {size: $size}}
+  workloads: [{name: one, params: {groups: 4, size: 3}}]
+";
+const GROUP: &str =
+    "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: 'gang-{{.Index}}'},
+  spec: {schedulingPolicy: {gang: {minCount: {{.size}}}}}}";
+const MEMBER: &str = "{apiVersion: v1, kind: Pod, metadata: {name: 'pod-{{.Index}}'},
+  spec: {schedulingGroup: {podGroupName: 'gang-{{DivideInt .Index .size}}'}, containers: [{name: c, image: i}]}}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gangs_are_made_and_scheduled() {
+    let files = [("group.yaml", GROUP), ("pod.yaml", MEMBER)];
+    let measured = run(GANGS, &files).await.unwrap();
+    assert_eq!((measured[0].topic.as_str(), measured[0].throughput.pods), ("gang-ns-0", 12));
+    let more = GANGS.replace("namespace: gang-ns-0, countParam: $groups}", "namespace: gang-ns-0, count: 9}");
+    let error = format!("{:#}", run(&more, &files).await.unwrap_err());
+    assert_eq!(error, "op 3: namespace gang-ns-0 has 4 of 9 PodGroups");
+}
+
+#[test]
+fn composite_groups_are_refused_with_the_reason() {
+    let text = GANGS.replace("createPodGroups", "createCompositePodGroups");
+    let selection = Selection { labels: &[], name: None };
+    let read = |_: &Path| Ok(GROUP.to_owned());
+    let problems = document::workloads(Path::new("F"), &text, &selection, &read).unwrap_err();
+    let start = "F: Gangs/one: op 2 (createCompositePodGroups): composite PodGroups are alpha in Kubernetes";
+    assert!(problems[0].starts_with(start), "{problems:?}");
+}
+
+const DEVICES: &str = "
+- name: Devices
+  workloadTemplate:
+  - {opcode: createNodes, count: 1}
+  - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+  - {opcode: createResourceDriver, driverName: test-driver.cdi.k8s.io, nodes: scheduler-perf-dra-*, maxClaimsPerNode: 5}
+  - {opcode: createAny, templatePath: class.yaml}
+  - {opcode: createResourceClaims, count: 4, namespace: init, templatePath: claim.yaml}
+  - {opcode: allocResourceClaims, namespace: init}
+  - {opcode: createAny, namespace: test, templatePath: template.yaml}
+  - {opcode: createPods, namespace: test, count: 6, podTemplatePath: pod.yaml, collectMetrics: true}
+  workloads: [{name: one}]
+";
+const DEVICE_FILES: [(&str, &str); 5] = [
+    (
+        "node.yaml",
+        "{apiVersion: v1, kind: Node, metadata: {name: 'scheduler-perf-dra-{{.Index}}'},
+          status: {capacity: {pods: '110', cpu: '4', memory: 32Gi}, conditions: [{type: Ready, status: 'True'}]}}",
+    ),
+    (
+        "class.yaml",
+        "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: test-class},
+          spec: {selectors: [{cel: {expression: device.driver == \"test-driver.cdi.k8s.io\"}}]}}",
+    ),
+    (
+        "claim.yaml",
+        "{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: 'claim-{{.Index}}'},
+          spec: {devices: {requests: [{name: req-0, exactly: {deviceClassName: test-class}}]}}}",
+    ),
+    (
+        "template.yaml",
+        "{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: test-claim-template},
+          spec: {spec: {devices: {requests: [{name: req-0, exactly: {deviceClassName: test-class}}]}}}}",
+    ),
+    (
+        "pod.yaml",
+        "{apiVersion: v1, kind: Pod, metadata: {generateName: test-dra-},
+          spec: {containers: [{name: pause, image: i, resources: {claims: [{name: resource}]}}],
+            resourceClaims: [{name: resource, resourceClaimTemplateName: test-claim-template}]}}",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_has_devices_for_claims_and_for_pods_of_a_claim_template() {
+    let measured = run(DEVICES, &DEVICE_FILES).await.unwrap();
+    assert_eq!(measured[0].throughput.pods, 6, "of ten devices, claims have four");
+    let many = DEVICES.replace("count: 4", "count: 11");
+    let error = format!("{:#}", run(&many, &DEVICE_FILES).await.unwrap_err());
+    assert!(error.starts_with("op 5: no node has devices for claim init/claim-"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_steady_state_replaces_its_pods_and_their_claims_until_its_time_is_over() {
+    let steady =
+        DEVICES.replace("collectMetrics: true", "collectMetrics: true, steadyState: true, duration: 2s");
+    let measured = run(&steady, &DEVICE_FILES).await.unwrap();
+    assert!(measured[0].throughput.pods > 6, "{measured:?}");
+}
