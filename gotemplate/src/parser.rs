@@ -2,7 +2,7 @@
 
 use crate::builtin;
 use crate::lexer::{Piece, Word};
-use crate::limits::DEPTH;
+use crate::limits::{COMMANDS, DEPTH};
 use crate::sprig;
 use crate::{Functions, TemplateError};
 use serde_json::{Number, Value};
@@ -335,6 +335,9 @@ impl Parser<'_> {
     }
 
     fn expression(&self, line: usize, words: Vec<Word>) -> Result<Expression, TemplateError> {
+        if words.iter().filter(|word| **word == Word::Sign("|")).count() > COMMANDS {
+            return Err(TemplateError::new(line, format!("an action has more than {COMMANDS} commands")));
+        }
         let mut words = words.into_iter().peekable();
         let parsed = self.pipeline(&mut words, 0).map_err(|problem| TemplateError::new(line, problem))?;
         match words.next() {

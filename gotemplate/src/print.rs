@@ -1,6 +1,6 @@
 //! Values as Go prints them, and `printf`. Pure.
 
-use crate::limits::WIDTH;
+use crate::limits::{BYTES, WIDTH};
 use crate::value::{float, int};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -97,6 +97,9 @@ pub(crate) fn printf(format: &str, arguments: &[&Value]) -> Result<String, Strin
         let argument = arguments.next();
         let argument = argument.ok_or_else(|| format!("%{} has no argument", verb.letter))?;
         pad(&mut out, &verb, &formatted(&verb, argument)?);
+        if out.len() > BYTES {
+            return Err(format!("the text is larger than {BYTES} bytes"));
+        }
     }
     out.push_str(rest);
     match arguments.next() {

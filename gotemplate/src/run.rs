@@ -4,13 +4,30 @@
     reason = "parts of a borrowed value live as long as the data, which a plain reference does not say"
 )]
 
-use crate::limits::{BYTES_PER_STEP, CALLS};
+use crate::limits::{BYTES_PER_STEP, CALLS, NESTING, VALUE_DEPTH};
 use crate::parser::{Branch, Expression, Function, Node, Range};
 use crate::print::print;
 use crate::value::{NULL, is_true, kind, member, member_of, weight};
 use crate::{Functions, Limits, Template, TemplateError};
 use serde_json::Value;
 use std::borrow::Cow;
+
+/// Functions that take as long for large arguments as for small ones, or whose result is an argument or a part of one, which is counted.
+const READ_LITTLE: [&str; 13] = [
+    "len",
+    "index",
+    "get",
+    "hasKey",
+    "empty",
+    "not",
+    "default",
+    "coalesce",
+    "ternary",
+    "first",
+    "last",
+    "hasPrefix",
+    "hasSuffix",
+];
 
 /// The text of a template for `data`.
 pub(crate) fn render(
@@ -20,7 +37,8 @@ pub(crate) fn render(
     limits: Limits,
 ) -> Result<String, TemplateError> {
     let variables = vec![("", Cow::Borrowed(data))];
-    let mut run = Run { template, functions, limits, steps: 0, depth: 0, variables, text: String::new() };
+    let (steps, depth, nesting, text) = (0, 0, 0, String::new());
+    let mut run = Run { template, functions, limits, steps, depth, nesting, variables, text };
     run.all(&template.nodes, &Cow::Borrowed(data))?;
     Ok(run.text)
 }
@@ -41,6 +59,8 @@ struct Run<'t> {
     steps: usize,
     /// Templates that have called each other.
     depth: usize,
+    /// Blocks, calls and arguments that are being executed.
+    nesting: usize,
     /// Variables in the order of their declaration; an inner block's are removed at its end.
     variables: Vec<(&'t str, Cow<'t, Value>)>,
     text: String,
@@ -63,6 +83,22 @@ impl<'t> Run<'t> {
         let flow = self.all(nodes, dot);
         self.variables.truncate(outer);
         flow
+    }
+
+    /// Executes what is in a block, a call or an argument, unless they are too deep in each other for the stack.
+    fn nested<T>(
+        &mut self,
+        line: usize,
+        inner: impl FnOnce(&mut Self) -> Result<T, TemplateError>,
+    ) -> Result<T, TemplateError> {
+        if self.nesting >= NESTING {
+            let problem = format!("more than {NESTING} blocks, calls and arguments are in each other");
+            return Err(TemplateError::new(line, problem));
+        }
+        self.nesting += 1;
+        let result = inner(self);
+        self.nesting -= 1;
+        result
     }
 
     /// Counts steps at a line.
@@ -107,9 +143,12 @@ impl<'t> Run<'t> {
                 let variable = self.variables.iter_mut().rev().find(|(own, _)| own == name);
                 variable.ok_or_else(|| undefined(*line, name))?.1 = value;
             }
-            Node::If(branches, otherwise) => return self.branches(branches, otherwise, dot, false),
-            Node::With(branches, otherwise) => return self.branches(branches, otherwise, dot, true),
-            Node::Range(range) => return self.range(range, dot),
+            Node::If(branches, otherwise) | Node::With(branches, otherwise) => {
+                let (line, sets_dot) =
+                    (branches.first().map_or(0, |one| one.line), matches!(node, Node::With(..)));
+                return self.nested(line, |run| run.branches(branches, otherwise, dot, sets_dot));
+            }
+            Node::Range(range) => return self.nested(range.line, |run| run.range(range, dot)),
             Node::Call(line, name, expression) => self.call(*line, name, expression.as_ref(), dot)?,
             Node::Break => return Ok(Flow::Break),
             Node::Continue => return Ok(Flow::Continue),
@@ -218,6 +257,15 @@ impl<'t> Run<'t> {
         dot: &Cow<'t, Value>,
     ) -> Result<Cow<'t, Value>, TemplateError> {
         self.step(line, 1)?;
+        self.nested(line, |run| run.evaluated(line, expression, dot))
+    }
+
+    fn evaluated(
+        &mut self,
+        line: usize,
+        expression: &'t Expression,
+        dot: &Cow<'t, Value>,
+    ) -> Result<Cow<'t, Value>, TemplateError> {
         let missing = self.limits.missing;
         let problem = |problem: String| TemplateError::new(line, problem);
         match expression {
@@ -246,6 +294,7 @@ impl<'t> Run<'t> {
                     values.push(self.value(line, argument, dot)?);
                 }
                 let values: Vec<&Value> = values.iter().map(|value| &**value).collect();
+                self.charge_arguments(line, function, &values)?;
                 let made = match function {
                     Function::Native(name, native) => {
                         native(&values).map_err(|problem| format!("{name}: {problem}"))
@@ -261,14 +310,35 @@ impl<'t> Run<'t> {
     /// Counts the size of an owned value, and refuses one that is too large.
     fn charge(&mut self, line: usize, value: Cow<'t, Value>) -> Result<Cow<'t, Value>, TemplateError> {
         if let Cow::Owned(made) = &value {
-            let weight = weight(made);
-            if weight > self.limits.bytes.saturating_mul(2) {
-                let problem = format!("a value is larger than {} bytes", self.limits.bytes);
-                return Err(TemplateError::new(line, problem));
-            }
-            self.step(line, weight / BYTES_PER_STEP)?;
+            self.charge_bytes(line, weight(made))?;
         }
         Ok(value)
+    }
+
+    /// Counts the size of what a function reads, before it does: what it makes is in proportion to that, or it has a bound of its own.
+    fn charge_arguments(
+        &mut self,
+        line: usize,
+        function: &Function,
+        values: &[&Value],
+    ) -> Result<(), TemplateError> {
+        match function {
+            Function::Native(name, _) if READ_LITTLE.contains(name) => Ok(()),
+            _ => self.charge_bytes(line, values.iter().try_fold(0, |sum, value| Some(sum + weight(value)?))),
+        }
+    }
+
+    /// Counts bytes that are made or read; `None` stands for values that are too deep.
+    fn charge_bytes(&mut self, line: usize, weight: Option<usize>) -> Result<(), TemplateError> {
+        let Some(weight) = weight else {
+            let problem = format!("a value has more than {VALUE_DEPTH} lists and maps in each other");
+            return Err(TemplateError::new(line, problem));
+        };
+        if weight > self.limits.bytes.saturating_mul(2) {
+            let problem = format!("a value is larger than {} bytes", self.limits.bytes);
+            return Err(TemplateError::new(line, problem));
+        }
+        self.step(line, weight / BYTES_PER_STEP)
     }
 
     /// The first argument that is true or false as `wanted`, or else the last. Later ones are not evaluated.

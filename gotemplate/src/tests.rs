@@ -101,6 +101,63 @@ fn runs_are_bounded_in_steps_and_bytes() {
 }
 
 #[test]
+fn what_functions_read_counts_before_they_read_it() {
+    // Members of the data are read without a copy.
+    let data = json!({"s": "x".repeat(100_000)});
+    let render = |text: &str| {
+        let template = Template::parse(text, &NoFunctions).unwrap();
+        template.render(&data, &NoFunctions, Limits::default()).map_err(|error| error.to_string())
+    };
+    let many = " .s".repeat(20_000);
+    for text in [
+        format!("{{{{ $t := print{many} }}}}"),
+        format!("{{{{ $t := list{many} }}}}"),
+        format!("{{{{ $t := quote{many} }}}}"),
+        format!("{{{{ $t := dict{many} }}}}"),
+        format!("{{{{ $t := concat{} }}}}", " (list $.s)".repeat(100)),
+        "{{ range 90000 }}{{ $t := contains \"y\" $.s }}{{ end }}".to_owned(),
+        "{{ range 90000 }}{{ $t := eq $.s $.s }}{{ end }}".to_owned(),
+        "{{ range 90000 }}{{ $t := printf \"%.1s\" $.s }}{{ end }}".to_owned(),
+        format!("{{{{ printf \"{}\" {} }}}}", "%1024d".repeat(9000), "1 ".repeat(9000)),
+    ] {
+        let found = render(&text).unwrap_err();
+        assert!(
+            found.contains("steps") || found.contains("larger"),
+            "{}: {found}",
+            &text[..90.min(text.len())]
+        );
+    }
+    let modest = "{{ range 900 }}{{ $n := len $.s }}{{ hasPrefix \"x\" $.s }}{{ end }}";
+    assert_eq!(render(modest).unwrap().len(), 3600);
+}
+
+#[test]
+fn what_is_in_each_other_is_bounded_so_that_no_stack_is_used_up() {
+    let ifs = |inner: &str| format!("{}{inner}{}", "{{if true}}".repeat(60), "{{end}}".repeat(60));
+    let pipe = "| add 1 ".repeat(60);
+    let parentheses = (0..60).fold("1".to_owned(), |inner, _| format!("({inner} {pipe})"));
+    for (text, problem) in [
+        (
+            format!("{{{{define \"t\"}}}}{}{{{{end}}}}{{{{template \"t\"}}}}", ifs("{{template \"t\"}}")),
+            "in each other",
+        ),
+        (format!("{{{{ {parentheses} }}}}"), "more than 256 commands"),
+        (format!("{{{{ 1 {} }}}}", "| add 1 ".repeat(300)), "commands"),
+        (
+            "{{ $l := list 1 }}{{range 2000}}{{ $l = list $l }}{{end}}".to_owned(),
+            "lists and maps in each other",
+        ),
+        (format!("{{{{ {}1{} }}}}", "(".repeat(100), ")".repeat(100)), "parentheses"),
+    ] {
+        let run = move || {
+            let found = render(&text).unwrap_err();
+            assert!(found.contains(problem), "{problem}: {found}");
+        };
+        std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+    }
+}
+
+#[test]
 fn callers_add_functions_and_may_refuse_missing_members() {
     struct Twice;
     impl Functions for Twice {
@@ -132,6 +189,32 @@ proptest! {
         if let Ok(template) = Template::parse(&text, &NoFunctions) {
             let limits = Limits { steps: 1000, bytes: 1000, ..Limits::default() };
             let _ = template.render(&json!({"a": [1, {"a": "b"}]}), &NoFunctions, limits);
+        }
+    }
+
+    /// Any sequence of functions of any values ends within its bounds.
+    #[test]
+    fn functions_of_any_values_stay_within_their_bounds(
+        calls in proptest::collection::vec(
+            (
+                proptest::sample::select(vec![
+                    "print", "println", "printf \"%d %9.3f %q %x %s\"", "quote", "squote", "indent 9", "nindent 3", "repeat 7", "replace \"a\" \"bb\"",
+                    "trunc -3", "join \", \"", "list", "dict", "concat", "append .l", "until", "toJson", "fromJson", "b64enc", "b64dec", "title", "upper",
+                    "sortAlpha", "uniq", "reverse", "rest", "keys", "values", "slice", "index .l", "add", "mul", "div", "mod", "sub", "max", "int", "len", "eq",
+                    "lt", "splitList \"a\"", "trimAll \"é\"", "ternary 1 2", "default .d", "get .d", "has 1", "first",
+                ]),
+                proptest::sample::select(vec![".", ".l", ".d", ".s", ".n", "$v", "-1", "9223372036854775807", "1e308", "nil", "\"é\"", "$v $v"]),
+            ),
+            0..12,
+        )
+    ) {
+        let actions = calls.iter().map(|(function, argument)| format!("{{{{ $v = {function} {argument} }}}}{{{{ $v }}}}"));
+        let text = format!("{{{{ $v := .s }}}}{{{{ range 30 }}}}{}{{{{ end }}}}", actions.collect::<String>());
+        if let Ok(template) = Template::parse(&text, &NoFunctions) {
+            let data = json!({"l": [1, "a", null, {"b": 2.5}], "d": {"a": "é", "": [[]]}, "s": "aéa\n%d", "n": 3});
+            if let Ok(made) = template.render(&data, &NoFunctions, Limits { steps: 3000, bytes: 3000, ..Limits::default() }) {
+                prop_assert!(made.len() <= 3000);
+            }
         }
     }
 }

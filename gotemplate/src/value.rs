@@ -1,6 +1,7 @@
 //! Truth, order, size and members of values, as Go's templates see them. Pure.
 
 use crate::Missing;
+use crate::limits::VALUE_DEPTH;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -61,14 +62,20 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Bytes of a value, roughly: what it costs to make it.
-pub(crate) fn weight(value: &Value) -> usize {
+/// Bytes of a value, roughly: what it costs to make or to read it. `None` if its lists and maps are deeper in each other than they may be.
+pub(crate) fn weight(value: &Value) -> Option<usize> {
+    weight_within(value, VALUE_DEPTH)
+}
+
+fn weight_within(value: &Value, depth: usize) -> Option<usize> {
+    let own = 8;
+    let inner = |value: &Value| weight_within(value, depth.checked_sub(1)?);
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => 8 + text.len(),
-        Value::Array(all) => 8 + all.iter().map(weight).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(own),
+        Value::String(text) => Some(own + text.len()),
+        Value::Array(all) => all.iter().try_fold(own, |sum, value| Some(sum + inner(value)?)),
         Value::Object(all) => {
-            8 + all.iter().map(|(name, value)| 8 + name.len() + weight(value)).sum::<usize>()
+            all.iter().try_fold(own, |sum, (name, value)| Some(sum + own + name.len() + inner(value)?))
         }
     }
 }
