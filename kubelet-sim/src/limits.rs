@@ -64,6 +64,10 @@ pub(crate) const MOUNT_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const FAULTS_PER_NODE: usize = 16;
 /// How long a kubelet ends its pods before a reboot: its `shutdownGracePeriod`.
 pub(crate) const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How long an instance of a group has to end its pods, if the group drains and does not say how long: kubectl's usual grace period.
+pub(crate) const DRAIN: Duration = Duration::from_secs(30);
+/// From the end of the last pod of an instance that drains until its machine ends: time for the last writes of its kubelet.
+pub(crate) const DRAIN_REPORT: Duration = Duration::from_secs(1);
 /// How long a group waits after an instance that failed before it asks for another.
 pub(crate) const INSTANCE_RETRY: Duration = Duration::from_secs(10);
 /// How often a node under pressure evicts a pod; kubelet's monitoring interval.
@@ -227,5 +231,13 @@ pub(crate) const CONSOLE_OUTPUT: usize = 16;
 /// Bytes of output that a program of this machine keeps for the first client that attaches: the newest, such as a prompt.
 pub(crate) const CONSOLE_KEPT: usize = 16 << 10;
 
+/// Stages that one object plays within [`STAGE_WINDOW`]; the next one waits for its end. Stages that undo each other without a delay would
+/// otherwise write as fast as the API server answers, and never let virtual time go on.
+pub(crate) const STAGE_RATE: u32 = 64;
+/// The time in which the stages of an object are counted.
+pub(crate) const STAGE_WINDOW: Duration = Duration::from_secs(1);
 /// Stages of a kind that are played at the same time: enough to keep the API server busy, and a bound for what waits in it.
 pub(crate) const STAGE_PLAYS: usize = 64;
+
+/// Addresses and names outside of the cluster whose refusal is told for a pod. Further ones are refused in silence.
+pub(crate) const REFUSALS_TOLD: usize = 16;

@@ -2,7 +2,7 @@
 
 use crate::document::{ExpressionFrom, MatchExpression, Operator, Requirement};
 use crate::jq::Query;
-use crate::limits::CEL_COST;
+use crate::limits::{CEL_COST, SELECTION_COST, SELECTION_STEPS};
 use jiff::Timestamp;
 use kstore_cel::{Env, Program, Shape, Type, Val};
 use serde_json::Value;
@@ -11,6 +11,26 @@ use std::fmt;
 
 /// Objects in CEL are of any shape.
 static ANY: Shape = Shape::Dyn;
+
+/// The work that the expressions of stages may still do for one event of an object.
+#[derive(Debug)]
+pub(crate) struct WorkBudget {
+    /// Steps of jq.
+    steps: usize,
+    /// Cost of CEL.
+    cost: u64,
+}
+
+impl WorkBudget {
+    pub(crate) fn new() -> Self {
+        Self { steps: SELECTION_STEPS, cost: SELECTION_COST }
+    }
+
+    /// Whether nothing is left, so that the last results may be wrong.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.steps == 0 || self.cost == 0
+    }
+}
 
 /// An expression of CEL about the object `self`.
 pub(crate) struct CelExpression {
@@ -33,9 +53,15 @@ impl CelExpression {
     }
 
     /// What `read` makes of the value; `None` if the expression fails.
-    fn eval<T>(&self, object: &Value, read: impl FnOnce(&Val<'_>) -> Option<T>) -> Option<T> {
+    fn eval<T>(
+        &self,
+        object: &Value,
+        budget: &mut WorkBudget,
+        read: impl FnOnce(&Val<'_>) -> Option<T>,
+    ) -> Option<T> {
         let subject = ANY.value(object).ok()?;
-        let (value, _) = self.program.eval(&[("self", subject)], CEL_COST);
+        let (value, cost) = self.program.eval(&[("self", subject)], CEL_COST.min(budget.cost));
+        budget.cost = budget.cost.saturating_sub(cost);
         read(&value.ok()?)
     }
 }
@@ -70,12 +96,12 @@ impl Condition {
     }
 
     /// Whether an object meets the requirement. One that fails on an object is not met.
-    pub(crate) fn holds(&self, object: &Value) -> bool {
+    pub(crate) fn holds(&self, object: &Value, budget: &mut WorkBudget) -> bool {
         let (query, operator, values) = match self {
             Self::Jq { query, operator, values } => (query, operator, values),
-            Self::Cel(cel) => return cel.eval(object, as_bool).unwrap_or(false),
+            Self::Cel(cel) => return cel.eval(object, budget, as_bool).unwrap_or(false),
         };
-        let found = query.run(object).unwrap_or_default();
+        let found = query.run(object, &mut budget.steps).unwrap_or_default();
         let is_in = || found.iter().any(|value| is_one_of(value, values));
         match operator {
             Operator::In => is_in(),
@@ -130,7 +156,7 @@ impl Amount {
     }
 
     /// The duration in nanoseconds, as of `now` for an expression that gives a time; `None` without one.
-    pub(crate) fn duration(&self, object: &Value, now: Timestamp) -> Option<i64> {
+    pub(crate) fn duration(&self, object: &Value, now: Timestamp, budget: &mut WorkBudget) -> Option<i64> {
         let until = |at: Timestamp| {
             i64::try_from(at.as_nanosecond() - now.as_nanosecond()).unwrap_or(if at > now {
                 i64::MAX
@@ -140,14 +166,14 @@ impl Amount {
         };
         match &self.from {
             None => self.constant,
-            Some(Source::Cel(cel)) => cel.eval(object, |value| match value {
+            Some(Source::Cel(cel)) => cel.eval(object, budget, |value| match value {
                 Val::Duration(nanos) => Some(*nanos),
                 Val::Timestamp(at) => Some(until(*at)),
                 Val::String(text) => parsed(text, until),
                 _ => None,
             }),
             Some(Source::Jq(query)) => {
-                let found = query.run(object).unwrap_or_default();
+                let found = query.run(object, &mut budget.steps).unwrap_or_default();
                 match found.first().and_then(|value| value.as_str()) {
                     Some("") => None,
                     Some(text) => parsed(text, until).or(self.constant),
@@ -158,15 +184,15 @@ impl Amount {
     }
 
     /// The weight; `None` if there is none because of an error.
-    pub(crate) fn weight(&self, object: &Value) -> Option<i64> {
+    pub(crate) fn weight(&self, object: &Value, budget: &mut WorkBudget) -> Option<i64> {
         match &self.from {
             None => self.constant,
-            Some(Source::Cel(cel)) => cel.eval(object, |value| match value {
+            Some(Source::Cel(cel)) => cel.eval(object, budget, |value| match value {
                 Val::Int(number) => Some(*number),
                 _ => None,
             }),
             Some(Source::Jq(query)) => {
-                let found = query.run(object).unwrap_or_default();
+                let found = query.run(object, &mut budget.steps).unwrap_or_default();
                 match found.first().map(|value| &**value) {
                     Some(Value::String(text)) => text.parse().ok(),
                     Some(Value::Number(number)) => number.as_i64(),

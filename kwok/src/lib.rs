@@ -22,5 +22,5 @@ mod tests;
 
 pub use effect::{Effect, PatchForm};
 pub use functions::{Addresses, StageFunctions};
-pub use set::{GROUP, Kind, Lifecycle, StageSet};
+pub use set::{GROUP, Kind, Lifecycle, StageSet, TooMuchWork};
 pub use stage::Stage;

@@ -1,7 +1,8 @@
 //! [`StageSet`]: the stages of all kinds, from documents. Pure.
 
 use crate::document::StageDocument;
-use crate::limits::STAGES;
+use crate::expression::WorkBudget;
+use crate::limits::{SELECTION_COST, SELECTION_STEPS, STAGES};
 use crate::stage::Stage;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -64,43 +65,71 @@ impl fmt::Display for Kind {
     }
 }
 
+/// The selectors and weights of the stages of a kind take more work on an object than one event of it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the selectors of its stages take more than {} steps of jq or a cost of {} of CEL on it, so it follows none",
+    SELECTION_STEPS,
+    SELECTION_COST
+)]
+pub struct TooMuchWork;
+
 /// The stages of one kind, in the order of their documents.
 #[derive(Debug, Default)]
 pub struct Lifecycle(Vec<Stage>);
 
 impl Lifecycle {
     /// The number of the stage that an object follows now; `None` if none selects it. Of several, `draw` chooses by their weights.
-    pub fn choose(&self, object: &Value, draw: u64) -> Option<usize> {
-        let matching: Vec<usize> =
-            self.0.iter().enumerate().filter(|(_, stage)| stage.selects(object)).map(|(at, _)| at).collect();
-        if matching.len() < 2 {
-            return matching.first().copied();
-        }
-        let weights: Vec<_> = matching.iter().map(|at| (*at, self.0[*at].weight(object))).collect();
-        let positive =
-            || weights.iter().filter_map(|(at, weight)| Some((*at, u64::try_from((*weight)?).ok()?)));
-        let total = positive().fold(0u64, |sum, (_, weight)| sum.saturating_add(weight));
-        if total > 0 {
-            let mut left = draw % total;
-            for (at, weight) in positive() {
-                match left.checked_sub(weight) {
-                    None => return Some(at),
-                    Some(rest) => left = rest,
-                }
+    ///
+    /// # Errors
+    /// The selectors and weights take more work on the object than one event of it may.
+    pub fn choose(&self, object: &Value, draw: u64) -> Result<Option<usize>, TooMuchWork> {
+        let mut budget = WorkBudget::new();
+        let mut matching = Vec::new();
+        for (at, stage) in self.0.iter().enumerate() {
+            if stage.selects(object, &mut budget) {
+                matching.push(at);
+            }
+            if budget.is_spent() {
+                return Err(TooMuchWork);
             }
         }
-        // Without weights each is as likely, but for those whose weight has an error, if not all have one.
-        let sound: Vec<usize> =
-            weights.iter().filter(|(_, weight)| weight.is_some()).map(|(at, _)| *at).collect();
-        let all = if sound.is_empty() { matching } else { sound };
-        let count = u64::try_from(all.len()).unwrap_or(u64::MAX);
-        usize::try_from(draw % count).ok().and_then(|at| all.get(at).copied())
+        if matching.len() < 2 {
+            return Ok(matching.first().copied());
+        }
+        let weights: Vec<_> =
+            matching.iter().map(|at| (*at, self.0[*at].weight(object, &mut budget))).collect();
+        match budget.is_spent() {
+            true => Err(TooMuchWork),
+            false => Ok(drawn(matching, &weights, draw)),
+        }
     }
 
     /// A stage by its number.
     pub fn stage(&self, number: usize) -> Option<&Stage> {
         self.0.get(number)
     }
+}
+
+/// One of the matching stages, by their weights.
+fn drawn(matching: Vec<usize>, weights: &[(usize, Option<i64>)], draw: u64) -> Option<usize> {
+    let positive = || weights.iter().filter_map(|(at, weight)| Some((*at, u64::try_from((*weight)?).ok()?)));
+    let total = positive().fold(0u64, |sum, (_, weight)| sum.saturating_add(weight));
+    if total > 0 {
+        let mut left = draw % total;
+        for (at, weight) in positive() {
+            match left.checked_sub(weight) {
+                None => return Some(at),
+                Some(rest) => left = rest,
+            }
+        }
+    }
+    // Without weights each is as likely, but for those whose weight has an error, if not all have one.
+    let sound: Vec<usize> =
+        weights.iter().filter(|(_, weight)| weight.is_some()).map(|(at, _)| *at).collect();
+    let all = if sound.is_empty() { matching } else { sound };
+    let count = u64::try_from(all.len()).unwrap_or(u64::MAX);
+    usize::try_from(draw % count).ok().and_then(|at| all.get(at).copied())
 }
 
 /// Stages by the kinds of the objects that follow them.

@@ -2,7 +2,7 @@
 
 use crate::document::{DelayDocument, SelectorDocument, StageDocument};
 use crate::effect::{self, Effect, Step};
-use crate::expression::{Amount, Condition};
+use crate::expression::{Amount, Condition, WorkBudget};
 use crate::functions::StageFunctions;
 use crate::set::Kind;
 use jiff::Timestamp;
@@ -76,24 +76,27 @@ impl Stage {
     }
 
     /// Whether the stage selects an object.
-    pub fn selects(&self, object: &Value) -> bool {
+    pub(crate) fn selects(&self, object: &Value, budget: &mut WorkBudget) -> bool {
         let has = |wanted: &BTreeMap<String, String>, member: &Value| {
             wanted.iter().all(|(name, value)| member[name.as_str()] == **value)
         };
         let metadata = &object["metadata"];
         has(&self.labels, &metadata["labels"])
             && has(&self.annotations, &metadata["annotations"])
-            && self.conditions.iter().all(|condition| condition.holds(object))
+            && self.conditions.iter().all(|condition| condition.holds(object, budget))
     }
 
     /// The weight; `None` if its expression gives none.
-    pub(crate) fn weight(&self, object: &Value) -> Option<i64> {
-        self.weight.weight(object)
+    pub(crate) fn weight(&self, object: &Value, budget: &mut WorkBudget) -> Option<i64> {
+        self.weight.weight(object, budget)
     }
 
     /// How long after `now` the stage is played: between duration and jitter, where `draw` says.
     pub fn delay(&self, object: &Value, now: Timestamp, draw: u64) -> Duration {
-        let of = |amount: &Option<Amount>| amount.as_ref().and_then(|amount| amount.duration(object, now));
+        let mut budget = WorkBudget::new();
+        let mut of = |amount: &Option<Amount>| {
+            amount.as_ref().and_then(|amount| amount.duration(object, now, &mut budget))
+        };
         let nanos = match (of(&self.duration), of(&self.jitter)) {
             (None, _) => 0,
             (Some(duration), None) => duration,

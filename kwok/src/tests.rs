@@ -35,7 +35,7 @@ fn now() -> Timestamp {
 /// The name of the stage that an object follows, and all its effects.
 fn played(set: &StageSet, object: &Value) -> Option<(String, Vec<Effect>)> {
     let lifecycle = set.lifecycle(&kind(object["kind"].as_str().unwrap()))?;
-    let stage = lifecycle.stage(lifecycle.choose(object, 0)?)?;
+    let stage = lifecycle.stage(lifecycle.choose(object, 0).unwrap()?)?;
     let functions = StageFunctions { now: now(), start: now(), version: "v1", object, addresses: &Fixed };
     let effects = (0..stage.steps()).filter_map(|step| stage.effect(step, object, &functions).unwrap());
     Some((stage.name().to_owned(), effects.collect()))
@@ -329,7 +329,7 @@ fn weights_choose_as_often_as_they_say() {
     let lifecycle = set.lifecycle(&kind("Pod")).unwrap();
     let mut counts = [0; 3];
     for draw in 0..400 {
-        counts[lifecycle.choose(&json!({"kind": "Pod"}), draw).unwrap()] += 1;
+        counts[lifecycle.choose(&json!({"kind": "Pod"}), draw).unwrap().unwrap()] += 1;
     }
     assert_eq!(counts, [100, 300, 0]);
     // A weight from an annotation that is no number counts like none; without weights each is as likely.
@@ -337,8 +337,9 @@ fn weights_choose_as_often_as_they_say() {
     let two = [stage("a", from), stage("b", "weight: 0")].join("\n---\n");
     let set = super::tests::set(&two).unwrap();
     let lifecycle = set.lifecycle(&kind("Pod")).unwrap();
-    let chosen =
-        |object: &Value| (0..4).map(|draw| lifecycle.choose(object, draw).unwrap()).collect::<Vec<_>>();
+    let chosen = |object: &Value| {
+        (0..4).map(|draw| lifecycle.choose(object, draw).unwrap().unwrap()).collect::<Vec<_>>()
+    };
     let annotated = |text: &str| json!({"metadata": {"annotations": {"w": text}}});
     assert_eq!(chosen(&annotated("x")), [1, 1, 1, 1]);
     assert_eq!(chosen(&annotated("9")), [0, 0, 0, 0]);
@@ -426,8 +427,9 @@ fn expressions_of_jq_give_what_jq_gives() {
         ("\"3\" | tonumber | . >= 3", Some(vec![json!(true)])),
         ("[] | length", None),
     ] {
+        let mut left = usize::MAX;
         let found = Query::parse(text).ok().and_then(|query| {
-            let outputs = query.run(&input)?;
+            let outputs = query.run(&input, &mut left)?;
             Some(outputs.into_iter().map(std::borrow::Cow::into_owned).collect::<Vec<_>>())
         });
         assert_eq!(found, expected, "{text}");
@@ -447,6 +449,88 @@ fn expressions_of_jq_give_what_jq_gives() {
     }
 }
 
+/// A run that uses up what it may, with the bytes that it holds at the end, and the steps that it took.
+fn spent(text: &str, input: &Value) -> (usize, usize) {
+    let (most, query) = (1_000_000, Query::parse(text).unwrap());
+    let mut left = most;
+    let outputs = query.run(input, &mut left).unwrap_or_default();
+    (outputs.iter().map(|value| value.to_string().len()).sum(), most - left)
+}
+
+#[test]
+fn copies_of_large_values_are_counted_by_their_bytes() {
+    let input = json!({"a": ["x".repeat(100_000)], "b": vec!["y"; 1000]});
+    let doubled = "(.,.)".repeat(16).replace(")(", ")|(");
+    for text in [
+        format!("{doubled}|tostring"),
+        format!("{doubled}|.a|map(.)"),
+        format!("tostring|{doubled}"),
+        format!("(.a|map(.))|{doubled}|select(true)"),
+        format!("{doubled}|.b|join(\"{}\")", "z".repeat(10_000)),
+        format!("{doubled}|.a == .a"),
+        format!("{doubled}|.a[0]|ascii_upcase"),
+        format!("{doubled}|.b|add"),
+    ] {
+        let (bytes, steps) = spent(&text, &input);
+        assert!(bytes <= 7_000_000 && steps <= 100_000, "{text}: {bytes} bytes, {steps} steps");
+        assert!(bytes == 0 || steps >= bytes / 100, "{text}: {bytes} bytes in {steps} steps");
+    }
+    assert_eq!(spent(".b|length", &input).0, 4, "what is modest is not refused");
+}
+
+#[test]
+fn expressions_are_bounded_in_parts_so_that_no_stack_is_used_up() {
+    let long = |part: &str, between: &str| vec![part; 100_000].join(between);
+    for text in [
+        long(".", "//"),
+        long(".", ","),
+        long(".", " or "),
+        long(".", " and "),
+        long(".", "|"),
+        format!(".{}", "[0]".repeat(100_000)),
+        format!(".{}", "?".repeat(100_000)),
+        format!(".{}", ".a".repeat(100_000)),
+        "(".repeat(100_000),
+        "select(".repeat(100_000),
+        format!("{}.{}", "(".repeat(60), ".a)".repeat(60)) + &"?".repeat(1000),
+    ] {
+        let problem = Query::parse(&text).unwrap_err();
+        assert!(problem.contains("more than"), "{}", &problem[problem.len() - 100..]);
+    }
+    // The deepest that is read also runs, on a small stack.
+    let deepest = [vec!["."; 200].join("//"), vec!["."; 200].join(" or "), format!(".{}", ".a?".repeat(120))];
+    let run = move || {
+        for text in &deepest {
+            let mut left = usize::MAX;
+            let _ = Query::parse(text).unwrap().run(&json!({}), &mut left);
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn selectors_that_take_too_much_work_select_nothing() {
+    let heavy = "key: '(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)|(.,.)', operator: DoesNotExist";
+    let cel = "cel: {expression: 'self.l.all(a, self.l.all(b, self.l.all(c, a == b || b == c || true)))'}";
+    let of = |expression: &str| {
+        let one = |number: usize| {
+            format!(
+                "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {{name: s{number}}}\nspec:\n  resourceRef: {{kind: Pod}}\n  \
+                 selector: {{matchExpressions: [{{{expression}}}]}}\n  next: {{delete: true}}"
+            )
+        };
+        set(&(0..40).map(one).collect::<Vec<_>>().join("\n---\n")).unwrap()
+    };
+    let object = json!({"kind": "Pod", "l": (0..300).collect::<Vec<_>>()});
+    for expression in [heavy, cel] {
+        let set = of(expression);
+        let error = set.lifecycle(&kind("Pod")).unwrap().choose(&object, 0).unwrap_err();
+        assert!(error.to_string().contains("1000000 steps of jq"), "{error}");
+    }
+    let modest = of("key: .l, operator: DoesNotExist");
+    assert_eq!(modest.lifecycle(&kind("Pod")).unwrap().choose(&object, 0), Ok(None));
+}
+
 proptest! {
     /// Any text is an expression or an error, and any expression ends.
     #[test]
@@ -458,7 +542,9 @@ proptest! {
     ) {
         let text: String = parts.concat();
         if let Ok(query) = Query::parse(&text) {
-            let _ = query.run(&json!({"a": [1, {"a": "b"}, null]}));
+            let (input, mut left) = (json!({"a": [1, {"a": "b"}, null]}), 10_000);
+            let outputs = query.run(&input, &mut left).unwrap_or_default();
+            prop_assert!(outputs.len() <= 10_000 - left, "outputs are counted: {} of {left}", outputs.len());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::object::StageObject;
 use crate::image::hash;
+use crate::limits::{STAGE_RATE, STAGE_WINDOW};
 use crate::manager::timers::Timers;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
@@ -36,6 +37,27 @@ pub(super) enum Played {
     Failed,
 }
 
+/// How many stages an object has played since a time.
+struct RecentPlays {
+    since: Timestamp,
+    count: u32,
+}
+
+impl RecentPlays {
+    fn add(&mut self, now: Timestamp) {
+        if now >= later(self.since, STAGE_WINDOW) {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// When the object may play its next stage, if that is later than `now`.
+    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let end = later(self.since, STAGE_WINDOW);
+        (self.count >= STAGE_RATE && now < end).then_some(end)
+    }
+}
+
 /// The objects of a kind and their jobs.
 pub(super) struct Jobs {
     kind: Kind,
@@ -44,14 +66,27 @@ pub(super) struct Jobs {
     objects: BTreeMap<Key, Arc<StageObject>>,
     waiting: BTreeMap<Key, Job>,
     timers: Timers<Key>,
+    /// The stages that objects have played lately.
+    recent: BTreeMap<Key, RecentPlays>,
+    /// Whether the log has been told of an object whose selectors take too much work, which would say so at each of its events.
+    has_told: bool,
     /// Objects whose stages are being played; what happens to them is considered afterwards.
     playing: BTreeMap<Key, Arc<str>>,
 }
 
 impl Jobs {
     pub(super) fn new(kind: Kind, stages: Arc<StageSet>, seed: u64) -> Self {
-        let (objects, waiting) = (BTreeMap::new(), BTreeMap::new());
-        Self { kind, stages, seed, objects, waiting, timers: Timers::new(), playing: BTreeMap::new() }
+        Self {
+            kind,
+            stages,
+            seed,
+            objects: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            timers: Timers::new(),
+            recent: BTreeMap::new(),
+            has_told: false,
+            playing: BTreeMap::new(),
+        }
     }
 
     pub(super) fn lifecycle(&self) -> Option<&Lifecycle> {
@@ -78,6 +113,7 @@ impl Jobs {
     /// Forgets an object that is gone.
     pub(super) fn forget(&mut self, key: &Key) {
         self.objects.remove(key);
+        self.recent.remove(key);
         self.cancel(key);
     }
 
@@ -103,13 +139,23 @@ impl Jobs {
         let revision = object.revision().0.to_string();
         let draw = |purpose: &str| hash(self.seed, &[purpose, object.uid(), &revision]);
         let lifecycle = self.stages.lifecycle(&self.kind);
-        let chosen = lifecycle.and_then(|lifecycle| {
-            let stage = lifecycle.choose(object.value(), draw("stage"))?;
+        let chosen = lifecycle.map(|lifecycle| lifecycle.choose(object.value(), draw("stage")));
+        let stage = match chosen {
+            Some(Ok(stage)) => stage,
+            Some(Err(problem)) if !self.has_told => {
+                self.has_told = true;
+                tracing::warn!(object = %key, kind = %self.kind, "{problem}; other objects may do so, too");
+                None
+            }
+            Some(Err(_)) | None => None,
+        };
+        let delay = lifecycle.zip(stage).and_then(|(lifecycle, stage)| {
             Some((stage, lifecycle.stage(stage)?.delay(object.value(), now, draw("delay"))))
         });
-        let Some((stage, delay)) = chosen else { return self.cancel(key) };
+        let Some((stage, delay)) = delay else { return self.cancel(key) };
         self.waiting.insert(key.clone(), Job { object, stage, step: 0, retries: 0 });
-        self.timers.set(key, Some(later(now, delay)));
+        let earliest = self.recent.get(key).and_then(|plays| plays.next(now));
+        self.timers.set(key, Some(later(now, delay).max(earliest.unwrap_or(now))));
     }
 
     /// Considers the objects whose node is in one of the two sets of nodes alone.
@@ -136,6 +182,7 @@ impl Jobs {
     pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Job> {
         while let Some(key) = self.timers.take_due(now) {
             if let Some(job) = self.waiting.remove(&key) {
+                self.recent.entry(key.clone()).or_insert(RecentPlays { since: now, count: 0 }).add(now);
                 self.playing.insert(key, job.object.uid().into());
                 return Some(job);
             }

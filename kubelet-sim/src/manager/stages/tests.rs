@@ -4,6 +4,7 @@ use super::addresses::{NodeAddress, StageNodes};
 use super::jobs::{Jobs, Played};
 use super::object::StageObject;
 use crate::config::Network;
+use crate::limits::STAGE_RATE;
 use jiff::Timestamp;
 use kstore_informer::{Key, Object as _};
 use kstore_kwok::{Addresses as _, Kind, StageSet};
@@ -105,6 +106,31 @@ fn pods_follow_stages_on_nodes_that_run_and_steps_are_repeated() {
     }
     jobs.forget(&pod(1, "Pending").key());
     assert_eq!((jobs.deadline(), pod(1, "").key()), (None, Key::new("d", "p")));
+}
+
+#[test]
+fn stages_that_undo_each_other_are_played_at_a_bounded_rate() {
+    let stages = ["Pending", "Running"].map(|phase| {
+        let mut stage = stage(phase, phase, true);
+        stage["spec"]["delay"] = Value::Null;
+        stage
+    });
+    let set = StageSet::read(stages.iter().map(|stage| ("t", stage))).unwrap();
+    let (mut jobs, nodes) = (Jobs::new(pods(), Arc::new(set), 7), nodes(&["n"]));
+    let (mut now, mut plays) = (second(10), 0);
+    jobs.observe(pod(1, "Pending"), &nodes, now);
+    for revision in 2.. {
+        now = now.max(jobs.deadline().unwrap());
+        if now >= second(13) {
+            break;
+        }
+        let job = jobs.take_due(now).unwrap();
+        plays += 1;
+        let written = pod(revision, if revision % 2 == 0 { "Running" } else { "Pending" });
+        let written = StageObject::new(written.value().clone(), &pods());
+        jobs.played(job, Played::Done(Some(written)), &nodes, now);
+    }
+    assert_eq!(plays, 3 * STAGE_RATE, "three seconds");
 }
 
 #[test]
