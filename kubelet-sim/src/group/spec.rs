@@ -4,7 +4,7 @@ use super::cost::micros;
 use super::names::NamePattern;
 use crate::behavior::{Delay, delay, duration};
 use crate::device::spec::{DeviceDoc, DeviceSpec};
-use crate::limits::GROUP_INSTANCES;
+use crate::limits::{DRAIN, GROUP_INSTANCES};
 use crate::shape::LeaseTerms;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -135,7 +135,9 @@ pub(crate) struct FailDoc {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShutdownDoc {
+    pub(crate) mode: String,
     pub(crate) delay: String,
+    pub(crate) grace: String,
 }
 
 /// Prices an hour, as decimal texts.
@@ -198,6 +200,8 @@ pub(crate) struct GroupSpec {
     /// From then until the startup taints go away.
     pub(crate) startup_taints: Delay,
     pub(crate) shutdown: Duration,
+    /// The time that an instance has to end its pods before its machine ends; `None`: it ends at once.
+    pub(crate) drain: Option<Duration>,
     pub(crate) scale_down: ScaleDown,
     pub(crate) on_node_delete: OnNodeDelete,
     /// Price of an instance an hour, in millionths.
@@ -250,6 +254,7 @@ impl GroupSpec {
             ready: span("spec.startup.ready", &doc.startup.ready)?,
             startup_taints: span("spec.startup.taints", &doc.startup.taints)?,
             shutdown: fixed("spec.shutdown.delay", &doc.shutdown.delay)?,
+            drain: drain(&doc.shutdown)?,
             scale_down,
             on_node_delete,
             micros_per_hour: price(doc)?,
@@ -271,6 +276,17 @@ fn fixed(path: &str, text: &str) -> Result<Duration, String> {
     match text {
         "" => Ok(Duration::ZERO),
         text => duration(text).map_err(|expected| format!("{path} {text:?} is not {expected}")),
+    }
+}
+
+/// How long an instance drains, if it does.
+fn drain(doc: &ShutdownDoc) -> Result<Option<Duration>, String> {
+    match (doc.mode.as_str(), doc.grace.as_str()) {
+        ("drain", "") => Ok(Some(DRAIN)),
+        ("drain", grace) => fixed("spec.shutdown.grace", grace).map(Some),
+        ("" | "terminate", "") => Ok(None),
+        ("" | "terminate", _) => Err("spec.shutdown.grace: is for mode drain".to_owned()),
+        (other, _) => Err(format!("spec.shutdown.mode {other:?}: must be terminate or drain")),
     }
 }
 

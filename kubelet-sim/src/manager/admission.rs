@@ -46,9 +46,13 @@ impl Manager {
         }
         let (object, claim) = (entry.object(), entry.claim());
         let is_known = object.status.start_time.is_some() || object.deleted();
-        let verdict = match (is_known, node.room()) {
+        let verdict = match (is_known, node.shutdown_rejection()) {
             (true, _) => Ok(()),
-            (false, (properties, ledger)) => judge(object, &claim, properties, ledger),
+            (false, Some(rejection)) => Err(rejection),
+            (false, None) => {
+                let (properties, ledger) = node.room();
+                judge(object, &claim, properties, ledger)
+            }
         };
         match verdict {
             Ok(()) => {
@@ -84,10 +88,13 @@ impl Manager {
         }
         let Some(node) = self.nodes.get_mut(entry.node()) else { return };
         node.resizes.remove(key);
+        let (name, is_draining) = (node.identity.name.clone(), node.is_draining());
         if let Admission::Admitted(claim) = std::mem::replace(&mut entry.admission, Admission::Released) {
             node.ledger.release(&claim);
-            let name = node.identity.name.clone();
             self.retry_resizes(&name, now);
+        }
+        if is_draining {
+            self.end_drained(&name, now);
         }
     }
 
@@ -194,7 +201,7 @@ impl PodEntry {
     }
 
     /// Whether the pod occupies nothing any more.
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         let ended = self.machine().is_some_and(|machine| matches!(machine.stage, Stage::Ended(_)));
         ended || self.object().terminal()
     }

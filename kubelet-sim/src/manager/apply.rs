@@ -64,7 +64,7 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
         }
         Write::ReclaimNotice { node, patch }
         | Write::FaultTimes { node, patch }
-        | Write::Untaint { node, patch } => {
+        | Write::NodeSpec { node, patch } => {
             done(client.api::<NodeAck>().patch("", node, &Patch::Merge((**patch).clone())).await)
         }
         Write::Devices { node, pools, .. } => match publish(client, node, pools).await {
@@ -183,7 +183,7 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
         Write::DeleteNode { .. } | Write::GroupStatus { .. } | Write::GroupSize { .. } => return None,
         Write::FaultStatus { .. } | Write::ReclaimNotice { .. } | Write::FaultTimes { .. } => return None,
-        Write::Devices { .. } | Write::Untaint { .. } => return None,
+        Write::Devices { .. } | Write::NodeSpec { .. } => return None,
     })
 }
 

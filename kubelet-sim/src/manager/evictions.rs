@@ -51,7 +51,7 @@ impl Manager {
         }
     }
 
-    fn end_pod(&mut self, key: &Key, eviction: Eviction, now: Timestamp) {
+    pub(super) fn end_pod(&mut self, key: &Key, eviction: Eviction, now: Timestamp) {
         if let Some(entry) = self.pods.get_mut(key) {
             entry.change(|machine, _| machine.eviction = Some(Box::new(eviction)));
             self.step_pod(key, Input::Observed, now);

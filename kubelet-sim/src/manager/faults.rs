@@ -124,6 +124,7 @@ impl Manager {
             self.node_notice(name, "NodeReady", format!("Node {name} status is now: NodeReady"));
         }
         self.touch_group_of(name);
+        self.end_drained(name, now);
         self.touch_node(name);
     }
 
@@ -231,7 +232,7 @@ impl Manager {
     /// The machine of a node is gone for good: its group replaces it.
     fn terminate_machine(&mut self, name: &str, now: Timestamp) {
         match self.nodes.get(name).is_some_and(|node| node.member.is_some()) {
-            true => self.terminate_instance(name, now),
+            true => self.end_machine(name, now),
             false => {
                 let text = "faults \"terminate\" and \"reclaim\" are for nodes of a NodeGroup; delete the Node instead";
                 self.node_event(name, true, "InvalidSimulation", text.to_owned());

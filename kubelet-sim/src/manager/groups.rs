@@ -245,8 +245,9 @@ impl Manager {
     fn end_group(&mut self, name: &str, now: Timestamp) {
         let Some(entry) = self.groups.entries.remove(name) else { return };
         self.groups.timers.set(&name.to_owned(), None);
+        let drain = entry.spec.as_ref().and_then(|spec| spec.drain);
         for node in entry.members {
-            self.terminate_instance(&node, now);
+            self.terminate_instance(&node, drain, now);
         }
     }
 
@@ -307,7 +308,8 @@ impl Manager {
                         "InstanceTerminated",
                         format!("node {instance} is given up"),
                     );
-                    self.terminate_instance(&instance, now);
+                    let spec = self.groups.entries.get(name).and_then(|entry| entry.spec.as_ref());
+                    self.terminate_instance(&instance, spec.and_then(|spec| spec.drain), now);
                 }
             }
         }
@@ -457,10 +459,11 @@ impl Manager {
     }
 
     /// The machine of an instance ends: its kubelet stops at once, and its Node is deleted after the group's delay.
-    pub(super) fn terminate_instance(&mut self, name: &str, now: Timestamp) {
-        let Some(node) = self.nodes.get_mut(name).filter(|node| node.removal == Removal::None) else {
+    pub(super) fn end_machine(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        if node.removal != Removal::None && !node.is_draining() {
             return;
-        };
+        }
         let group = node.member.as_ref().map(|member| member.group.to_string()).unwrap_or_default();
         let entry = self.groups.entries.get(&group);
         let delay = entry.and_then(|entry| entry.spec.as_ref()).map(|spec| spec.shutdown).unwrap_or_default();

@@ -7,6 +7,7 @@ pub(crate) mod apply;
 mod behaviors;
 mod certificates;
 mod devices;
+mod drain;
 mod evictions;
 mod faults;
 mod follow;
@@ -481,7 +482,7 @@ impl Manager {
             }
             Write::ReclaimNotice { node, .. }
             | Write::FaultTimes { node, .. }
-            | Write::Untaint { node, .. } => node.clone(),
+            | Write::NodeSpec { node, .. } => node.clone(),
             Write::Devices { node, pools, .. } => {
                 let names = pools.classes.iter().filter_map(|class| class.metadata.name.clone());
                 self.device_classes.extend(names.filter(|_| result.is_ok()));

@@ -174,7 +174,7 @@ impl NodeEntry {
         let [lacks_memory, lacks_disk, lacks_pids] =
             [0, 1, 2].map(|at| self.faults.pressures()[at] || self.faults.relief[at].is_some());
         let effects = &self.faults.effects;
-        let not_ready = match (self.ready_at, effects.shuts_down) {
+        let not_ready = match (self.ready_at, effects.shuts_down || self.is_draining()) {
             (Some(_), _) => Some(STARTING.to_owned()),
             (None, true) => Some(SHUTTING_DOWN.to_owned()),
             (None, false) => effects.not_ready.clone(),

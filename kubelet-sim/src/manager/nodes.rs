@@ -48,6 +48,8 @@ pub(super) enum Removal {
     /// The machine is there.
     #[default]
     None,
+    /// Its pods end, and its machine at this time at the latest.
+    Draining(Timestamp),
     /// The Node object is deleted at this time.
     At(Timestamp),
     /// The Node object is to be deleted now.
@@ -83,6 +85,8 @@ pub(super) struct NodeEntry {
     delay: WriteDelay,
     pub(super) devices: DeviceState,
     pub(super) removal: Removal,
+    /// Whether it is to be cordoned.
+    pub(super) is_cordoning: bool,
     /// The number by which it got its networks.
     pub(super) slot: usize,
     /// What the admitted pods occupy.
@@ -112,7 +116,7 @@ impl NodeEntry {
         match (self.removal, is_ready) {
             (Removal::None, true) => InstanceState::Ready,
             (Removal::None, false) => InstanceState::Registered,
-            (Removal::At(_) | Removal::Due | Removal::Sent | Removal::Done, _) => InstanceState::Terminating,
+            (_, _) => InstanceState::Terminating,
         }
     }
 
@@ -139,6 +143,7 @@ impl NodeEntry {
             delay: WriteDelay::default(),
             devices: DeviceState::default(),
             removal: Removal::None,
+            is_cordoning: false,
             slot,
             ledger: Ledger::default(),
             resizes: BTreeSet::new(),
@@ -259,7 +264,7 @@ impl NodeEntry {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let removal = match self.removal {
-            Removal::At(at) => Some(at),
+            Removal::At(at) | Removal::Draining(at) => Some(at),
             Removal::None | Removal::Due | Removal::Sent | Removal::Done => None,
         };
         let own = self.state.deadline().into_iter().chain(self.retry_at).chain(self.delay.deadline());
@@ -291,7 +296,7 @@ impl NodeEntry {
         if self.faults.effects.is_cut {
             return None;
         }
-        let write = self.reclaim_write().or_else(|| self.untaint_write());
+        let write = self.reclaim_write().or_else(|| self.untaint_write()).or_else(|| self.cordon_write());
         if let Some(write) = write.or_else(|| self.device_write(classes)) {
             self.in_flight = true;
             return Some(write);
@@ -350,7 +355,7 @@ impl NodeEntry {
         let rest: Vec<&Taint> = shown.iter().filter(|taint| !is_startup(taint)).collect();
         let metadata = json!({ "resourceVersion": record.revision().to_string() });
         let patch = Box::new(json!({ "metadata": metadata, "spec": { "taints": rest } }));
-        Some(Write::Untaint { node: self.identity.name.clone(), patch })
+        Some(Write::NodeSpec { node: self.identity.name.clone(), patch })
     }
 
     /// Takes the result of the write in flight. True if the node has just registered.
@@ -385,7 +390,13 @@ impl NodeEntry {
             }
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.
             (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
-            (Ok(_) | Err(Failure::NotFound), Write::Untaint { .. }) => self.untaint = false,
+            // A cordon has no taints, and both are not under way at once.
+            (Ok(_) | Err(Failure::NotFound), Write::NodeSpec { patch, .. }) => {
+                match patch["spec"].get("taints") {
+                    Some(_) => self.untaint = false,
+                    None => self.is_cordoning = false,
+                }
+            }
             (Ok(_) | Err(Failure::NotFound), Write::ReclaimNotice { .. }) => self.faults.reclaim_shown(),
             // Without the right to annotate Nodes the times begin anew if the simulation restarts.
             (Ok(_) | Err(Failure::NotFound | Failure::Refused(_)), Write::FaultTimes { patch, .. }) => {

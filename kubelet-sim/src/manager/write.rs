@@ -36,8 +36,8 @@ pub(crate) enum Write {
     DeleteNode { node: String, uid: String },
     /// The notice that the owner of a node's machine takes it back: a merge patch, if the Node's revision is still the one in it.
     ReclaimNotice { node: String, patch: Box<Value> },
-    /// The removal of a node's startup taints: a merge patch, if the Node's revision is still the one in it.
-    Untaint { node: String, patch: Box<Value> },
+    /// The removal of a node's startup taints, or its cordon: a merge patch, if the Node still has the revision or the uid in it.
+    NodeSpec { node: String, patch: Box<Value> },
     /// Since when the times of a node's faults count, for a later process: a merge patch.
     FaultTimes { node: String, patch: Box<Value> },
     /// What the drivers of a node's devices publish, by the number of its change.
@@ -74,7 +74,7 @@ impl Write {
             Self::DeleteNode { .. }
             | Self::ReclaimNotice { .. }
             | Self::FaultTimes { .. }
-            | Self::Untaint { .. }
+            | Self::NodeSpec { .. }
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
@@ -90,7 +90,7 @@ impl Write {
             Self::DeleteNode { .. }
             | Self::ReclaimNotice { .. }
             | Self::FaultTimes { .. }
-            | Self::Untaint { .. }
+            | Self::NodeSpec { .. }
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }

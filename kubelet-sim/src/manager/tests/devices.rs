@@ -14,8 +14,8 @@ impl Api {
         if !base.is_null() && object["metadata"]["resourceVersion"] != *base {
             return Err(Failure::Conflict);
         }
-        if let Some(taints) = patch["spec"].get("taints") {
-            object["spec"]["taints"] = taints.clone();
+        for (member, value) in patch["spec"].as_object().into_iter().flatten() {
+            object["spec"][member] = value.clone();
         }
         let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
         for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {

@@ -121,6 +121,45 @@ fn the_node_of_a_machine_that_ends_stays_for_the_delay_without_heartbeats() {
 }
 
 #[test]
+fn an_instance_that_drains_is_cordoned_and_ends_its_pods_before_its_machine_ends() {
+    let shutdown = json!({"mode": "drain", "grace": "20s", "delay": "5s"});
+    let mut world = world();
+    let group = |replicas: u32| json!({"replicas": replicas, "shutdown": shutdown});
+    world.group("web", group(2));
+    world.create("fast", "web-0", json!({}));
+    world.create("slow", "web-1", json!({"kubelet-sim.kstore.io/stop": "10s"}));
+    world.run(5);
+    world.group("web", group(0));
+    let of = |world: &World, node: &str| {
+        let node = &world.api.nodes[node];
+        (
+            node["spec"]["unschedulable"].clone(),
+            node["status"]["conditions"].to_string().contains("node is shutting down"),
+        )
+    };
+    assert_eq!(of(&world, "web-1"), (json!(true), true));
+    assert_eq!(world.last_status("web"), "[0, 0, 0, 2] 0.00");
+    // A pod that the scheduler bound meanwhile is rejected.
+    world.create("late", "web-1", json!({}));
+    world.run(8);
+    assert_eq!(world.api.pods["late"]["status"]["reason"], "NodeShutdown");
+    let status = &world.api.pods["fast"]["status"];
+    assert_eq!((status["phase"].clone(), status["reason"].clone()), (json!("Failed"), json!("Terminated")));
+    world.run(12);
+    assert_eq!(world.nodes(), ["web-1"], "the pod of the first node has ended, and the delay is over");
+    world.run(14);
+    assert_eq!(world.api.pods["slow"]["status"]["phase"], "Running");
+    world.run(25);
+    assert_eq!(world.api.pods["slow"]["status"]["phase"], "Failed");
+    assert!(world.nodes().is_empty(), "{:?}", world.nodes());
+    // Without the mode nothing of this happens.
+    let refused = json!({"replicas": 1, "shutdown": {"grace": "20s"}});
+    world.group("other", refused);
+    let invalid = world.notices.iter().find(|notice| notice.reason == "InvalidSimulation").unwrap();
+    assert_eq!(invalid.message, "spec.shutdown.grace: is for mode drain");
+}
+
+#[test]
 fn schedules_resize_and_a_wrong_spec_leaves_the_last_valid_one_in_force() {
     let mut world = world();
     let schedule = json!([{"after": "60s", "replicas": 3}]);

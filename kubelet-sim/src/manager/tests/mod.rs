@@ -98,7 +98,7 @@ impl Api {
             Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
             Write::ReclaimNotice { node, patch }
             | Write::FaultTimes { node, patch }
-            | Write::Untaint { node, patch } => self.notify(node, patch)?,
+            | Write::NodeSpec { node, patch } => self.notify(node, patch)?,
             Write::Devices { node, pools, .. } => self.publish(node, pools),
             Write::Lease { node, lease, base, .. } => {
                 let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
@@ -167,7 +167,7 @@ impl World {
             | Write::NodeStatus { .. }
             | Write::ReclaimNotice { .. }
             | Write::FaultTimes { .. }
-            | Write::Untaint { .. } => {
+            | Write::NodeSpec { .. } => {
                 let json = serde_json::to_vec(&self.api.nodes[name]).unwrap();
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
                 self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
@@ -251,7 +251,10 @@ fn word(write: &Write) -> (String, String) {
         Write::DeleteNode { node, .. } => (format!("node {node} deleted"), node.clone()),
         Write::ReclaimNotice { node, .. } => (format!("node {node} reclaimed"), node.clone()),
         Write::FaultTimes { node, .. } => ("times of faults".to_owned(), node.clone()),
-        Write::Untaint { node, .. } => (format!("node {node} untainted"), node.clone()),
+        Write::NodeSpec { node, patch } => {
+            let what = if patch["spec"].get("taints").is_some() { "untainted" } else { "cordoned" };
+            (format!("node {node} {what}"), node.clone())
+        }
         Write::Devices { node, .. } => (format!("devices {node}"), node.clone()),
         Write::GroupStatus { group, status } => {
             let count = |name: &str| status[name].as_i64().unwrap();
