@@ -51,25 +51,33 @@ struct Checked {
 /// Reads and checks documents of the API of simulations and of KWOK; the files of `kwok` have the latter alone.
 fn checked(paths: &[PathBuf], kwok: &[PathBuf]) -> Result<Checked, Problems> {
     let (own, mut stages) = (read(paths)?, read(kwok)?);
-    let is_of_kwok = |(_, object): &Sourced| {
-        let group = object.api_version().split('/').next().unwrap_or_default();
-        KWOK_GROUPS.contains(&group)
-    };
-    let (more, objects): (Vec<_>, Vec<_>) = own.into_iter().partition(is_of_kwok);
+    let (more, objects): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_of_kwok(object));
     stages.extend(more);
     let mut problems: Vec<String> =
         objects.iter().flat_map(|(source, object)| sim_api::check(source, object)).collect();
-    let documents = stages.iter().map(|(source, object)| (&**source, &object.value));
-    let stages = StageSet::read(documents).unwrap_or_else(|wrong| {
+    let stages = compiled(&stages).unwrap_or_else(|wrong| {
         problems.extend(wrong);
         StageSet::default()
     });
-    for kind in stages.kinds() {
-        if lookup_api_version(&kind.api_version, &kind.kind).is_none() {
-            problems.push(format!("stages are for built-in kinds, and there is no {kind}"));
-        }
-    }
     if problems.is_empty() { Ok(Checked { objects, stages }) } else { Err(Problems(problems)) }
+}
+
+/// Whether a document is one of KWOK.
+pub(crate) fn is_of_kwok(object: &ManifestObject) -> bool {
+    let group = object.api_version().split('/').next().unwrap_or_default();
+    KWOK_GROUPS.contains(&group)
+}
+
+/// Compiles documents of KWOK.
+///
+/// # Errors
+/// All documents that are wrong or not supported, one a line.
+pub(crate) fn compiled(documents: &[Sourced]) -> Result<StageSet, Vec<String>> {
+    let stages = StageSet::read(documents.iter().map(|(source, object)| (&**source, &object.value)))?;
+    let unknown = stages.kinds().filter(|kind| lookup_api_version(&kind.api_version, &kind.kind).is_none());
+    let unknown: Vec<_> =
+        unknown.map(|kind| format!("stages are for built-in kinds, and there is no {kind}")).collect();
+    if unknown.is_empty() { Ok(stages) } else { Err(unknown) }
 }
 
 /// Reads the objects of files and folders, in their order.

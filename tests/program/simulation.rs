@@ -193,6 +193,62 @@ fn pods_start_when_the_faults_of_runtime_and_registry_are_over() {
     );
 }
 
+/// Stages of KWOK by which pods run 40 seconds after they have a node, and two stages that undo each other without a delay.
+const STAGES: &str = "
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-runs}
+spec:
+  resourceRef: {kind: Pod}
+  selector: {matchExpressions: [{key: .status.phase, operator: In, values: [Pending]}]}
+  delay: {durationMilliseconds: 40000}
+  next: {statusTemplate: 'phase: Running'}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: 'on'}
+spec:
+  resourceRef: {kind: ConfigMap}
+  selector: {matchLabels: {turns: 'on'}}
+  next: {patches: [{template: 'metadata: {labels: {turns: off}}'}]}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: 'off'}
+spec:
+  resourceRef: {kind: ConfigMap}
+  selector: {matchLabels: {turns: 'off'}}
+  next: {patches: [{template: 'metadata: {labels: {turns: \"on\"}}'}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: turns, labels: {turns: 'on'}}
+---
+apiVersion: sim.kstore.io/v1alpha1
+kind: Scenario
+metadata: {name: stages}
+spec: {until: 45s, seed: 3}
+";
+
+#[test]
+fn objects_of_a_scenario_follow_stages_and_a_circle_of_them_lets_time_go_on() {
+    let report = report_of(&format!("{GROUP}{STAGES}"));
+    assert_eq!(report["pods"]["started"], 3, "{report:#}");
+    let half = report["pods"]["startSeconds"]["p50"].as_f64().unwrap();
+    assert!((40.0..42.0).contains(&half), "{report:#}");
+}
+
 fn run(args: &[&str], file: &Path) -> Output {
     Command::new(SERVER).args(args).arg(file).output().unwrap()
 }

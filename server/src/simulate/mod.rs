@@ -79,9 +79,10 @@ fn block_on(scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Ob
 }
 
 /// Runs a scenario on the current runtime, whose time is virtual.
-async fn run(scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Observed> {
+async fn run(mut scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Observed> {
     let nondet = Nondet::simulated(seed);
-    let nodes = kstore_kubelet_sim::Config { nodes: 0, has_sim_api: true, ..Default::default() };
+    let stages = Arc::new(std::mem::take(&mut scenario.stages));
+    let nodes = kstore_kubelet_sim::Config { nodes: 0, has_sim_api: true, stages, ..Default::default() };
     let mut components = Components { nodes: Some(Box::new(nodes)), ..Components::all(0) };
     components.select_controllers(&CONTROLLERS.map(str::to_owned)).map_err(|problem| anyhow!(problem))?;
     let initial_objects = InitialObjects::Shared;

@@ -1,11 +1,12 @@
 //! [`Scenario`]: what a simulation consists of, read from its documents and checked. Pure.
 
-use crate::simulation::Sourced;
+use crate::simulation::{Sourced, compiled, is_of_kwok};
 use kstore_api::kind;
 use kstore_client::manifest::ManifestObject;
 use kstore_client::{Gvr, Patch};
 use kstore_go_duration::parse_non_negative;
 use kstore_kubelet_sim::sim_api;
+use kstore_kwok::StageSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) struct Scenario {
     pub(super) until: Option<Duration>,
     /// The seed, if a document names one.
     pub(super) seed: Option<u64>,
+    /// KWOK's stages, which objects of their kinds follow.
+    pub(super) stages: StageSet,
     /// Groups and faults, which exist from the start.
     pub(super) simulation: Vec<ManifestObject>,
     /// Other objects, which are applied at the start in their order.
@@ -119,6 +122,12 @@ impl Scenario {
     /// Every document that is wrong.
     pub(super) fn read(documents: Vec<Sourced>) -> Result<Self, Vec<String>> {
         let (mut scenario, mut problems) = (Self::default(), Vec::new());
+        let (stages, documents): (Vec<_>, Vec<_>) =
+            documents.into_iter().partition(|(_, object)| is_of_kwok(object));
+        match compiled(&stages) {
+            Ok(stages) => scenario.stages = stages,
+            Err(wrong) => problems.extend(wrong),
+        }
         for (source, object) in documents {
             if object.api_version() != SIMULATION {
                 match object.check() {
@@ -281,5 +290,20 @@ mod tests {
             let problems = read(&text).unwrap_err();
             assert!(problems.len() == 1 && problems[0].contains(expected), "{problems:?}");
         }
+    }
+
+    #[test]
+    fn stages_of_kwok_are_compiled_and_wrong_ones_named() {
+        let stage = |kind: &str, next: &str| {
+            format!(
+                "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {{name: s}}\nspec:\n  resourceRef: {{kind: {kind}}}\n  \
+                 selector: {{}}\n  next: {{{next}}}\n"
+            )
+        };
+        let scenario = read(&stage("Pod", "statusTemplate: 'phase: Running'")).unwrap();
+        assert!(scenario.stages.has_pods() && scenario.objects.is_empty());
+        let problem = |text: &str| read(text).unwrap_err().join(" ");
+        assert!(problem(&stage("Pod", "statusTemplate: '{{ genCA }}'")).contains("genCA"));
+        assert!(problem(&stage("Lamp", "delete: true")).contains("there is no Lamp"));
     }
 }
