@@ -55,6 +55,10 @@ pub(crate) const IMAGE_LINKS: usize = 40;
 /// Bytes of a document of an image. An image with a longer one is refused.
 pub(crate) const IMAGE_DOCUMENT: u64 = 4 << 20;
 
+/// Bytes of the window of a layer that zstd has compressed: the largest one of its command without `--long` above 27. A layer with a larger
+/// one is refused, because its reader would hold as much.
+pub(crate) const ZSTD_WINDOW: u64 = 128 << 20;
+
 /// Bytes of a packet between a pod's programs and the gateway: fewer packets for the same bytes than with Ethernet's 1,500, and datagrams
 /// up to it need no fragments, which the gateway drops.
 pub(crate) const LINK_MTU: u32 = 9000;
@@ -81,3 +85,30 @@ pub(crate) const PACKETS_AT_ONCE: usize = 64;
 
 /// Rounds of a gateway before it lets other tasks run.
 pub(crate) const GATEWAY_ROUNDS: usize = 16;
+
+/// Time for a connection to a network beyond the cluster: Linux' six tries. After it the program's packets count as lost.
+pub(crate) const OUTSIDE_CONNECT_TIME: Duration = Duration::from_secs(127);
+
+/// Bytes that are read at once from a connection to a network beyond the cluster, in each direction.
+pub(crate) const RELAY_BUFFER: usize = 16 << 10;
+
+/// Flows of datagrams from a pod to networks beyond the cluster, each a socket of this machine. Datagrams of further ones are dropped.
+pub(crate) const OUTSIDE_FLOWS: usize = 256;
+
+/// Datagrams of such a flow that wait for its socket. Further ones are dropped.
+pub(crate) const FLOW_DATAGRAMS: usize = 64;
+
+/// Time after which a flow without any answer ends when it is idle, as in Linux' tables of connections.
+pub(crate) const FLOW_TIME: Duration = Duration::from_secs(30);
+
+/// The same for a flow that has been answered.
+pub(crate) const ANSWERED_FLOW_TIME: Duration = Duration::from_secs(180);
+
+/// Bytes of a datagram from a network beyond the cluster: the most that there can be.
+pub(crate) const DATAGRAM_BYTES: usize = 64 << 10;
+
+/// Name servers of this machine that are asked, as its resolver asks them. Further ones are not used.
+pub(crate) const NAME_SERVERS: usize = 3;
+
+/// Time for the answer of a name server of this machine. After it the next one is asked.
+pub(crate) const NAME_SERVER_TIME: Duration = Duration::from_secs(3);

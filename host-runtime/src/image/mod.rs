@@ -6,6 +6,7 @@ mod resolve;
 mod source;
 mod unpack;
 mod user;
+mod zstd;
 
 pub use manifest::ImageConfig;
 use resolve::resolve;

@@ -57,6 +57,11 @@ fn configuration(layers: &[Vec<u8>]) -> Vec<u8> {
 
 /// A layout of an image with these layers, compressed, in a list of images for several platforms.
 fn layout(folder: &Path, layers: &[Vec<u8>]) {
+    layout_by(folder, layers, gzipped);
+}
+
+/// The same with layers that `compress` has compressed.
+fn layout_by(folder: &Path, layers: &[Vec<u8>], compress: fn(&[u8]) -> Vec<u8>) {
     let blobs = folder.join("blobs/sha256");
     std::fs::create_dir_all(&blobs).unwrap();
     let add = |bytes: &[u8]| {
@@ -64,7 +69,7 @@ fn layout(folder: &Path, layers: &[Vec<u8>]) {
         std::fs::write(blobs.join(digest.strip_prefix("sha256:").unwrap()), bytes).unwrap();
         json!({"digest": digest, "size": bytes.len()})
     };
-    let stored: Vec<Value> = layers.iter().map(|layer| add(&gzipped(layer))).collect();
+    let stored: Vec<Value> = layers.iter().map(|layer| add(&compress(layer))).collect();
     let manifest = json!({"config": add(&configuration(layers)), "layers": stored});
     let mut here = add(manifest.to_string().as_bytes());
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
@@ -155,6 +160,26 @@ fn layouts_and_archives_are_unpacked_once_by_their_digest() {
     assert_eq!(other.root(), one.root(), "the same configuration has the same files");
     assert!(Arc::ptr_eq(&other, &unpacked(&store, &archive, &images).unwrap()));
     assert_eq!(std::fs::read_dir(&images).unwrap().count(), 1);
+}
+
+#[test]
+fn layers_of_zstd_are_unpacked_and_their_digests_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = dir.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    let text = "a line of the file\n".repeat(20_000);
+    let layers = [layer(&[(FILE, "usr/text", &text), (FILE, "old", "1")]), layer(&[(FILE, ".wh.old", "")])];
+    let folder = dir.path().join("layout");
+    layout_by(&folder, &layers, zstd::tests::compressed);
+    let image = unpacked(&ImageStore::default(), &folder, &images).unwrap();
+    assert_eq!(std::fs::read_to_string(image.root().join("usr/text")).unwrap(), text);
+    assert!(!image.root().join("old").exists());
+    let other = dir.path().join("other");
+    layout_by(&other, &[layer(&[(FILE, "a", "1")])], |_| {
+        zstd::tests::compressed(&layer(&[(FILE, "a", "2")]))
+    });
+    let error = unpacked(&ImageStore::default(), &other, &images).unwrap_err().to_string();
+    assert!(error.contains("its files have the digest"), "{error}");
 }
 
 #[test]

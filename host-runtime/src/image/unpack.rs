@@ -3,6 +3,7 @@
 
 use super::resolve::resolve;
 use super::source::GZIP;
+use super::zstd::{self, ZstdReader};
 use crate::limits::{IMAGE_BYTES, IMAGE_DEPTH, IMAGE_ENTRIES};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};
@@ -17,8 +18,6 @@ use tar::{Archive, Entry, EntryType};
 const WHITEOUT: &str = ".wh.";
 /// The entry that removes all files of the layers below from its folder.
 const OPAQUE: &str = ".wh..wh..opq";
-/// The first bytes of a file that zstd has compressed.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Permission bits that are kept. Programs get no rights by a file's set-user-ID bit.
 const MODES: u32 = 0o1777;
 /// The owner of a folder may always change what is in it, or this process could not remove it.
@@ -59,8 +58,8 @@ impl<'a> Unpacker<'a> {
         let mut first = Vec::new();
         from.by_ref().take(4).read_to_end(&mut first)?;
         let whole = std::io::Cursor::new(first.clone()).chain(from);
-        if first == ZSTD {
-            return Err(Error::other("it is compressed with zstd, which is not supported: use gzip"));
+        if <[u8; 4]>::try_from(first.as_slice()).is_ok_and(zstd::is_compressed) {
+            return self.plain_layer(ZstdReader::new(whole), digest);
         }
         match first.starts_with(&GZIP) {
             true => self.plain_layer(MultiGzDecoder::new(whole), digest),
