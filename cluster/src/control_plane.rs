@@ -222,7 +222,10 @@ impl ControlPlane {
                 listener.serve(Box::new(stream), client)
             })
         });
-        let config = kstore_kubelet_sim::Config { identities, metrics, caches, api_server, ..config };
+        let services = self.api().pipeline().registry().service_ranges().cidrs();
+        let services: Vec<_> = services.iter().filter_map(|network| network.parse().ok()).collect();
+        let egress = Arc::new(kstore_kubelet_sim::egress::Egress::clone(&config.egress).within(services));
+        let config = kstore_kubelet_sim::Config { identities, metrics, caches, api_server, egress, ..config };
         let config = config.of_release(self.minor);
         let client = self.client(UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]), NAME);
         let simulation = config.has_sim_api.then(|| {

@@ -128,6 +128,20 @@ impl ControlGroup {
         &self.0
     }
 
+    /// Sets other limits for the container.
+    ///
+    /// # Errors
+    /// The kernel refuses one.
+    pub(crate) fn resize(&self, limits: &ResourceLimits, controllers: Controllers) -> Result<()> {
+        if controllers.memory && limits.memory.is_none() {
+            write(&self.0, "memory.max", "max")?;
+        }
+        if controllers.cpu && limits.milli_cpu.is_none() {
+            write(&self.0, "cpu.max", &format!("max {CPU_PERIOD}"))?;
+        }
+        settings(limits, controllers).iter().try_for_each(|(file, value)| write(&self.0, file, value))
+    }
+
     /// Whether the kernel killed processes of the container for want of memory.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         read(&self.0, "memory.events").is_ok_and(|events| number(&events, "oom_kill") > Some(0))
@@ -301,6 +315,13 @@ mod tests {
         ] {
             write(one.folder(), file, text).unwrap();
         }
+        let larger = ResourceLimits { memory: Some(2 << 20), milli_cpu: None, ephemeral_storage: None };
+        one.resize(&larger, groups.controllers()).unwrap();
+        assert_eq!([at("memory.max"), at("cpu.max")], ["2097152", "max 100000"]);
+        one.resize(&ResourceLimits::default(), Controllers::of("memory")).unwrap();
+        assert_eq!([at("memory.max"), at("cpu.max")], ["max", "max 100000"]);
+        one.resize(&limits, groups.controllers()).unwrap();
+        assert_eq!([at("memory.max"), at("cpu.max")], ["1048576", "25000 100000"]);
         let used = ResourceUsage { memory: 700, cpu: Duration::from_millis(1500) };
         assert_eq!((one.usage(), one.is_out_of_memory()), (Some(used), true));
         assert_ne!(groups.create(&limits).unwrap().folder(), one.folder());

@@ -14,7 +14,7 @@ use crate::plan::{self, ContainerPlan, MACHINE_PATHS, MachinePath, StandardInput
 use crate::processes;
 #[cfg(target_os = "linux")]
 use crate::resources::counts_by_namespace;
-use crate::resources::{Enforcement, ResourceUsage};
+use crate::resources::{Enforcement, ResourceLimits, ResourceUsage};
 use crate::running::{ContainerName, RunningContainers};
 use crate::terminal::Terminal;
 use std::collections::BTreeMap;
@@ -158,6 +158,17 @@ impl HostPrograms {
     /// There are no containers here.
     pub fn enforcement(&self) -> Result<&Enforcement> {
         Ok(&self.state()?.enforcement)
+    }
+
+    /// Gives a running container of a pod other limits, as far as control groups enforce any here. Blocks while the kernel frees memory for
+    /// a lower limit; what the container cannot free ends it.
+    ///
+    /// # Errors
+    /// The kernel refuses a limit.
+    pub fn resize(&self, uid: &str, container: &str, limits: &ResourceLimits) -> Result<()> {
+        let controllers = self.state()?.enforcement.controllers;
+        let group = self.running.find(uid, container).and_then(|process| process.group);
+        group.map_or(Ok(()), |group| group.resize(limits, controllers))
     }
 
     /// What the running containers use, at most half a second ago. Must be called within a runtime with a clock.

@@ -4,7 +4,8 @@
 //! [`mapping`] and [`plan`] are pure, but for files that they look at: from an image and a container to a program, its command line and its
 //! files. [`files`] writes those files, [`child`] starts the program. The process that starts it is this program again, by one of the
 //! commands of `launcher`: it makes the namespaces, so that this process, which has threads, need not. [`gateway`] joins a network
-//! namespace to a network of this process. Nothing here knows an object of the API.
+//! namespace to a network of this process. [`outside`] opens connections from there to networks beyond it. Nothing here knows an object of
+//! the API.
 
 mod cgroup;
 pub mod child;
@@ -19,6 +20,7 @@ mod limits;
 mod link;
 pub mod mapping;
 mod namespace;
+pub mod outside;
 pub mod plan;
 mod processes;
 pub mod resources;

@@ -2,10 +2,12 @@
 //! the launcher. Where containers cannot be confined or have no network, or there is no Python, the test says so and why, and passes.
 
 use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
-use kstore_host_runtime::gateway::{Answers, Boxed, ByteStream, Datagram, Opened, OuterNetwork, Unreached};
+use kstore_host_runtime::gateway::{
+    Answers, Boxed, ByteStream, Datagram, Opened, OuterNetwork, PodPort, Unreached,
+};
 use kstore_host_runtime::mapping::ImageMap;
 use kstore_host_runtime::plan::ContainerPlan;
-use kstore_host_runtime::{HostPrograms, PodLink, launcher};
+use kstore_host_runtime::{HostPrograms, PodLink, launcher, outside};
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -50,11 +52,13 @@ fn main() -> ExitCode {
         tests.programs_reach_nothing_of_this_machine().await;
         tests.clients_reach_programs_with_their_own_addresses().await;
         tests.containers_and_commands_of_a_pod_share_its_loopback().await;
+        tests.clients_of_the_loopback_reach_what_listens_there_alone().await;
+        tests.connections_out_of_the_cluster_lose_no_byte_at_their_end().await;
         tests.many_connections_carry_their_own_bytes().await;
         tests.datagrams_to_programs_are_answered().await;
         tests.nothing_of_a_network_is_left().await;
     });
-    println!("7 tests passed");
+    println!("9 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -86,6 +90,25 @@ impl OuterNetwork for Outer {
 
     fn send(&self, datagram: Datagram) -> Boxed<()> {
         Box::pin(async move { datagram.answers.send(datagram.bytes.to_ascii_uppercase()) })
+    }
+}
+
+/// An outer network in which every address leads to one of this machine.
+struct Beyond(SocketAddr);
+
+impl OuterNetwork for Beyond {
+    fn connect(&self, _to: SocketAddr) -> Boxed<std::result::Result<Opened, Unreached>> {
+        let to = self.0;
+        Box::pin(async move {
+            let socket = outside::connect(to).await?;
+            let (near, far) = duplex(64 << 10);
+            let serving: Boxed<()> = Box::pin(outside::relay(socket, Box::new(Pipe(far))));
+            Ok(Opened { stream: Box::new(Pipe(near)), serving: Some(serving) })
+        })
+    }
+
+    fn send(&self, _datagram: Datagram) -> Boxed<()> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -134,6 +157,14 @@ impl Running {
     async fn line(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line()).await.expect("it prints");
         line.expect("text").unwrap_or_default()
+    }
+}
+
+impl Running {
+    /// Waits until the program has ended.
+    async fn ended(&mut self) {
+        let rest = timeout(PATIENCE, self.lines.next_line()).await.expect("it ends");
+        assert_eq!(rest.expect("text"), None);
     }
 }
 
@@ -235,7 +266,7 @@ except ConnectionRefusedError: print('refused')
     /// Connects to a port of the pod, sends a text, and returns everything that comes back.
     async fn ask(&self, link: &PodLink, from: Option<Ipv4Addr>, text: &[u8]) -> Vec<u8> {
         let (near, far) = duplex(4096);
-        let dialled = link.gateway().dial(from.map(Into::into), 80, Box::new(Pipe(far)));
+        let dialled = link.gateway().dial(from.map(Into::into), PodPort::Pod(80), Box::new(Pipe(far)));
         timeout(PATIENCE, dialled).await.expect("an answer").expect("a program listens");
         let (mut reader, mut writer) = split(near);
         let mut all = Vec::new();
@@ -258,7 +289,7 @@ except ConnectionRefusedError: print('refused')
         let of_gateway = self.ask(&link, None, b"").await;
         assert!(of_gateway.starts_with(b"169.254."), "{of_gateway:?}");
         let (_near, far) = duplex(64);
-        let refused = link.gateway().dial(Some(client.into()), 99, Box::new(Pipe(far)));
+        let refused = link.gateway().dial(Some(client.into()), PodPort::Pod(99), Box::new(Pipe(far)));
         assert_eq!(timeout(PATIENCE, refused).await.expect("an answer"), Err(Unreached::Refused));
     }
 
@@ -274,6 +305,52 @@ except ConnectionRefusedError: print('refused')
         let mut command = self.programs.command(("pod", "one"), &argv, false).expect("it runs");
         let output = timeout(PATIENCE, command.output()).await.expect("it ends").expect("it starts");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "127.0.0.1\n", "{output:?}");
+    }
+
+    async fn clients_of_the_loopback_reach_what_listens_there_alone(&self) {
+        let link = self.link();
+        let code = SERVER.replace("('', 80)", "('127.0.0.1', 80)");
+        let mut server = self.start("local", &link, &code);
+        assert_eq!(server.line().await, "listens");
+        let dial = async |to: PodPort| {
+            let (near, far) = duplex(4096);
+            let dialled = link.gateway().dial(None, to, Box::new(Pipe(far)));
+            timeout(PATIENCE, dialled).await.expect("an answer").map(|()| near)
+        };
+        let mut near = dial(PodPort::Loopback(80)).await.expect("it listens there");
+        near.write_all(b"to the loopback").await.expect("it reads");
+        near.shutdown().await.expect("it reads");
+        let mut all = String::new();
+        timeout(PATIENCE, near.read_to_string(&mut all)).await.expect("an end").expect("text");
+        assert!(all.starts_with("169.254.") && all.ends_with("\nto the loopback"), "{all}");
+        assert_eq!(dial(PodPort::Pod(80)).await.err(), Some(Unreached::Refused));
+        assert_eq!(dial(PodPort::Loopback(81)).await.err(), Some(Unreached::Refused));
+    }
+
+    /// The server closes its direction first; the program then sends a mebibyte and ends at once.
+    async fn connections_out_of_the_cluster_lose_no_byte_at_their_end(&self) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let to = listener.local_addr().expect("it has one");
+        let link = self.programs.link(POD.into(), Arc::new(Beyond(to)), 7).expect("a network");
+        let code = "
+import os, socket
+s = socket.create_connection(('192.0.2.7', 80))
+print(s.recv(100), s.recv(100), flush=True)
+s.sendall(b'x' * (1 << 20))
+os._exit(0)
+";
+        let mut program = self.start("last", &link, code);
+        let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.expect("a client").expect("one");
+        stream.write_all(b"first").await.expect("it reads");
+        stream.shutdown().await.expect("it reads");
+        assert_eq!(program.line().await, "b'first' b''");
+        // Much is still on its way when the program has ended.
+        let mut all = Vec::new();
+        let reading = timeout(PATIENCE, stream.read_to_end(&mut all));
+        tokio::join!(program.ended(), reading).1.expect("an end").expect("bytes");
+        assert_eq!(all.len(), 1 << 20);
+        let refused = outside::connect("127.0.0.1:1".parse().expect("an address")).await;
+        assert_eq!(refused.err(), Some(Unreached::Refused));
     }
 
     async fn many_connections_carry_their_own_bytes(&self) {

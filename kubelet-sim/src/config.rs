@@ -3,6 +3,7 @@
 
 use crate::api_server::ApiServerListener;
 use crate::behavior::Delay;
+use crate::egress::Egress;
 use crate::identities::Identities;
 use kstore_api::version::Minor;
 use kstore_client::manifest::ManifestObject;
@@ -56,6 +57,8 @@ pub struct Config {
     pub missing_images: Vec<String>,
     /// Images that are mapped to programs of this machine, which then run as containers. Needs a real clock.
     pub programs: Option<Arc<HostPrograms>>,
+    /// What these programs reach outside of the cluster, if their pods have a network of their own.
+    pub egress: Arc<Egress>,
     /// Default delays, for pods without annotations about them.
     pub delays: Delays,
     /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
@@ -106,6 +109,7 @@ impl Default for Config {
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             missing_images: Vec::new(),
             programs: None,
+            egress: Arc::default(),
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),

@@ -3,7 +3,9 @@
 use crate::service::ZONE;
 use kstore_container_sim::{DnsAnswer, DnsQuestion, DnsRecord, RecordKind};
 use simple_dns::rdata::{A, AAAA, CNAME, OPT, PTR, RData, SOA, SRV};
-use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, RCODE, ResourceRecord, TYPE, header_buffer};
+use simple_dns::{
+    CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE, header_buffer,
+};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of an answer over UDP to a resolver that does not name a larger size.
@@ -56,6 +58,14 @@ impl<'a> DnsMessage<'a> {
         }
     }
 
+    /// The answer that the name could not be looked up.
+    pub(crate) fn failed(&self) -> Option<Vec<u8>> {
+        let mut reply = self.reply(&[], true)?;
+        reply.name_servers.clear();
+        *reply.rcode_mut() = RCODE::ServerFailure;
+        reply.build_bytes_vec_compressed().ok()
+    }
+
     /// The bytes of an answer. Over UDP one that is too long says so, and has no records.
     pub(crate) fn answer(&self, answer: &DnsAnswer, is_udp: bool) -> Option<Vec<u8>> {
         let known = self.kind().is_some();
@@ -98,6 +108,36 @@ impl<'a> DnsMessage<'a> {
         }
         Some(reply)
     }
+}
+
+/// The bytes of a question about a whole name, with this number; `None` if it is no name.
+pub(crate) fn question_about(name: &str, kind: RecordKind, number: u16) -> Option<Vec<u8>> {
+    let kind = match kind {
+        RecordKind::A => TYPE::A,
+        RecordKind::Aaaa => TYPE::AAAA,
+        RecordKind::Cname => TYPE::CNAME,
+        RecordKind::Ptr => TYPE::PTR,
+        RecordKind::Srv => TYPE::SRV,
+    };
+    let mut packet = Packet::new_query(number);
+    packet.set_flags(PacketFlag::RECURSION_DESIRED);
+    packet.questions.push(Question::new(owned(name)?, kind.into(), CLASS::IN.into(), false));
+    packet.build_bytes_vec().ok()
+}
+
+/// The addresses and aliases in the bytes of an answer; none if it is no answer.
+pub(crate) fn records_of(answer: &[u8]) -> Vec<DnsRecord> {
+    let Ok(packet) = Packet::parse(answer) else { return Vec::new() };
+    let record = |record: &ResourceRecord<'_>| {
+        let (kind, value) = match &record.rdata {
+            RData::A(A { address }) => (RecordKind::A, Ipv4Addr::from(*address).to_string()),
+            RData::AAAA(AAAA { address }) => (RecordKind::Aaaa, Ipv6Addr::from(*address).to_string()),
+            RData::CNAME(CNAME(to)) => (RecordKind::Cname, format!("{to}.")),
+            _ => return None,
+        };
+        Some(DnsRecord { name: record.name.to_string(), kind, value, ttl: record.ttl })
+    };
+    packet.answers.iter().filter_map(record).collect()
 }
 
 /// The record that says how long it may be kept that there is none.
@@ -147,7 +187,6 @@ fn refusal(number: u16, code: RCODE) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use simple_dns::Question;
 
     fn asked(name: &str, kind: TYPE) -> Vec<u8> {
         let mut packet = Packet::new_query(7);
@@ -207,6 +246,21 @@ mod tests {
         assert!(cut.has_flags(PacketFlag::TRUNCATION) && cut.answers.is_empty());
         let whole = message.answer(&answer, false).unwrap();
         assert_eq!(Packet::parse(&whole).unwrap().answers.len(), 100);
+    }
+
+    #[test]
+    fn records_of_other_name_servers_are_read_back_as_they_are_asked_for() {
+        let bytes = question_about("Db.example.com", RecordKind::A, 9).unwrap();
+        let message = DnsMessage::read(&bytes).unwrap();
+        assert_eq!(message.question().name, "db.example.com");
+        let alias = record(RecordKind::Cname, "other.example.com.");
+        let records =
+            vec![alias, record(RecordKind::A, "192.0.2.7"), record(RecordKind::Aaaa, "2001:db8::7")];
+        let answer = message.answer(&DnsAnswer { exists: true, records: records.clone() }, true).unwrap();
+        assert_eq!(records_of(&answer), records);
+        let failed = message.failed().unwrap();
+        assert_eq!(Packet::parse(&failed).unwrap().rcode(), RCODE::ServerFailure);
+        assert!(records_of(&failed).is_empty() && records_of(&answer[..20]).is_empty());
     }
 
     proptest! {

@@ -22,6 +22,7 @@ pub mod config;
 mod device;
 mod dns;
 mod dns_message;
+pub mod egress;
 pub mod execution;
 mod expansion;
 mod fault;

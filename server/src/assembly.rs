@@ -28,6 +28,7 @@ use kstore_etcd::ExtraMetrics;
 use kstore_host_runtime::HostPrograms;
 use kstore_host_runtime::mapping::ImageMapping;
 use kstore_informer::metrics::Registry;
+use kstore_kubelet_sim::egress::Egress;
 use kstore_nondet::Nondet;
 use kstore_registry::outbound::{FrontProxy, Network, Outbound, ServiceBackends};
 use kstore_scheduler::Gates;
@@ -401,6 +402,7 @@ fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
         missing_images: loops.missing_images.clone(),
         enforces_network_policies: !loops.ignores_network_policies,
         programs: host_programs(&loops.images),
+        egress: Arc::new(Egress::new(loops.egress.clone(), loops.host_services.clone())),
         ..Default::default()
     }
 }

@@ -13,11 +13,16 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// A server whose image `ops/op` is this program of Python; `None` where the test cannot run.
 fn start(dir: &Path, code: &str) -> Option<Mapped> {
+    start_with(dir, code, &[])
+}
+
+/// The same with further flags.
+pub(crate) fn start_with(dir: &Path, code: &str, flags: &[&str]) -> Option<Mapped> {
     if !Path::new(PYTHON).exists() {
         println!("skipped: {PYTHON} is not here");
         return None;
     }
-    let cluster = Mapped::start(dir, &format!("exec {PYTHON} -u - <<'END'\n{code}\nEND"));
+    let cluster = Mapped::start_with(dir, &format!("exec {PYTHON} -u - <<'END'\n{code}\nEND"), flags);
     if !has_network(dir) {
         println!("skipped: pods of programs have no network of their own here");
         return None;
@@ -177,5 +182,62 @@ server.serve_forever()"#;
         "{denied}"
     );
     assert_eq!(cluster.https.call("POST", MAPS, &map(json!({"good": "1"}))).await.code, 201);
+    cluster.server.terminate();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_with_host_network_have_that_of_their_simulated_node_and_not_the_machines() {
+    let dir = tempfile::tempdir().unwrap();
+    let code = r#"
+import errno, http.server, os, socket
+class Web(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        text = f"{os.environ['POD']} answers {self.client_address[0]}"
+        if self.path == "/machine":
+            try:
+                socket.create_connection(("127.0.0.1", int(os.environ["MACHINE"])))
+                text = "reached"
+            except OSError as error:
+                text = errno.errorcode[error.errno]
+        if self.path == "/fellow":
+            text = socket.create_connection(("127.0.0.1", 81)).makefile().read()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text.encode())
+if os.environ["POD"] == "fellow":
+    server = socket.create_server(("127.0.0.1", 81))
+    while True:
+        server.accept()[0].sendall(b"its node's loopback")
+http.server.ThreadingHTTPServer(("", 80), Web).serve_forever()"#;
+    let Some(cluster) = start(dir.path(), code) else { return };
+    let machine = cluster.server.address().rsplit(':').next().unwrap().to_owned();
+    for name in ["web", "fellow"] {
+        let env = json!([{"name": "POD", "value": name}, {"name": "MACHINE", "value": machine}]);
+        let mut container = json!({"name": "op", "image": "ops/op:v1", "env": env});
+        if name == "web" {
+            container["readinessProbe"] = json!({"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1});
+        }
+        let spec = json!({"hostNetwork": true, "nodeName": "node-0", "containers": [container]});
+        cluster.create(PODS, &pod(name, &spec)).await;
+    }
+    cluster.create(SERVICES, &service("web", 8080, 80)).await;
+    cluster.endpoints("web", 1).await;
+    let node = cluster.pod("web").await["status"]["hostIP"].as_str().unwrap().to_owned();
+    let log = cluster.command("by-address", &format!("curl -s http://{node}/")).await;
+    let client = cluster.pod("by-address").await["status"]["podIP"].as_str().unwrap().to_owned();
+    assert!(log.contains(&format!("web answers {client} code 0")), "{log}");
+    let log = cluster.command("by-service", "curl -s http://web:8080/").await;
+    assert!(log.contains("web answers 10."), "{log}");
+    let log = cluster.command("machine", "curl -s http://web:8080/machine").await;
+    assert!(
+        log.contains("ECONNREFUSED code 0"),
+        "the API server listens there, but not in the node's network: {log}"
+    );
+    let log = cluster.command("fellow-pod", "curl -s http://web:8080/fellow").await;
+    assert!(log.contains("its node's loopback code 0"), "pods of a node share its network: {log}");
+    let proxied = cluster.https.call("GET", &format!("{PODS}/web:80/proxy/"), "").await;
+    assert_eq!(proxied.code, 200);
+    let log = cluster.command("other-port", &format!("curl -s -m 5 http://{node}:82/")).await;
+    assert!(log.contains(" code 7"), "{log}");
     cluster.server.terminate();
 }

@@ -22,11 +22,16 @@ pub(crate) struct Mapped {
 
 impl Mapped {
     pub(crate) fn start(dir: &Path, script: &str) -> Self {
+        Self::start_with(dir, script, &[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn start_with(dir: &Path, script: &str, flags: &[&str]) -> Self {
         let program = dir.join("op.sh");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mapping = format!("ops/op:*={}", program.display());
-        let server = Launch::in_memory(SERVER, dir).args(&["--image", &mapping]).start().unwrap();
+        let server = Launch::in_memory(SERVER, dir).args(&["--image", &mapping]).args(flags).start().unwrap();
         let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
         Self { server, https }
     }
@@ -59,6 +64,15 @@ impl Mapped {
             holds(&status).then_some(Some(status))
         })
         .await
+    }
+
+    /// Gives the only container of a pod other limits in place.
+    async fn resize(&self, mut pod: Value, limits: &Value) {
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        pod["metadata"]["resourceVersion"].take();
+        pod["spec"]["containers"][0]["resources"] = json!({"limits": limits, "requests": limits});
+        let reply = self.https.call("PUT", &format!("{PODS}/{name}/resize"), &pod.to_string()).await;
+        assert_eq!(reply.code, 200, "{}", reply.json());
     }
 
     /// The log of a pod, among the head and the lengths of the answer that has it.
@@ -174,7 +188,7 @@ async fn a_deleted_pod_gets_its_signal_and_a_killed_server_leaves_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_beyond_the_limit_kills_a_program_and_usage_is_measured() {
+async fn memory_beyond_the_limit_also_a_resized_one_kills_a_program_and_usage_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     // `tail` keeps what it has read until the end of its input.
     let script = "(head -c 40000000 /dev/zero; sleep 1000) | tail -c 50000000 >/dev/null & wait";
@@ -199,6 +213,10 @@ async fn memory_beyond_the_limit_kills_a_program_and_usage_is_measured() {
     })
     .await;
     assert!(small["status"]["containerStatuses"][0]["state"]["running"].is_object(), "{small}");
+    cluster.resize(small, &json!({"memory": "16Mi"})).await;
+    let ended = |status: &Value| status["state"]["terminated"].is_object();
+    let ended = cluster.container("small", "ends by its new limit", ended).await.unwrap();
+    assert_eq!(ended["state"]["terminated"]["reason"], "OOMKilled", "{ended}");
     if std::fs::read_to_string(dir.path().join("server.log"))
         .unwrap()
         .contains("processors by control groups")

@@ -21,6 +21,8 @@ mod crash;
 mod data_versions;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
 mod dropin;
+/// What programs of this machine reach outside of the cluster.
+mod egress;
 /// Leader election of controllers and scheduler among several servers.
 mod election;
 /// Encryption at rest in the program.

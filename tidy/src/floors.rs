@@ -415,7 +415,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
         floors: &[
             &["limits", "mapping", "namespace"],
             &["gateway", "image", "resources"],
-            &["cgroup", "confinement", "plan", "processes"],
+            &["cgroup", "confinement", "outside", "plan", "processes"],
             &["files", "launch", "terminal"],
             &["launcher", "running"],
             &["child"],
@@ -426,7 +426,16 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "kubelet-sim",
         floors: &[
-            &["amounts", "api_server", "identities", "known_image", "limits", "network_policy", "time"],
+            &[
+                "amounts",
+                "api_server",
+                "egress",
+                "identities",
+                "known_image",
+                "limits",
+                "network_policy",
+                "time",
+            ],
             &["affinity", "backoff", "behavior", "expansion", "plan", "pod_certificate", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "dns_message", "image", "probe", "process_end", "shape"],

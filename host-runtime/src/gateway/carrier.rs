@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Pumped};
 use super::packet::{self, FlowKey, ProgramPacket};
-use super::{Answers, Datagram, Dial, Opened, Order, OuterNetwork, Unreached};
+use super::{Answers, Datagram, Dial, Opened, Order, OuterNetwork, PodPort, Unreached};
 use crate::limits::{
     CONNECTION_BUFFER, GATEWAY_ROUNDS, LINK_MTU, PACKETS_AT_ONCE, POD_CONNECTIONS, POD_DATAGRAMS, POD_FLOWS,
 };
@@ -203,10 +203,13 @@ impl Carrier {
 
     /// Begins a connection to a program.
     fn dial(&mut self, dial: Dial) {
-        let Dial { from, port, stream, connected } = dial;
+        let Dial { from, to, stream, connected } = dial;
         let own = if self.address.is_ipv4() { OWN_V4.into() } else { OWN_V6.into() };
         let from = from.filter(|from| from.is_ipv4() == self.address.is_ipv4()).unwrap_or(own);
-        let program = SocketAddr::new(self.address, port);
+        let program = match to {
+            PodPort::Loopback(port) if self.address.is_ipv4() => (Ipv4Addr::LOCALHOST, port).into(),
+            PodPort::Loopback(port) | PodPort::Pod(port) => SocketAddr::new(self.address, port),
+        };
         let key = self.free_port(program, from).map(|port| (program, SocketAddr::new(from, port)));
         let Some(key) = key.filter(|_| self.has_room()) else {
             // The client may have given up.
@@ -223,7 +226,8 @@ impl Carrier {
     }
 
     fn has_room(&self) -> bool {
-        self.connections.len() + self.opening_keys.len() < POD_CONNECTIONS
+        // What still sends the last bytes of a connection counts until it has.
+        self.connections.len().max(self.serving.len()) + self.opening_keys.len() < POD_CONNECTIONS
     }
 
     fn free_port(&mut self, program: SocketAddr, from: IpAddr) -> Option<u16> {

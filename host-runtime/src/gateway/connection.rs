@@ -115,9 +115,11 @@ impl Connection {
 
     /// Ends the stream. The socket may still have a segment to send, so it goes at the next look.
     fn end(&mut self, is_in_order: bool) -> Pumped {
-        match self.stream.take() {
-            Some(stream) if !is_in_order => stream.reset(),
-            _ => {}
+        match (self.stream.take(), is_in_order) {
+            (Some(stream), false) => stream.reset(),
+            // What serves the other end may still have bytes to send on, and ends after them.
+            (_, true) => self.serving = None,
+            (None, false) => {}
         }
         Pumped::Busy
     }

@@ -1,5 +1,6 @@
 //! The gateway of a pod: it reads the packets of the pod's programs from their TUN device, and joins their connections and datagrams to a
-//! network of this process ([`OuterNetwork`]). Nothing else is reached: no packet leaves for this machine or its networks.
+//! network of this process ([`OuterNetwork`]). Nothing else is reached: no packet leaves for this machine or its networks. What the outer
+//! network opens there, it opens from sockets of its own ([`outside`](crate::outside)).
 //!
 //! A connection of a program is answered when the outer network has answered, so that refusals and silence are those of that network.
 
@@ -40,8 +41,18 @@ pub trait OuterNetwork: Send + Sync + 'static {
 pub struct Opened {
     /// The program's end.
     pub stream: Box<dyn ByteStream>,
-    /// What serves the other end, if that takes a task. It ends with the connection.
+    /// What serves the other end, if that takes a task. It ends with a connection that is reset, and with the pod; after a connection that
+    /// both ends have closed it ends by itself.
     pub serving: Option<Boxed<()>>,
+}
+
+/// Where programs of a pod listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPort {
+    /// At a port of the pod's address.
+    Pod(u16),
+    /// At a port of the pod's loopback interface. In a pod with an IPv6 address it is the same as the other.
+    Loopback(u16),
 }
 
 /// Why there is no connection.
@@ -103,7 +114,7 @@ enum Order {
 struct Dial {
     /// The address that the program sees; `None`: that of the gateway.
     from: Option<IpAddr>,
-    port: u16,
+    to: PodPort,
     stream: Box<dyn ByteStream>,
     connected: oneshot::Sender<std::result::Result<(), Unreached>>,
 }
@@ -135,11 +146,11 @@ impl Gateway {
     pub async fn dial(
         &self,
         from: Option<IpAddr>,
-        port: u16,
+        to: PodPort,
         stream: Box<dyn ByteStream>,
     ) -> std::result::Result<(), Unreached> {
         let (connected, answer) = oneshot::channel();
-        let dial = Dial { from, port, stream, connected };
+        let dial = Dial { from, to, stream, connected };
         self.orders.send(Order::Dial(dial)).await.map_err(|_| Unreached::Vanished)?;
         answer.await.unwrap_or(Err(Unreached::Vanished))
     }

@@ -1,7 +1,7 @@
 //! The process that makes the network namespace of a pod: a loopback interface, and a TUN device with the pod's address whose other end it
 //! sends to the process that started it. Then it ends; the descriptors keep the namespace.
 
-use super::netlink::{Netlink, address, default_route, up};
+use super::netlink::{Netlink, address, default_route, route_loopback, up};
 use super::supervisor::{FIRST_OTHER, cannot, stdin_socket};
 use crate::launch::{LauncherOrder, LauncherReport, LinkRequest, receive, receive_exactly, send};
 use crate::limits::LINK_MTU;
@@ -60,6 +60,9 @@ fn link(control: &UnixStream) -> Result<()> {
     netlink.request(&address(index, request.address)).map_err(cannot("the address of the pod"))?;
     netlink.request(&up(index, Some(LINK_MTU))).map_err(cannot("set up the device"))?;
     netlink.request(&default_route(index, request.address)).map_err(cannot("the default route"))?;
+    if request.address.is_ipv4() {
+        netlink.request(&route_loopback(index)).map_err(cannot("the way to the loopback interface"))?;
+    }
     // Where it cannot be set, ports below 1,024 are refused to programs.
     let _ = std::fs::write(FIRST_PORT, "0");
     let network = File::open("/proc/self/ns/net").map_err(cannot("the network namespace"))?;

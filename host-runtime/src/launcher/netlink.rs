@@ -25,6 +25,10 @@ const LINK_MTU: u16 = 4;
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
 const OUTPUT: u16 = 4;
+/// `IFLA_AF_SPEC` has attributes of a family, `IFLA_INET_CONF` its settings by their numbers, and `IPV4_DEVCONF_ROUTE_LOCALNET` is one.
+const FAMILIES: u16 = 26;
+const SETTINGS: u16 = 1;
+const ROUTE_LOCALNET: u16 = 26;
 /// `IFA_F_NODAD`: no other host has the address.
 const UNIQUE: u8 = 2;
 /// The families of addresses.
@@ -52,13 +56,8 @@ impl Message {
         self
     }
 
-    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
-        let length = u16::try_from(4 + value.len()).expect("values are short");
-        self.0.extend(length.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
+    fn attribute(self, kind: u16, value: &[u8]) -> Self {
+        self.with(&attribute(kind, value))
     }
 
     /// The message with its length.
@@ -68,6 +67,22 @@ impl Message {
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
         bytes
     }
+}
+
+/// An attribute of a message, padded.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(4 + value.len()).expect("values are short");
+    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Lets packets to and from 127.0.0.0/8 pass an interface, so that its other end reaches what listens on the loopback interface alone.
+pub(super) fn route_loopback(index: u32) -> Message {
+    let setting = attribute(SETTINGS, &attribute(ROUTE_LOCALNET, &1_u32.to_ne_bytes()));
+    let message = Message::new(NEW_LINK, 0).with(&[0; 4]).with(&index.to_ne_bytes()).with(&[0; 8]);
+    message.attribute(FAMILIES, &attribute(INET.into(), &setting))
 }
 
 /// Sets an interface up, with the most bytes of its packets if that is given.
@@ -144,6 +159,13 @@ mod tests {
         let route = default_route(3, "fd00::1".parse().unwrap()).bytes();
         assert_eq!((route.len(), route[16]), (16 + 12 + 8, INET6));
         assert_eq!(up(1, None).bytes().len(), 32);
+        let settings = route_loopback(2).bytes();
+        let nested = [(20_u16, FAMILIES), (16, INET.into()), (12, SETTINGS), (8, ROUTE_LOCALNET)];
+        let heads: Vec<u8> = nested
+            .iter()
+            .flat_map(|(length, kind)| [length.to_ne_bytes(), kind.to_ne_bytes()].concat())
+            .collect();
+        assert_eq!(settings[32..], [heads, 1_u32.to_ne_bytes().to_vec()].concat());
         assert_eq!(up(1, Some(9000)).bytes()[36..], 9000_u32.to_ne_bytes());
     }
 

@@ -144,7 +144,8 @@ impl Simulator {
             .config
             .enforces_network_policies
             .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone()));
-        NetworkAccess { api_server: self.config.api_server.clone(), policies }
+        let (api_server, egress) = (self.config.api_server.clone(), Arc::clone(&self.config.egress));
+        NetworkAccess { api_server, policies, egress }
     }
 
     async fn simulate(self, tasks: TaskGroup) {

@@ -152,7 +152,7 @@ impl Manager {
     pub(crate) fn warned(&mut self, warning: ContainerWarning) {
         let ContainerWarning { pod, uid, index, reason, message } = warning;
         if self.pods.get(&pod).is_some_and(|entry| *entry.uid == *uid) {
-            let event = PodEvent { container: Some(index), ..PodEvent::warning(reason, message) };
+            let event = PodEvent { container: index, ..PodEvent::warning(reason, message) };
             self.pod_notice(&pod, event);
         }
     }

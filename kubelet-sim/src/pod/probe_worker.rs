@@ -61,9 +61,8 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
     let runs = |kind: &ProbeKind| match kind.of(spec).and_then(|probe| act(spec, probe)) {
-        // Each can be asked of a program of this machine, but for the ports of a pod without an address of its own.
-        Some(Act::Command(_)) if is_host => true,
-        Some(_) if is_host => !pod.spec.host_network,
+        // Each can be asked of a program of this machine.
+        Some(_) if is_host => true,
         Some(Act::Command(argv)) => is_shell && program::runs(pod, index, &argv),
         // The answer of such a server is known without asking it.
         Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),

@@ -78,7 +78,15 @@ impl PodNetwork {
     /// Passes on a datagram of a program of this machine. That it is not received is not told.
     pub(super) async fn pass(&self, host: &Host, datagram: Datagram) {
         let Datagram { from, to, bytes, answers } = datagram;
-        let Ok(endpoint) = self.datagram_endpoint(host, to).await else { return };
+        let Some(bytes) = self.pass_in_flow((from, to), bytes) else { return };
+        let endpoint = match self.datagram_endpoint(host, to).await {
+            Ok(endpoint) => endpoint,
+            Err(NetworkFailure::NoRoute(_)) => to,
+            Err(_) => return,
+        };
+        if matches!(self.streams.owner_of(endpoint.ip()).await, AddressOwner::Outside) {
+            return self.pass_outside(Datagram { from, to, bytes, answers }, endpoint).await;
+        }
         match self.receiver(host, endpoint).await {
             Ok(Receiver::Program(link)) => {
                 link.gateway().deliver(Datagram { from, to: endpoint, bytes, answers });
@@ -97,7 +105,11 @@ impl PodNetwork {
         let client = (&*self.node, host.address());
         let service = match self.streams.owner_of(to.ip()).await {
             AddressOwner::Outside => Box::pin(self.streams.backend((to, Transport::Udp), client)).await,
-            AddressOwner::Node => Box::pin(self.streams.node_backend((to, Transport::Udp), client)).await,
+            AddressOwner::Node => {
+                let service = Box::pin(self.streams.node_backend((to, Transport::Udp), client)).await;
+                let program = || self.streams.host_links.at_node(to.ip());
+                service.or_else(|| program().map(|_| Ok(Destination::Endpoint(to))))
+            }
             AddressOwner::Pod(_) | AddressOwner::Nobody => Some(Ok(Destination::Endpoint(to))),
         };
         match service.transpose()? {
@@ -113,12 +125,15 @@ impl PodNetwork {
         let is_own = ip.is_loopback() || ip.is_unspecified() || ip == host.address();
         let feed = match self.streams.owner_of(if is_own { host.address() } else { ip }).await {
             AddressOwner::Pod(feed) if feed.get().1.reachable => feed,
+            AddressOwner::Node if let Some(link) = self.streams.host_links.at_node(ip) => {
+                return Ok(Receiver::Program(link));
+            }
             _ => return Err(vanish(ip).await),
         };
         if !is_own && !Box::pin(self.is_let_through((to, Transport::Udp), Some(&feed.get().1))).await {
             return Err(vanish(ip).await);
         }
-        let link = self.streams.host_links.of(&feed.get().1.record.pod.metadata.uid);
+        let link = self.streams.host_links.of(&feed.get().1);
         let listening = self.streams.listener(feed, (to.port(), Transport::Udp), self.asker);
         match (Box::pin(listening).await, link) {
             (Some(served), _) => Ok(Receiver::Server(Box::new(served))),

@@ -51,6 +51,14 @@ impl Streams {
     async fn run_to_end(&self, feed: &Feed, execution: &Execution, output: &mut Vec<u8>) -> u8 {
         let (_, snapshot) = feed.get();
         let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
+        let is_request = !matches!(execution.act, Act::Command(_));
+        if is_request
+            && is_on_host(&snapshot, execution.container)
+            && self.kubelet_network(&snapshot).is_none()
+        {
+            // Its ports are ports of this machine, of which it cannot be said whose they are.
+            return 0;
+        }
         let argv = match &execution.act {
             Act::Command(argv) if is_on_host(&snapshot, execution.container) => {
                 return self.execute_on_host(&snapshot, execution.container, argv, output).await;

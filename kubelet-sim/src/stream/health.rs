@@ -202,7 +202,7 @@ impl Streams {
         output: &mut Vec<u8>,
     ) -> u8 {
         let limit = limit.unwrap_or(USUAL);
-        let Some((address, network)) = self.of_pod(snapshot) else { return 1 };
+        let Some((address, network)) = self.kubelet_network(snapshot) else { return 1 };
         let at = SocketAddr::new(address, port);
         let mut is_asked = false;
         let asking = network.health(at, service, &mut is_asked);

@@ -3,10 +3,10 @@
 
 use super::environment::{TooLarge, container_of, expand_all};
 use super::host_attach::{type_into_pipe, type_into_terminal};
+use super::host_resize::{limits_of, resized};
 use super::program::{TERM, stopping};
 use super::runner::ContainerBudget;
 use super::{Console, ContainerWarning, Feed, Launch, ManagerMessage, Outputs, Snapshot, Streams};
-use crate::amounts::Amounts;
 use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, MEMORY_LOOK, RENEWAL_RETRY, TERMINATION_MESSAGE};
 use crate::pod_object::options::TERMINATION_LOG;
 use crate::service::API_SERVER;
@@ -62,7 +62,7 @@ impl Streams {
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         let budget = snapshot.disks.budget(&launch.container, &namespace);
         let (ended, ()) = tokio::join!(
-            self.follow_host_program(feed, launch, (&mut end, &limits)),
+            self.follow_host_program(feed, launch, (&mut end, limits)),
             self.serve_streams(launch, streams, &budget)
         );
         if let Some(message) = self.message_file(&snapshot, launch).and_then(|file| end_of(&file).ok()) {
@@ -72,36 +72,42 @@ impl Streams {
     }
 
     /// Waits until the program ends, and returns its exit code and whether it was killed for want of memory. Meanwhile asks it to stop when
-    /// its container is, kills it when it exceeds its memory, and renews the tokens in its volumes.
+    /// its container is, kills it when it exceeds its memory, gives it other limits when it is resized, and renews the tokens in its
+    /// volumes.
     async fn follow_host_program(
         &self,
         feed: &Feed,
         launch: &Launch,
-        (end, limits): (&mut ContainerEnd, &ResourceLimits),
+        (end, mut limits): (&mut ContainerEnd, ResourceLimits),
     ) -> (u8, bool) {
         let mut is_told = false;
-        let mut exceeds = std::pin::pin!(self.exceeds_memory(launch, limits));
         loop {
-            tokio::select! {
-                biased;
-                code = end.exited() => return (code, code == KILLED && end.is_out_of_memory()),
-                () = &mut exceeds => {
-                    end.signal(KILL.into()).await;
-                    return (end.exited().await, true);
+            let mut exceeds = std::pin::pin!(self.exceeds_memory(launch, limits));
+            let resized = loop {
+                tokio::select! {
+                    biased;
+                    code = end.exited() => return (code, code == KILLED && end.is_out_of_memory()),
+                    () = &mut exceeds => {
+                        end.signal(KILL.into()).await;
+                        return (end.exited().await, true);
+                    }
+                    () = stopping(feed, launch), if !is_told => {
+                        is_told = true;
+                        end.signal(TERM.into()).await;
+                    }
+                    () = self.renewal(feed) => Box::pin(self.clone().refresh(Arc::clone(feed))).await,
+                    resized = resized(feed, launch, limits) => break resized,
                 }
-                () = stopping(feed, launch), if !is_told => {
-                    is_told = true;
-                    end.signal(TERM.into()).await;
-                }
-                () = self.renewal(feed) => Box::pin(self.clone().refresh(Arc::clone(feed))).await,
-            }
+            };
+            limits = resized;
+            self.resize_on_host(launch, limits).await;
         }
     }
 
     /// Waits until the container uses more memory than its limit, if no control group sees to that.
-    async fn exceeds_memory(&self, launch: &Launch, limits: &ResourceLimits) {
+    async fn exceeds_memory(&self, launch: &Launch, limits: ResourceLimits) {
         let enforcement = self.programs.as_ref().and_then(|programs| programs.enforcement().ok());
-        let limit = enforcement.and_then(|enforcement| enforcement.sampled_memory(limits));
+        let limit = enforcement.and_then(|enforcement| enforcement.sampled_memory(&limits));
         let (Some(limit), Some(programs)) = (limit, &self.programs) else {
             return std::future::pending().await;
         };
@@ -116,13 +122,23 @@ impl Streams {
     }
 
     /// Tells of limits that have no effect on this machine.
-    async fn warn_of_limits(&self, programs: &HostPrograms, launch: &Launch, limits: &ResourceLimits) {
+    pub(super) async fn warn_of_limits(
+        &self,
+        programs: &HostPrograms,
+        launch: &Launch,
+        limits: &ResourceLimits,
+    ) {
         let enforcement = programs.enforcement().ok();
         let Some(message) = enforcement.and_then(|enforcement| enforcement.unenforced(limits)) else {
             return;
         };
+        self.warn_of_container(launch, message).await;
+    }
+
+    /// Tells of a limit that has no effect.
+    pub(super) async fn warn_of_container(&self, launch: &Launch, message: String) {
         let (pod, uid, index) = (launch.pod.clone(), launch.uid.clone(), launch.index);
-        let warning = ContainerWarning { pod, uid, index, reason: NOT_ENFORCED, message };
+        let warning = ContainerWarning { pod, uid, index: Some(index), reason: NOT_ENFORCED, message };
         // The manager may have ended.
         let _ = self.messages.send(ManagerMessage::Warned(Box::new(warning))).await;
     }
@@ -236,7 +252,7 @@ impl Streams {
             has_read_only_root: environment.read_only.contains("/"),
             files: managed_files(&environment, link.is_some()),
             mounts,
-            limits: resource_limits(&found),
+            limits: limits_of(found.resources.as_ref()),
             input: match (found.tty, found.stdin) {
                 (Some(true), _) => StandardInput::Terminal,
                 (_, Some(true)) => StandardInput::Pipe,
@@ -410,17 +426,6 @@ fn user(
     }
 }
 
-/// The limits of a container. What is zero limits nothing, as in container runtimes.
-fn resource_limits(container: &Container) -> ResourceLimits {
-    let amounts = Amounts::of(container.resources.as_ref().and_then(|resources| resources.limits.as_ref()));
-    let limit = |amount: i64| u64::try_from(amount).ok().filter(|amount| *amount > 0);
-    ResourceLimits {
-        memory: limit(amounts.memory),
-        milli_cpu: limit(amounts.milli_cpu),
-        ephemeral_storage: limit(amounts.ephemeral_storage),
-    }
-}
-
 /// The files that a kubelet manages. In the network of this machine names are resolved as it does.
 fn managed_files(environment: &Environment, has_network: bool) -> BTreeMap<String, Vec<u8>> {
     let files = environment.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
@@ -434,22 +439,6 @@ fn managed_files(environment: &Environment, has_network: bool) -> BTreeMap<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_limits_of_a_container_are_read_and_zero_is_none() {
-        let of = |limits: &str| {
-            let text = format!("{{name: a, resources: {{requests: {{memory: 1Gi}}, limits: {{{limits}}}}}}}");
-            resource_limits(&serde_yaml_ng::from_str(&text).unwrap())
-        };
-        let all = ResourceLimits {
-            memory: Some(64 << 20),
-            milli_cpu: Some(250),
-            ephemeral_storage: Some(1_000_000),
-        };
-        assert_eq!(of("memory: 64Mi, cpu: 250m, ephemeral-storage: 1M, example.com/x: 1"), all);
-        assert_eq!(of("memory: 0, cpu: 0"), ResourceLimits::default());
-        assert_eq!(resource_limits(&Container::default()), ResourceLimits::default());
-    }
 
     #[test]
     fn variables_of_an_image_are_below_those_of_its_container() {

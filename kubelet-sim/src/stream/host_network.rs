@@ -1,14 +1,16 @@
 //! The networks of pods whose containers run programs of this machine: each pod has a namespace of its own, whose gateway joins it to the
-//! network of the simulated pods. A program connects as its pod, with the pod's policies, names and Services.
+//! network of the simulated pods. A program connects as its pod, with the pod's policies, names and Services. Pods with `hostNetwork` share
+//! the namespace of their simulated node, which has the node's address.
 
 use super::network::{Asker, Connection, PodNetwork};
+use super::outside::OutsideAccess;
 use super::{Snapshot, Streams};
-use crate::dns_message::DnsMessage;
 use crate::limits::DATAGRAM_TIME;
 use crate::plan::etc::DNS;
+use k8s_openapi::api::core::v1::Node;
 use kstore_container_sim::NetworkFailure;
 use kstore_fabric::{Host, Stream};
-use kstore_host_runtime::gateway::{Boxed, ByteStream, Datagram, Opened, OuterNetwork, Unreached};
+use kstore_host_runtime::gateway::{Boxed, ByteStream, Datagram, Opened, OuterNetwork, PodPort, Unreached};
 use kstore_host_runtime::{HostPrograms, PodLink};
 use std::collections::BTreeMap;
 use std::io::Result;
@@ -21,69 +23,128 @@ use tokio::time::timeout;
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;
+/// The beginning of the keys of nodes' networks, which no uid of a pod has.
+const NODE: &str = "node/";
 
-/// The networks of pods with running programs, by the pods' uids. Clones are the same.
+/// Networks with their addresses, by the uids of pods and the names of nodes.
+type LinksByKey = BTreeMap<String, (IpAddr, Weak<PodLink>)>;
+
+/// The networks of pods with running programs, by the pods' uids, and of nodes, by their names behind [`NODE`]. Clones are the same.
 #[derive(Clone, Default)]
 pub(super) struct HostLinks {
-    all: Arc<Mutex<BTreeMap<String, Weak<PodLink>>>>,
+    all: Arc<Mutex<LinksByKey>>,
     /// Held while a network is made, so that the containers of a pod get one.
     making: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl HostLinks {
-    /// The network of a pod while one of its programs runs.
-    pub(super) fn of(&self, uid: &str) -> Option<Arc<PodLink>> {
-        self.all().get(uid)?.upgrade()
+    /// The network of a pod while one of its programs runs, or one of another pod in the same network.
+    pub(super) fn of(&self, snapshot: &Snapshot) -> Option<Arc<PodLink>> {
+        self.all().get(&key(snapshot))?.1.upgrade()
     }
 
-    fn add(&self, uid: &str, link: &Arc<PodLink>) {
+    /// The network of the node with an address, while a program of a pod with `hostNetwork` runs there.
+    pub(super) fn at_node(&self, address: IpAddr) -> Option<Arc<PodLink>> {
+        let all = self.all();
+        let mut nodes = all.range(NODE.to_owned()..).take_while(|(key, _)| key.starts_with(NODE));
+        nodes.find(|(_, (own, _))| *own == address)?.1.1.upgrade()
+    }
+
+    /// The address of the node in whose network the programs of a pod with `hostNetwork` run.
+    fn node_address(&self, snapshot: &Snapshot) -> Option<IpAddr> {
+        let all = self.all();
+        let (address, link) = all.get(&key(snapshot)).filter(|_| snapshot.record.pod.spec.host_network)?;
+        (link.strong_count() > 0).then_some(*address)
+    }
+
+    fn add(&self, key: String, address: IpAddr, link: &Arc<PodLink>) {
         let mut all = self.all();
-        all.retain(|_, link| link.strong_count() > 0);
-        all.insert(uid.to_owned(), Arc::downgrade(link));
+        all.retain(|_, (_, link)| link.strong_count() > 0);
+        all.insert(key, (address, Arc::downgrade(link)));
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Weak<PodLink>>> {
+    fn all(&self) -> MutexGuard<'_, LinksByKey> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The network of a pod: its uid, or its node's name.
+fn key(snapshot: &Snapshot) -> String {
+    let pod = &snapshot.record.pod;
+    match pod.spec.host_network {
+        true => format!("{NODE}{}", pod.spec.node_name),
+        false => pod.metadata.uid.clone(),
     }
 }
 
 impl Streams {
     /// The network of a pod, which is made if there is none, for a program that is about to start. `None`: the program has the network of
-    /// this machine, because namespaces cannot be had, the pod has the network of its node, or the API server is not in this process.
+    /// this machine, because namespaces cannot be had, or the API server is not in this process.
     pub(super) async fn host_link(
         &self,
         programs: &Arc<HostPrograms>,
         snapshot: &Snapshot,
     ) -> std::result::Result<Option<Arc<PodLink>>, String> {
-        let Some(address) = snapshot.machine.ip else { return Ok(None) };
         if self.api_server.is_none() || programs.network().is_err() {
             return Ok(None);
         }
-        let uid = &snapshot.record.pod.metadata.uid;
         let _making = self.host_links.making.lock().await;
-        if let Some(link) = self.host_links.of(uid) {
+        if let Some(link) = self.host_links.of(snapshot) {
             return Ok(Some(link));
         }
+        let is_of_node = snapshot.record.pod.spec.host_network;
+        let address = match is_of_node {
+            true => self.address_of_node(&snapshot.record.pod.spec.node_name).await,
+            false => snapshot.machine.ip,
+        };
+        let address = address.ok_or("the pod, or its node, has no address")?;
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         let network = PodNetwork::new(self, snapshot, namespace.allowance(), Asker::Command);
+        let network = network.with_outside(OutsideAccess::new(snapshot));
+        let network = if is_of_node { network.on_node(address) } else { network };
         let host = network.attach().map_err(|_| "the pod has no address".to_owned())?;
         let outer = Arc::new(ProgramNetwork { network, host });
         let (programs, seed) = (Arc::clone(programs), self.rng.below(u64::MAX));
         let link = tokio::task::spawn_blocking(move || programs.link(address, outer, seed)).await;
         let link = link.map_err(|error| error.to_string())?;
         let link = Arc::new(link.map_err(|error| format!("cannot make the network of the pod: {error}"))?);
-        self.host_links.add(uid, &link);
+        self.host_links.add(key(snapshot), address, &link);
         Ok(Some(link))
     }
 
-    /// The bytes of an answer to a question about a name; `None` if there is none.
-    async fn answer_question(&self, bytes: &[u8], is_udp: bool) -> Option<Vec<u8>> {
-        match DnsMessage::read(bytes) {
-            Ok(message) => {
-                let answer = Box::pin(self.lookup(&message.question())).await;
-                message.answer(&answer, is_udp)
+    /// The address of a node.
+    async fn address_of_node(&self, name: &str) -> Option<IpAddr> {
+        let node = self.client.api::<Node>().get("", name).await.ok()?;
+        let addresses = node.status?.addresses.into_iter().flatten();
+        addresses.filter(|one| one.type_ == "InternalIP").find_map(|one| one.address.parse().ok())
+    }
+
+    /// The place of a pod's kubelet, or of a client of the pod's loopback interface. `None` if the pod has no network: it has that of its
+    /// node, in which no program runs.
+    pub(super) fn kubelet_network(&self, snapshot: &Snapshot) -> Option<(IpAddr, PodNetwork)> {
+        let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
+        let network = PodNetwork::new(self, snapshot, namespace.allowance(), Asker::Kubelet);
+        match snapshot.machine.ip {
+            Some(address) => Some((address, network)),
+            None => {
+                let address = self.host_links.node_address(snapshot)?;
+                Some((address, network.on_node(address)))
             }
-            Err(refusal) => refusal,
+        }
+    }
+}
+
+impl PodNetwork {
+    /// Connects to a port of a node, at which only a program of a pod with `hostNetwork` can listen.
+    pub(super) async fn connect_to_node(
+        &self,
+        host: &Host,
+        to: SocketAddr,
+    ) -> std::result::Result<Connection, NetworkFailure> {
+        let own = own_address(host, to);
+        match self.streams.host_links.at_node(own.unwrap_or(to.ip())) {
+            Some(link) => dial(&link, (host, own.is_some()), to).await,
+            None => Err(NetworkFailure::Refused(to.ip())),
         }
     }
 
@@ -101,6 +162,12 @@ impl Streams {
     }
 }
 
+/// The address of `host` if it connects to itself.
+pub(super) fn own_address(host: &Host, to: SocketAddr) -> Option<IpAddr> {
+    let ip = to.ip();
+    (ip.is_loopback() || ip.is_unspecified() || ip == host.address()).then(|| host.address())
+}
+
 /// Connects `host` to a port of a pod's programs. The program sees the address of the client, or of its gateway if the client is the pod
 /// itself or its kubelet.
 pub(super) async fn dial(
@@ -110,7 +177,11 @@ pub(super) async fn dial(
 ) -> std::result::Result<Connection, NetworkFailure> {
     let (stream, end) = host.open(to).map_err(|_| NetworkFailure::Exhausted)?;
     let from: Option<IpAddr> = (!is_own).then(|| host.address());
-    match link.gateway().dial(from, to.port(), Box::new(FabricStream(end))).await {
+    let port = match to.ip().is_loopback() {
+        true => PodPort::Loopback(to.port()),
+        false => PodPort::Pod(to.port()),
+    };
+    match link.gateway().dial(from, port, Box::new(FabricStream(end))).await {
         Ok(()) => Ok(Connection { stream, serving: None }),
         Err(Unreached::Refused) => Err(NetworkFailure::Refused(to.ip())),
         Err(Unreached::Vanished | Unreached::NoRoute) => Err(NetworkFailure::NoRoute(to.ip())),
@@ -130,8 +201,7 @@ impl OuterNetwork for ProgramNetwork {
         Box::pin(async move {
             if is_name_server(to) {
                 let (stream, end) = host.open(to).map_err(|_| Unreached::Refused)?;
-                let streams = network.streams.clone();
-                let serving: Boxed<()> = Box::pin(async move { drop(streams.answer_questions(end).await) });
+                let serving: Boxed<()> = Box::pin(async move { drop(network.answer_questions(end).await) });
                 return Ok(Opened { stream: Box::new(FabricStream(stream)), serving: Some(serving) });
             }
             match network.connect(&host, to).await {
@@ -150,7 +220,7 @@ impl OuterNetwork for ProgramNetwork {
         Box::pin(async move {
             let passing = async {
                 if is_name_server(datagram.to) {
-                    if let Some(answer) = network.streams.answer_question(&datagram.bytes, true).await {
+                    if let Some(answer) = network.answer_question(&datagram.bytes, true).await {
                         datagram.answers.send(answer);
                     }
                     return;
@@ -169,7 +239,7 @@ fn is_name_server(to: SocketAddr) -> bool {
 }
 
 /// A stream of the network in memory, for a gateway.
-struct FabricStream(Stream);
+pub(super) struct FabricStream(pub(super) Stream);
 
 impl ByteStream for FabricStream {
     fn reset(self: Box<Self>) {

@@ -15,6 +15,7 @@ mod host_attach;
 mod host_exec;
 mod host_network;
 mod host_port;
+mod host_resize;
 mod host_volumes;
 mod http;
 mod kubelet;
@@ -22,6 +23,7 @@ mod latest;
 mod log;
 mod network;
 mod outputs;
+mod outside;
 mod pipe;
 mod policies;
 mod port;
@@ -38,6 +40,7 @@ mod volumes;
 
 use crate::affinity::Affinities;
 use crate::api_server::ApiServerListener;
+use crate::egress::Egress;
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::pod::Pod;
@@ -113,8 +116,8 @@ pub(crate) struct ContainerWarning {
     /// Name and namespace of the pod.
     pub(crate) pod: Key,
     pub(crate) uid: String,
-    /// Index of the container in its pod.
-    pub(crate) index: usize,
+    /// Index of the container in its pod; `None`: the warning is about the pod.
+    pub(crate) index: Option<usize>,
     /// The reason of the Event.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
@@ -156,6 +159,8 @@ pub(crate) struct NetworkAccess {
     pub(crate) api_server: Option<ApiServerListener>,
     /// The policies that restrict connections; `None`: they are not enforced.
     pub(crate) policies: Option<Policies>,
+    /// What programs of this machine reach outside of the cluster.
+    pub(crate) egress: Arc<Egress>,
 }
 
 /// State that the streams of all nodes share. Cheap to clone.
@@ -177,6 +182,8 @@ pub(crate) struct Streams {
     api_server: Option<ApiServerListener>,
     /// The policies that restrict connections; `None`: they are not enforced.
     policies: Option<Policies>,
+    /// What programs of this machine reach outside of the cluster.
+    egress: Arc<Egress>,
     /// Endpoints that clients of Services with session affinity use.
     affinities: Arc<Mutex<Affinities>>,
     /// Permits for starting commands of containers.
@@ -215,6 +222,7 @@ impl Streams {
                 fabric: Fabric::default(),
                 api_server: access.api_server,
                 policies: access.policies,
+                egress: access.egress,
                 affinities: Arc::default(),
                 program_starts,
                 programs: None,

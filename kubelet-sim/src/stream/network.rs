@@ -3,6 +3,7 @@
 
 use super::host_network;
 use super::host_port;
+use super::outside::OutsideAccess;
 use super::runner::{ContainerBudget, ProgramRun};
 use super::services::Destination;
 use super::tls;
@@ -58,6 +59,10 @@ pub(super) struct PodNetwork {
     pub(super) node: Arc<str>,
     pub(super) memory: BufferAllowance,
     pub(super) asker: Asker,
+    /// Whether it is the network of the pod's node, which the pod shares.
+    pub(super) is_of_node: bool,
+    /// The way out of the cluster, which programs of this machine have.
+    pub(super) outside: Option<Arc<OutsideAccess>>,
 }
 
 /// How bytes reach a port.
@@ -127,7 +132,21 @@ impl PodNetwork {
             node: Arc::from(snapshot.record.pod.spec.node_name.as_str()),
             memory,
             asker,
+            is_of_node: false,
+            outside: None,
         }
+    }
+
+    /// The same in the network of its node, which has this address.
+    pub(super) fn on_node(self, address: IpAddr) -> Self {
+        // All of the node's pods in its network are one host.
+        let owner = Arc::from(format!("node/{}", self.node));
+        Self { address: Some(address), owner, is_of_node: true, ..self }
+    }
+
+    /// The same with a way out of the cluster.
+    pub(super) fn with_outside(self, outside: OutsideAccess) -> Self {
+        Self { outside: Some(Arc::new(outside)), ..self }
     }
 
     /// The pod's host in the fabric, while it is used.
@@ -220,15 +239,22 @@ impl PodNetwork {
         match backend.transpose()? {
             // An endpoint is never the client's own loopback, such as that of a server on this machine.
             Some(Destination::Endpoint(endpoint)) if !endpoint.ip().is_loopback() => {
-                let done = self.connect_to_pod(host, endpoint).await;
-                done.map_err(|why| why.failure(endpoint.ip()))
+                match self.connect_to_pod(host, endpoint).await {
+                    Err(Unconnected::Outside) => self.connect_outside(host, (to, endpoint)).await,
+                    Err(Unconnected::Node) => self.connect_to_node(host, endpoint).await,
+                    done => done.map_err(|why| why.failure(endpoint.ip())),
+                }
             }
             Some(Destination::Endpoint(_)) => Err(NetworkFailure::Refused(to.ip())),
             Some(Destination::ApiServer) => self.connect_to_api_server(host, to).await,
-            None if matches!(self.streams.owner_of(to.ip()).await, AddressOwner::Node) => {
-                Err(NetworkFailure::Refused(to.ip()))
+            None if matches!(
+                self.streams.owner_of(host_network::own_address(host, to).unwrap_or(to.ip())).await,
+                AddressOwner::Node
+            ) =>
+            {
+                self.connect_to_node(host, to).await
             }
-            None => Err(NetworkFailure::NoRoute(to.ip())),
+            None => self.connect_outside(host, (to, to)).await,
         }
     }
 
@@ -252,8 +278,9 @@ impl PodNetwork {
     async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {
         let failed = |why| Err(Unconnected::Failed(why));
         let ip = to.ip();
-        let is_own = ip.is_loopback() || ip.is_unspecified() || ip == host.address();
-        let owner = self.streams.owner_of(if is_own { host.address() } else { ip }).await;
+        let own = host_network::own_address(host, to);
+        let is_own = own.is_some();
+        let owner = self.streams.owner_of(own.unwrap_or(ip)).await;
         if let AddressOwner::Pod(feed) = &owner
             && !is_own
             && !Box::pin(self.is_let_through((to, Transport::Tcp), Some(&feed.get().1))).await
@@ -274,7 +301,7 @@ impl PodNetwork {
         };
         let (_, snapshot) = feed.get();
         let is_declared = host_port::is_open(&snapshot, to.port());
-        match self.streams.host_links.of(&snapshot.record.pod.metadata.uid) {
+        match self.streams.host_links.of(&snapshot) {
             Some(link) => match host_network::dial(&link, (host, is_own), to).await {
                 // A simulated container of the pod may listen.
                 Err(NetworkFailure::Refused(_)) if !is_declared => {}

@@ -92,6 +92,11 @@ impl PodNetwork {
         if all.is_empty() {
             return true;
         }
+        // A node always reaches its own pods.
+        if self.is_of_node && target.is_some_and(|snapshot| *snapshot.record.pod.spec.node_name == *self.node)
+        {
+            return true;
+        }
         let target = target.map(|snapshot| &snapshot.record.pod.metadata);
         let mut records = all.namespace(&self.tenant);
         if let Some(other) = target.filter(|other| *other.namespace != *self.tenant) {
@@ -101,7 +106,13 @@ impl PodNetwork {
             return true;
         }
         // A pod that cannot be read is judged as one that no policy lets through.
-        let Some(from) = self.streams.policy_pod(&self.tenant, &self.name).await else { return false };
+        let from = match self.is_of_node {
+            true => None,
+            false => match self.streams.policy_pod(&self.tenant, &self.name).await {
+                Some(pod) => Some(pod),
+                None => return false,
+            },
+        };
         let pod = match target {
             None => None,
             Some(other) => match self.streams.policy_pod(&other.namespace, &other.name).await {
@@ -110,7 +121,7 @@ impl PodNetwork {
             },
         };
         let Some(address) = self.address else { return false };
-        let from = PolicyEnd { address, pod: Some(from) };
+        let from = PolicyEnd { address, pod: from };
         let to_end = PolicyEnd { address: to.ip(), pod };
         let policies = records.iter().map(|record| &record.policy);
         decide(policies, &from, &to_end, (to.port(), transport.text()))

@@ -3,7 +3,7 @@
 //! with a line that names the pod; other ports refuse. No socket is opened on the host.
 
 use super::http::{answer, serve};
-use super::network::{Asker, Connection, PodNetwork};
+use super::network::Connection;
 use super::pipe::pipe;
 use super::{Feed, Snapshot, Streams};
 use crate::behavior;
@@ -42,8 +42,7 @@ impl Streams {
 
     /// A connection to what listens at a port of a pod, over the pod's loopback.
     async fn connection_to(&self, snapshot: &Snapshot, port: u16) -> Option<Connection> {
-        let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
-        let network = PodNetwork::new(self, snapshot, namespace.allowance(), Asker::Kubelet);
+        let (_, network) = self.kubelet_network(snapshot)?;
         let host = network.attach().ok()?;
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
         Box::pin(network.connect(&host, to)).await.ok()

@@ -1,6 +1,5 @@
 //! Requests that a kubelet makes for a hook or a probe, to servers of known images.
 
-use super::network::{Asker, PodNetwork};
 use super::{Snapshot, Streams};
 use crate::limits::{EXECUTION_OUTPUT, PROBE_REDIRECTS};
 use kstore_api::version::Minor;
@@ -48,7 +47,7 @@ impl Streams {
     }
 
     async fn get(&self, snapshot: &Snapshot, (port, is_encrypted): (u16, bool), path: &str) -> Answer {
-        let Some((address, network)) = self.of_pod(snapshot) else {
+        let Some((address, network)) = self.kubelet_network(snapshot) else {
             return Err("the pod has no network of its own".to_owned());
         };
         let at = SocketAddr::new(address, port);
@@ -77,7 +76,7 @@ impl Streams {
 
     /// Connects to a port of a pod: 0 if something listens, else 1 with the reason in `output`.
     pub(super) async fn probe_port(&self, snapshot: &Snapshot, port: u16, output: &mut Vec<u8>) -> u8 {
-        let Some((address, network)) = self.of_pod(snapshot) else { return 1 };
+        let Some((address, network)) = self.kubelet_network(snapshot) else { return 1 };
         let reply = Box::pin(network.perform(call(address, port, Vec::new(), 0))).await;
         match reply.result {
             Ok(_) => 0,
@@ -86,12 +85,6 @@ impl Streams {
                 1
             }
         }
-    }
-
-    /// The address of a pod, and the place of the kubelet that asks it. `None` if it has no network of its own.
-    pub(super) fn of_pod(&self, snapshot: &Snapshot) -> Option<(IpAddr, PodNetwork)> {
-        let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
-        Some((snapshot.machine.ip?, PodNetwork::new(self, snapshot, namespace.allowance(), Asker::Kubelet)))
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
 use kstore_host_runtime::mapping::ImageMapping;
+use kstore_kubelet_sim::egress::{EgressRule, HostService};
 use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::collections::BTreeSet;
@@ -295,6 +296,10 @@ pub struct LoopsConfig {
     pub ignores_network_policies: bool,
     /// Images that are mapped to programs of this machine, in the order in which they are tried.
     pub images: Vec<ImageMapping>,
+    /// Networks beyond the cluster that these programs reach.
+    pub egress: Vec<EgressRule>,
+    /// Services of this machine that these programs reach by a name of the cluster.
+    pub host_services: Vec<HostService>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.

@@ -16,6 +16,7 @@ use super::{
 use crate::telemetry::LogFormat;
 use clap::ArgMatches;
 use kstore_controllers::{Blocks, PodNetworks, Selection};
+use kstore_kubelet_sim::egress::HOST_SERVICES;
 use kstore_registry::outbound::{ServiceBackend, ServiceBackends};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -237,12 +238,7 @@ impl ServerOptions {
         if needs_nodes && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsNodes);
         }
-        if !loops.images.is_empty() && !self.components.contains(&Component::KubeletSim) {
-            return Err(UsageError::NeedsFlag("image", "`kubelet-sim` in --components"));
-        }
-        if self.has_images_anywhere && loops.images.is_empty() {
-            return Err(UsageError::NeedsFlag("image-anywhere", "--image"));
-        }
+        self.check_images(&loops)?;
         if !loops.simulation.files.is_empty() && !self.given.has("nodes") && !self.lab.is_on() {
             loops.nodes = 0;
         }
@@ -251,6 +247,27 @@ impl ServerOptions {
         }
         loops.networks.pods = PodNetworks::new(std::mem::take(&mut self.cluster_cidr), None, None)?;
         Ok(loops)
+    }
+
+    /// Whether the flags of programs of this machine fit together.
+    fn check_images(&self, loops: &LoopsConfig) -> Result<(), UsageError> {
+        if !loops.images.is_empty() && !self.components.contains(&Component::KubeletSim) {
+            return Err(UsageError::NeedsFlag("image", "`kubelet-sim` in --components"));
+        }
+        let of_programs = [
+            ("image-anywhere", self.has_images_anywhere),
+            ("egress", !loops.egress.is_empty()),
+            ("egress-host", !loops.host_services.is_empty()),
+        ];
+        if let Some((flag, _)) =
+            of_programs.into_iter().find(|(_, is_given)| *is_given && loops.images.is_empty())
+        {
+            return Err(UsageError::NeedsFlag(flag, "--image"));
+        }
+        match loops.host_services.len() > HOST_SERVICES {
+            true => Err(UsageError::TooManyHostServices),
+            false => Ok(()),
+        }
     }
 }
 

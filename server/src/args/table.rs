@@ -16,6 +16,7 @@ use super::{
 };
 use crate::telemetry::LogFormat;
 use clap::Arg;
+use kstore_kubelet_sim::egress::EgressRule;
 
 type Flag = super::flag::Flag<ServerOptions>;
 
@@ -346,6 +347,22 @@ const LOOPS: &[Flag] = &[
         "Run the programs of --image also where other machines reach the API: clients there can then start them",
     )
     .part(Part::Process),
+    Flag::value(
+        "egress",
+        "LIST",
+        |o, text| egress_rules(&mut o.loops.egress, text),
+        "Let the programs of --image reach networks beyond the cluster, and names there: CIDR, ADDRESS or `internet` (no private address), each with :PORT or :FIRST-LAST if not all ports; never an address of this machine; may be repeated",
+    )
+    .part(Part::Process)
+    .shaped(repeated),
+    Flag::value(
+        "egress-host",
+        "NAME=ADDR:PORT",
+        |o, text| add(&mut o.loops.host_services, parsed(text)),
+        "Let the programs of --image reach a service that listens at ADDR:PORT of this machine, such as db=127.0.0.1:5432, as NAME.host.kstore.internal at the same port; may be repeated",
+    )
+    .part(Part::Process)
+    .shaped(repeated),
     Flag::boolean(
         "network-policies",
         |o, is_on| o.loops.ignores_network_policies = !is_on,
@@ -364,6 +381,11 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process),
 ];
+
+/// Adds the rules of a list to others.
+fn egress_rules(rules: &mut Vec<EgressRule>, list: &str) -> Result<(), String> {
+    list.split(',').try_for_each(|rule| add(rules, parsed(rule)))
+}
 
 pub(super) const AUDIT_LOG: &[Flag] = &[
     Flag::path(

@@ -2,6 +2,7 @@
 
 use super::FlagError;
 use kstore_controllers::BadPodNetworks;
+use kstore_kubelet_sim::egress::HOST_SERVICES;
 
 /// An invalid combination of flags.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -77,6 +78,9 @@ pub enum UsageError {
         "--image runs programs of this machine for every client that may create pods, and --listen names {0:?}, which other machines reach; add --image-anywhere if that is meant"
     )]
     ImagesOnLoopback(String),
+    /// More services of this machine than have an address in the cluster.
+    #[error("--egress-host can be given {} times", HOST_SERVICES)]
+    TooManyHostServices,
     /// A start time with the system's clock.
     #[error(
         "--lab-start needs a --lab-clock that the lab moves (manual, auto or a factor): in mode real the cluster has the system's time"
