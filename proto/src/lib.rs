@@ -1,4 +1,4 @@
-//! The `.proto` files of kstore, etcd and Kubernetes' key management services, and the code generated from
+//! The `.proto` files of kstore, etcd, Kubernetes' key management services and container runtimes, and the code generated from
 //! them. The proto files document the messages. [`ProgressDemand`] is not part of a wire protocol: it connects
 //! a client and a server in one process. [`MessageBoundary`] finds the messages among the bytes of a call, and
 //! [`count_fields`] counts the items of a message before it is decoded.
@@ -64,5 +64,14 @@ pub mod kms {
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kms.proto")]
     pub mod v2 {
         include!("../generated/v2.in");
+    }
+}
+
+/// Kubernetes' interface of container runtimes.
+pub mod cri {
+    /// Package `runtime.v1`.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in runtime.proto")]
+    pub mod v1 {
+        include!("../generated/runtime.v1.in");
     }
 }

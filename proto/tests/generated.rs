@@ -18,6 +18,7 @@ fn generate(out: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(out.join("kstore.lab.v1.bin"), lab.encode_file_descriptor_set())?;
     builder().compile_fds(compile("etcd/rpc.proto")?)?;
     builder().btree_map(".").compile_fds(compile("kms/v2/kms.proto")?)?;
+    builder().btree_map(".").compile_fds(compile("cri/v1/runtime.proto")?)?;
     Ok(())
 }
 
