@@ -38,6 +38,11 @@ impl IdMap {
         }
     }
 
+    /// The map for containers whose users are those of this machine.
+    pub(crate) fn identity() -> Self {
+        Self::Range { first: 0, count: u32::MAX }
+    }
+
     /// The texts of `uid_map` and `gid_map` of a container's namespace.
     pub(crate) fn texts(self) -> [String; 2] {
         match self {

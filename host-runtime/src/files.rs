@@ -30,10 +30,12 @@ pub struct VolumeFile {
     pub group: u32,
 }
 
-/// The folder of this process for the files of its containers. It is removed when this is dropped.
+/// The folder of this process for the files of its containers. It is removed when this is dropped, unless it is kept.
 #[derive(Debug)]
 pub struct ProgramFolder {
     path: PathBuf,
+    /// Whether it stays for a later process.
+    is_kept: bool,
     /// The folder, locked while it is in use.
     _lock: File,
     ids: IdMap,
@@ -41,6 +43,9 @@ pub struct ProgramFolder {
 
 impl Drop for ProgramFolder {
     fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             tracing::warn!(%error, folder = %self.path.display(), "files of host programs are left; the next start removes them");
         }
@@ -67,10 +72,64 @@ impl ProgramFolder {
             let Ok(lock) = File::open(&path) else { continue };
             lock.set_permissions(Permissions::from_mode(0o700))?;
             if lock.try_lock().is_ok() && is_at(&lock, &path) {
-                return Ok(Self { path, _lock: lock, ids });
+                return Ok(Self { path, is_kept: false, _lock: lock, ids });
             }
         }
         Err(ErrorKind::AlreadyExists.into())
+    }
+
+    /// Makes a folder in `parent` as [`Self::create`] does, for containers of a runtime whose users are those of this machine.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn for_runtime(parent: &Path) -> Result<Self> {
+        Self::create(parent, IdMap::identity())
+    }
+
+    /// The folder at `path`, which is made if it is missing and stays after this process, for containers of a runtime whose users are those
+    /// of this machine.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or another process has it.
+    pub fn keep(path: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&path)?;
+        let lock = File::open(&path)?;
+        lock.set_permissions(Permissions::from_mode(0o700))?;
+        let used = || Error::new(ErrorKind::ResourceBusy, format!("another process uses {}", path.display()));
+        lock.try_lock().map_err(|_| used())?;
+        Ok(Self { path, is_kept: true, _lock: lock, ids: IdMap::identity() })
+    }
+
+    /// The folder of a pod's log files. It need not exist.
+    ///
+    /// # Errors
+    /// The uid is not the name of a file.
+    pub fn logs(&self, uid: &str) -> Result<PathBuf> {
+        Ok(self.pod(uid)?.join("logs"))
+    }
+
+    /// A file of this process's own. It need not exist.
+    ///
+    /// # Errors
+    /// The name is not one of a file.
+    pub fn file(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.path.join(part(name)?))
+    }
+
+    /// Writes a file that every user of a container may read, in place of an earlier one. Containers that see that one see the new content.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        std::fs::create_dir_all(path.parent().unwrap_or(path))?;
+        std::fs::write(path, bytes)?;
+        self.own(path, 0, 0)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o644))
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The folder of a volume of a pod. It need not exist.

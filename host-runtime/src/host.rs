@@ -79,7 +79,7 @@ pub type ContainerUsages = BTreeMap<(String, String), ResourceUsage>;
 /// What containers need.
 #[derive(Debug)]
 struct HostState {
-    folder: ProgramFolder,
+    folder: Arc<ProgramFolder>,
     ids: IdMap,
     machine: Vec<MachinePath>,
     enforcement: Enforcement,
@@ -198,7 +198,7 @@ impl HostPrograms {
     ///
     /// # Errors
     /// There are no containers here.
-    pub fn folder(&self) -> Result<&ProgramFolder> {
+    pub fn folder(&self) -> Result<&Arc<ProgramFolder>> {
         Ok(&self.state()?.folder)
     }
 
@@ -280,7 +280,7 @@ impl HostPrograms {
 impl HostState {
     fn new(launcher: &Path, parent: &Path) -> Result<Self> {
         let ids = own_ids()?;
-        let folder = ProgramFolder::create(parent, ids)?;
+        let folder = Arc::new(ProgramFolder::create(parent, ids)?);
         let (groups, no_groups) = match ControlGroups::of_this_process() {
             Ok(groups) => (Some(groups), String::new()),
             Err(why) => (None, why),
