@@ -31,7 +31,7 @@ impl Chosen {
         let command = match (printed, program::of(object, self.container)) {
             (Some(printed), Program::Image) => CommandOutput::Served(printed),
             (Some(printed), _) => CommandOutput::Ran(printed),
-            (None, Program::Shell(_) | Program::Host) => CommandOutput::Forgotten,
+            (None, Program::Shell(_) | Program::Host | Program::Real) => CommandOutput::Forgotten,
             (None, Program::NotRun(why)) => CommandOutput::NotRun(why),
             (None, Program::Image | Program::Scripted | Program::Attached) => CommandOutput::Absent,
         };

@@ -8,11 +8,13 @@ use crate::identities::Identities;
 use kstore_api::version::Minor;
 use kstore_client::manifest::ManifestObject;
 use kstore_host_runtime::HostPrograms;
+use kstore_host_runtime::files::ProgramFolder;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
 use kstore_kwok::StageSet;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +61,8 @@ pub struct Config {
     pub programs: Option<Arc<HostPrograms>>,
     /// What these programs reach outside of the cluster, if their pods have a network of their own.
     pub egress: Arc<Egress>,
+    /// The node whose pods a container runtime runs. Needs a real clock.
+    pub cri: Option<CriNode>,
     /// Default delays, for pods without annotations about them.
     pub delays: Delays,
     /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
@@ -75,6 +79,42 @@ pub struct Config {
     pub metrics: Registry,
     /// The informers' caches, perhaps from an image.
     pub caches: CacheSet,
+}
+
+/// A node whose pods a container runtime of this machine runs, by CRI v1.
+#[derive(Clone, Debug)]
+pub struct CriNode {
+    /// The name of the node.
+    pub node: String,
+    /// The socket of the runtime.
+    pub socket: PathBuf,
+    /// The folder for volumes and logs, which the runtime mounts and writes.
+    pub folder: Arc<ProgramFolder>,
+    /// Whether the pods run on when the simulation ends, for a later one with the same folder.
+    pub keeps_pods: bool,
+    /// The machine, which the node reports as its own.
+    pub machine: Machine,
+    /// Pods that the node takes.
+    pub pods: u32,
+}
+
+/// What a node reports that is this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Its address, as pods of its network reach it.
+    pub ip: String,
+    /// Its processors.
+    pub cpus: usize,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// The size of the disk with the volumes, in bytes.
+    pub disk: u64,
+    /// The architecture of its processors, such as `amd64`.
+    pub architecture: String,
+    /// The name of its operating system.
+    pub os_image: String,
+    /// The version of its kernel.
+    pub kernel_version: String,
 }
 
 impl Config {
@@ -110,6 +150,7 @@ impl Default for Config {
             missing_images: Vec::new(),
             programs: None,
             egress: Arc::default(),
+            cri: None,
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),

@@ -45,6 +45,7 @@ pub mod probe;
 mod process_end;
 pub mod program;
 mod record;
+mod registry_login;
 pub mod runtime;
 pub mod service;
 pub mod shape;
@@ -55,7 +56,7 @@ mod time;
 mod usage;
 
 pub use api_server::ApiServerListener;
-pub use config::Config;
+pub use config::{Config, CriNode, Machine};
 pub use fault::{FaultError, Handle};
 pub use identities::Identities;
 pub use manager::run::{Simulator, run};

@@ -241,3 +241,19 @@ pub(crate) const STAGE_PLAYS: usize = 64;
 
 /// Addresses and names outside of the cluster whose refusal is told for a pod. Further ones are refused in silence.
 pub(crate) const REFUSALS_TOLD: usize = 16;
+/// Time between two looks at the containers of a container runtime: that of a kubelet. A container that ends is seen to have ended after
+/// it, unless the runtime reports it before.
+pub(crate) const RUNTIME_LOOK: Duration = Duration::from_secs(1);
+/// Looks between two questions about the state of a ready runtime: ten seconds, a third of the time after which a kubelet takes a runtime
+/// that does not answer for gone.
+pub(crate) const RUNTIME_STATE_LOOKS: u64 = 10;
+/// Time after which a sandbox without a known pod is removed: its pod may be one that the informer has yet to show.
+pub(crate) const RUNTIME_ORPHAN: Duration = Duration::from_secs(30);
+/// Time after which a container that could not be stopped is asked again.
+pub(crate) const RUNTIME_STOP_RETRY: Duration = Duration::from_secs(10);
+/// Ended runs of a container that its runtime keeps, as kubelets keep one.
+pub(crate) const RUNTIME_DEAD_CONTAINERS: u32 = 1;
+/// Time between two readings of the log of a container of a runtime.
+pub(crate) const RUNTIME_LOG_LOOK: Duration = Duration::from_millis(100);
+/// Bytes of a log file after which another one begins: kubelet's `containerLogMaxSize`. One older file is kept.
+pub(crate) const RUNTIME_LOG_BYTES: u64 = 10 << 20;

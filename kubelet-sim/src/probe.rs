@@ -41,6 +41,13 @@ pub struct Health {
     pub unhealthy: Option<Duration>,
 }
 
+impl Health {
+    /// The health of an application that its own probes judge: it is well from its start on, as far as nothing is asked.
+    pub fn of_process() -> Self {
+        Self { started: Some(Duration::ZERO), ready: Some(Duration::ZERO), ..Self::default() }
+    }
+}
+
 /// The probe that failed for good, so that its container is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condemned {

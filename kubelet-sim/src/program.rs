@@ -21,6 +21,8 @@ pub enum Program {
     Shell(Vec<String>),
     /// It is a program of this machine, which its image is mapped to.
     Host,
+    /// It is a container of a container runtime.
+    Real,
     /// The command is not run, for this reason.
     NotRun(String),
 }
@@ -75,6 +77,9 @@ pub fn is_well(pod: &PodObject, index: usize, port: u16, path: &str) -> bool {
 /// The program of the `index`-th container of `pod`.
 pub fn of(pod: &PodObject, index: usize) -> Program {
     let Some(spec) = pod.container(index) else { return Program::Image };
+    if pod.spec.is_real {
+        return Program::Real;
+    }
     if spec.program.is_some() {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         return if is_scripted(&script) { Program::Scripted } else { Program::Host };
@@ -115,8 +120,13 @@ fn is_scripted(script: &Script) -> bool {
     script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some()
 }
 
-/// Whether a container's own command runs: in the simulated shell, or as a program of this machine.
+/// Whether a container's own command runs: in the simulated shell, as a program of this machine, or by a container runtime.
 pub fn has_process(pod: &PodObject, index: usize) -> bool {
+    ends_with_process(pod, index) || of(pod, index) == Program::Real
+}
+
+/// Whether a container's own command runs, and ends with this process.
+pub fn ends_with_process(pod: &PodObject, index: usize) -> bool {
     matches!(of(pod, index), Program::Shell(_) | Program::Host)
 }
 
@@ -139,10 +149,10 @@ fn check(argv: &[String], answers: &Answers, image: &str) -> Result<(), NotRunna
 }
 
 /// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it, or the container is one
-/// of this machine.
+/// of this machine or of a container runtime.
 pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
     let Some(spec) = pod.container(index) else { return false };
-    if of(pod, index) == Program::Host {
+    if matches!(of(pod, index), Program::Host | Program::Real) {
         return true;
     }
     let answers = behavior::script(&pod.metadata.annotations, &spec.name).exec;

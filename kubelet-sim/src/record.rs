@@ -60,6 +60,16 @@ impl PodRecord {
     }
 }
 
+impl PodRecord {
+    /// The pod as one whose containers a container runtime runs.
+    pub(crate) fn as_real(self: Arc<Self>) -> Arc<Self> {
+        let mut pod = self.pod.clone();
+        pod.spec.is_real = true;
+        let (key, labels) = (self.key.clone(), self.labels.clone());
+        Arc::new(Self { key, revision: self.revision, pod, labels })
+    }
+}
+
 impl Object for PodRecord {
     fn key(&self) -> Key {
         self.key.clone()

@@ -135,7 +135,7 @@ impl Manager {
 
     /// Lets the runtime and the pods of a node have what its faults do to starts now.
     fn change_starts(&mut self, name: &str, starts: StartFaults, now: Timestamp) {
-        self.runtime.set_faults(name, starts);
+        self.runtime.simulated.set_faults(name, starts);
         let is_running = self.nodes.get(name).is_some_and(|node| !node.stopped());
         for key in self.pods_on(name) {
             if let Some(entry) = self.pods.get_mut(&key) {
@@ -201,7 +201,7 @@ impl Manager {
         for key in self.pods_on(name) {
             if let Some(entry) = self.pods.get_mut(&key) {
                 entry.release();
-                self.runtime.power_off(&entry.uid);
+                self.runtime.simulated.power_off(&entry.uid);
             }
         }
     }
@@ -218,7 +218,7 @@ impl Manager {
             let mut begins_anew = false;
             entry.change(|machine, object| begins_anew = power::lose(machine, object, off));
             if begins_anew {
-                self.runtime.lose_sandbox(&entry.uid);
+                self.runtime.simulated.lose_sandbox(&entry.uid);
                 let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
                 self.pod_notice(
                     &key,

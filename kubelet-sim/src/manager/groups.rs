@@ -511,7 +511,7 @@ impl Manager {
         self.nodes.remove(name);
         self.by_node.remove(name);
         self.node_timers.set(&name.to_owned(), None);
-        self.runtime.remove_node(name);
+        self.runtime.simulated.remove_node(name);
         self.groups.slots.remove(&slot);
         self.is_serving_changed = true;
         if let Some(group) = group {

@@ -17,6 +17,7 @@ mod node_fault_objects;
 mod node_faults;
 mod nodes;
 mod pods;
+mod real;
 pub(crate) mod run;
 mod secrets;
 pub(crate) mod sources;
@@ -35,7 +36,7 @@ use crate::node::object::Identity;
 use crate::pod::{Input, PodEvent};
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::record::{NodeRecord, PodRecord};
-use crate::runtime::sim::SimRuntime;
+use crate::runtime::route::Runtimes;
 use crate::runtime::{DueEvent, Event, Runtime};
 use crate::shape::NodeShape;
 use crate::stream::{Feed, Launch, PodExecution};
@@ -83,7 +84,7 @@ pub(crate) struct Manager {
     nodes: BTreeMap<String, NodeEntry>,
     pods: BTreeMap<Key, PodEntry>,
     keys: BTreeMap<Arc<str>, Key>,
-    runtime: SimRuntime,
+    runtime: Runtimes,
     pod_timers: Timers<Key>,
     node_timers: Timers<String>,
     /// Pods and nodes that may have something to write, each once.
@@ -125,8 +126,7 @@ impl Manager {
     /// already exist.
     pub(crate) fn new(config: Config, rng: &Rng, existing: &[Arc<NodeRecord>], now: Timestamp) -> Self {
         let mut manager = Self {
-            runtime: SimRuntime::new(config.delays.clone(), rng)
-                .missing_images(config.missing_images.clone()),
+            runtime: Runtimes::new(&config, rng),
             config,
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -171,14 +171,15 @@ impl Manager {
             let entry = NodeEntry::new(identity, index, Arc::clone(&shape), record);
             manager.add_node(entry, now);
         }
+        manager.add_runtime_node(existing, now);
         manager.adopt_existing(now);
         manager
     }
 
     fn add_node(&mut self, mut entry: NodeEntry, now: Timestamp) {
         let name = entry.identity.name.clone();
-        self.runtime.add_node(&name, entry.identity.network);
-        self.runtime.add_images(&name, &entry.shape.images);
+        self.runtime.simulated.add_node(&name, entry.identity.network);
+        self.runtime.simulated.add_images(&name, &entry.shape.images);
         entry.begin(&self.config, now);
         entry.refresh_health(now);
         self.others.remove(&name);
@@ -212,10 +213,7 @@ impl Manager {
     }
 
     fn observe_pod(&mut self, record: Arc<PodRecord>, now: Timestamp) {
-        let record = match &self.config.programs {
-            Some(programs) => record.with_programs(programs),
-            None => record,
-        };
+        let record = self.with_runtime(record);
         let key = record.key();
         let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
@@ -443,7 +441,7 @@ impl Manager {
         while self.node_writes < NODE_WRITES {
             let Some(name) = self.dirty_nodes.pop() else { break };
             let Some(node) = self.nodes.get_mut(&name) else { continue };
-            if let Some(write) = node.next_write(&self.runtime, &self.device_classes, now) {
+            if let Some(write) = node.next_write(&self.runtime.simulated, &self.device_classes, now) {
                 self.node_writes += 1;
                 writes.push(write);
             }

@@ -177,7 +177,7 @@ impl NodeEntry {
         let not_ready = match (self.ready_at, effects.shuts_down || self.is_draining()) {
             (Some(_), _) => Some(STARTING.to_owned()),
             (None, true) => Some(SHUTTING_DOWN.to_owned()),
-            (None, false) => effects.not_ready.clone(),
+            (None, false) => effects.not_ready.clone().or_else(|| self.runtime_problem.clone()),
         };
         let lacks_network = match (effects.lacks_network, self.health.lacks_network) {
             (true, _) => Some(true),

@@ -66,6 +66,8 @@ pub(super) struct NodeEntry {
     /// What it reports about itself.
     pub(super) shape: Arc<NodeShape>,
     pub(super) health: Health,
+    /// What keeps its container runtime from running pods.
+    pub(super) runtime_problem: Option<String>,
     /// Whether another client created it: what that client set stays.
     pub(super) is_adopted: bool,
     /// Whether its Node follows stages, which then write the status.
@@ -132,6 +134,7 @@ impl NodeEntry {
             identity,
             shape,
             health: Health::default(),
+            runtime_problem: None,
             is_adopted: false,
             follows_stages: false,
             member: None,
@@ -374,9 +377,14 @@ impl NodeEntry {
             (Ok(_), Write::DeleteNode { .. }) => self.removal = Removal::Sent,
             (Err(Failure::NotFound), Write::DeleteNode { .. }) => self.removal = Removal::Done,
             (Err(_), Write::DeleteNode { .. }) => self.removal = Removal::At(later(now, WRITE_RETRY_MAX)),
-            (Ok(written), Write::CreateNode(_)) => {
+            (Ok(written), Write::CreateNode(node)) => {
                 self.settled(Output::Register);
                 self.registered(!written.with_status, config, now);
+                // What changed while the object was under way is not in it.
+                let ours = object::status(&self.shape, &self.identity, &self.health, &[], None, now);
+                if object::differs(&ours, node.status.as_ref()) {
+                    self.post_status();
+                }
                 return self.health.not_ready.is_none();
             }
             (Err(Failure::AlreadyExists), Write::CreateNode(_)) => {

@@ -15,7 +15,9 @@ use crate::load::record::LoadRecord;
 use crate::pod_behavior::record::BehaviorRecord;
 use crate::record::{NodeRecord, PodRecord};
 use crate::sim_api;
-use crate::stream::{Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, Streams, UsageCaches};
+use crate::stream::{
+    Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, RealNode, Streams, UsageCaches,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
@@ -148,6 +150,15 @@ impl Simulator {
         NetworkAccess { api_server, policies, egress }
     }
 
+    /// The container runtime of the node that has one, if one has; the outer `None` if it cannot be used.
+    fn real_node(&self, rng: &Rng) -> Option<Option<RealNode>> {
+        let real = self.config.cri.clone().map(|cri| RealNode::new(cri, rng)).transpose();
+        real.inspect_err(
+            |error| tracing::error!(%error, "the folder of the container runtime's pods cannot be written"),
+        )
+        .ok()
+    }
+
     async fn simulate(self, tasks: TaskGroup) {
         let stop = tasks.stop();
         let orders = Arc::clone(&self.orders).lock_owned().await;
@@ -175,7 +186,7 @@ impl Simulator {
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
         let access = self.network_access(&rng, &tasks);
-        let programs = self.config.programs.clone();
+        let Some(real) = self.real_node(&rng) else { return };
         let (recorder, writing) = Recorder::build(ClientSink::new(&self.client), AGENT, &self.nondet, stop);
         recorder.metrics(&metrics);
         let manager = Manager::new(self.config.clone(), &rng, &nodes.list(), self.nondet.clock.now());
@@ -187,7 +198,10 @@ impl Simulator {
             rng.fork("tunnel"),
             (serving.clone(), access),
         );
-        let streams = streams.with_usage_caches(usage_caches).with_programs(programs);
+        let streams = streams
+            .with_usage_caches(usage_caches)
+            .with_programs(self.config.programs.clone())
+            .with_runtime(real);
         let (followers, reports) = Followers::new(
             (self.client.clone(), identities.clone(), minor),
             (rng.fork("sources"), self.nondet.clock),
@@ -217,7 +231,7 @@ impl Simulator {
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
-        tokio::join!(edge.run(stop), writing, streams.run(stop));
+        tokio::join!(edge.run(stop), writing, streams.clone().run(stop), streams.watch_runtime(stop));
     }
 }
 
@@ -272,6 +286,9 @@ impl Edge {
                     Some(certificate) => self.followers.issue(certificate),
                     None => self.followers.obey(order),
                 }
+            }
+            for (feed, order) in self.manager.take_runtime_orders() {
+                self.programs.spawn(self.streams.clone().obey_runtime_order(feed, order));
             }
             for (feed, launch) in self.manager.take_launches() {
                 self.programs.spawn(self.streams.clone().run_program(feed, launch));
@@ -330,6 +347,12 @@ impl Edge {
                 ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),
                 ManagerMessage::Logged(line) => self.manager.logged(&line, self.nondet.clock.now()),
                 ManagerMessage::Warned(warning) => self.manager.warned(*warning),
+                ManagerMessage::Runtime(report) => {
+                    self.manager.runtime_reported(*report, self.nondet.clock.now());
+                }
+                ManagerMessage::RuntimeState(state) => {
+                    self.manager.runtime_state(*state, self.nondet.clock.now());
+                }
                 ManagerMessage::Refused(why) => self.manager.tunnel_refused(&why),
                 ManagerMessage::RefusedNodes(nodes) => {
                     for node in nodes {

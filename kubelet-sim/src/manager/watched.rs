@@ -119,7 +119,7 @@ impl Manager {
     }
 
     /// The current and later states of the pod.
-    fn feed(&mut self, key: &Key) -> Option<Feed> {
+    pub(super) fn feed(&mut self, key: &Key) -> Option<Feed> {
         let entry = self.pods.get(key)?;
         let reachable = self.nodes.get(entry.node()).is_some_and(NodeEntry::is_linked);
         let feed = || Arc::new(Latest::new(entry.snapshot(reachable, false)));
@@ -132,7 +132,8 @@ impl Manager {
         let position = entry.object().containers().position(|spec| spec.name == exit.container);
         if let Some(index) = position.filter(|index| entry.runs(*index, &exit.run)) {
             let object = entry.object().clone();
-            self.runtime.exit(&object, index, exit.code.into(), exit.oom, now);
+            let at = exit.at.map_or(now, |at| at.min(now));
+            self.runtime.exit(&object, index, exit.code.into(), exit.oom, at);
         }
     }
 
@@ -158,13 +159,14 @@ impl Manager {
     }
 
     /// Launches the command of a container whose run has begun or was adopted, if the simulated shell knows
-    /// the command, or the container's image is mapped to a program of this machine.
+    /// the command, the container's image is mapped to a program of this machine, or a container runtime runs it.
     pub(super) fn launch(&mut self, key: &Key, index: usize) {
         let Some(entry) = self.pods.get_mut(key) else { return };
         let (Some(run), Some(spec)) = (entry.run_of(index), entry.object().container(index)) else { return };
         let (argv, program) = match program::of(entry.object(), index) {
             Program::Shell(argv) => (argv, None),
             Program::Host => (Vec::new(), spec.program.clone()),
+            Program::Real => (Vec::new(), None),
             Program::Image | Program::Scripted | Program::Attached | Program::NotRun(_) => return,
         };
         let container = spec.name.clone();
@@ -174,8 +176,9 @@ impl Manager {
         if let Some(console) = console {
             outputs.set_console(&container, &run, Arc::new(console));
         }
+        let is_real = entry.object().spec.is_real;
         let (pod, uid) = (key.clone(), entry.uid.to_string());
-        self.launches.push(Launch { pod, uid, index, container, run, argv, program, outputs });
+        self.launches.push(Launch { pod, uid, index, container, run, argv, program, is_real, outputs });
     }
 
     /// The commands to run since the last call, each with its pod's state.

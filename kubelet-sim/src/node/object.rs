@@ -166,6 +166,14 @@ pub fn stale(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
         || ours.node_info != seen.node_info
 }
 
+/// The same, and whether the texts of its conditions differ.
+pub fn differs(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
+    let texts = |status: &NodeStatus| -> Vec<Option<String>> {
+        status.conditions.iter().flatten().map(|condition| condition.message.clone()).collect()
+    };
+    stale(ours, seen) || seen.is_some_and(|seen| texts(seen) != texts(ours))
+}
+
 /// Whether the amounts are equal regardless of notation: the server stores 1000 as `1k`.
 fn same_amounts(
     ours: Option<&BTreeMap<String, Quantity>>,

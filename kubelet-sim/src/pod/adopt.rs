@@ -32,7 +32,7 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
         let mut container = Container::new(kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {
             restore(&mut container, status, spec, object);
-            if program::has_process(object, index) {
+            if program::ends_with_process(object, index) {
                 end_run(&mut container, spec, object, now);
             }
         }

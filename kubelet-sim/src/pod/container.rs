@@ -38,7 +38,7 @@ pub enum Phase {
     Waiting,
     /// The image is being looked up or pulled.
     Image,
-    /// The image could not be pulled.
+    /// The image could not be pulled, or the container not be created or started.
     ImageError(ImageError),
     /// It cannot be created, for this reason. `None` while the API has not yet answered about objects that it
     /// refers to.
@@ -64,10 +64,10 @@ pub enum Phase {
     Exited,
 }
 
-/// A failed pull.
+/// A failed pull or start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageError {
-    /// `ErrImagePull`, `ErrImageNeverPull`.
+    /// `ErrImagePull`, `ErrImageNeverPull`, `CreateContainerError`, …
     pub reason: &'static str,
     /// The runtime's error.
     pub message: String,

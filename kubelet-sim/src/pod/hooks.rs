@@ -94,7 +94,7 @@ impl Step<'_> {
         let mut all = 0..self.object.containers().count();
         let is_asked = |other| {
             program::server_command(self.object, other).is_some()
-                || program::of(self.object, other) == Program::Host
+                || matches!(program::of(self.object, other), Program::Host | Program::Real)
         };
         if !is_own || !all.any(is_asked) {
             return None;

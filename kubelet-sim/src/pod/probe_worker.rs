@@ -50,19 +50,24 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     }
     let program = program::of(pod, index);
     let (is_shell, is_host) = (matches!(program, Program::Shell(_)), program == Program::Host);
+    let is_real = program == Program::Real;
     let is_server = program::server_command(pod, index).is_some();
-    if !is_shell && !is_server && !is_host {
+    if !is_shell && !is_server && !is_host && !is_real {
         return Vec::new();
     }
     let script = behavior::script(&pod.metadata.annotations, &spec.name);
     let is_scripted = |kind: ProbeKind| match kind {
+        _ if is_real => false,
         ProbeKind::Startup => script.started.is_some(),
         ProbeKind::Readiness => script.ready.is_some() || script.unready.is_some(),
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
     let runs = |kind: &ProbeKind| match kind.of(spec).and_then(|probe| act(spec, probe)) {
-        // Each can be asked of a program of this machine.
+        // Each can be asked of a program of this machine, and of a container of a runtime, but for the ports of one without an address of its
+        // own.
         Some(_) if is_host => true,
+        Some(Act::Command(_)) if is_real => true,
+        Some(_) if is_real => !pod.spec.host_network,
         Some(Act::Command(argv)) => is_shell && program::runs(pod, index, &argv),
         // The answer of such a server is known without asking it.
         Some(Act::Http(port, path)) => is_server && !program::is_well(pod, index, port, &path),
@@ -73,6 +78,19 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
     };
     let worker = |kind| ProbeWorker { kind, phase: ProbePhase::Unplanned, row: (false, 0), result: None };
     kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
+}
+
+/// The probes of a container that ran before this process: their last results are those that its status shows.
+pub(crate) fn adopted(pod: &PodObject, index: usize, verdict: &Verdict) -> Vec<ProbeWorker> {
+    let mut all = workers(pod, index);
+    for worker in &mut all {
+        worker.result = match worker.kind {
+            ProbeKind::Startup => verdict.started.then_some(true),
+            ProbeKind::Readiness => verdict.ready.then_some(true),
+            ProbeKind::Liveness => None,
+        };
+    }
+    all
 }
 
 /// What a probe does; `None` if that is not simulated: other hosts, and ports without a number.

@@ -62,6 +62,8 @@ impl Step<'_> {
                 self.warn(None, "FailedCreatePodSandBox", message);
                 self.pod.stage = Stage::SandboxRetry(later(self.now, SANDBOX_RETRY));
             }
+            // The network was lost, and the runtime made it anew for a container that starts.
+            Event::Sandbox(ip) if self.pod.stage == Stage::Active => self.pod.ip = ip,
             // The pod was deleted meanwhile.
             Event::Sandbox(_) | Event::SandboxFailed(_) => {}
             Event::Pulling(index) => {
@@ -85,10 +87,16 @@ impl Step<'_> {
             Event::PullFailed(index, error) => self.pull_failed(index, error),
             Event::NeverPull(index) => self.never_pull(index),
             Event::InspectFailed(index, message) => self.inspect_failed(index, message),
+            Event::StartFailed { container, reason, message } => {
+                self.start_failed(container, reason, message);
+            }
             Event::Started { container, id, health } => self.started(container, id, health),
             Event::Adopted(index, health) => {
                 if let Phase::Running(run) | Phase::Stopping(run) = &mut self.pod.containers[index].phase {
                     run.health = health;
+                    if run.probes.is_empty() {
+                        run.probes = probe_worker::adopted(self.object, index, &run.verdict);
+                    }
                 }
                 self.judge(index);
             }
@@ -170,6 +178,17 @@ impl Step<'_> {
         });
         self.warn(Some(index), "InspectFailed", message);
         self.warn(Some(index), "Failed", "Error: ImageInspectError".to_owned());
+    }
+
+    /// The container is created and started again with a later look at the pod, beginning with its image.
+    fn start_failed(&mut self, index: usize, reason: &'static str, message: String) {
+        if self.pod.containers[index].phase != Phase::Starting {
+            return;
+        }
+        self.warn(Some(index), "Failed", format!("Error: {message}"));
+        let until = later(self.now, SANDBOX_RETRY);
+        let error = ImageError { reason, message, backing_off: true, until };
+        self.pod.containers[index].phase = Phase::ImageError(error);
     }
 
     fn never_pull(&mut self, index: usize) {

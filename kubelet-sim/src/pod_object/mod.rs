@@ -85,6 +85,9 @@ pub struct PodSpec {
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     pub ephemeral_containers: Vec<ContainerSpec>,
+    /// Whether a container runtime runs the containers.
+    #[serde(skip)]
+    pub is_real: bool,
 }
 
 /// The node affinity of a pod.

@@ -264,8 +264,8 @@ fn root_problem(pod: &PodObject, index: usize) -> Option<String> {
         Some(_) => return None,
         None => {}
     }
-    if spec.program.is_some() {
-        // Such a program then runs as a user that is not root.
+    if spec.program.is_some() || pod.spec.is_real {
+        // Such a program then runs as a user that is not root, and a runtime knows the user of an image.
         return None;
     }
     let script = behavior::script(&pod.metadata.annotations, &spec.name);

@@ -1,6 +1,9 @@
 //! The seam between the kubelet's state machines and a container runtime, modeled after CRI: takes commands
-//! and yields events. `sim` simulates the events; a real container runtime could implement the same trait.
+//! and yields events. `sim` simulates the events, `cri` passes commands to a container runtime, and `route` chooses between them by the
+//! node of a pod.
 
+pub(crate) mod cri;
+pub(crate) mod route;
 pub mod sim;
 
 use crate::execution::{Executed, Purpose};
@@ -22,7 +25,7 @@ pub enum Command {
     /// events.
     Image(usize),
     /// Create and start the container for the run with this number, counted from zero. Answered by
-    /// [`Event::Started`].
+    /// [`Event::Started`] or [`Event::StartFailed`].
     Start(usize, u32),
     /// Adopt a container that was started before this process. Answered by [`Event::Adopted`].
     Adopt(usize, u32, Timestamp),
@@ -37,7 +40,7 @@ pub enum Command {
 /// An event of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The network is up; `None` for a pod on its node's own network.
+    /// The network is up, perhaps anew with another address; `None` for a pod on its node's own network.
     Sandbox(Option<IpAddr>),
     /// The network cannot be set up.
     SandboxFailed(String),
@@ -60,6 +63,15 @@ pub enum Event {
     InspectFailed(usize, String),
     /// The node does not have the image and must not pull it.
     NeverPull(usize),
+    /// The container could not be created or started.
+    StartFailed {
+        /// Index of the container.
+        container: usize,
+        /// The reason that a kubelet shows, such as `CreateContainerError`.
+        reason: &'static str,
+        /// The error.
+        message: String,
+    },
     /// The container is running.
     Started {
         /// Index of the container.

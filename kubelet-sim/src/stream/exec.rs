@@ -4,6 +4,7 @@ use super::environment::{TooLarge, container_of};
 use super::host_exec;
 use super::log::chosen_log;
 use super::network::Asker;
+use super::real::{Errand, is_real};
 use super::runner::ProgramRun;
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
@@ -22,6 +23,9 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
+        if is_real(&snapshot.record.pod) {
+            return Box::pin(self.serve_client((feed, &chosen), Errand::Exec(argv), terminal, stream)).await;
+        }
         if host_exec::is_on_host(&snapshot, chosen.container) {
             return Box::pin(self.exec_on_host((feed, &chosen), argv, terminal, stream)).await;
         }
@@ -68,6 +72,9 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
+        if is_real(&snapshot.record.pod) {
+            return Box::pin(self.serve_client((feed, &chosen), Errand::Attach, terminal, stream)).await;
+        }
         if terminal.stdin
             && !host_exec::is_on_host(&snapshot, chosen.container)
             && let Some(process) = Box::pin(self.process(&snapshot, &chosen, &stream.request)).await
@@ -158,7 +165,7 @@ impl Streams {
         if let Some((code, oom)) = ended {
             let pod = Key::new(&request.namespace, &request.pod);
             let StreamRequest { uid, container, .. } = request;
-            let exit = Exit { pod, uid, container, run: chosen.run.id, code, oom };
+            let exit = Exit { pod, uid, container, run: chosen.run.id, code, oom, at: None };
             // The manager may have ended.
             let _ = self.messages.send(ManagerMessage::Exit(exit)).await;
         }

@@ -4,6 +4,7 @@ use super::environment::TooLarge;
 use super::host_exec::is_on_host;
 use super::network::Asker;
 use super::program::ended;
+use super::real::is_real;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::execution::{Act, Executed, Execution};
 use crate::limits::EXECUTION_OUTPUT;
@@ -60,6 +61,10 @@ impl Streams {
             return 0;
         }
         let argv = match &execution.act {
+            Act::Command(argv) if is_real(&snapshot.record.pod) => {
+                let command = (argv.as_slice(), execution.timeout);
+                return Box::pin(self.execute_in_runtime(&execution.run, command, output)).await;
+            }
             Act::Command(argv) if is_on_host(&snapshot, execution.container) => {
                 return self.execute_on_host(&snapshot, execution.container, argv, output).await;
             }

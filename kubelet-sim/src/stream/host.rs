@@ -15,6 +15,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_container_sim::time::between;
 use kstore_container_sim::{DiskEntry, Environment};
 use kstore_host_runtime::child::{ContainerEnd, ContainerStreams, RunningContainer};
+use kstore_host_runtime::files::ProgramFolder;
 use kstore_host_runtime::plan::{BindMount, ContainerPlan, StandardInput};
 use kstore_host_runtime::resources::ResourceLimits;
 use kstore_host_runtime::{HostPrograms, ImageConfig, MappedProgram, PodLink, UnpackedImage};
@@ -65,7 +66,8 @@ impl Streams {
             self.follow_host_program(feed, launch, (&mut end, limits)),
             self.serve_streams(launch, streams, &budget)
         );
-        if let Some(message) = self.message_file(&snapshot, launch).and_then(|file| end_of(&file).ok()) {
+        let folder = self.programs.as_ref().and_then(|programs| programs.folder().ok());
+        if let Some(message) = folder.and_then(|folder| last_message(folder, launch)) {
             self.keep_message(&snapshot, launch, message);
         }
         Some(ended)
@@ -144,7 +146,7 @@ impl Streams {
     }
 
     /// Waits until a token in the pod's volumes is to be renewed.
-    async fn renewal(&self, feed: &Feed) {
+    pub(super) async fn renewal(&self, feed: &Feed) {
         let (_, snapshot) = feed.get();
         match snapshot.disks.renewal() {
             // A server that does not issue one is asked again later.
@@ -235,11 +237,13 @@ impl Streams {
         let user = user(&environment, &spec, &found, image.as_deref())?;
         let expanded =
             |words: Option<&[String]>| expand_all(words.unwrap_or_default(), &env).map_err(too_large);
+        let folder = programs.folder().map_err(|error| error.to_string())?;
         let mut mounts = self
-            .host_mounts(programs, snapshot, (&spec, &found), &env)
+            .host_mounts(folder, snapshot, (&spec, &found), &env)
             .await
             .map_err(|error| error.to_string())?;
-        mounts.extend(self.message_mount(programs, snapshot, launch, &found)?);
+        let uid = &snapshot.record.pod.metadata.uid;
+        mounts.extend(message_mount(folder, (uid.as_str(), launch.container.as_str()), &found)?);
         Ok(ContainerPlan {
             program: program.path.to_path_buf(),
             command: expanded(found.command.as_deref())?,
@@ -264,7 +268,7 @@ impl Streams {
 
     /// The variables with the address at which the API server listens on this machine, for a program in the machine's network, which has
     /// no cluster address. Variables of the container's own stay.
-    async fn with_api_server(
+    pub(super) async fn with_api_server(
         &self,
         mut env: Vec<(String, String)>,
         container: &Container,
@@ -290,32 +294,8 @@ impl Streams {
         Some((host, port.to_string()))
     }
 
-    /// The file of the termination message of a container.
-    fn message_file(&self, snapshot: &Snapshot, launch: &Launch) -> Option<PathBuf> {
-        let folder = self.programs.as_ref()?.folder().ok()?;
-        let container = folder.container(&snapshot.record.pod.metadata.uid, &launch.container).ok()?;
-        Some(container.join("termination-log"))
-    }
-
-    /// Makes the file of the termination message of a run, empty, and says where the container sees it.
-    fn message_mount(
-        &self,
-        programs: &HostPrograms,
-        snapshot: &Snapshot,
-        launch: &Launch,
-        container: &Container,
-    ) -> Result<Option<BindMount>, String> {
-        let target = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).to_owned();
-        let Some(source) = self.message_file(snapshot, launch).filter(|_| !target.is_empty()) else {
-            return Ok(None);
-        };
-        let made = programs.folder().and_then(|folder| folder.make_writable_file(&source));
-        made.map_err(|error| format!("the file of the termination message: {error}"))?;
-        Ok(Some(BindMount { source, target, is_read_only: false }))
-    }
-
     /// Keeps the termination message of a run that is about to end.
-    fn keep_message(&self, snapshot: &Snapshot, launch: &Launch, message: Vec<u8>) {
+    pub(super) fn keep_message(&self, snapshot: &Snapshot, launch: &Launch, message: Vec<u8>) {
         let namespace = self.runner.namespace(&snapshot.record.pod.metadata.namespace);
         let now = self.clock.now().as_second();
         let file = snapshot.disks.termination(&launch.container, &launch.run, &namespace.disks, now);
@@ -357,6 +337,34 @@ impl Launch {
         let outputs: &Outputs = &self.outputs;
         outputs.print(&self.container, &self.run, is_stderr, bytes, streams.clock.now());
     }
+}
+
+/// The file of the termination message of a container of the pod with this uid.
+fn message_file(folder: &ProgramFolder, (uid, container): (&str, &str)) -> std::io::Result<PathBuf> {
+    Ok(folder.container(uid, container)?.join("termination-log"))
+}
+
+/// Makes the file of the termination message of a run, empty, and says where the container sees it.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn message_mount(
+    folder: &ProgramFolder,
+    name: (&str, &str),
+    container: &Container,
+) -> Result<Option<BindMount>, String> {
+    let target = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).to_owned();
+    if target.is_empty() {
+        return Ok(None);
+    }
+    let made = message_file(folder, name).and_then(|file| folder.make_writable_file(&file).map(|()| file));
+    let source = made.map_err(|error| format!("the file of the termination message: {error}"))?;
+    Ok(Some(BindMount { source, target, is_read_only: false }))
+}
+
+/// The end of the file of the termination message of a run that has ended.
+pub(super) fn last_message(folder: &ProgramFolder, launch: &Launch) -> Option<Vec<u8>> {
+    end_of(&message_file(folder, (launch.uid.as_str(), launch.container.as_str())).ok()?).ok()
 }
 
 /// The end of the file of a termination message.

@@ -95,8 +95,10 @@ impl Streams {
         let params = ListParams::default().fields(&of_node(node));
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
         let mut external = self.external_usage(&pods).await?;
-        if let Some(programs) = &self.programs {
-            external.measured = programs.usage().await;
+        match (&self.real, &self.programs) {
+            (Some(real), _) if real.has_node(node) => external.measured = Arc::new(real.usage().await),
+            (_, Some(programs)) => external.measured = programs.usage().await,
+            (_, None) => {}
         }
         let (_, served) = self.serving.get();
         let mut counters = self.cpu_counters.lock().unwrap_or_else(PoisonError::into_inner);

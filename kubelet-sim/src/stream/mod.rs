@@ -1,6 +1,7 @@
 //! Streams of simulated nodes: logs, exec, attach and port-forward. One tunnel to the server, opened here, carries the streams of all
 //! nodes; each stream is a task that follows its pod through a [`Feed`]. `kstore-container-sim` computes the bytes that a stream sends;
-//! nothing on the host is touched but for containers whose images are mapped to programs of it: `host` and its siblings.
+//! nothing on the host is touched but for containers whose images are mapped to programs of it, `host` and its siblings, and for those that
+//! a container runtime runs: `real`.
 
 mod console;
 mod datagrams;
@@ -28,6 +29,7 @@ mod pipe;
 mod policies;
 mod port;
 mod program;
+mod real;
 mod request;
 mod runner;
 mod services;
@@ -50,6 +52,7 @@ pub(crate) use disks::Disks;
 pub(crate) use execution::{ExecutionDone, PodExecution};
 pub(crate) use external_usage::UsageCaches;
 use host_network::HostLinks;
+use jiff::Timestamp;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_api::version::Minor;
 use kstore_client::{
@@ -65,6 +68,7 @@ pub(crate) use network::AddressOwner;
 pub(crate) use outputs::Outputs;
 pub(crate) use policies::Policies;
 pub(crate) use program::Launch;
+pub(crate) use real::{RealNode, RuntimeReport, RuntimeState};
 use runner::ProgramRunner;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -109,6 +113,8 @@ pub(crate) struct Exit {
     pub(crate) code: u8,
     /// Whether it was killed for want of memory.
     pub(crate) oom: bool,
+    /// When it ended; `None`: now.
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// A warning about a container, for an Event of its pod.
@@ -145,6 +151,10 @@ pub(crate) enum ManagerMessage {
     Executed(Box<ExecutionDone>),
     Logged(Box<ServerLine>),
     Warned(Box<ContainerWarning>),
+    /// A container runtime has done something for a pod.
+    Runtime(Box<RuntimeReport>),
+    /// The state of a container runtime.
+    RuntimeState(Box<RuntimeState>),
     /// Asks what has an address.
     Address(IpAddr, oneshot::Sender<AddressOwner>),
     /// The server refuses the tunnel, for the reason in this text.
@@ -190,6 +200,8 @@ pub(crate) struct Streams {
     program_starts: Arc<Semaphore>,
     /// Images that are mapped to programs of this machine.
     programs: Option<Arc<HostPrograms>>,
+    /// The container runtime of a node.
+    real: Option<Arc<RealNode>>,
     /// The networks of the pods that run them.
     host_links: HostLinks,
     /// Processor time of the nodes whose metrics were read.
@@ -226,6 +238,7 @@ impl Streams {
                 affinities: Arc::default(),
                 program_starts,
                 programs: None,
+                real: None,
                 host_links: HostLinks::default(),
                 cpu_counters: NodeCounters::default(),
                 usage_caches: None,
@@ -242,6 +255,11 @@ impl Streams {
     /// Lets containers whose images are mapped run programs of this machine.
     pub(crate) fn with_programs(self, programs: Option<Arc<HostPrograms>>) -> Self {
         Self { programs, ..self }
+    }
+
+    /// Lets the containers of a node be those of a container runtime.
+    pub(crate) fn with_runtime(self, real: Option<RealNode>) -> Self {
+        Self { real: real.map(Arc::new), ..self }
     }
 
     /// A client of the node that the pod is on.

@@ -4,6 +4,7 @@
 use super::host_network;
 use super::host_port;
 use super::outside::OutsideAccess;
+use super::real;
 use super::runner::{ContainerBudget, ProgramRun};
 use super::services::Destination;
 use super::tls;
@@ -300,6 +301,9 @@ impl PodNetwork {
             AddressOwner::Outside => return Err(Unconnected::Outside),
         };
         let (_, snapshot) = feed.get();
+        if real::is_real(&snapshot.record.pod) {
+            return real::connect(host, &snapshot, to).await.map_err(Unconnected::Failed);
+        }
         let is_declared = host_port::is_open(&snapshot, to.port());
         match self.streams.host_links.of(&snapshot) {
             Some(link) => match host_network::dial(&link, (host, is_own), to).await {

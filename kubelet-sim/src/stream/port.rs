@@ -5,6 +5,7 @@
 use super::http::{answer, serve};
 use super::network::Connection;
 use super::pipe::pipe;
+use super::real::is_real;
 use super::{Feed, Snapshot, Streams};
 use crate::behavior;
 use http::StatusCode;
@@ -16,6 +17,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 impl Streams {
     pub(super) async fn port(&self, feed: &Feed, port: u16, stream: NodeStream) {
         let (_, snapshot) = feed.get();
+        if is_real(&snapshot.record.pod) {
+            return Box::pin(self.forward_in_runtime(&snapshot, port, stream)).await;
+        }
         let meta = &snapshot.record.pod.metadata;
         let pod =
             self.client_of(&snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();

@@ -6,6 +6,7 @@ use super::network::Asker;
 use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
 use crate::pod::container::Phase;
+use jiff::Timestamp;
 use kstore_container_sim::ShellStep;
 use kstore_host_runtime::MappedProgram;
 use kstore_informer::Key;
@@ -30,25 +31,40 @@ pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
     /// The program of this machine that runs instead.
     pub(crate) program: Option<Arc<MappedProgram>>,
+    /// Whether a container runtime runs it.
+    pub(crate) is_real: bool,
     /// The destination of the output.
     pub(crate) outputs: Arc<Outputs>,
+}
+
+/// How the main process of a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    pub(super) code: u8,
+    /// Whether it was killed for want of memory.
+    pub(super) oom: bool,
+    /// When it ended; `None`: now.
+    pub(super) at: Option<Timestamp>,
 }
 
 impl Streams {
     /// Runs a command until it ends, or until its container's run ends otherwise.
     pub(crate) async fn run_program(self, feed: Feed, launch: Launch) {
-        let code = tokio::select! {
+        let now = |(code, oom)| Ending { code, oom, at: None };
+        let is_shell = launch.program.is_none() && !launch.is_real;
+        let ending = tokio::select! {
             biased;
             () = ended(&feed, launch.index, &launch.run) => None,
-            code = self.execute(&feed, &launch), if launch.program.is_none() => code,
-            code = Box::pin(self.run_host_program(&feed, &launch)), if launch.program.is_some() => code,
+            code = self.execute(&feed, &launch), if is_shell => code.map(now),
+            code = Box::pin(self.run_host_program(&feed, &launch)), if launch.program.is_some() => code.map(now),
+            ending = Box::pin(self.follow_real(&feed, &launch)), if launch.is_real => ending,
         };
         launch.outputs.end(&launch.container, &launch.run, self.clock.now());
-        if let Some((code, oom)) = code {
+        if let Some(Ending { code, oom, at }) = ending {
             let Launch { pod, uid, container, run, .. } = launch;
+            let exit = Exit { pod, uid, container, run, code, oom, at };
             // The manager may have ended.
-            let _ =
-                self.messages.send(ManagerMessage::Exit(Exit { pod, uid, container, run, code, oom })).await;
+            let _ = self.messages.send(ManagerMessage::Exit(exit)).await;
         }
     }
 

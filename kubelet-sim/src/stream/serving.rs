@@ -345,7 +345,7 @@ impl Served {
         let pod = Key::new(&meta.namespace, &meta.name);
         let (container, run, uid) = (self.container.clone(), self.run.clone(), meta.uid.clone());
         // The manager may have ended.
-        let exit = Exit { pod, uid, container, run, code, oom: false };
+        let exit = Exit { pod, uid, container, run, code, oom: false, at: None };
         let _ = self.streams.messages.send(ManagerMessage::Exit(exit)).await;
     }
 }

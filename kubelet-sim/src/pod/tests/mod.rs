@@ -3,6 +3,7 @@
 
 mod hooks;
 mod probes;
+mod real;
 mod restarts;
 
 use super::adopt::adopt;
