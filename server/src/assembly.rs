@@ -6,6 +6,7 @@ use crate::args::{
     Quota, Storage, StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
+use crate::cri_node::cri_node;
 use crate::data_dir::IMPORT_FILE;
 use crate::etcd_listener::BoundEtcdListener;
 use crate::hostname::hostname;
@@ -113,7 +114,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         storage,
         explains_no_space: no_space::explain,
         retention: retention(flags.history, flags.history_bytes),
-        components: components(loops, controllers, flags.access.apis.scheduler),
+        components: components(loops, controllers, flags.access.apis.scheduler)?,
         host: (!flags.is_read_only).then(hostname),
         // Several processes may share an external etcd, and each may run these components.
         elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),
@@ -365,13 +366,14 @@ pub(crate) fn components(
     loops: &LoopsConfig,
     controllers: kstore_controllers::Config,
     gates: Gates,
-) -> Components {
+) -> anyhow::Result<Components> {
     let runs = |component| loops.components.contains(&component);
-    Components {
+    let nodes = runs(Component::KubeletSim).then(|| nodes(loops)).transpose()?;
+    Ok(Components {
         controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
         scheduler: runs(Component::Scheduler).then(|| Box::new(scheduler_config::config(loops, gates))),
-        nodes: runs(Component::KubeletSim).then(|| Box::new(nodes(loops))),
-    }
+        nodes: nodes.map(Box::new),
+    })
 }
 
 /// The controllers' configuration, without accounts. `ca_pem` is the authority by which pods verify the apiserver.
@@ -392,8 +394,8 @@ pub(crate) fn controllers(
 }
 
 /// The configuration of the simulated nodes, without identities.
-fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
-    kstore_kubelet_sim::Config {
+fn nodes(loops: &LoopsConfig) -> anyhow::Result<kstore_kubelet_sim::Config> {
+    Ok(kstore_kubelet_sim::Config {
         nodes: loops.nodes as usize,
         adopts_marked_nodes: loops.simulation.adoption == args::Adoption::Marked,
         has_sim_api: loops.simulation.is_active(),
@@ -403,8 +405,9 @@ fn nodes(loops: &LoopsConfig) -> kstore_kubelet_sim::Config {
         enforces_network_policies: !loops.ignores_network_policies,
         programs: host_programs(&loops.images),
         egress: Arc::new(Egress::new(loops.egress.clone(), loops.host_services.clone())),
+        cri: cri_node(&loops.cri)?,
         ..Default::default()
-    }
+    })
 }
 
 /// The programs of this machine that run as containers, if images are mapped to any.
@@ -464,7 +467,7 @@ pub(crate) async fn loops_only(
             }
             Component::KubeletSim => {
                 // Nodes in another process share one certificate and therefore one user.
-                let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops) };
+                let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops)? };
                 phase.spawn("kubelet-sim-announcement", announce_nodes(nodes.clone(), phase.stop()));
                 kstore_cluster::Component::nodes(nodes, client, nondet)
             }

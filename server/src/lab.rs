@@ -213,7 +213,7 @@ impl FlagTemplate {
             storage: kstore_cluster::Storage::Embedded(Box::new(assembly::store_in_memory(api.quota))),
             explains_no_space: no_space::explain,
             retention: assembly::retention(api.history, api.history_bytes),
-            components: assembly::components(&loops, controllers, api.access.apis.scheduler),
+            components: assembly::components(&loops, controllers, api.access.apis.scheduler)?,
             elects_leaders: loops.leader_elect.unwrap_or(false),
             metrics,
             phases,

@@ -12,6 +12,7 @@ mod basic_auth;
 mod certs;
 mod client_command;
 mod clients;
+mod cri_node;
 mod data_dir;
 mod data_version;
 pub mod dropin;

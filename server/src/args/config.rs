@@ -2,8 +2,8 @@
 
 use super::flag::Choice;
 use super::{
-    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, Forward, History, LabFlags,
-    ListenAddress, MetricsServer, Quota, SchedulerFile, SimulationFlags,
+    AccessConfig, AuditConfig, CriFlags, EncryptionFile, EtcdListen, ExternalEtcd, Forward, History,
+    LabFlags, ListenAddress, MetricsServer, Quota, SchedulerFile, SimulationFlags,
 };
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
@@ -300,10 +300,19 @@ pub struct LoopsConfig {
     pub egress: Vec<EgressRule>,
     /// Services of this machine that these programs reach by a name of the cluster.
     pub host_services: Vec<HostService>,
+    /// The node of a container runtime.
+    pub cri: CriFlags,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.
     pub longest_stay: Option<Duration>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
     pub leader_elect: Option<bool>,
+}
+
+impl LoopsConfig {
+    /// Whether flags name nodes, other than files of the kinds of simulations.
+    pub(super) fn has_nodes(&self) -> bool {
+        self.nodes > 0 || self.cri.socket.is_some()
+    }
 }

@@ -113,6 +113,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("etcd-servers", "its clusters are in memory, and forks share it"),
     ("forward", "connections from this machine do not wait for its clock: use `kubectl port-forward`"),
     ("etcd-listen", "what is written there is in no request log, and a reset replaces the store"),
+    ("cri", "a container runtime runs in real time, and no fork can have its containers"),
     ("image", "programs of this machine run in real time, and no fork can have them"),
     ("encryption-provider-config", "its clusters are in memory, and forks share the objects as they are"),
 ];

@@ -21,7 +21,7 @@ impl MetricsServer {
         match flag {
             Some(false) => Self::Off,
             Some(true) => Self::Installed,
-            None if loops.components.contains(&Component::KubeletSim) && loops.nodes > 0 => Self::Installed,
+            None if loops.components.contains(&Component::KubeletSim) && loops.has_nodes() => Self::Installed,
             None => Self::Answers,
         }
     }

@@ -8,6 +8,7 @@ mod basic_auth;
 mod certs;
 mod command;
 mod config;
+mod cri;
 mod dropin;
 mod encryption;
 mod etcd;
@@ -64,6 +65,7 @@ pub(crate) use config::MAX_NODES;
 pub use config::{
     Api, ApiHere, Component, Config, Durability, Engine, LoopsConfig, OutboundPolicy, Storage, StoreAlone,
 };
+pub use cri::CriFlags;
 pub use dropin::{AsArgs, AssetsArgs, Program};
 pub use encryption::EncryptionFile;
 pub(crate) use encryption::encryption_file;

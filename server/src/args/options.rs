@@ -156,6 +156,9 @@ impl ServerOptions {
         if !loops.images.is_empty() && !self.has_images_anywhere && !is_loopback(&self.api.listen) {
             return Err(UsageError::ImagesOnLoopback(self.api.listen.host));
         }
+        if loops.cri.socket.is_some() && !self.has_images_anywhere && !is_loopback(&self.api.listen) {
+            return Err(UsageError::CriOnLoopback(self.api.listen.host));
+        }
         let audit_log = self.given.among(table::AUDIT_LOG);
         let lab = self.lab.into_flags(&self.given, &self.api.listen)?;
         // A lab's forks and plans read old states, and no clock of it says when these are old.
@@ -239,6 +242,7 @@ impl ServerOptions {
             return Err(UsageError::NeedsNodes);
         }
         self.check_images(&loops)?;
+        loops.cri.check(self.components.contains(&Component::KubeletSim))?;
         if !loops.simulation.files.is_empty() && !self.given.has("nodes") && !self.lab.is_on() {
             loops.nodes = 0;
         }
@@ -254,11 +258,11 @@ impl ServerOptions {
         if !loops.images.is_empty() && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsFlag("image", "`kubelet-sim` in --components"));
         }
-        let of_programs = [
-            ("image-anywhere", self.has_images_anywhere),
-            ("egress", !loops.egress.is_empty()),
-            ("egress-host", !loops.host_services.is_empty()),
-        ];
+        if self.has_images_anywhere && loops.images.is_empty() && loops.cri.socket.is_none() {
+            return Err(UsageError::NeedsFlag("image-anywhere", "--image or --cri"));
+        }
+        let of_programs =
+            [("egress", !loops.egress.is_empty()), ("egress-host", !loops.host_services.is_empty())];
         if let Some((flag, _)) =
             of_programs.into_iter().find(|(_, is_given)| *is_given && loops.images.is_empty())
         {

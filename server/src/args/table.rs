@@ -344,7 +344,28 @@ const LOOPS: &[Flag] = &[
     Flag::switch(
         "image-anywhere",
         |o| o.has_images_anywhere = true,
-        "Run the programs of --image also where other machines reach the API: clients there can then start them",
+        "Run the programs of --image and the containers of --cri also where other machines reach the API: clients there can then start them",
+    )
+    .part(Part::Process),
+    Flag::value(
+        "cri",
+        "SOCKET",
+        |o, text| put(&mut o.loops.cri.socket, parsed(text).map(Some)),
+        "Add a node whose pods are real containers of the runtime (CRI v1) at SOCKET, such as unix:///run/containerd/containerd.sock",
+    )
+    .part(Part::Process),
+    Flag::value(
+        "cri-node",
+        "NAME",
+        |o, text| put(&mut o.loops.cri.node, Ok(Some(text.to_owned()))),
+        "Name of the node of --cri [default: cri-0]",
+    )
+    .part(Part::Process),
+    Flag::path(
+        "cri-dir",
+        "DIR",
+        |o, path| o.loops.cri.folder = Some(path),
+        "Keep volumes and logs of the pods of --cri in DIR, and let the pods run on when this process ends [default: they end with it]",
     )
     .part(Part::Process),
     Flag::value(

@@ -81,6 +81,11 @@ pub enum UsageError {
     /// More services of this machine than have an address in the cluster.
     #[error("--egress-host can be given {} times", HOST_SERVICES)]
     TooManyHostServices,
+    /// Containers of a runtime at an address that other machines reach.
+    #[error(
+        "--cri runs containers on this machine for every client that may create pods, and --listen names {0:?}, which other machines reach; add --image-anywhere if that is meant"
+    )]
+    CriOnLoopback(String),
     /// A start time with the system's clock.
     #[error(
         "--lab-start needs a --lab-clock that the lab moves (manual, auto or a factor): in mode real the cluster has the system's time"
