@@ -250,6 +250,14 @@ install_javascript_clients() {
     cp "$wanted" "$JAVASCRIPT_CLIENTS/.installed"
 }
 
+# The runtime of the check cri, with the plugins of its network and a busybox for its images. The package starts a service where there is
+# systemd; the tests start a containerd of their own.
+install_containerd() {
+    command -v containerd ctr runc >/dev/null && [ -x /usr/lib/cni/ptp ] && [ -x /bin/busybox ] && return 0
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends \
+        containerd runc containernetworking-plugins busybox-static
+}
+
 # The packages that build and test the page, and a browser: Debian's chromium, with the libraries that it needs.
 install_ui_tools() {
     local wanted=$ROOT/ui/web/package-lock.json work=$TOOLS/ui

@@ -17,6 +17,8 @@ mod bad_input;
 mod clients;
 /// SIGKILL at any moment loses no acknowledged write.
 mod crash;
+/// Pods whose containers a real runtime runs.
+mod cri;
 /// A data directory under several versions of Kubernetes.
 mod data_versions;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.

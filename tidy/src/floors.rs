@@ -275,6 +275,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["telemetry", "version", "watched_object"],
             &["args"],
             &[
+                "cri_node",
                 "data_dir",
                 "files",
                 "flags",
@@ -439,7 +440,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["affinity", "backoff", "behavior", "expansion", "plan", "pod_certificate", "pressure"],
             &["config", "pod_object", "service", "usage"],
             &["dns", "dns_message", "image", "probe", "process_end", "shape"],
-            &["device"],
+            &["device", "registry_login"],
             &["execution", "fault", "group", "load", "node", "pod_behavior", "program"],
             &["sim_api"],
             &["record", "runtime"],
