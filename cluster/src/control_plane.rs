@@ -8,6 +8,7 @@ use crate::phase::{Phase, Phases};
 use crate::retention;
 use crate::schedule::Schedule;
 use crate::storage::Storage;
+use crate::store_size;
 use kstore_api::version::Minor;
 use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
 use kstore_client::Client;
@@ -98,6 +99,8 @@ pub(crate) struct Origin<'i> {
     pub(crate) image: Option<&'i ServerImage>,
     /// The caches with which the components start.
     pub(crate) caches: ComponentCaches,
+    /// What a scheduler has recorded about the pods in the image.
+    pub(crate) attempts: AttemptLog,
     pub(crate) generation: u64,
 }
 
@@ -128,15 +131,19 @@ impl ControlPlane {
         };
         server.stop = phases.listeners.stop();
         server.local_components = components.local();
-        // A log of its own: the records of another control plane with the same configuration are about other pods.
-        let attempts = components.scheduler.is_some().then(AttemptLog::default);
+        // Of another control plane only through an image: others with the same configuration have other pods.
+        let has_attempts = components.scheduler.is_some() || !origin.attempts.is_empty();
+        let attempts = has_attempts.then_some(origin.attempts);
         server.attempts = attempts.clone().map(|log| Arc::new(LocalAttempts(log)) as _);
         let minor = server.opt_in.minor();
         let has_node_users = server.access.authorization.current().judge_nodes();
         let unlayered = start_server(schedule.storage(storage), server, origin.image, &phases.core).await?;
         let api = unlayered.clone().layered(|router| middleware.layer(router, store.as_ref()));
-        let shown = metrics.clone();
-        api.pipeline().metrics().append(move |page| shown.render(page));
+        let (shown, sized) = (metrics.clone(), store.clone());
+        api.pipeline().metrics().append(move |page| {
+            shown.render(page);
+            sized.iter().for_each(|store| store_size::render(page, store.size()));
+        });
         if let Some(host) = &config.host {
             let (identity, host) = (api.clone(), host.clone());
             phases.listeners.supervise("identity", &metrics, move |_| identity.keep_identity(host.clone()));
@@ -348,6 +355,11 @@ impl ControlPlane {
 
     pub(crate) fn caches(&self) -> &ComponentCaches {
         &self.caches
+    }
+
+    /// What a scheduler has recorded about pods of this control plane, or of the one whose image it started from.
+    pub(crate) fn attempts(&self) -> &AttemptLog {
+        &self.attempts
     }
 
     pub(crate) fn unlayered(&self) -> &ApiServer {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kstore_apiserver::{ServerConfig, ServerImage};
 use kstore_informer::{self as informer, CacheImage, CacheSet};
 use kstore_nondet::Nondet;
+use kstore_scheduler::attempt::AttemptLog;
 use kstore_store::{Revision, Store, StoreImage};
 use std::fmt;
 
@@ -35,6 +36,8 @@ pub struct ControlPlaneImage {
     server: Option<ServerImage>,
     store: StoreImage,
     caches: CacheImages,
+    /// What the scheduler has recorded about the pods.
+    attempts: AttemptLog,
     generation: u64,
 }
 
@@ -79,7 +82,8 @@ impl ControlPlaneImage {
     /// An image of a store that comes from elsewhere, such as a file: API servers that start from it read all objects. `generation` is the
     /// number of images between the store's control plane and an original one.
     pub fn of_store(store: StoreImage, time: Timestamp, generation: u64) -> Self {
-        Self { time, server: None, store, caches: CacheImages::default(), generation }
+        let (caches, attempts) = Default::default();
+        Self { time, server: None, store, caches, attempts, generation }
     }
 
     /// This image with the memory of the API server and the caches in another one, which was taken of a control plane from this image: so
@@ -88,7 +92,8 @@ impl ControlPlaneImage {
     pub fn with_memory_of(&self, other: Self) -> Self {
         let is_same = other.store.revision() == self.store.revision();
         let (server, caches) = if is_same { (other.server, other.caches) } else { Default::default() };
-        Self { time: self.time, server, store: self.store.clone(), caches, generation: self.generation }
+        let (attempts, generation) = (self.attempts.clone(), self.generation);
+        Self { time: self.time, server, store: self.store.clone(), caches, attempts, generation }
     }
 
     /// This image with new UIDs for all namespaces, which programs take for the identity of a cluster. They are written at revisions of
@@ -103,7 +108,8 @@ impl ControlPlaneImage {
         store.close().await;
         renewed?;
         let caches = CacheImages::default();
-        Ok(Self { time: self.time, server: None, store: image?, caches, generation: self.generation })
+        let (attempts, generation) = (self.attempts.clone(), self.generation);
+        Ok(Self { time: self.time, server: None, store: image?, caches, attempts, generation })
     }
 
     /// The store.
@@ -147,7 +153,8 @@ impl ControlPlaneImage {
         Box::pin(async move {
             let store = Store::from_image(&self.store, &server.nondet);
             let caches = self.caches.caches(self.revision());
-            let origin = Origin { image: self.server.as_ref(), caches, generation };
+            let attempts = self.attempts.copy();
+            let origin = Origin { image: self.server.as_ref(), caches, attempts, generation };
             let mut plane = assemble(store, origin, server, config).await?;
             plane.run_components();
             Ok(plane)
@@ -173,7 +180,8 @@ impl ControlPlaneImage {
             let store = Store::from_image(&self.store.above(revision), &server.nondet);
             // Their revisions are below this store's, without the history in between: the components list, and share what has not changed.
             let caches = self.caches.caches(store.revision());
-            let origin = Origin { image: None, caches, generation };
+            let attempts = self.attempts.copy();
+            let origin = Origin { image: None, caches, attempts, generation };
             let mut plane = assemble(store, origin, server, config).await?;
             plane.run_components();
             Ok(plane)
@@ -233,6 +241,7 @@ impl ControlPlane {
             server: Some(server),
             store,
             caches,
+            attempts: self.attempts().copy(),
             generation: self.generation(),
         })
     }

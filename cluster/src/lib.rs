@@ -9,6 +9,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod api_path;
 mod attempts;
 mod clients;
 mod component;
@@ -17,24 +18,30 @@ mod control_plane;
 mod image;
 mod initial;
 mod namespaces;
+mod object_lists;
 mod pending;
 mod phase;
+mod placement;
 mod report;
 mod retention;
 mod schedule;
 mod scheduler_settings;
 mod start;
 mod storage;
+mod store_size;
 mod token_signer;
 
+pub use api_path::escape;
 pub use clients::{ClientParts, Direct, Middleware};
 pub use component::{CONTROLLERS_LEASE, Component, LEASE_NAMESPACE, SCHEDULER_LEASE, candidate};
 pub use config::{ClusterConfig, Components, InitialObjects, server_without_listener};
 pub use control_plane::{ControlPlane, StartError, Starting};
 pub use image::{ControlPlaneImage, ImageError};
 pub use namespaces::RenewError;
+pub use object_lists::{ObjectList, list_objects};
 pub use pending::{Ended, PendingWork, WriteMonitor};
 pub use phase::{Phase, Phases};
+pub use placement::{PlacementAnswer, PlacementError, PlacementMoment, PodName, PodState, explain_pending, explain_placement};
 pub use report::{ReportError, ReportRequest, report};
 pub use retention::{History, Retention, keep_store};
 pub use schedule::{PermutedService, Schedule};

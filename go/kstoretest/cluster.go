@@ -179,14 +179,15 @@ func (c *Cluster) Report(file string) error {
 	return saveReport(c.Kubeconfig, file)
 }
 
-func saveReport(kubeconfig, file string) error {
+// saveReport saves a report with further flags of the command report.
+func saveReport(kubeconfig, file string, flags ...string) error {
 	path, err := FindServer()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, path, "report", file, "--kubeconfig", kubeconfig).CombinedOutput()
+	output, err := exec.CommandContext(ctx, path, append([]string{"report", file, "--kubeconfig", kubeconfig}, flags...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("no report: %w: %s", err, strings.TrimSpace(string(output)))
 	}
@@ -204,7 +205,7 @@ func reportFailure(t testing.TB, kubeconfig, name string) {
 	}
 	file, err := filepath.Abs(filepath.Join(folder, notInNames.ReplaceAllString(name, "-")+".html"))
 	if err == nil {
-		err = saveReport(kubeconfig, file)
+		err = saveReport(kubeconfig, file, "--title", name)
 	}
 	if err != nil {
 		t.Logf("%v", err)

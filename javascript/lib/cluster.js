@@ -176,14 +176,19 @@ class Cluster {
     return issue(this.#process.program, this.kubeconfig, folder, names);
   }
 
-  async report(file, { since } = {}) {
+  async report(file, { since, title, failure = '' } = {}) {
     this.#running();
     const args = ['report', file, '--kubeconfig', this.kubeconfig];
     if (since !== undefined) args.push('--since', String(since));
     if (this.#parent !== undefined) args.push('-n', this.namespace);
+    if (title !== undefined) args.push('--title', title);
+    if (failure !== '') args.push('--failure', '-');
     await new Promise((resolve, reject) => {
       const options = { timeout: REPORT_MILLISECONDS, killSignal: 'SIGKILL' };
-      execFile(this.#process.program, args, options, (error, _, stderr) => (error === null ? resolve() : reject(new KstoreError(`no report: ${stderr.trim() || error.message}`))));
+      const child = execFile(this.#process.program, args, options, (error, _, stderr) => (error === null ? resolve() : reject(new KstoreError(`no report: ${stderr.trim() || error.message}`))));
+      // A program that ends before it has read all of it says why itself.
+      child.stdin.on('error', () => {});
+      child.stdin.end(failure);
     });
     return file;
   }

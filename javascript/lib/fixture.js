@@ -57,7 +57,7 @@ async function inOwnNamespace(cluster, body, name = 'test') {
   try {
     return await body(view);
   } catch (error) {
-    await explained(error, view, since, await reported(view, name, since));
+    await explained(error, view, since, await reported(view, name, since, error));
     throw error;
   } finally {
     // After a failure no operator's death is told, since `explained` has its last lines.
@@ -82,7 +82,7 @@ async function inOwnFork(first, body, name = 'test') {
     const kept = await lab.keep(`${name}-${lab.id}`).catch((reason) => [`nothing: ${reason.message}`]);
     const files = kept.length > 0 ? `\nkstore: kept; Lab.start({ image }) and --lab-image start from the snapshot\n${kept.join('\n')}\n` : '';
     // After what the lab says and keeps, whose request log this one would be in.
-    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n${files}${await reported(cluster, name, since, lab.id)}`);
+    await explained(error, cluster, since, `\nkstore: the lab\n${text}\n${files}${await reported(cluster, name, since, error, lab.id)}`);
     throw error;
   } finally {
     await lab.stop();
@@ -90,11 +90,12 @@ async function inOwnFork(first, body, name = 'test') {
 }
 
 /** Saves the page of a failed test's namespace or fork; what its error says about it. `place` tells apart tests of one name. */
-async function reported(cluster, name, since, place = cluster.namespace) {
+async function reported(cluster, name, since, error, place = cluster.namespace) {
   const folder = process.env.KSTORE_REPORTS || '.kstore-reports';
   if (folder === 'off') return '';
   const stem = `${name}-${place}`.replace(/[^A-Za-z0-9_.-]+/g, '-');
-  const text = await cluster.report(path.resolve(folder, `${stem}.html`), { since }).then((file) => `${file}: open it in a browser`, (reason) => reason.message);
+  const failure = String(error?.stack ?? error);
+  const text = await cluster.report(path.resolve(folder, `${stem}.html`), { since, title: name, failure }).then((file) => `${file}: open it in a browser`, (reason) => reason.message);
   return `\nkstore: report\n${text}\n`;
 }
 

@@ -500,9 +500,10 @@ export class Cluster {
 
   /**
    * Saves the history of this cluster, or of this namespace, as one HTML file, which a browser opens without the cluster: each write with its
-   * author and its cause, and the objects at each revision, from the revision `since` on. Values of Secrets are hidden. Resolves to the path.
+   * author and its cause, and the objects at each revision, from the revision `since` on, and what the scheduler said about pods. `title` says
+   * what it is about, `failure` what failed. Values of Secrets are hidden. Resolves to the path.
    */
-  report(file: string, options?: { since?: number }): Promise<string>;
+  report(file: string, options?: { since?: number; title?: string; failure?: string }): Promise<string>;
 
   /** One request to the API: the decoded answer. Rejects with ApiError for a refusal. */
   request(method: string, path: string, body?: unknown, contentType?: string): Promise<any>;

@@ -18,6 +18,10 @@ pub struct ReportText {
     pub output: String,
     /// Version of the program that makes it.
     pub version: String,
+    /// What plans did, each with the newest revision of that moment: marks of slider and timeline.
+    pub faults: Vec<(i64, String)>,
+    /// The begins of parts of the test, likewise.
+    pub steps: Vec<(i64, String)>,
     /// The first revision; `None`: the oldest one from which the cluster tells changes.
     pub since: Option<i64>,
 }
@@ -48,8 +52,17 @@ pub fn report_file(
 ) -> BoxFuture<'static, Result<Vec<u8>, ReportFileError>> {
     let (running, reader) = (running.clone(), running.clone());
     Box::pin(async move {
-        let ReportText { title, failure, output, version, since } = text;
-        let request = ReportRequest { title, failure, output, version, since, ..ReportRequest::default() };
+        let ReportText { title, failure, output, version, faults, steps, since } = text;
+        let request = ReportRequest {
+            title,
+            failure,
+            output,
+            version,
+            since,
+            faults,
+            steps,
+            ..ReportRequest::default()
+        };
         let reading = running.call(async move {
             let client = objects::client(&reader);
             report(&client, &request).await

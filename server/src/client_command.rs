@@ -48,14 +48,3 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         _ => Ok(()),
     }
 }
-
-/// Percent-encodes all bytes with a meaning in a path or a query.
-pub(crate) fn escape(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b':' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-        out
-    })
-}

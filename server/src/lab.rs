@@ -117,10 +117,11 @@ impl RunningLab {
         done.map_err(|status| anyhow::anyhow!("{}", status.message))
     }
 
-    /// The report file of the first cluster as it is now.
+    /// The report file of the first cluster as it is now, with what its plans did as marks.
     pub(crate) async fn report_file(&self, text: ReportText) -> anyhow::Result<Vec<u8>> {
         let current = self.main.current().map_err(|status| anyhow::anyhow!("{}", status.message))?;
-        Ok(report_file(current.running(), text).await?)
+        let faults = current.bridge.perturbations.plans.fired();
+        Ok(report_file(current.running(), ReportText { faults, ..text }).await?)
     }
 
     /// Waits until a component of the first cluster has ended although it should not have.

@@ -35,7 +35,6 @@ mod memory_file;
 mod metrics_server;
 mod no_connections;
 mod no_space;
-mod object_lists;
 mod open_files;
 mod pages;
 mod pki;

@@ -1,6 +1,6 @@
 //! Revisions as commands take them: `244`, `5m`, `now~2`, `244..313`. The server resolves all but numbers.
 
-use crate::client_command::escape;
+use kstore_cluster::escape;
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

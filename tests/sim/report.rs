@@ -190,3 +190,85 @@ fn a_report_has_what_its_user_may_list_and_of_a_namespace_only_that() {
         );
     });
 }
+
+/// A pod that asks for a number of processors.
+fn pod(name: &str, cpu: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "nginx",
+        "resources": {"requests": {"cpu": cpu}}}]}})
+}
+
+#[test]
+fn a_report_has_attempts_verdicts_on_nodes_metrics_and_marks() {
+    simulate(Setup::seed(3), async |cluster| {
+        let rest = cluster.rest();
+        let pods = "/api/v1/namespaces/default/pods";
+        for (name, cpu) in [("small", "1"), ("big", "9000")] {
+            assert_eq!(rest.call("POST", pods, pod(name, cpu).to_string()).await.code, 201);
+        }
+        let tags = json!({"metadata": {"name": "kstore-tags"}, "data": {"begin": "5"}});
+        let path = "/api/v1/namespaces/kube-system/configmaps";
+        assert_eq!(rest.call("POST", path, tags.to_string()).await.code, 201);
+        cluster
+            .wait_until("both pods are decided on", async || {
+                let list = rest.call("GET", pods, "").await.json();
+                let decided = |pod: &Value| {
+                    pod["spec"]["nodeName"].is_string() || pod["status"]["conditions"][0]["reason"] == "Unschedulable"
+                };
+                list["items"].as_array().unwrap().iter().all(decided)
+            })
+            .await;
+        let request = ReportRequest {
+            faults: vec![(7, "kill".to_owned())],
+            steps: vec![(6, "begin".to_owned())],
+            ..ReportRequest::default()
+        };
+        let report = Report::read(&report(cluster.client(), &request).await.unwrap());
+        let said = |name: &str| {
+            let pod = format!("default/{name}");
+            report.0["attempts"].iter().find(|line| line["pod"] == pod.as_str()).unwrap().clone()
+        };
+        assert_eq!(said("small")["records"][0]["result"], "placed");
+        let big = said("big");
+        assert_eq!((&big["state"], &big["records"][0]["result"]), (&json!("pending"), &json!("refused")));
+        let verdict = &big["computed"]["nodes"][0];
+        assert_eq!((&verdict["fits"], &verdict["refusals"][0]["plugin"]), (&json!(false), &json!("NodeResourcesFit")));
+        let newest = report.0["changes"].last().unwrap()["r"].clone();
+        assert_eq!(big["computed"]["revision"], newest);
+        let marks: Vec<_> =
+            report.0["marks"].iter().map(|mark| (mark["kind"].as_str().unwrap(), mark["r"].as_i64().unwrap())).collect();
+        assert_eq!(marks, [("tag", 5), ("test", 6), ("fault", 7)]);
+        let reading = &report.0["server"][0];
+        let metrics = reading["metrics"].as_str().unwrap();
+        for name in ["apiserver_request_total{", "etcd_requests_total{", "kstore_storage_live_bytes ", "process_start_time_seconds "] {
+            assert!(metrics.contains(name), "{name}: {metrics}");
+        }
+        assert!(!metrics.contains("resource="), "labels that the page does not read: {metrics}");
+    });
+}
+
+/// Nothing about pods, the server and names of nodes beyond what the user may read.
+#[test]
+fn a_report_of_a_user_without_permissions_has_no_attempts_and_no_metrics() {
+    simulate(Setup::seed(4), async |cluster| {
+        let admin = cluster.rest();
+        let post = async |path: &str, object: Value| {
+            assert_eq!(admin.call("POST", path, object.to_string()).await.code, 201, "{path}");
+        };
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let rules = json!([{"nonResourceURLs": ["/kstore/v1/*"], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
+        post(&format!("{rbac}/clusterroles"), json!({"metadata": {"name": "see"}, "rules": rules})).await;
+        let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]);
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"});
+        post(
+            &format!("{rbac}/clusterrolebindings"),
+            json!({"metadata": {"name": "see"}, "roleRef": role, "subjects": subjects}),
+        )
+        .await;
+        post("/api/v1/namespaces/default/pods", pod("secret-pod", "9000")).await;
+        let jane = cluster.client_as(UserInfo::new("jane", [""; 0]));
+        let hers = Report::read(&report(&jane, &ReportRequest::default()).await.unwrap());
+        assert!(!hers.0.contains_key("attempts") && !hers.0.contains_key("server"), "{:?}", hers.0.keys());
+        assert!(!format!("{:?}", hers.0).contains("secret-pod"));
+    });
+}

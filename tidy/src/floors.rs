@@ -249,10 +249,10 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "cluster",
         floors: &[
-            &["attempts", "namespaces", "phase", "report", "schedule", "scheduler_settings", "token_signer"],
-            &["clients", "component", "retention", "storage"],
-            &["config"],
-            &["control_plane"],
+            &["api_path", "attempts", "namespaces", "phase", "schedule", "scheduler_settings", "store_size", "token_signer"],
+            &["clients", "component", "object_lists", "retention", "storage"],
+            &["config", "placement"],
+            &["control_plane", "report"],
             &["image", "pending"],
             &["initial"],
             &["start"],
@@ -318,7 +318,6 @@ pub(crate) const CRATES: &[CrateFloors] = &[
                 "certs",
                 "etcd_listener",
                 "explain",
-                "object_lists",
                 "revision",
             ],
             &["at", "history", "report", "ui"],

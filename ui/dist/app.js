@@ -1038,6 +1038,19 @@ function M2() {
   if (1 === g4.push(this)) (n.requestAnimationFrame || A2)(F2);
 }
 
+// src/marks.ts
+var MARKS = { fault: "fault", test: "test", tag: "tag" };
+function readMarks(lines3) {
+  const found = [];
+  for (const line of lines3) {
+    if (line.kind && Object.hasOwn(MARKS, line.kind) && typeof line.r === "number" && typeof line.text === "string") found.push({ kind: line.kind, r: line.r, text: line.text });
+  }
+  return found.sort((a5, b3) => a5.r - b3.r);
+}
+var markPosition = (mark, model2, scale2) => scale2.of(model2.countUpTo(mark.r));
+var markTime = (mark, model2) => model2.writes[model2.countUpTo(mark.r) - 1]?.t ?? null;
+var marksNear = (marks2, position, distance, model2, scale2) => marks2.filter((mark) => Math.abs(markPosition(mark, model2, scale2) - position) <= distance);
+
 // src/model.ts
 var keyOf = (kind, namespace, name) => `${kind}/${namespace}/${name}`;
 var rowKey = (row) => keyOf(row.k, row.n ?? "", row.m);
@@ -1286,6 +1299,11 @@ var Report = class _Report {
   states = /* @__PURE__ */ new Map();
   lines = [];
   rowsAtFirst;
+  /** What the scheduler says about pods, by their keys. */
+  said = /* @__PURE__ */ new Map();
+  /** The last reading of the server's metrics; null: there is none. */
+  reading = null;
+  marks = [];
   /** Reads a data element. */
   static async open(text2) {
     const chunks = await readChunks(text2);
@@ -1294,6 +1312,12 @@ var Report = class _Report {
     if (!about2 || !head) throw damaged("it has no rows");
     const report2 = new _Report(about2, head.kinds, rows2);
     for (const [kind, namespace, name, state] of chunks.get("base") ?? []) report2.first.set(keyOf(kind, namespace, name), state);
+    for (const placement2 of chunks.get("attempts") ?? []) {
+      const key = `pods/${placement2.pod}`;
+      report2.said.set(key, [...report2.said.get(key) ?? [], placement2]);
+    }
+    report2.reading = (chunks.get("server") ?? []).at(-1) ?? null;
+    report2.marks = readMarks(chunks.get("marks") ?? []);
     report2.follow(chunks.get("changes") ?? []);
     return report2;
   }
@@ -1315,9 +1339,13 @@ var Report = class _Report {
       this.lines.push({ ...line, o: objects });
     }
   }
+  /** What the scheduler says about the pods of a name. */
+  placements(key) {
+    return this.said.get(key) ?? [];
+  }
   revisions() {
     const { from, clock: clock2, user } = this.about;
-    return Promise.resolve({ from, clock: clock2, user, compacted: from, newest: { revision: this.lines.at(-1)?.r ?? from } });
+    return Promise.resolve({ from, clock: clock2, user, compacted: from, newest: { revision: this.lines.at(-1)?.r ?? from }, tags: [] });
   }
   rows(_at, _signal, add4) {
     this.rowsAtFirst.forEach((row) => add4(row));
@@ -1353,6 +1381,9 @@ var element = typeof document === "undefined" ? null : document.getElementById("
 var isReport = element !== null;
 var report = null;
 var aboutReport = () => report?.about ?? null;
+var reportReading = () => report?.reading ?? null;
+var reportPlacements = (key) => report?.placements(key) ?? [];
+var marksOf = ({ tags }) => report?.marks ?? (tags ?? []).map(({ name, revision: revision2 }) => ({ kind: "tag", r: revision2, text: name })).sort((a5, b3) => a5.r - b3.r);
 async function login() {
   if (element) {
     report = await Report.open(element.textContent ?? "");
@@ -1580,12 +1611,12 @@ function lanes(model2, grouping, wanted) {
   return [...all.values()].sort((a5, b3) => natural(group(a5), group(b3)) || Number(b3.row.k === "nodes") - Number(a5.row.k === "nodes") || byBirth(a5, b3));
 }
 function laneOf(model2, key) {
-  const marks = model2.byKey.get(key) ?? [];
+  const marks2 = model2.byKey.get(key) ?? [];
   const first = model2.first.get(key) ?? null;
   const lives = [];
   let row = first;
   let open2 = first ? { from: 0, to: 0, state: first.s ?? "" } : null;
-  for (const index of marks) {
+  for (const index of marks2) {
     const touch = model2.writes[index].touches.find((own2) => own2.key === key);
     if (!touch) continue;
     const state = touch.after?.s ?? "";
@@ -1597,7 +1628,7 @@ function laneOf(model2, key) {
     row = touch.after ?? row ?? touch.before;
   }
   if (open2) lives.push({ ...open2, to: Number.POSITIVE_INFINITY });
-  return row ? { key, row, depth: 0, lives, marks } : null;
+  return row ? { key, row, depth: 0, lives, marks: marks2 } : null;
 }
 var RANK = ["nodes", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "cronjobs.batch", "jobs.batch", "replicasets.apps", "pods"];
 var rank = (lane) => {
@@ -1661,6 +1692,7 @@ __export(store_exports, {
   isLive: () => isLive,
   isPlaying: () => isPlaying,
   kinds: () => kinds,
+  marks: () => marks,
   message: () => message,
   model: () => model,
   moveTo: () => moveTo,
@@ -1794,6 +1826,7 @@ var message = y3("");
 var about = y3(null);
 var kinds = y3(/* @__PURE__ */ new Map());
 var isCut = y3(false);
+var marks = y3([]);
 var isConnected = y3(false);
 var version = y3(0);
 var isLive = y3(true);
@@ -1864,6 +1897,7 @@ async function load() {
     model = next;
     scale = new Scale();
     about.value = found;
+    marks.value = marksOf(found);
     isCut.value = read3.isCut;
     kinds.value = new Map(read3.kinds.map((kind) => [kind.resource, kind]));
   });
@@ -2381,6 +2415,7 @@ var MOST_MARKS = 48;
 var MOST_ON_NODE = 24;
 var MOST_EVENTS = 12;
 var MOST_PENDING = 30;
+var MOST_MARKS_LISTED = 200;
 function Overview() {
   const tree2 = tree.value;
   const namespace = route.value.namespace;
@@ -2389,6 +2424,7 @@ function Overview() {
   const waiting = rows2.filter((row) => row.s === "pending" || row.s === "failed" || row.s === "unready" && row.k !== "events").sort((a5, b3) => natural(a5.m, b3.m));
   return /* @__PURE__ */ a4("div", { class: "overview", children: [
     /* @__PURE__ */ a4(AboutReport, {}),
+    /* @__PURE__ */ a4(Marks, {}),
     /* @__PURE__ */ a4(Workloads, { workloads }),
     /* @__PURE__ */ a4("div", { class: "pair", children: [
       /* @__PURE__ */ a4(Nodes, { pods: tree2.podsByNode(namespace) }),
@@ -2396,6 +2432,27 @@ function Overview() {
     ] }),
     /* @__PURE__ */ a4(Events, { rows: rows2.filter((row) => row.k === "events") })
   ] });
+}
+function Marks() {
+  const marks2 = marks.value;
+  if (!marks2.length) return null;
+  return /* @__PURE__ */ a4(Card, { id: "marks", title: "Marks", note: marks2.length > MOST_MARKS_LISTED ? `${MOST_MARKS_LISTED} of ${marks2.length}` : String(marks2.length), children: /* @__PURE__ */ a4("div", { class: "scroll list", tabIndex: 0, role: "region", "aria-label": "Marks in their order", children: /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { scope: "col", children: "After" }),
+      /* @__PURE__ */ a4("th", { scope: "col", children: "Time" }),
+      /* @__PURE__ */ a4("th", { scope: "col", children: "Kind" }),
+      /* @__PURE__ */ a4("th", { scope: "col", children: "What" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: marks2.slice(0, MOST_MARKS_LISTED).map((mark, at) => {
+      const time = markTime(mark, model);
+      return /* @__PURE__ */ a4("tr", { class: mark.r > revision.value ? "future" : "", children: [
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: mark.r }) }),
+        /* @__PURE__ */ a4("td", { class: "time", children: time === null ? "" : clock(time) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `mark-${mark.kind}`, children: MARKS[mark.kind] }) }),
+        /* @__PURE__ */ a4("td", { class: "wide", children: /* @__PURE__ */ a4("bdi", { children: mark.text }) })
+      ] }, at);
+    }) })
+  ] }) }) });
 }
 function Workloads({ workloads }) {
   const shown = workloads.slice(0, MOST_WORKLOADS);
@@ -2520,7 +2577,7 @@ function Waiting({ rows: rows2 }) {
           STATES[row.s ?? ""],
           row.t ? `: ${row.t}` : "",
           " ",
-          row.k === "pods" && !row.d && row.s === "pending" && !isReport && /* @__PURE__ */ a4("a", { class: "underlined", href: address({ view: "scheduling", subject: rowKey(row) }), "aria-label": `What would help pod ${row.m}`, children: "what would help" })
+          row.k === "pods" && !row.d && row.s === "pending" && /* @__PURE__ */ a4("a", { class: "underlined", href: address({ view: "scheduling", subject: rowKey(row) }), "aria-label": `What would help pod ${row.m}`, children: "what would help" })
         ] })
       ] })
     ] }, rowKey(row))) }),
@@ -2594,7 +2651,7 @@ function ObjectView() {
           "on ",
           /* @__PURE__ */ a4(ObjectLink, { row: { k: "nodes", m: row.d } })
         ] }),
-        row?.k === "pods" && !isReport && /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: key, search: "" }), children: row.d ? "why this node" : "why no node" }),
+        row?.k === "pods" && /* @__PURE__ */ a4("a", { href: address({ view: "scheduling", subject: key, search: "" }), children: row.d ? "why this node" : "why no node" }),
         row?.c && /* @__PURE__ */ a4("span", { title: row.c, children: [
           "age ",
           ageOf(row)
@@ -3111,6 +3168,24 @@ function placedPods(model2, namespace, most) {
   }
   return [...found.values()];
 }
+function placementInReport(row, model2, known) {
+  const own2 = known.find(({ uid }) => uid === row.u);
+  const isEnded = row.s === "done" || row.s === "failed";
+  const state = isEnded ? "ended" : row.d ? "placed" : own2?.state === "gated" ? "gated" : "pending";
+  const bind = model2.lastWrite(rowKey(row), (write2) => write2.touches.some(({ key, before, after }) => key === rowKey(row) && after?.u === row.u && after?.d && !before?.d));
+  return {
+    pod: `${row.n}/${row.m}`,
+    uid: row.u,
+    scheduler: own2?.scheduler ?? "",
+    state,
+    node: row.d ?? null,
+    records: own2?.records ?? [],
+    notes: state === "pending" && own2 && !own2.computed ? ["The report has the verdicts on nodes only for some of the pods that waited at its end."] : own2?.notes ?? [],
+    schedulingGates: own2?.schedulingGates,
+    bound: bind ? { revision: bind.r, by: writerOf(bind) } : void 0,
+    computed: state === "pending" ? own2?.computed : void 0
+  };
+}
 var SHORT = {
   TaintToleration: "Taints",
   NodeAffinity: "Affinity",
@@ -3152,7 +3227,11 @@ function behindFirst(verdicts, verdict) {
 }
 var attemptNumbers = ({ attempt, repeats }) => repeats ? `${attempt} to ${attempt + repeats}` : String(attempt);
 function attemptText({ placed, refused, failed }) {
-  if (placed) return `chose ${placed.node}: ${placed.evaluated} evaluated, ${placed.feasible} feasible, ${placed.best} best`;
+  if (placed) {
+    const scores = Object.entries(placed.scores ?? {}).map(([plugin, score]) => `${shortPlugin(plugin)} ${score}`);
+    const total2 = scores.length ? `; total ${placed.total}: ${scores.join(", ")}` : "";
+    return `chose ${placed.node}: ${placed.evaluated} evaluated, ${placed.feasible} feasible, ${placed.best} best${total2}`;
+  }
   if (failed) return `failed: ${failed.message}`;
   const evictions = refused?.evictions;
   const victims = evictions ? ` Evicts ${evictions.pods?.join(", ") ?? `${evictions.count} pods`}${evictions.node ? ` from ${evictions.node}` : ""}.` : "";
@@ -3217,8 +3296,9 @@ function usePlacement(key, exists) {
   const wanted = isLive2 ? `after ${model.lastWrite(key)?.r ?? 0}` : String(revision2);
   A(() => {
     const controller2 = new AbortController();
-    if (!exists) {
-      setFound({ answer: null, problem: "", isOld: false });
+    const row = model.rows.get(key);
+    if (!row || isReport) {
+      setFound({ answer: row ? placementInReport(row, model, reportPlacements(key)) : null, problem: "", isOld: false });
       return;
     }
     setFound((last2) => ({ ...last2, isOld: true }));
@@ -3233,7 +3313,7 @@ function usePlacement(key, exists) {
       clearTimeout(timer);
       controller2.abort();
     };
-  }, [key, exists, wanted, tries]);
+  }, [key, exists, isReport ? revision2 : wanted, tries]);
   return { ...found, again: () => setTries(tries + 1) };
 }
 function Place({ objectKey }) {
@@ -3248,7 +3328,7 @@ function Place({ objectKey }) {
       {
         id: "placement",
         title: "Pod",
-        note: /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: again, children: "ask again" }),
+        note: isReport ? void 0 : /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: again, children: "ask again" }),
         children: /* @__PURE__ */ a4("div", { class: isOld && answer ? "place old" : "place", "aria-busy": isOld, children: [
           /* @__PURE__ */ a4("h3", { class: "pod", children: [
             /* @__PURE__ */ a4(Mark, { state: row?.s }),
@@ -3265,7 +3345,7 @@ function Place({ objectKey }) {
     answer && /* @__PURE__ */ a4(Attempts, { records: answer.records }),
     computed && computed.nodes.length > 0 && /* @__PURE__ */ a4(Nodes2, { verdicts: computed, own: answer.node }),
     computed && answer.state === "pending" && /* @__PURE__ */ a4(Suggestions, { verdicts: computed }),
-    answer && (answer.state === "pending" || answer.state === "placed") && /* @__PURE__ */ a4(Card, { id: "commands", title: "What if", note: "to run in a terminal; they change nothing", children: /* @__PURE__ */ a4("ul", { class: "commands", children: commands(answer, at).map((text2) => /* @__PURE__ */ a4(Command, { text: text2 }, text2)) }) })
+    answer && !isReport && (answer.state === "pending" || answer.state === "placed") && /* @__PURE__ */ a4(Card, { id: "commands", title: "What if", note: "to run in a terminal; they change nothing", children: /* @__PURE__ */ a4("ul", { class: "commands", children: commands(answer, at).map((text2) => /* @__PURE__ */ a4(Command, { text: text2 }, text2)) }) })
   ] });
 }
 function State2({ answer }) {
@@ -3326,7 +3406,7 @@ function State2({ answer }) {
 function Attempts({ records }) {
   const revision2 = isLive.value ? Infinity : revision.value;
   return /* @__PURE__ */ a4(Card, { id: "attempts", title: "Attempts", note: "as the scheduler recorded them; a revision leads to what it had read", children: [
-    !records.length && /* @__PURE__ */ a4(Empty, { children: "The scheduler of this server has no record: it keeps the newest ones in memory, and a scheduler in another process keeps its own." }),
+    !records.length && /* @__PURE__ */ a4(Empty, { children: isReport ? "The report has no record of the scheduler about this pod." : "The scheduler of this server has no record: it keeps the newest ones in memory, and a scheduler in another process keeps its own." }),
     records.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Attempt" }),
@@ -3427,7 +3507,7 @@ function Command({ text: text2 }) {
 var LONG = /* @__PURE__ */ new Set(["WATCH", "CONNECT", "PROXY"]);
 var WRITES = /* @__PURE__ */ new Set(["create", "update", "delete"]);
 function read2(text2, t4) {
-  const reading = { t: t4, started: 0, requests: /* @__PURE__ */ new Map(), failures: 0, durations: /* @__PURE__ */ new Map(), writes: 0, events: 0, processor: 0, memory: 0, watches: 0, objects: 0, restarts: 0 };
+  const reading = { t: t4, started: 0, requests: /* @__PURE__ */ new Map(), failures: 0, durations: /* @__PURE__ */ new Map(), writes: 0, events: 0, processor: 0, memory: 0, watches: 0, objects: 0, storage: 0, live: 0, restarts: 0 };
   for (const line of text2.split("\n")) {
     const end = line.search(/[{ ]/);
     const take = end < 0 ? void 0 : TAKE[line.slice(0, end)];
@@ -3465,6 +3545,8 @@ var TAKE = {
     if (label2("verb") === "WATCH") reading.watches += value;
   },
   apiserver_storage_objects: (reading, value) => void (reading.objects += Math.max(0, value)),
+  apiserver_storage_size_bytes: (reading, value) => void (reading.storage += value),
+  kstore_storage_live_bytes: (reading, value) => void (reading.live = value),
   kstore_component_restarts_total: (reading, value) => void (reading.restarts += value),
   process_cpu_seconds_total: (reading, value) => void (reading.processor = value),
   process_resident_memory_bytes: (reading, value) => void (reading.memory = value),
@@ -3480,17 +3562,29 @@ function loadBetween(before, after) {
   const { t: t4, memory, watches } = after;
   return { t: t4, requests: rate(({ requests }) => total(requests)), failures: rate(({ failures }) => failures), writes: rate(({ writes }) => writes), events: rate(({ events }) => events), processor: rate(({ processor }) => processor), memory, watches };
 }
+var requestsUpTo = ({ requests }) => total(requests);
+function writeRates(times, parts) {
+  const [first, last2] = [times[0] ?? 0, times[times.length - 1] ?? 0];
+  const width = (last2 - first) / parts;
+  if (!(width > 0)) return [];
+  const counts = new Array(parts).fill(0);
+  for (const time of times) counts[Math.min(parts - 1, Math.floor((time - first) / width))]++;
+  return counts.map((value, at) => ({ t: first + width * (at + 1), value: value / (width / 1e3) }));
+}
 var total = (counts) => [...counts.values()].reduce((sum, value) => sum + value, 0);
 function verbsBetween(before, after) {
   const seconds = (after.t - before.t) / 1e3;
-  if (seconds <= 0 || before.started !== after.started) return [];
+  return seconds <= 0 || before.started !== after.started ? [] : verbsAfter(before, after, seconds);
+}
+var verbsUpTo = (reading) => verbsAfter(read2("", 0), reading, 1);
+function verbsAfter(before, after, seconds) {
   const found = [];
   for (const [verb, requests] of after.requests) {
     const number = requests - (before.requests.get(verb) ?? 0);
     if (number <= 0) continue;
     const old = before.durations.get(verb);
     const counts = [...after.durations.get(verb) ?? []].map(([bound2, below2]) => [bound2, below2 - (old?.get(bound2) ?? 0)]);
-    found.push({ verb, rate: number / seconds, p50: quantile(counts, 0.5), p99: quantile(counts, 0.99) });
+    found.push({ verb, number, rate: number / seconds, p50: quantile(counts, 0.5), p99: quantile(counts, 0.99) });
   }
   return found.sort((a5, b3) => b3.rate - a5.rate || (a5.verb < b3.verb ? -1 : 1));
 }
@@ -3509,7 +3603,10 @@ function short(value) {
   if (value >= 1e3) return `${(value / 1e3).toFixed(1)}k`;
   return value >= 10 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
 }
-var bytes2 = (value) => value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
+function bytes2(value) {
+  if (value >= 2 ** 30) return `${(value / 2 ** 30).toFixed(1)} GiB`;
+  return value >= 2 ** 20 ? `${Math.round(value / 2 ** 20)} MiB` : `${Math.round(value / 1024)} KiB`;
+}
 function chartLine(points, span, width, height) {
   const last2 = [...points].reverse().find(Boolean)?.t ?? 0;
   const most = Math.max(...points.map((point) => point?.value ?? 0), Number.MIN_VALUE);
@@ -3587,7 +3684,9 @@ var CHARTS = [
   { id: "processor", title: "CPU, of one core", of: ({ processor }) => processor, text: (value) => `${(value * 100).toFixed(0)} %` },
   { id: "memory", title: "Memory", of: ({ memory }) => memory, text: bytes2 }
 ];
-function Server() {
+var PARTS2 = 60;
+var Server = () => isReport ? /* @__PURE__ */ a4(ReportedServer, {}) : /* @__PURE__ */ a4(RunningServer, {});
+function RunningServer() {
   A(() => begin(), []);
   const problem2 = problem.value;
   const last2 = last.value;
@@ -3599,7 +3698,7 @@ function Server() {
       problem2.message
     ] }),
     showsTables.value ? /* @__PURE__ */ a4(Readings, {}) : /* @__PURE__ */ a4("div", { class: "charts", children: CHARTS.map((chart) => /* @__PURE__ */ a4(Chart, { ...chart }, chart.id)) }),
-    /* @__PURE__ */ a4(Verbs, {})
+    /* @__PURE__ */ a4(Verbs, { verbs: verbs.value, note: "of the last minute" })
   ] });
 }
 function Refused({ problem: problem2 }) {
@@ -3629,6 +3728,7 @@ function Facts() {
       /* @__PURE__ */ a4(Fact, { name: "Version", children: serverVersion2.value || "unknown" }),
       /* @__PURE__ */ a4(Fact, { name: "Up for", children: last2.started ? age(last2.t - last2.started * 1e3) : "unknown" }),
       /* @__PURE__ */ a4(Fact, { name: "Objects", children: last2.objects.toLocaleString("en") }),
+      /* @__PURE__ */ a4(Size, { reading: last2 }),
       revisions3 && /* @__PURE__ */ a4(Fact, { name: "Revisions", children: [
         /* @__PURE__ */ a4(RevisionLink, { revision: revisions3.newest.revision }),
         " is the newest; history from #",
@@ -3637,6 +3737,79 @@ function Facts() {
       ] }),
       /* @__PURE__ */ a4(Fact, { name: "Restarts of components", children: last2.restarts })
     ] })
+  ] });
+}
+function ReportedServer() {
+  const found = reportReading();
+  const about2 = aboutReport();
+  const reading = found ? read2(found.metrics, Date.parse(about2?.time ?? "")) : null;
+  const isReal = about2?.clock === "real";
+  return /* @__PURE__ */ a4("div", { class: "server", children: [
+    /* @__PURE__ */ a4(Card, { id: "server", title: "Server", note: "at the end of the report; numbers are since its start", children: [
+      !reading && /* @__PURE__ */ a4(Empty, { children: "The report has no metrics: its user may not read /metrics, which the ClusterRole system:monitoring allows." }),
+      reading && /* @__PURE__ */ a4("dl", { class: "facts", children: [
+        /* @__PURE__ */ a4(Fact, { name: "Version", children: found?.version ?? "unknown" }),
+        isReal && reading.started > 0 && /* @__PURE__ */ a4(Fact, { name: "Up for", children: age(reading.t - reading.started * 1e3) }),
+        /* @__PURE__ */ a4(Fact, { name: "Objects", children: reading.objects.toLocaleString("en") }),
+        /* @__PURE__ */ a4(Size, { reading }),
+        /* @__PURE__ */ a4(Fact, { name: "Requests", children: requestsUpTo(reading).toLocaleString("en") }),
+        /* @__PURE__ */ a4(Fact, { name: "Failures", children: reading.failures.toLocaleString("en") }),
+        /* @__PURE__ */ a4(Fact, { name: "Writes", children: reading.writes.toLocaleString("en") }),
+        /* @__PURE__ */ a4(Fact, { name: "Watch events", children: reading.events.toLocaleString("en") }),
+        /* @__PURE__ */ a4(Fact, { name: "Open watches", children: reading.watches }),
+        /* @__PURE__ */ a4(Fact, { name: "CPU time of the process", children: [
+          reading.processor.toFixed(1),
+          " s"
+        ] }),
+        /* @__PURE__ */ a4(Fact, { name: "Memory of the process", children: bytes2(reading.memory) }),
+        /* @__PURE__ */ a4(Fact, { name: "Restarts of components", children: reading.restarts })
+      ] })
+    ] }),
+    /* @__PURE__ */ a4(WritesOverTime, {}),
+    reading && /* @__PURE__ */ a4(Verbs, { verbs: verbsUpTo(reading), note: "since the start", isTotal: true })
+  ] });
+}
+function WritesOverTime() {
+  const points = writeRates(model.writes.map(({ t: t4 }) => t4), PARTS2);
+  const span = points.length ? points[points.length - 1].t - points[0].t : 0;
+  const most = short(Math.max(0, ...points.map(({ value }) => value)));
+  const first = model.writes[0]?.t ?? 0;
+  const last2 = model.newest();
+  return /* @__PURE__ */ a4(Card, { id: "writes", title: "Writes per second", note: `of ${model.writes.length.toLocaleString("en")} writes up to #${last2}`, children: [
+    !points.length && /* @__PURE__ */ a4(Empty, { children: "All writes are of one moment." }),
+    points.length > 0 && !showsTables.value && /* @__PURE__ */ a4(M, { children: [
+      /* @__PURE__ */ a4("svg", { class: "chart", viewBox: `0 -2 ${WIDTH2} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": `Writes per second from ${second(first)} to ${second(points[points.length - 1].t)}: at most ${most}. The key t shows the numbers.`, children: [
+        /* @__PURE__ */ a4("path", { d: `M0 ${HEIGHT}H${WIDTH2}`, class: "base" }),
+        /* @__PURE__ */ a4("path", { d: chartLine(points, span, WIDTH2, HEIGHT), class: "series" })
+      ] }),
+      /* @__PURE__ */ a4("p", { class: "axis", "aria-hidden": "true", children: [
+        /* @__PURE__ */ a4("span", { children: second(first) }),
+        /* @__PURE__ */ a4("span", { children: [
+          "at most ",
+          most
+        ] }),
+        /* @__PURE__ */ a4("span", { children: second(points[points.length - 1].t) })
+      ] })
+    ] }),
+    points.length > 0 && showsTables.value && /* @__PURE__ */ a4("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Writes over time", children: /* @__PURE__ */ a4("table", { id: "rates", children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { scope: "col", children: "Up to" }),
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Writes per second" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: points.map(({ t: t4, value }) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "time", children: second(t4) }),
+        /* @__PURE__ */ a4("td", { class: "number", children: value.toFixed(2) })
+      ] }, t4)) })
+    ] }) })
+  ] });
+}
+function Size({ reading }) {
+  if (!reading.storage && !reading.live) return null;
+  return /* @__PURE__ */ a4(Fact, { name: "Store", children: [
+    bytes2(reading.storage),
+    ", ",
+    bytes2(reading.live),
+    " of it live"
   ] });
 }
 function Fact({ name, children }) {
@@ -3686,20 +3859,19 @@ function Readings() {
     ] }) })
   ] });
 }
-function Verbs() {
-  const verbs2 = verbs.value;
-  return /* @__PURE__ */ a4(Card, { id: "verbs", title: "Requests by verb", note: "of the last minute", children: [
-    !verbs2.length && /* @__PURE__ */ a4(Empty, { children: "There were none between two readings." }),
+function Verbs({ verbs: verbs2, note, isTotal = false }) {
+  return /* @__PURE__ */ a4(Card, { id: "verbs", title: "Requests by verb", note, children: [
+    !verbs2.length && /* @__PURE__ */ a4(Empty, { children: isTotal ? "There were none." : "There were none between two readings." }),
     verbs2.length > 0 && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { scope: "col", children: "Verb" }),
-        /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: "Per second" }),
+        /* @__PURE__ */ a4("th", { scope: "col", class: "number", children: isTotal ? "Requests" : "Per second" }),
         /* @__PURE__ */ a4("th", { scope: "col", class: "number", title: "half of them took no longer", children: "p50" }),
         /* @__PURE__ */ a4("th", { scope: "col", class: "number", title: "99 of 100 took no longer", children: "p99" })
       ] }) }),
-      /* @__PURE__ */ a4("tbody", { children: verbs2.map(({ verb, rate, p50, p99 }) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("tbody", { children: verbs2.map(({ verb, number, rate, p50, p99 }) => /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { scope: "row", children: verb }),
-        /* @__PURE__ */ a4("td", { class: "number", children: rate.toFixed(2) }),
+        /* @__PURE__ */ a4("td", { class: "number", children: isTotal ? number.toLocaleString("en") : rate.toFixed(2) }),
         /* @__PURE__ */ a4("td", { class: "number", children: bound(p50) }),
         /* @__PURE__ */ a4("td", { class: "number", children: bound(p99) })
       ] }, verb)) })
@@ -3738,6 +3910,27 @@ function palette(element2) {
   const style = getComputedStyle(element2);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
+var markColor = (colors, kind) => ({ fault: colors["s-failed"], test: colors.head, tag: colors["s-idle"] })[kind];
+function markSign(context, kind, x3, y5) {
+  context.lineWidth = 2;
+  context.beginPath();
+  if (kind === "fault") {
+    context.moveTo(x3 - 4, y5 - 4);
+    context.lineTo(x3 + 4, y5 + 4);
+    context.moveTo(x3 + 4, y5 - 4);
+    context.lineTo(x3 - 4, y5 + 4);
+    context.stroke();
+  } else if (kind === "test") {
+    context.moveTo(x3, y5 - 5);
+    context.lineTo(x3 + 8, y5 - 2);
+    context.lineTo(x3, y5 + 1);
+    context.fill();
+  } else {
+    context.arc(x3, y5, 3.5, 0, 2 * Math.PI);
+    context.stroke();
+  }
+  context.lineWidth = 1;
+}
 function hatch(context, from, to, height, color) {
   const right = Math.max(to, from + 3);
   context.save();
@@ -3758,6 +3951,8 @@ function hatch(context, from, to, height, color) {
 
 // src/views/slider.tsx
 var BAR = 4;
+var MARK = 6;
+var MOST_HIT = 4;
 function Slider() {
   void version.value;
   const { model: model2, scale: scale2 } = store_exports;
@@ -3830,6 +4025,7 @@ function Track() {
   const at = model2.at;
   const length = scale2.length();
   const dark = theme.value;
+  const marks2 = marks.value;
   A(() => {
     const context = fit(canvas.current, width, height);
     if (!context) return;
@@ -3865,6 +4061,12 @@ function Track() {
       const from = scale2.of(fold) / length * width;
       for (let dot = 0; dot < 3; dot++) context.fillRect(from - 8 - dot * 4, height - 6, 2, 2);
     }
+    for (const mark of marks2) {
+      const x3 = markPosition(mark, model2, scale2) / length * width;
+      context.fillStyle = context.strokeStyle = markColor(colors, mark.kind);
+      context.fillRect(x3 - 0.5, 0, 1, height);
+      markSign(context, mark.kind, Math.min(Math.max(x3, 5), width - 9), 6);
+    }
     context.fillStyle = colors.head;
     context.fillRect(head - 1, 0, 2, height);
     context.beginPath();
@@ -3872,7 +4074,7 @@ function Track() {
     context.lineTo(head + 5, 0);
     context.lineTo(head, 7);
     context.fill();
-  }, [width, height, at, length, dark, version.value]);
+  }, [width, height, at, length, dark, marks2, version.value]);
   const countAt = (x3) => scale2.countAt(x3 / Math.max(1, width) * length);
   const move = (event) => {
     const x3 = event.clientX - place2.current.getBoundingClientRect().left;
@@ -3885,6 +4087,7 @@ function Track() {
     move(event);
   };
   const hovered = hover === null ? null : model2.writes[countAt(hover) - 1] ?? null;
+  const hit = hover === null ? [] : marksNear(marks2, hover / Math.max(1, width) * length, MARK / Math.max(1, width) * length, model2, scale2);
   const write2 = model2.current();
   return /* @__PURE__ */ a4(
     "div",
@@ -3904,6 +4107,11 @@ function Track() {
       children: [
         /* @__PURE__ */ a4("canvas", { ref: canvas, "aria-hidden": "true" }),
         hovered && /* @__PURE__ */ a4("div", { class: "tip", style: { left: `${Math.min(Math.max(hover, 150), Math.max(150, width - 150))}px` }, children: [
+          hit.slice(0, MOST_HIT).map((mark, nth) => /* @__PURE__ */ a4("div", { class: "mark-text", children: [
+            MARKS[mark.kind],
+            ": ",
+            /* @__PURE__ */ a4("bdi", { children: mark.text })
+          ] }, nth)),
           "#",
           hovered.r,
           " · ",
@@ -3923,6 +4131,8 @@ var LANE = 24;
 var AXIS = 26;
 var LABELS = 250;
 var MOST_ROWS = 300;
+var MARK2 = 6;
+var MOST_HIT2 = 4;
 function Timeline() {
   const [grouping, setGrouping] = d2("owner");
   const { namespace, search, write: selected } = route.value;
@@ -3983,7 +4193,7 @@ function Lanes({ all, selected }) {
   A(() => {
     const context = fit(canvas.current, width, height);
     if (context) draw(context, palette(canvas.current), view);
-  }, [all, width, height, top, shown.from, shown.to, selected, version.value, theme.value]);
+  }, [all, width, height, top, shown.from, shown.to, selected, version.value, theme.value, marks.value]);
   const positionAt = (x3) => shown.from + (x3 - labels) / Math.max(1, width - labels) * (shown.to - shown.from);
   const zoom = (factor, around = (shown.from + shown.to) / 2) => {
     const wide = Math.min(length, Math.max(200, (shown.to - shown.from) * factor));
@@ -4034,6 +4244,7 @@ function Lanes({ all, selected }) {
   };
   const lane = hover ? laneAt(hover.y) : void 0;
   const mark = hover && lane && hover.x > labels ? nearest(lane, view, hover.x) : null;
+  const onAxis = hover && hover.y < AXIS && hover.x > labels ? marksNear(marks.value, positionAt(hover.x), positionAt(labels + MARK2) - positionAt(labels), model, scale) : [];
   return /* @__PURE__ */ a4(M, { children: [
     /* @__PURE__ */ a4("div", { class: "zoom", role: "group", "aria-label": "Zoom", children: [
       /* @__PURE__ */ a4("button", { type: "button", class: "small", onClick: () => zoom(0.6), title: "Zoom in (Ctrl and wheel)", children: "+" }),
@@ -4054,6 +4265,13 @@ function Lanes({ all, selected }) {
         }
       ) }),
       /* @__PURE__ */ a4("div", { style: { height: `${Math.max(0, AXIS + all.length * LANE - height)}px` } }),
+      hover && onAxis.length > 0 && /* @__PURE__ */ a4("div", { class: "tip", style: { left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + top + 16}px` }, children: onAxis.slice(0, MOST_HIT2).map((found, nth) => /* @__PURE__ */ a4("div", { class: "mark-text", children: [
+        MARKS[found.kind],
+        ", after #",
+        found.r,
+        ": ",
+        /* @__PURE__ */ a4("bdi", { children: found.text })
+      ] }, nth)) }),
       hover && lane && /* @__PURE__ */ a4("div", { class: "tip", style: { left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + top + 16}px` }, children: mark !== null ? /* @__PURE__ */ a4(MarkTip, { index: mark }) : /* @__PURE__ */ a4(LaneTip, { lane, count: hover.x > labels ? scale.countAt(positionAt(hover.x)) : Number.NaN }) })
     ] })
   ] });
@@ -4134,8 +4352,20 @@ function draw(context, colors, view) {
   if (head < width) context.fillRect(Math.max(labels, head + 1), AXIS, width, height);
   context.globalAlpha = 1;
   drawArrows(context, colors, view);
+  for (const mark of marks.value) {
+    const x3 = xOf(view, markPosition(mark, model, scale));
+    context.fillStyle = markColor(colors, mark.kind);
+    if (x3 >= labels && x3 <= width) context.fillRect(x3 - 0.5, AXIS, 1, height);
+  }
   context.restore();
   drawAxis(context, colors, view);
+  for (const mark of marks.value) {
+    const x3 = xOf(view, markPosition(mark, model, scale));
+    if (x3 < labels || x3 > width) continue;
+    context.fillStyle = context.strokeStyle = markColor(colors, mark.kind);
+    context.fillRect(x3 - 0.5, AXIS - 12, 1, 12);
+    markSign(context, mark.kind, x3, AXIS - 8);
+  }
   if (head >= labels - 1 && head <= width) {
     context.fillStyle = colors.head;
     context.fillRect(head - 1, AXIS - 6, 2, height);
@@ -4273,9 +4503,9 @@ function drawAxis(context, colors, view) {
 }
 function Panel({ write: write2 }) {
   const touch = write2.touches[0];
-  const marks = model.byKey.get(touch?.key ?? "") ?? [];
+  const marks2 = model.byKey.get(touch?.key ?? "") ?? [];
   const index = model.countUpTo(write2.r) - 1;
-  const before = marks[marks.indexOf(index) - 1];
+  const before = marks2[marks2.indexOf(index) - 1];
   const effects = model.effects.get(write2.r) ?? [];
   const consequences = model.consequences(write2.r);
   return /* @__PURE__ */ a4(
@@ -4354,6 +4584,9 @@ function WriteTable({ all }) {
   for (let at = model2.at - 1; at >= 0 && found.length < MOST_ROWS; at--) {
     if (model2.writes[at].touches.some((touch) => keys.has(touch.key))) found.push(model2.writes[at]);
   }
+  const oldest = found.length === MOST_ROWS ? found[found.length - 1].r : 0;
+  const marks2 = marks.value.filter((mark) => mark.r <= model2.revision() && mark.r >= oldest);
+  const rows2 = [...found, ...marks2].sort((a5, b3) => b3.r - a5.r || ("text" in b3 ? 1 : 0) - ("text" in a5 ? 1 : 0));
   return /* @__PURE__ */ a4("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Writes", children: /* @__PURE__ */ a4("table", { class: "writes", children: [
     /* @__PURE__ */ a4("caption", { class: "hidden", children: "The newest writes up to the revision of the slider" }),
     /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
@@ -4365,15 +4598,22 @@ function WriteTable({ all }) {
       /* @__PURE__ */ a4("th", { children: "State after it" }),
       /* @__PURE__ */ a4("th", { children: "Because of" })
     ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: found.map((write2) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: write2.r }) }),
-      /* @__PURE__ */ a4("td", { class: "time", children: clock(write2.t) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Writer, { write: write2 }) }),
-      /* @__PURE__ */ a4("td", { children: write2.verb }),
-      /* @__PURE__ */ a4("td", { children: write2.touches[0] && /* @__PURE__ */ a4(KeyLink, { objectKey: write2.touches[0].key }) }),
-      /* @__PURE__ */ a4("td", { children: write2.touches[0]?.after ? STATES[write2.touches[0].after.s ?? ""] : "deleted" }),
-      /* @__PURE__ */ a4("td", { children: write2.causes.length ? /* @__PURE__ */ a4(Causes, { causes: write2.causes, lead: "" }) : "" })
-    ] }, write2.r)) })
+    /* @__PURE__ */ a4("tbody", { children: rows2.map(
+      (write2, nth) => "text" in write2 ? /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: write2.r }) }),
+        /* @__PURE__ */ a4("td", { class: "time", children: clock(markTime(write2, model2) ?? 0) }),
+        /* @__PURE__ */ a4("td", { children: MARKS[write2.kind] }),
+        /* @__PURE__ */ a4("td", { colSpan: 4, children: /* @__PURE__ */ a4("bdi", { children: write2.text }) })
+      ] }, `mark ${nth}`) : /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: write2.r }) }),
+        /* @__PURE__ */ a4("td", { class: "time", children: clock(write2.t) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Writer, { write: write2 }) }),
+        /* @__PURE__ */ a4("td", { children: write2.verb }),
+        /* @__PURE__ */ a4("td", { children: write2.touches[0] && /* @__PURE__ */ a4(KeyLink, { objectKey: write2.touches[0].key }) }),
+        /* @__PURE__ */ a4("td", { children: write2.touches[0]?.after ? STATES[write2.touches[0].after.s ?? ""] : "deleted" }),
+        /* @__PURE__ */ a4("td", { children: write2.causes.length ? /* @__PURE__ */ a4(Causes, { causes: write2.causes, lead: "" }) : "" })
+      ] }, write2.r)
+    ) })
   ] }) });
 }
 
@@ -4445,7 +4685,6 @@ var VIEWS = [
   ["scheduling", "Scheduling"],
   ["server", "Server"]
 ];
-var OF_SERVERS = ["scheduling", "server"];
 function Top() {
   const { view, namespace, search, subject } = route.value;
   const namespaces = [...tree.value.rows.values()].filter((row) => row.k === "namespaces").map((row) => row.m).sort(natural);
@@ -4457,7 +4696,7 @@ function Top() {
       " kstore"
     ] }),
     /* @__PURE__ */ a4("nav", { "aria-label": "Views", children: [
-      VIEWS.filter(([own2]) => !isReport || !OF_SERVERS.includes(own2)).map(([own2, name]) => /* @__PURE__ */ a4("a", { href: address({ view: own2, subject: "", ...own2 === "list" ? {} : { search: "" } }), "aria-current": view === own2 ? "page" : void 0, children: name }, own2)),
+      VIEWS.map(([own2, name]) => /* @__PURE__ */ a4("a", { href: address({ view: own2, subject: "", ...own2 === "list" ? {} : { search: "" } }), "aria-current": view === own2 ? "page" : void 0, children: name }, own2)),
       view === "object" && /* @__PURE__ */ a4("a", { href: address({}), "aria-current": "page", children: kindName(subject.split("/")[0]) })
     ] }),
     /* @__PURE__ */ a4("span", { class: "space" }),
@@ -4629,9 +4868,9 @@ function act(key, shift) {
     case "4":
       return go({ view: "compare", subject: "", search: "", write: null }), true;
     case "5":
-      return !isReport && (go({ view: "scheduling", subject: "", search: "", write: null }), true);
+      return go({ view: "scheduling", subject: "", search: "", write: null }), true;
     case "6":
-      return !isReport && (go({ view: "server", subject: "", search: "", write: null }), true);
+      return go({ view: "server", subject: "", search: "", write: null }), true;
     case "[":
       return go({ view: "compare", subject: "", search: "", write: null, mark: model2.revision() }), true;
     case "ArrowLeft":

@@ -15,6 +15,15 @@ pub(super) struct Revisions {
     pub(super) clock: String,
     #[serde(default)]
     pub(super) user: String,
+    #[serde(default)]
+    pub(super) tags: Vec<NamedRevision>,
+}
+
+/// A revision with a tag.
+#[derive(Deserialize)]
+pub(super) struct NamedRevision {
+    pub(super) name: String,
+    pub(super) revision: i64,
 }
 
 #[derive(Deserialize)]

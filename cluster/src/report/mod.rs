@@ -2,7 +2,9 @@
 //! window; `kstore_ui::report` makes the file. The permissions of the client's user decide what is in it.
 
 mod answers;
+mod facts;
 mod limits;
+mod load;
 
 use answers::{Kind, Page, Revisions, WatchLine, lines};
 use futures::future::BoxFuture;
@@ -10,7 +12,7 @@ use http_body_util::BodyExt as _;
 use kstore_client::{ApiError, Client};
 use kstore_registry::provenance::is_component;
 use kstore_ui::report::{About, Recording, TooLarge};
-use limits::{LINE_BYTES, READ_TIME};
+use limits::{FACT_TIME, LINE_BYTES, READ_TIME};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -30,6 +32,10 @@ pub struct ReportRequest {
     pub output: String,
     /// The version of the program that asks.
     pub version: String,
+    /// What a plan did to the cluster or its clients, each with the newest revision of that moment: marks of slider and timeline.
+    pub faults: Vec<(i64, String)>,
+    /// The begins of tests, or of parts of one, likewise.
+    pub steps: Vec<(i64, String)>,
 }
 
 /// Why there is no report.
@@ -79,6 +85,7 @@ impl Reader<'_> {
         self.changes(from, &mut recording).await?;
         // Once its time is over the report has what came until then.
         let _ = tokio::time::timeout(READ_TIME, self.states(from, &kinds, &mut recording)).await;
+        let _ = tokio::time::timeout(FACT_TIME, self.facts(&revisions, &mut recording)).await;
         let ReportRequest { title, namespace, failure, output, version, .. } = self.request.clone();
         let Revisions { newest, clock, user, .. } = revisions;
         let about = About { title, namespace, failure, output, version, time: newest.time, clock, user };

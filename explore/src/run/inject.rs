@@ -62,6 +62,11 @@ impl ActiveRun<'_> {
         Ok(())
     }
 
+    /// The actions of the plan that happened, each with the revision of that moment.
+    pub(super) fn fired(&self) -> Vec<(i64, String)> {
+        self.current.bridge.perturbations.plans.fired()
+    }
+
     fn action_states(&self) -> Vec<ActionState> {
         let Some(injected) = &self.injected else { return Vec::new() };
         let report = self.current.bridge.perturbations.plans.report(&injected.id);

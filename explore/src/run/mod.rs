@@ -190,9 +190,8 @@ impl ActiveRun<'_> {
         self.elapsed() >= self.limits.total
     }
 
-    /// The report file of the cluster from a revision on, or why there is none.
-    async fn report_file(&self, text: &ReportText, from: i64) -> Result<Vec<u8>, String> {
-        let text = ReportText { since: Some(from), ..text.clone() };
+    /// The report file of the cluster, or why there is none.
+    async fn report_file(&self, text: ReportText) -> Result<Vec<u8>, String> {
         report_file(self.current.running(), text).await.map_err(|error| error.to_string())
     }
 }
@@ -323,7 +322,7 @@ impl PreparedLab {
         let (outputs, lists_from_cache) = (run.outputs(), run.lists_from_cache());
         let traffic = collect::traffic(&run.current, image, run.began, &self.users()).await?;
         let observed = collect::observed(&run.current).await?;
-        let (exits, missed) = (run.exits(), run.missed());
+        let (exits, missed, faults) = (run.exits(), run.missed(), run.fired());
         let (turns, unquiet) = (run.order().position(), run.order().unquiet());
         run.end_plan();
         let end = collect::state(&run.current);
@@ -345,7 +344,12 @@ impl PreparedLab {
             unquiet,
         };
         let report = match request.report {
-            Some(text) => Some(run.report_file(text, image).await),
+            Some(text) => {
+                let steps = record.steps.iter().map(|step| (step.begin, format!("step {}", step.name)));
+                let (since, steps) = (Some(image), steps.collect());
+                let text = ReportText { since, faults, steps, ..text.clone() };
+                Some(run.report_file(text).await)
+            }
             None => None,
         };
         let held = if request.is_held { Some(run.hold()?) } else { None };

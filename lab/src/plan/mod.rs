@@ -457,6 +457,9 @@ pub struct ActionReport {
 pub struct PlanEvent {
     /// Position, from 1.
     pub n: u64,
+    /// Revision up to which writes were observed: for report files, and in no answer of the lab.
+    #[serde(skip)]
+    pub revision: i64,
     /// Time of the cluster.
     pub time: Timestamp,
     /// Place of the action in the plan, from 0.

@@ -140,7 +140,7 @@ impl Plans {
             state.next += 1;
             id = format!("p{}", state.next);
         }
-        let (machine, orders) = PlanMachine::new(id.clone(), &plan, now)
+        let (machine, orders) = PlanMachine::new(id.clone(), &plan, (now, revision))
             .map_err(|problem| bad_request(&problem.pointer, problem.problem))?;
         state.plans.insert(id.clone(), PlanEntry { machine, plan });
         if !self.is_running() {
@@ -205,6 +205,11 @@ impl Plans {
         Ok((entry.machine.events_after(after).to_vec(), is_running))
     }
 
+    /// The actions of all plans that happened: the revision up to which writes were observed then, the name, and what fired it.
+    pub fn fired(&self) -> Vec<(i64, String)> {
+        self.state.lock().plans.values().flat_map(|entry| entry.machine.fired()).collect()
+    }
+
     /// Whether a running plan needs the bodies of requests.
     pub fn reads_bodies(&self) -> bool {
         self.is_running() && self.state.lock().plans.values().any(|entry| entry.machine.reads_bodies())
@@ -239,6 +244,7 @@ impl Plans {
         let mut has_changed = false;
         for id in ids {
             let Some(entry) = state.plans.get_mut(&id) else { continue };
+            entry.machine.has_observed(self.observed());
             let orders = entry.machine.step(observation, now);
             has_changed |= !orders.is_empty();
             for order in &orders {
@@ -291,6 +297,7 @@ impl Plans {
         if !job.is_undo {
             state.holds.retain(|_, (plan, place)| (&**plan, *place) != (&*job.plan, job.action));
             if let Some(entry) = state.plans.get_mut(&job.plan) {
+                entry.machine.has_observed(self.observed());
                 let orders = entry.machine.completed(job.action, result, now);
                 self.carry_out(&mut state, &job.plan, orders);
             }

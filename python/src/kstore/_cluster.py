@@ -262,18 +262,28 @@ class Cluster:
             raise KstoreError(f"{shown} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
-    def report(self, path: Union[str, "os.PathLike[str]"], *, since: Optional[int] = None) -> Path:
+    def report(
+        self,
+        path: Union[str, "os.PathLike[str]"],
+        *,
+        since: Optional[int] = None,
+        title: Optional[str] = None,
+        failure: str = "",
+    ) -> Path:
         """Saves the history of this cluster, or of this namespace, as one HTML file, which a browser opens without the cluster.
 
-        It has each write with its author and its cause, and the objects at each revision, from the revision `since` on. Values of Secrets
-        are hidden. Raises KstoreError if there is none.
+        It has each write with its author and its cause, and the objects at each revision, from the revision `since` on, and what the
+        scheduler said about pods. `title` says what it is about, `failure` what failed. Values of Secrets are hidden. Raises KstoreError if
+        there is none.
         """
         file = Path(path)
         command = [str(self._server or find_server()), "report", str(file), "--kubeconfig", self.kubeconfig]
         command += [] if since is None else ["--since", str(since)]
         command += [] if self._parent is None else ["-n", self.namespace]
+        command += [] if title is None else ["--title", title]
+        command += ["--failure", "-"] if failure else []
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=REPORT_SECONDS)
+            done = subprocess.run(command, input=failure, capture_output=True, encoding="utf-8", errors="replace", timeout=REPORT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise KstoreError(f"the report has not ended after {REPORT_SECONDS} s") from error
         if done.returncode != 0:

@@ -240,7 +240,7 @@ def _kept(lab: Lab, folder: str, test: str) -> str:
     return f"{snapshot}: the cluster's state; kstore.Lab(image=…) or --lab-image starts from it\n{log}: its request log"
 
 
-def _reported(cluster: Cluster, item: pytest.Item, since: int) -> Optional[str]:
+def _reported(cluster: Cluster, item: pytest.Item, since: int, failure: str) -> Optional[str]:
     """Saves the page of a failed test's cluster; returns what the report of the test says about it."""
     chosen = os.environ.get(REPORTS) or REPORTS_FOLDER
     if chosen == "off":
@@ -248,7 +248,7 @@ def _reported(cluster: Cluster, item: pytest.Item, since: int) -> Optional[str]:
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid).strip("-")
     file = item.config.rootpath / chosen / f"{stem}.html"
     try:
-        return f"{cluster.report(file, since=since)}: open it in a browser"
+        return f"{cluster.report(file, since=since, title=item.nodeid, failure=failure)}: open it in a browser"
     except (KstoreError, OSError) as error:
         return str(error)
 
@@ -291,7 +291,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if folder:
             report.sections.append(("kstore: kept", _kept(item.stash[LAB], str(folder), item.nodeid)))
     # After what the lab says and keeps, whose request log this one would be in.
-    saved = _reported(cluster, item, since)
+    saved = _reported(cluster, item, since, report.longreprtext)
     if saved is not None:
         report.sections.append(("kstore: report", saved))
     if log:

@@ -31,9 +31,10 @@ impl fmt::Debug for AttemptLog {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Records {
-    pods: HashMap<Uid, PodAttempts>,
+    /// Copies of the log share the attempts of pods without later ones.
+    pods: HashMap<Uid, Arc<PodAttempts>>,
     /// The pods by the sequence number of their last attempt.
     order: BTreeMap<u64, Uid>,
     /// The number of attempts so far.
@@ -89,10 +90,22 @@ impl AttemptLog {
         self.0.lock().add(&evict.notice.pod, AttemptEnd::of(&evict.notice, Some(evictions), at, seen));
     }
 
+    /// A log with the same records, to which others are added than to this one.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.0.lock().clone())))
+    }
+
+    /// Whether it has no record.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().pods.is_empty()
+    }
+
     /// The attempts for the pods of this name that the log still has: the newest pod first.
     pub fn of(&self, key: &Key) -> Vec<PodAttempts> {
         let records = self.0.lock();
-        let mut found: Vec<_> = records.pods.values().filter(|pod| pod.key == *key).cloned().collect();
+        let own = records.pods.values().filter(|pod| pod.key == *key);
+        let mut found: Vec<_> = own.map(|pod| PodAttempts::clone(pod)).collect();
         found.sort_by_key(|pod| std::cmp::Reverse(pod.sequence));
         found
     }
@@ -115,14 +128,17 @@ impl Records {
     fn add(&mut self, pod: &PodInfo, end: AttemptEnd) {
         self.sequence += 1;
         let sequence = self.sequence;
-        let records = self.pods.entry(Arc::clone(&pod.uid)).or_insert_with(|| PodAttempts {
-            key: pod.key.clone(),
-            uid: Arc::clone(&pod.uid),
-            scheduler_name: pod.scheduler_name.as_str().into(),
-            attempts: VecDeque::new(),
-            sequence,
-            bytes: 0,
+        let records = self.pods.entry(Arc::clone(&pod.uid)).or_insert_with(|| {
+            Arc::new(PodAttempts {
+                key: pod.key.clone(),
+                uid: Arc::clone(&pod.uid),
+                scheduler_name: pod.scheduler_name.as_str().into(),
+                attempts: VecDeque::new(),
+                sequence,
+                bytes: 0,
+            })
         });
+        let records = Arc::make_mut(records);
         self.order.remove(&records.sequence);
         self.order.insert(sequence, Arc::clone(&pod.uid));
         self.bytes -= records.bytes;

@@ -45,6 +45,20 @@ fn records(log: &AttemptLog, name: &str) -> Vec<Attempt> {
 }
 
 #[test]
+fn a_copy_of_the_log_has_its_records_and_takes_others() {
+    let log = AttemptLog::default();
+    assert!(log.is_empty());
+    log.placed(&binding("a", 1), Revision(20));
+    let copy = log.copy();
+    log.placed(&binding("b", 1), Revision(21));
+    copy.placed(&binding("a", 2), Revision(22));
+    let numbers = |log: &AttemptLog| ["a", "b"].map(|name| records(log, name).len());
+    assert_eq!((numbers(&log), numbers(&copy), copy.is_empty()), ([1, 1], [1, 0], false));
+    assert_eq!(records(&copy, "a")[0].seen, Revision(22));
+    assert_eq!(records(&log, "a")[0].seen, Revision(20));
+}
+
+#[test]
 fn equal_refusals_are_one_record_with_their_number_and_times() {
     let log = AttemptLog::default();
     for second in 0..3 {

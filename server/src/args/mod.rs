@@ -89,7 +89,7 @@ pub use options::ServerOptions;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use record::RecordArgs;
 pub use replay::{ReplayArgs, ReplaySpeed};
-pub use report::{ReportArgs, ReportFile};
+pub use report::{MarkArg, ReportArgs, ReportFile};
 pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, PageTime, RunArgs, Setup, WaitFor};
 pub use scheduler_config::{CheckArgs, SchedulerFile};
 pub use scheduler_perf::SchedulerPerfArgs;

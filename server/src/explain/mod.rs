@@ -7,15 +7,15 @@ pub(crate) mod trace;
 mod tree;
 
 use crate::args::{AnswerOutput, ExplainArgs};
-use crate::client_command::{Connection, escape, print};
+use crate::client_command::{Connection, print};
 use crate::revision::resolve;
 use crate::runtime;
 use crate::served_kinds::{FoundKind, KindFinder, built_in};
 use anyhow::{Context, anyhow, bail};
 use kstore_client::Client;
+use kstore_cluster::{PlacementAnswer, PlacementError, PodName, escape, explain_placement};
 use kstore_nondet::Nondet;
-pub(crate) use pod::NoPodThen;
-use pod::{PlacementAnswer, PodName};
+use kstore_scheduler::Profiles;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -89,17 +89,18 @@ async fn placement(
 /// Explains the place of the pod `name` in `namespace`, at a revision or now, as data with at most `nodes` nodes.
 ///
 /// # Errors
-/// As of [`pod::placement`].
+/// There is no such pod, or the server refuses to show it.
 pub(crate) async fn placement_data(
     client: &Client,
     (namespace, name): (&str, &str),
     at: Option<i64>,
     nodes: usize,
-) -> anyhow::Result<Value> {
+) -> Result<Value, PlacementError> {
     let resource = built_in("pods").expect("pods are built in");
     // Without the tree it is not known which write bound the pod; the place can be explained nevertheless.
     let trace = trace(client, &query(&resource, namespace, name)).await.ok();
-    let answer = pod::placement(client, PodName { namespace, name }, None, (at, trace.as_ref())).await?;
+    let (pod, profiles) = (PodName { namespace, name }, Profiles::default());
+    let answer = explain_placement(client, pod, &profiles, pod::moment(pod, at, trace.as_ref())).await?;
     Ok(answer.data_of(nodes))
 }
 
@@ -133,7 +134,7 @@ fn answer(found: &PlacementAnswer, args: &ExplainArgs) -> anyhow::Result<String>
     Ok(match args.output {
         AnswerOutput::Json => serde_json::to_string_pretty(&found.data())? + "\n",
         AnswerOutput::Yaml => serde_yaml_ng::to_string(&found.data())?,
-        AnswerOutput::Text => found.text(args.all_nodes),
+        AnswerOutput::Text => pod::text(found, args.all_nodes),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::compared::{ClusterDiff, Comparison, ObjectDiff, compared, order};
 use super::object::collection;
-use crate::client_command::escape;
+use kstore_cluster::escape;
 use crate::served_kinds::FoundKind;
 use anyhow::{Context as _, anyhow};
 use kstore_api::status::Reason;

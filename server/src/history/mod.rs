@@ -17,7 +17,7 @@ mod undo;
 mod writes;
 
 use crate::args::{AnswerOutput, HistoryArgs, HistoryDetail};
-use crate::client_command::{Connection, escape, print};
+use crate::client_command::{Connection, print};
 use crate::explain::trace::Trace;
 use crate::revision::resolve;
 use crate::runtime;
@@ -27,6 +27,7 @@ use change::{Change, changes, mask};
 pub(crate) use differences::diff;
 use entry::{HistoryEntry, folded, writes};
 use kstore_client::Client;
+use kstore_cluster::escape;
 use object::{HistoryObject, revision};
 use serde_json::{Value, json};
 use states::{ObjectState, state};

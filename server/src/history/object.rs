@@ -1,6 +1,6 @@
 //! [`HistoryObject`]: the object of a command, and a revision of it: `deployment/web@244`.
 
-use crate::client_command::escape;
+use kstore_cluster::escape;
 use crate::revision::{SelectedObject, expression};
 use crate::served_kinds::{FoundKind, KindFinder};
 use anyhow::bail;

@@ -1,7 +1,7 @@
 //! The states of one object by revision, read with exact lists of one name.
 
 use super::object::HistoryObject;
-use crate::client_command::escape;
+use kstore_cluster::escape;
 use anyhow::anyhow;
 use kstore_api::status::Reason;
 use kstore_client::{ApiError, Client};

@@ -3,7 +3,7 @@
 use super::UnusableSource;
 use super::objects::ObjectSet;
 use super::report::ImportReport;
-use crate::client_command::escape;
+use kstore_cluster::escape;
 use anyhow::Context as _;
 use kstore_api::{meta, object};
 use kstore_client::{ApiError, Client, Kubeconfig};

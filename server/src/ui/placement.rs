@@ -2,11 +2,12 @@
 //! scheduler's own filters and scores, which `explain` runs in this process over lists that the server gives to the session's user.
 
 use super::response::{plain, typed};
-use crate::explain::{NoPodThen, placement_data};
+use crate::explain::placement_data;
 use axum::body::Body;
 use http::{Response, StatusCode};
 use kstore_access::percent_encoding::decode_query;
-use kstore_client::{ApiError, Client};
+use kstore_client::Client;
+use kstore_cluster::PlacementError;
 use tokio::sync::Semaphore;
 
 /// Answers that are computed at a time: each lists all nodes and pods of the cluster. Further questions are refused with 429.
@@ -52,19 +53,19 @@ impl Placements {
         let Question { namespace, name, at } = &question;
         match placement_data(client, (namespace, name), *at, NODES).await {
             Ok(data) => typed(StatusCode::OK, "application/json", Body::from(data.to_string())),
-            Err(error) => plain(code(&error), &format!("{error:#}")),
+            Err(error) => plain(code(&error), &error.to_string()),
         }
     }
 }
 
 /// The code of the server's refusal; 502 if the server gave no answer that can be used.
-fn code(error: &anyhow::Error) -> StatusCode {
-    let refusal = error.downcast_ref::<ApiError>().and_then(ApiError::code);
-    match refusal.and_then(|code| StatusCode::from_u16(code).ok()) {
-        Some(code) => code,
-        None if error.is::<NoPodThen>() => StatusCode::NOT_FOUND,
-        None => StatusCode::BAD_GATEWAY,
-    }
+fn code(error: &PlacementError) -> StatusCode {
+    let refusal = match error {
+        PlacementError::Api(refusal) => refusal.code().and_then(|code| StatusCode::from_u16(code).ok()),
+        PlacementError::NoPodThen { .. } => Some(StatusCode::NOT_FOUND),
+        PlacementError::Answer(_) => None,
+    };
+    refusal.unwrap_or(StatusCode::BAD_GATEWAY)
 }
 
 impl Question {

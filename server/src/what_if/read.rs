@@ -1,6 +1,5 @@
 //! [`ClusterCopy`]: the objects of a server that placement depends on, at one revision, read with the rights of the caller.
 
-use crate::object_lists::list;
 use crate::revision::time_of;
 use anyhow::{Context as _, anyhow, bail};
 use jiff::Timestamp;
@@ -8,6 +7,7 @@ use kstore_api::object::set_type_meta;
 use kstore_api::resource::Resource;
 use kstore_api::{kind, meta};
 use kstore_client::Client;
+use kstore_cluster::list_objects;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ pub(super) async fn read(client: &Client, at: Option<i64>) -> anyhow::Result<Clu
     for (group, plural) in KINDS {
         let stored = kind::stored().find(|row| row.plural == *plural && row.group == *group);
         let row = stored.with_context(|| format!("{plural} are not in the table of kinds"))?;
-        match list(client, &path(row), revision).await {
+        match list_objects(client, &path(row), revision).await {
             Ok(found) => {
                 revision = Some(found.revision);
                 for item in found.items {
@@ -153,7 +153,7 @@ fn created(object: &Value) -> Option<Timestamp> {
 async fn webhooks(client: &Client, revision: i64) -> usize {
     let mut count = 0;
     for path in WEBHOOKS {
-        let Ok(found) = list(client, path, Some(revision)).await else { continue };
+        let Ok(found) = list_objects(client, path, Some(revision)).await else { continue };
         for item in &found.items {
             let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
             count += object["webhooks"]

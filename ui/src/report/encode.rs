@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkWriter, FIRST_LINE, TooLong, append};
 use super::delta::{Edit, apply, edits};
-use super::limits::INFLATED_BYTES;
+use super::limits::{FACT_INFLATED_BYTES, INFLATED_BYTES};
 use super::loss::{BodyPlace, Importance, Loss, cut_values, without_managed_fields};
 use super::recording::{Change, ChangedObject, ObjectBody, ObjectKey, Recording};
 use serde_json::{Map, Value, json};
@@ -50,7 +50,7 @@ pub(super) fn encode(
         rows: recording.rows.iter().map(|row| (ObjectKey::of_row(row), row.clone())).collect(),
         lost: Lost::new(),
     };
-    let mut room = (most.checked_sub(FIRST_LINE.len()).ok_or(TooLong)?, INFLATED_BYTES);
+    let mut room = (most.checked_sub(FIRST_LINE.len()).ok_or(TooLong)?, INFLATED_BYTES - FACT_INFLATED_BYTES);
     encoder.skip();
     let mut data = Vec::new();
     chunk(&mut data, &mut room, "rows", |chunk| encoder.rows(chunk))?;

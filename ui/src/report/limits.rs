@@ -18,3 +18,16 @@ pub(super) const OUTPUT_BYTES: usize = 64 << 10;
 
 /// Levels of an object's members in which differences are found; what is deeper differs as a whole.
 pub(super) const DEPTH: usize = 64;
+
+/// The largest content of the chunks about attempts, the server and marks, together and deflated. They come before states, since a reader
+/// of a failed test asks for them first, and so must leave these most of the file.
+pub(super) const FACT_BYTES: usize = 1 << 20;
+
+/// The same content, inflated: a part of [`INFLATED_BYTES`].
+pub(super) const FACT_INFLATED_BYTES: usize = 32 << 20;
+
+/// Marks of a report: as many as a slider can show.
+pub(super) const MARKS: usize = 1_000;
+
+/// The longest text of a mark, in bytes; the rest is cut.
+pub(super) const MARK_BYTES: usize = 512;

@@ -31,6 +31,10 @@ pub(super) enum Loss {
     Unread,
     /// States that came after the bound of what a recording keeps.
     NotKept,
+    /// What the scheduler says about pods, beyond what a file has room for, or that was not read in time.
+    Attempts,
+    /// Marks beyond the number that a report has.
+    Marks,
 }
 
 /// What is left out in this order, until the rest is small enough. Beyond it go the oldest revisions, half of them at a time.
@@ -59,6 +63,8 @@ impl Loss {
             Self::NewestStates => "newest states",
             Self::Unread => "states that could not be read",
             Self::NotKept => "states beyond what a report is made of",
+            Self::Attempts => "pods' scheduling attempts",
+            Self::Marks => "marks",
         }
     }
 }

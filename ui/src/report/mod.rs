@@ -4,6 +4,7 @@
 mod chunk;
 mod delta;
 mod encode;
+mod facts;
 mod limits;
 mod loss;
 mod mask;
@@ -11,10 +12,11 @@ mod page;
 mod recording;
 
 use encode::{Extent, Lost, encode};
+pub use facts::{Mark, MarkKind};
 pub use limits::FILE_BYTES;
 use limits::OUTPUT_BYTES;
 use loss::{Importance, Loss, ORDER};
-pub use recording::{ObjectKey, Recording};
+pub use recording::{ObjectKey, PodOfRecording, Recording};
 use serde_json::{Value, json};
 
 /// What a report says about itself.
@@ -80,12 +82,20 @@ impl Recording {
                 .into_iter()
                 .filter(|(_, n)| *n > 0),
         );
-        let meta = |more: &Lost, from: i64| {
-            let mut all = more.clone();
-            all.extend(&lost);
-            self.meta(about, &all, from)
-        };
-        extents(self.changes.len()).find_map(|extent| encode(self, &importance, extent, room, meta).ok())
+        // Facts are small. Where even rows and writes do not fit beside them, there are none.
+        [room / 4, 0].into_iter().find_map(|most| {
+            let (facts, left_out) = self.facts.encode(most);
+            let meta = |more: &Lost, from: i64| {
+                let mut all = more.clone();
+                all.extend(lost.iter().chain(&left_out));
+                self.meta(about, &all, from)
+            };
+            let room = room - facts.len();
+            let mut data = extents(self.changes.len())
+                .find_map(|extent| encode(self, &importance, extent, room, meta).ok())?;
+            data.extend_from_slice(&facts);
+            Some(data)
+        })
     }
 
     fn meta(&self, about: &About, lost: &Lost, from: i64) -> Value {

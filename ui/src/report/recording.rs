@@ -1,6 +1,7 @@
 //! [`Recording`]: what a report is made of: the rows of one revision, the writes after it, and the states of objects between.
 
 use super::delta::{Edit, apply, edits};
+use super::facts::{Facts, Mark};
 use super::limits::KEPT_BYTES;
 use super::mask::{SecretValues, mask_credentials, mask_secret};
 use serde_json::Value;
@@ -8,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind whose values are never in a report.
 const SECRETS: &str = "secrets";
+
+/// The kind that the scheduler places.
+const PODS: &str = "pods";
 
 /// An object by its kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +68,15 @@ pub(super) struct ChangedObject {
     pub(super) body: ObjectBody,
 }
 
+/// A pod of rows or changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodOfRecording {
+    /// Its name.
+    pub key: ObjectKey,
+    /// Whether it exists at the end, has no node, and has not ended.
+    pub is_pending: bool,
+}
+
 /// What a report is made of. It is filled in this order: rows, changes, first states, and then the states after the changes, which
 /// of one object are in the order of its revisions.
 #[derive(Default)]
@@ -83,6 +96,8 @@ pub struct Recording {
     kept_bytes: usize,
     /// Number of states that came after the bound of [`KEPT_BYTES`].
     pub(super) not_kept: usize,
+    /// What is known besides objects and writes.
+    pub(super) facts: Facts,
 }
 
 impl std::fmt::Debug for Recording {
@@ -123,6 +138,59 @@ impl Recording {
             objects.push(ChangedObject { key, is_deleted, body: ObjectBody::Absent });
         }
         self.changes.push(Change { revision, line, is_outside, objects });
+    }
+
+    /// Adds what the scheduler says about a pod: the answer of `explain pod/NAME -o json`. Those that come first stay if there are too many.
+    pub fn placement(&mut self, mut placement: Value) {
+        mask_credentials(&mut placement);
+        self.facts.placements.push(placement);
+    }
+
+    /// Says how many pods there are about which the scheduler was not asked.
+    pub fn placements_left_out(&mut self, number: usize) {
+        self.facts.placements_left_out += number;
+    }
+
+    /// Adds a reading of the server's metrics.
+    pub fn server(&mut self, reading: Value) {
+        self.facts.server.push(reading);
+    }
+
+    /// Adds a mark.
+    pub fn mark(&mut self, mark: Mark) {
+        self.facts.marks.push(mark);
+    }
+
+    /// The newest revision.
+    pub fn newest(&self) -> i64 {
+        self.changes.last().map_or(self.from, |change| change.revision)
+    }
+
+    /// The pods of rows and changes: first those that have no node at the end, and of these and the others those that were written last.
+    pub fn pods(&self) -> Vec<PodOfRecording> {
+        let is_pod = |key: &ObjectKey| key.resource == PODS;
+        let mut last: BTreeMap<ObjectKey, (i64, Value)> = BTreeMap::new();
+        for row in &self.rows {
+            let key = ObjectKey::of_row(row);
+            if is_pod(&key) {
+                last.insert(key, (self.from, row.clone()));
+            }
+        }
+        for change in &self.changes {
+            for (at, object) in change.objects.iter().enumerate().filter(|(_, object)| is_pod(&object.key)) {
+                last.insert(object.key.clone(), (change.revision, change.line["o"][at][4].clone()));
+            }
+        }
+        let mut found: Vec<(i64, PodOfRecording)> = last
+            .into_iter()
+            .map(|(key, (revision, row))| {
+                let has_ended = matches!(row["s"].as_str(), Some("done" | "failed"));
+                let is_pending = !row.is_null() && row.get("d").is_none() && !has_ended;
+                (revision, PodOfRecording { key, is_pending })
+            })
+            .collect();
+        found.sort_by_key(|(revision, pod)| (!pod.is_pending, std::cmp::Reverse(*revision)));
+        found.into_iter().map(|(_, pod)| pod).collect()
     }
 
     /// The kinds with rows.

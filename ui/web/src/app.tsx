@@ -104,9 +104,6 @@ const VIEWS: [View, string][] = [
   ['server', 'Server'],
 ];
 
-/** Views that ask a server, and are not in a report. */
-const OF_SERVERS: string[] = ['scheduling', 'server'];
-
 function Top() {
   const { view, namespace, search, subject } = store.route.value;
   const namespaces = [...store.tree.value.rows.values()].filter((row) => row.k === 'namespaces').map((row) => row.m).sort(natural);
@@ -118,7 +115,7 @@ function Top() {
         <Logo /> kstore
       </a>
       <nav aria-label="Views">
-        {VIEWS.filter(([own]) => !data.isReport || !OF_SERVERS.includes(own)).map(([own, name]) => (
+        {VIEWS.map(([own, name]) => (
           <a key={own} href={store.address({ view: own, subject: '', ...(own === 'list' ? {} : { search: '' }) })} aria-current={view === own ? 'page' : undefined}>
             {name}
           </a>
@@ -320,9 +317,9 @@ function act(key: string, shift: boolean): boolean {
     case '4':
       return store.go({ view: 'compare', subject: '', search: '', write: null }), true;
     case '5':
-      return !data.isReport && (store.go({ view: 'scheduling', subject: '', search: '', write: null }), true);
+      return store.go({ view: 'scheduling', subject: '', search: '', write: null }), true;
     case '6':
-      return !data.isReport && (store.go({ view: 'server', subject: '', search: '', write: null }), true);
+      return store.go({ view: 'server', subject: '', search: '', write: null }), true;
     case '[':
       return store.go({ view: 'compare', subject: '', search: '', write: null, mark: model.revision() }), true;
     case 'ArrowLeft':

@@ -3,8 +3,9 @@
 
 import type { ChangeLine, Row } from './model.ts';
 import type { Json } from './change.ts';
+import type { Mark } from './marks.ts';
 import type { Placement } from './scheduling.ts';
-import { Report, type About } from './report.ts';
+import { Report, type About, type ServerReading } from './report.ts';
 import { Refusal, type Source } from './source.ts';
 
 export { Refusal };
@@ -30,6 +31,8 @@ export interface Revisions {
   /** The revision up to which older states are gone. */
   compacted: number;
   newest: { revision: number };
+  /** Revisions with names. */
+  tags: { name: string; revision: number }[];
 }
 
 /** The element with the data of a report; null: the page is of a server. */
@@ -41,6 +44,15 @@ let report: Report | null = null;
 
 /** What the report says about itself; null on the page of a server. */
 export const aboutReport = (): About | null => report?.about ?? null;
+
+/** The reading of the server's metrics in a report. */
+export const reportReading = (): ServerReading | null => report?.reading ?? null;
+
+/** What the scheduler says in a report about the pods of a name. */
+export const reportPlacements = (key: string): Placement[] => report?.placements(key) ?? [];
+
+/** The marks of a report, or the tags of a server. */
+export const marksOf = ({ tags }: Revisions): Mark[] => report?.marks ?? (tags ?? []).map(({ name, revision }): Mark => ({ kind: 'tag', r: revision, text: name })).sort((a, b) => a.r - b.r);
 
 /** Reads the report; or exchanges the link token in the address for a session. True if there is one. */
 export async function login(): Promise<boolean> {

@@ -24,6 +24,9 @@ export interface Reading {
   watches: number;
   /** Stored objects. */
   objects: number;
+  /** Bytes of the storage's files, and of the history in them that is not removed; 0: not known. */
+  storage: number;
+  live: number;
   /** Restarts of components so far. */
   restarts: number;
 }
@@ -35,7 +38,7 @@ const WRITES = new Set(['create', 'update', 'delete']);
 
 /** Reads a page in Prometheus' text format. */
 export function read(text: string, t: number): Reading {
-  const reading: Reading = { t, started: 0, requests: new Map(), failures: 0, durations: new Map(), writes: 0, events: 0, processor: 0, memory: 0, watches: 0, objects: 0, restarts: 0 };
+  const reading: Reading = { t, started: 0, requests: new Map(), failures: 0, durations: new Map(), writes: 0, events: 0, processor: 0, memory: 0, watches: 0, objects: 0, storage: 0, live: 0, restarts: 0 };
   for (const line of text.split('\n')) {
     const end = line.search(/[{ ]/);
     const take = end < 0 ? undefined : TAKE[line.slice(0, end)];
@@ -79,6 +82,8 @@ const TAKE: Record<string, Take> = {
     if (label('verb') === 'WATCH') reading.watches += value;
   },
   apiserver_storage_objects: (reading, value) => void (reading.objects += Math.max(0, value)),
+  apiserver_storage_size_bytes: (reading, value) => void (reading.storage += value),
+  kstore_storage_live_bytes: (reading, value) => void (reading.live = value),
   kstore_component_restarts_total: (reading, value) => void (reading.restarts += value),
   process_cpu_seconds_total: (reading, value) => void (reading.processor = value),
   process_resident_memory_bytes: (reading, value) => void (reading.memory = value),
@@ -111,11 +116,26 @@ export function loadBetween(before: Reading, after: Reading): Load | null {
   return { t, requests: rate(({ requests }) => total(requests)), failures: rate(({ failures }) => failures), writes: rate(({ writes }) => writes), events: rate(({ events }) => events), processor: rate(({ processor }) => processor), memory, watches };
 }
 
+/** Numbers of all requests up to a reading. */
+export const requestsUpTo = ({ requests }: Reading): number => total(requests);
+
+/** Writes a second in equal parts of a window of times; none if they are of one moment. Each has the time of its end. */
+export function writeRates(times: number[], parts: number): { t: number; value: number }[] {
+  const [first, last] = [times[0] ?? 0, times[times.length - 1] ?? 0];
+  const width = (last - first) / parts;
+  if (!(width > 0)) return [];
+  const counts = new Array<number>(parts).fill(0);
+  for (const time of times) counts[Math.min(parts - 1, Math.floor((time - first) / width))]++;
+  return counts.map((value, at) => ({ t: first + width * (at + 1), value: value / (width / 1000) }));
+}
+
 const total = (counts: Map<string, number>): number => [...counts.values()].reduce((sum, value) => sum + value, 0);
 
 /** Requests of one verb between two readings. */
 export interface VerbLoad {
   verb: string;
+  /** Number of requests. */
+  number: number;
   /** Requests a second. */
   rate: number;
   /** Upper bounds of the durations of half of them and of 99 of 100, in seconds; null: not measured. */
@@ -126,14 +146,20 @@ export interface VerbLoad {
 /** The requests between two readings by verb, the most frequent verb first. */
 export function verbsBetween(before: Reading, after: Reading): VerbLoad[] {
   const seconds = (after.t - before.t) / 1000;
-  if (seconds <= 0 || before.started !== after.started) return [];
+  return seconds <= 0 || before.started !== after.started ? [] : verbsAfter(before, after, seconds);
+}
+
+/** The requests up to a reading by verb, the most frequent verb first; `rate` is their number. */
+export const verbsUpTo = (reading: Reading): VerbLoad[] => verbsAfter(read('', 0), reading, 1);
+
+function verbsAfter(before: Reading, after: Reading, seconds: number): VerbLoad[] {
   const found: VerbLoad[] = [];
   for (const [verb, requests] of after.requests) {
     const number = requests - (before.requests.get(verb) ?? 0);
     if (number <= 0) continue;
     const old = before.durations.get(verb);
     const counts = [...(after.durations.get(verb) ?? [])].map(([bound, below]): [number, number] => [bound, below - (old?.get(bound) ?? 0)]);
-    found.push({ verb, rate: number / seconds, p50: quantile(counts, 0.5), p99: quantile(counts, 0.99) });
+    found.push({ verb, number, rate: number / seconds, p50: quantile(counts, 0.5), p99: quantile(counts, 0.99) });
   }
   return found.sort((a, b) => b.rate - a.rate || (a.verb < b.verb ? -1 : 1));
 }
@@ -159,8 +185,11 @@ export function short(value: number): string {
   return value >= 10 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
 }
 
-/** Bytes in MiB or GiB. */
-export const bytes = (value: number): string => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${Math.round(value / 2 ** 20)} MiB`);
+/** Bytes in GiB, MiB, or KiB. */
+export function bytes(value: number): string {
+  if (value >= 2 ** 30) return `${(value / 2 ** 30).toFixed(1)} GiB`;
+  return value >= 2 ** 20 ? `${Math.round(value / 2 ** 20)} MiB` : `${Math.round(value / 1024)} KiB`;
+}
 
 /**
  * The line of a chart: x is the time before the last value, from left to right over a span; y is 0 at the bottom. Parts between which a

@@ -2,7 +2,9 @@
 
 import type { Json } from './change.ts';
 import type { Kind, Revisions } from './data.ts';
+import { readMarks, type Mark } from './marks.ts';
 import { keyOf, rowKey, type ChangeLine, type Effect, type Row } from './model.ts';
+import type { Placement } from './scheduling.ts';
 import { Refusal, type Source } from './source.ts';
 
 const FIRST_LINE = /^KSTORE-REPORT ([0-9]{1,9})\n/;
@@ -24,6 +26,13 @@ export interface About {
   version: string;
   from: number;
   leftOut: { what: string; count: number }[];
+}
+
+/** A reading of the server's metrics. */
+export interface ServerReading {
+  version: string | null;
+  /** A part of its page in Prometheus' text format. */
+  metrics: string;
 }
 
 /** A path and the value there; without a value the member is removed. */
@@ -123,6 +132,12 @@ export class Report implements Source {
   private readonly lines: ChangeLine[] = [];
   private readonly rowsAtFirst: Map<string, Row>;
 
+  /** What the scheduler says about pods, by their keys. */
+  private readonly said = new Map<string, Placement[]>();
+  /** The last reading of the server's metrics; null: there is none. */
+  reading: ServerReading | null = null;
+  marks: Mark[] = [];
+
   private constructor(readonly about: About, private readonly kinds: Kind[], rows: Row[]) {
     this.rowsAtFirst = new Map(rows.map((row) => [rowKey(row), row]));
   }
@@ -135,6 +150,12 @@ export class Report implements Source {
     if (!about || !head) throw damaged('it has no rows');
     const report = new Report(about, head.kinds, rows);
     for (const [kind, namespace, name, state] of (chunks.get('base') ?? []) as [string, string, string, Json][]) report.first.set(keyOf(kind, namespace, name), state);
+    for (const placement of (chunks.get('attempts') ?? []) as Placement[]) {
+      const key = `pods/${placement.pod}`;
+      report.said.set(key, [...(report.said.get(key) ?? []), placement]);
+    }
+    report.reading = ((chunks.get('server') ?? []) as ServerReading[]).at(-1) ?? null;
+    report.marks = readMarks(chunks.get('marks') ?? []);
     report.follow((chunks.get('changes') ?? []) as (Omit<ChangeLine, 'o'> & { o: Changed[] })[]);
     return report;
   }
@@ -158,9 +179,14 @@ export class Report implements Source {
     }
   }
 
+  /** What the scheduler says about the pods of a name. */
+  placements(key: string): Placement[] {
+    return this.said.get(key) ?? [];
+  }
+
   revisions(): Promise<Revisions> {
     const { from, clock, user } = this.about;
-    return Promise.resolve({ from, clock, user, compacted: from, newest: { revision: this.lines.at(-1)?.r ?? from } });
+    return Promise.resolve({ from, clock, user, compacted: from, newest: { revision: this.lines.at(-1)?.r ?? from }, tags: [] });
   }
 
   rows(_at: number, _signal: AbortSignal, add: (row: Row) => void): Promise<{ kinds: Kind[]; isCut: boolean }> {

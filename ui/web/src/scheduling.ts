@@ -1,6 +1,6 @@
 // Why pods are on their nodes, or on none: the pods to ask about, and the texts of an answer. Pure.
 
-import { rowKey, type Model, type Row } from './model.ts';
+import { rowKey, writerOf, type Model, type Row } from './model.ts';
 
 /** A record of the scheduler: consecutive attempts to place a pod, with equal results. */
 export interface Attempt {
@@ -13,7 +13,7 @@ export interface Attempt {
   /** The newest revision that the scheduler had read. */
   seen: number;
   result: 'placed' | 'refused' | 'failed';
-  placed?: { node: string; evaluated: number; feasible: number; best: number; total: number };
+  placed?: { node: string; evaluated: number; feasible: number; best: number; total: number; scores?: Record<string, number> };
   refused?: { message: string; nodes: number; evictions?: { count: number; node?: string; pods?: string[] } };
   failed?: { message: string };
 }
@@ -60,6 +60,7 @@ export interface Verdicts {
 /** Why a pod is where it is: the answer of `kstore-server explain pod/NAME -o json`. */
 export interface Placement {
   pod: string;
+  uid?: string;
   scheduler: string;
   state: 'pending' | 'gated' | 'placed' | 'ended';
   node: string | null;
@@ -98,6 +99,29 @@ export function placedPods(model: Model, namespace: string, most: number): Place
     }
   }
   return [...found.values()];
+}
+
+/**
+ * What a report has about a pod as an answer at the slider. How far the pod is comes from its row there; the records are those of the
+ * pod's whole life, and the verdicts are of the report's end.
+ */
+export function placementInReport(row: Row, model: Model, known: Placement[]): Placement {
+  const own = known.find(({ uid }) => uid === row.u);
+  const isEnded = row.s === 'done' || row.s === 'failed';
+  const state = isEnded ? 'ended' : row.d ? 'placed' : own?.state === 'gated' ? 'gated' : 'pending';
+  const bind = model.lastWrite(rowKey(row), (write) => write.touches.some(({ key, before, after }) => key === rowKey(row) && after?.u === row.u && after?.d && !before?.d));
+  return {
+    pod: `${row.n}/${row.m}`,
+    uid: row.u,
+    scheduler: own?.scheduler ?? '',
+    state,
+    node: row.d ?? null,
+    records: own?.records ?? [],
+    notes: state === 'pending' && own && !own.computed ? ['The report has the verdicts on nodes only for some of the pods that waited at its end.'] : own?.notes ?? [],
+    schedulingGates: own?.schedulingGates,
+    bound: bind ? { revision: bind.r, by: writerOf(bind) } : undefined,
+    computed: state === 'pending' ? own?.computed : undefined,
+  };
 }
 
 /** Names of plugins as heads of columns; others are short. */
@@ -157,7 +181,11 @@ export const attemptNumbers = ({ attempt, repeats }: Attempt): string => (repeat
 
 /** The result of a record in a sentence. */
 export function attemptText({ placed, refused, failed }: Attempt): string {
-  if (placed) return `chose ${placed.node}: ${placed.evaluated} evaluated, ${placed.feasible} feasible, ${placed.best} best`;
+  if (placed) {
+    const scores = Object.entries(placed.scores ?? {}).map(([plugin, score]) => `${shortPlugin(plugin)} ${score}`);
+    const total = scores.length ? `; total ${placed.total}: ${scores.join(', ')}` : '';
+    return `chose ${placed.node}: ${placed.evaluated} evaluated, ${placed.feasible} feasible, ${placed.best} best${total}`;
+  }
   if (failed) return `failed: ${failed.message}`;
   const evictions = refused?.evictions;
   const victims = evictions ? ` Evicts ${evictions.pods?.join(', ') ?? `${evictions.count} pods`}${evictions.node ? ` from ${evictions.node}` : ''}.` : '';

@@ -3,6 +3,7 @@
 import { batch, computed, effect, signal } from '@preact/signals';
 import * as data from './data.ts';
 import { kindNames } from './lanes.ts';
+import type { Mark } from './marks.ts';
 import { Model, type ChangeLine, type Row } from './model.ts';
 import { format, HOME, parse, type Route } from './route.ts';
 import { Scale } from './scale.ts';
@@ -25,6 +26,8 @@ export const message = signal('');
 export const about = signal<data.Revisions | null>(null);
 export const kinds = signal<Map<string, data.Kind>>(new Map());
 export const isCut = signal(false);
+/** Marks of the window, in the order of their revisions. */
+export const marks = signal<Mark[]>([]);
 export const isConnected = signal(false);
 /** Grows with each change of the model. */
 export const version = signal(0);
@@ -111,6 +114,7 @@ async function load(): Promise<void> {
     model = next;
     scale = new Scale();
     about.value = found;
+    marks.value = data.marksOf(found);
     isCut.value = read.isCut;
     kinds.value = new Map(read.kinds.map((kind) => [kind.resource, kind]));
   });

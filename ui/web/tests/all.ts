@@ -11,3 +11,4 @@ import './compare.test.ts';
 import './scheduling.test.ts';
 import './metrics.test.ts';
 import './report.test.ts';
+import './marks.test.ts';

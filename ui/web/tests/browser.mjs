@@ -219,6 +219,7 @@ try {
   await step('the load of the server is drawn, and is a table', async () => {
     await page.keyboard.press('6');
     await page.locator('#server dd', { hasText: /^v1\.\d+/ }).waitFor();
+    await page.locator('#server dd', { hasText: /iB of it live/ }).waitFor();
     await page.locator('#verbs tbody tr', { hasText: '≤' }).first().waitFor();
     await page.locator('#requests .series').waitFor({ state: 'attached' });
     await page.keyboard.press('t');
@@ -316,7 +317,9 @@ try {
 
   await step('a report opens from its file without a server, shows the same, and asks for nothing', async () => {
     const file = join(folder, 'report.html');
-    const made = spawnSync(PROGRAM, ['report', file], { encoding: 'utf8' });
+    const tagged = spawnSync(PROGRAM, ['tag', 'before-report'], { encoding: 'utf8' });
+    assert.equal(tagged.status, 0, tagged.stderr);
+    const made = spawnSync(PROGRAM, ['report', file, '--title', 'TestPage', '--failure', '-', '--mark', 'before-report=the report <b>begins</b>'], { encoding: 'utf8', input: 'it failed on purpose' });
     assert.equal(made.status, 0, made.stderr);
     assert.ok(statSync(file).size <= 5 * 1024 * 1024);
     const address = pathToFileURL(file).href;
@@ -328,7 +331,36 @@ try {
     await other.locator('#workloads tr', { hasText: 'Deployment web' }).getByText('3/3').waitFor();
     await other.locator('#workloads tr', { hasText: 'Deployment api' }).getByText('4/4').waitFor();
     assert.equal(await other.locator('#nodes li', { hasText: 'node-' }).count(), 3);
+    await other.locator('#report', { hasText: 'it failed on purpose' }).locator('text=TestPage').waitFor();
+    await other.locator('#marks tr', { hasText: 'test' }).getByText('the report <b>begins</b>').waitFor();
+    await other.locator('#marks tr', { hasText: 'tag' }).getByText('before-report').waitFor();
     const problems = await accessible(other, 'report');
+    await other.keyboard.press('5');
+    await other.locator('#waiting-pods a[aria-current]', { hasText: 'default/big' }).waitFor();
+    await other.locator('#verdicts tr', { hasText: 'node-0' }).locator('td', { hasText: /cpu [\d.]+ of 900/ }).waitFor();
+    await other.locator('#attempts tbody tr', { hasText: 'Insufficient cpu' }).first().waitFor();
+    await other.locator('#helps tr', { hasText: /request cpu .* instead of 900 in container big/ }).waitFor();
+    assert.equal(await other.locator('#commands').count(), 0);
+    problems.push(...(await accessible(other, 'report scheduling')));
+    await other.locator('#placed-pods a', { hasText: 'default/web-' }).first().click();
+    await other.locator('#attempts tbody tr', { hasText: /chose node-\d: 3 evaluated/ }).first().waitFor();
+    const bind = other.locator('#placement p', { hasText: 'It is on' }).locator('.rev');
+    await moved(other, () => bind.click());
+    await moved(other, () => other.keyboard.press('ArrowLeft'));
+    await other.locator('#placement', { hasText: 'It is pending' }).waitFor();
+    await other.keyboard.press('End');
+    await other.keyboard.press('6');
+    await other.locator('#server dd', { hasText: /^v1\.\d+/ }).waitFor();
+    await other.locator('#verbs tbody tr', { hasText: '≤' }).first().waitFor();
+    await other.locator('#writes .series').waitFor({ state: 'attached' });
+    problems.push(...(await accessible(other, 'report server')));
+    await other.keyboard.press('t');
+    await other.locator('#rates tbody tr').first().waitFor();
+    problems.push(...(await accessible(other, 'report server table')));
+    await other.keyboard.press('2');
+    await other.locator('table.writes tr', { hasText: 'the report <b>begins</b>' }).waitFor();
+    await other.keyboard.press('t');
+    await other.keyboard.press('1');
     await other.keyboard.press('Shift+ArrowLeft');
     await other.locator('.where', { hasText: 'kubernetes-admin' }).waitFor();
     await other.keyboard.press('End');

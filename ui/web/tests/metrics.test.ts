@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bound, bytes, chartLine, loadBetween, quantile, read, short, verbsBetween } from '../src/metrics.ts';
+import { bound, bytes, chartLine, loadBetween, quantile, read, requestsUpTo, short, verbsBetween, verbsUpTo, writeRates } from '../src/metrics.ts';
 
 /** A page of metrics after a number of GETs, of which some took long. */
 const page = (gets: number, slow: number, more = '') => `# HELP apiserver_request_total x
@@ -40,7 +40,7 @@ test('the load is what came between two readings, a second', () => {
   const [before, after] = [read(page(100, 0), 1_000), read(page(200, 10), 6_000)];
   const load = loadBetween(before, after)!;
   assert.deepEqual([load.requests, load.failures, load.writes, load.processor, load.memory, load.watches], [20, 0, 40, 0.2, 150_000_000, 3]);
-  assert.deepEqual(verbsBetween(before, after), [{ verb: 'GET', rate: 20, p50: 0.005, p99: 0.1 }]);
+  assert.deepEqual(verbsBetween(before, after), [{ verb: 'GET', number: 100, rate: 20, p50: 0.005, p99: 0.1 }]);
   assert.equal(loadBetween(after, after), null);
   assert.equal(loadBetween(before, { ...after, started: 5 }), null, 'another process counts from zero');
   assert.deepEqual(verbsBetween(before, { ...after, started: 5 }), []);
@@ -59,4 +59,16 @@ test('a chart has gaps where a reading is missing, and nothing older than its sp
   assert.equal(chartLine([], 100, 200, 40), '');
   assert.equal(chartLine([at(0, 0)], 100, 200, 40), 'M200.0 40.0');
   assert.deepEqual([short(0), short(0.25), short(12.4), short(3100), bytes(150_000_000), bytes(3 * 2 ** 30)], ['0', '0.3', '12', '3.1k', '143 MiB', '3.0 GiB']);
+});
+
+test('one reading has what came since the start, and the size of the store', () => {
+  const reading = read(page(100, 5, 'apiserver_storage_size_bytes{storage_cluster_id="etcd-0"} 4096\nkstore_storage_live_bytes 1024\n'), 0);
+  assert.deepEqual([requestsUpTo(reading), reading.storage, reading.live], [103, 4096, 1024]);
+  assert.deepEqual(verbsUpTo(reading)[0], { verb: 'GET', number: 102, rate: 102, p50: 0.005, p99: 0.1 });
+  assert.equal(bytes(4096), '4 KiB');
+});
+
+test('writes of a window are counted in equal parts', () => {
+  assert.deepEqual(writeRates([0, 100, 1_900, 2_000], 2), [{ t: 1_000, value: 2 }, { t: 2_000, value: 2 }]);
+  assert.deepEqual([writeRates([5, 5], 3), writeRates([], 3)], [[], []]);
 });

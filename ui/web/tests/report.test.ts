@@ -90,3 +90,17 @@ test('values of Secrets that the report has hidden are shown as they are', () =>
   const secret = { kind: 'Secret', data: { a: '••• (7 bytes, set at #5)', b: 'aHVudGVyMg==' } };
   assert.deepEqual((masked(secret) as typeof secret).data, { a: '••• (7 bytes, set at #5)', b: '••• (7 bytes)' });
 });
+
+test('a report has attempts, the last reading of the metrics, and marks; one without them has none', async () => {
+  const chunks: [string, unknown[]][] = [['meta', [ABOUT]], ['rows', [{ revision: 5, kinds: [PODS] }]], ['base', []], ['changes', []]];
+  const facts: [string, unknown[]][] = [
+    ['marks', [{ kind: 'tag', r: 5, text: 'begin' }]],
+    ['server', [{ version: 'v1', metrics: 'a 1' }, { version: 'v1', metrics: 'a 2' }]],
+    ['attempts', [{ pod: 'default/a', uid: '1', records: [] }, { pod: 'default/a', uid: '2', records: [] }]],
+  ];
+  const report = await Report.open(element([...chunks, ...facts]));
+  assert.deepEqual(report.placements('pods/default/a').map(({ uid }) => uid), ['1', '2']);
+  assert.deepEqual([report.reading?.metrics, report.marks, report.placements('pods/default/b')], ['a 2', [{ kind: 'tag', r: 5, text: 'begin' }], []]);
+  const plain = await Report.open(element(chunks));
+  assert.deepEqual([plain.reading, plain.marks, plain.placements('pods/default/a')], [null, [], []]);
+});

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Model, rowKey } from '../src/model.ts';
-import { amount, attemptNumbers, attemptText, behindFirst, commands, lacksOf, placedPods, shellWord, waitingPods, type Attempt, type NodeVerdict, type Placement, type Verdicts } from '../src/scheduling.ts';
+import { amount, attemptNumbers, attemptText, behindFirst, commands, lacksOf, placedPods, placementInReport, shellWord, waitingPods, type Attempt, type NodeVerdict, type Placement, type Verdicts } from '../src/scheduling.ts';
 import { line, pod } from './check.ts';
 
 test('pods without a node wait, unless they have ended or are in another namespace', () => {
@@ -73,4 +73,22 @@ test('commands to copy name the pod, a node and the revision, and are safe for a
   assert.deepEqual(commands(answer({ state: 'placed', node: 'node-3' }), 412), ['kstore-server what-if --without node/node-3 --at 412', `${explain} --at 412`]);
   assert.deepEqual(commands(answer({}), null), [explain]);
   assert.deepEqual([shellWord('node/a-1'), shellWord("a'; rm -rf $HOME")], ['node/a-1', "'a'\\''; rm -rf $HOME'"]);
+});
+
+test('in a report a pod is as its row is at the slider, with the records of the pod of its uid', () => {
+  const model = new Model(1);
+  model.add(line(2, 'created', pod('db', { s: 'pending' })), true);
+  model.add(line(3, 'updated', pod('db', { s: 'pending', d: 'node-1' })), true);
+  model.add(line(4, 'updated', pod('db', { s: 'done', d: 'node-1' })), true);
+  const records = [{ attempt: 2, repeats: 0, time: '', seen: 2, result: 'placed' as const, placed: { node: 'node-1', evaluated: 3, feasible: 2, best: 1, total: 90, scores: { NodeResourcesFit: 90 } } }];
+  const known = [{ pod: 'default/db', uid: 'another', records: [] }, { pod: 'default/db', uid: 'uid-db', scheduler: 's', records, notes: [], computed: { revision: 4 } }] as unknown as Placement[];
+  const at = (count: number) => {
+    model.seek(count);
+    return placementInReport(model.rows.get('pods/default/db')!, model, known);
+  };
+  const shown = [1, 2, 3].map(at).map(({ state, node, bound, computed }) => [state, node, bound?.revision, computed?.revision]);
+  assert.deepEqual(shown, [['pending', null, undefined, 4], ['placed', 'node-1', 3, undefined], ['ended', 'node-1', 3, undefined]]);
+  assert.equal(at(1).records, records);
+  assert.equal(attemptText(records[0]), 'chose node-1: 3 evaluated, 2 feasible, 1 best; total 90: Fit 90');
+  assert.deepEqual([placementInReport(pod('x'), model, []).records, placementInReport(pod('x'), model, []).state], [[], 'pending']);
 });

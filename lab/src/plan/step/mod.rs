@@ -61,6 +61,8 @@ pub struct PlanMachine {
     has_ended: bool,
     has_failed: bool,
     events: Vec<PlanEvent>,
+    /// Revision up to which writes were observed.
+    revision: i64,
 }
 
 /// The trigger that ends what an operation began; `None`: it ends by itself, or with the plan.
@@ -102,11 +104,15 @@ fn lasts(operation: &Operation) -> bool {
 }
 
 impl PlanMachine {
-    /// Prepares a plan and arms its first actions.
+    /// Prepares a plan and arms its first actions. `revision` is the newest one.
     ///
     /// # Errors
     /// A trigger cannot be used; the pointer begins at the plan.
-    pub fn new(id: String, plan: &Plan, now: Timestamp) -> Result<(Self, Vec<Order>), TriggerProblem> {
+    pub fn new(
+        id: String,
+        plan: &Plan,
+        (now, revision): (Timestamp, i64),
+    ) -> Result<(Self, Vec<Order>), TriggerProblem> {
         let at = |place: usize, member: &'static str| {
             move |problem: TriggerProblem| TriggerProblem {
                 pointer: format!("/actions/{place}/{member}{}", problem.pointer),
@@ -132,7 +138,8 @@ impl PlanMachine {
                 why: String::new(),
             });
         }
-        let mut machine = Self { id, runs, has_ended: false, has_failed: false, events: Vec::new() };
+        let mut machine =
+            Self { id, runs, has_ended: false, has_failed: false, events: Vec::new(), revision };
         let orders = machine.arm_next(now);
         Ok((machine, orders))
     }
@@ -163,7 +170,8 @@ impl PlanMachine {
         run.state = state;
         if self.events.len() < limits::PLAN_EVENTS {
             let n = self.events.len() as u64 + 1;
-            self.events.push(PlanEvent { n, time: now, action: place, state, what });
+            let revision = self.revision;
+            self.events.push(PlanEvent { n, revision, time: now, action: place, state, what });
         }
     }
 
@@ -299,6 +307,32 @@ impl PlanMachine {
         }
         self.has_ended = true;
         orders
+    }
+
+    /// Writes up to a revision were observed.
+    pub fn has_observed(&mut self, revision: i64) {
+        self.revision = revision;
+    }
+
+    /// The actions that happened, each with the revision at which it began, its name, and what fired it.
+    pub fn fired(&self) -> Vec<(i64, String)> {
+        let begun = |place: usize| {
+            let own = |event: &&PlanEvent| {
+                event.action == place && matches!(event.state, ActionState::Held | ActionState::Done)
+            };
+            self.events.iter().find(own)
+        };
+        let runs = self.runs.iter().enumerate();
+        let fired = runs.filter_map(|(place, run)| {
+            let event = begun(place)?;
+            let name = run.planned.action.name();
+            let text = match run.fired_by.as_str() {
+                "" => name.to_owned(),
+                by => format!("{name}, at {by}"),
+            };
+            Some((event.revision, text))
+        });
+        fired.collect()
     }
 
     /// Adds an event of an action, whose state stays.

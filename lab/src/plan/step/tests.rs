@@ -12,7 +12,7 @@ fn now() -> Timestamp {
 
 fn machine(actions: Value) -> (PlanMachine, Vec<Order>) {
     let plan: Plan = serde_json::from_value(json!({"actions": actions})).unwrap();
-    PlanMachine::new("p".to_owned(), &plan, now()).unwrap()
+    PlanMachine::new("p".to_owned(), &plan, (now(), 1)).unwrap()
 }
 
 fn request<'a>(number: u64, name: &'a str, body: &'a dyn Fn() -> Value) -> ObservedRequest<'a> {
@@ -143,7 +143,7 @@ fn any_all_with_and_the_end_of_a_plan() {
 fn triggers_and_faults_that_cannot_be_used_are_refused_by_place() {
     let refused = |actions: Value| {
         let plan: Plan = serde_json::from_value(json!({"actions": actions})).unwrap();
-        PlanMachine::new("p".to_owned(), &plan, now()).map(|_| ()).unwrap_err().pointer
+        PlanMachine::new("p".to_owned(), &plan, (now(), 1)).map(|_| ()).unwrap_err().pointer
     };
     let thaw = |trigger: Value| json!([{"action": "thaw", "cache": "b", "trigger": trigger}]);
     assert_eq!(refused(thaw(json!({"quiet": {"nth": 0}}))), "/actions/0/trigger/quiet/nth");

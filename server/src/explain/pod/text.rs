@@ -1,6 +1,6 @@
 //! The answer about the place of a pod as text for people. Pure.
 
-use super::answer::{PlacementAnswer, PodState};
+use kstore_cluster::{PlacementAnswer, PodState};
 use kstore_scheduler::verdict::{Lack, NodeVerdict, PlacementTable};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -8,103 +8,101 @@ use std::fmt::Write as _;
 /// Nodes of a table, unless all are wanted.
 const NODES: usize = 10;
 
-impl PlacementAnswer {
-    /// The answer as text; with `all_nodes` the table has every node.
-    pub(crate) fn text(&self, all_nodes: bool) -> String {
-        let mut out = String::new();
-        match self.state {
-            PodState::Ended => {
-                let _ = writeln!(out, "pod {} has ended; it needs no node", self.pod);
-            }
-            PodState::Gated => {
-                let gates = self.gates.join(", ");
-                let _ = writeln!(out, "pod {} waits for its scheduling gates: {gates}", self.pod);
-            }
-            PodState::Pending => self.pending(&mut out),
-            PodState::Placed => self.placed(&mut out),
+/// The answer as text; with `all_nodes` the table has every node.
+pub(crate) fn text(found: &PlacementAnswer, all_nodes: bool) -> String {
+    let mut out = String::new();
+    match found.state {
+        PodState::Ended => {
+            let _ = writeln!(out, "pod {} has ended; it needs no node", found.pod);
         }
-        self.notes.iter().for_each(|note| {
-            let _ = writeln!(out, "note: {note}");
-        });
-        if !self.unread.is_empty() {
-            let _ = writeln!(out, "note: computed without {}, which cannot be read", self.unread.join(", "));
+        PodState::Gated => {
+            let gates = found.gates.join(", ");
+            let _ = writeln!(out, "pod {} waits for its scheduling gates: {gates}", found.pod);
         }
-        if let Some(why) = &self.table.contradiction {
-            let _ = writeln!(out, "\nno node can have the pod: {why}");
-        }
-        if !self.table.nodes.is_empty() {
-            out.push('\n');
-            table(&mut out, &self.table, all_nodes);
-        }
-        self.suggestions(&mut out);
-        out
+        PodState::Pending => pending(found, &mut out),
+        PodState::Placed => placed(found, &mut out),
     }
-
-    fn pending(&self, out: &mut String) {
-        let _ = write!(out, "pod {} is pending", self.pod);
-        match self.records.first() {
-            Some(record) => {
-                let _ = write!(out, "; {}", recorded(record));
-            }
-            None => out.push_str("; its scheduler has left no record here"),
-        }
+    found.notes.iter().for_each(|note| {
+        let _ = writeln!(out, "note: {note}");
+    });
+    if !found.unread.is_empty() {
+        let _ = writeln!(out, "note: computed without {}, which cannot be read", found.unread.join(", "));
+    }
+    if let Some(why) = &found.table.contradiction {
+        let _ = writeln!(out, "\nno node can have the pod: {why}");
+    }
+    if !found.table.nodes.is_empty() {
         out.push('\n');
-        let recorded = self.records.first().and_then(|record| record["refused"]["message"].as_str());
-        let condition = self.condition.as_ref().map(|(_, message)| message.as_str());
-        let said = recorded.or(condition);
-        if let Some(message) = said {
-            let _ = writeln!(out, "{message}");
+        table(&mut out, &found.table, all_nodes);
+    }
+    suggestions(found, &mut out);
+    out
+}
+
+fn pending(found: &PlacementAnswer, out: &mut String) {
+    let _ = write!(out, "pod {} is pending", found.pod);
+    match found.records.first() {
+        Some(record) => {
+            let _ = write!(out, "; {}", recorded(record));
         }
-        let Some(revision) = self.computed_at else { return };
-        match &self.message {
-            None => {
-                let _ = writeln!(out, "as of #{revision} a node fits it: the next attempt places the pod");
-            }
-            Some(message) if said != Some(message.as_str()) => {
-                let _ = writeln!(out, "computed from the state at #{revision}: {message}");
-            }
-            Some(_) => {
-                let _ = writeln!(out, "(the same is computed from the state at #{revision})");
-            }
+        None => out.push_str("; its scheduler has left no record here"),
+    }
+    out.push('\n');
+    let recorded = found.records.first().and_then(|record| record["refused"]["message"].as_str());
+    let condition = found.condition.as_ref().map(|(_, message)| message.as_str());
+    let said = recorded.or(condition);
+    if let Some(message) = said {
+        let _ = writeln!(out, "{message}");
+    }
+    let Some(revision) = found.computed_at else { return };
+    match &found.message {
+        None => {
+            let _ = writeln!(out, "as of #{revision} a node fits it: the next attempt places the pod");
         }
-        if let Some((node, pods)) = &self.evictions {
-            let _ = writeln!(out, "evictions would make room on {node}: {}", pods.join(", "));
+        Some(message) if said != Some(message.as_str()) => {
+            let _ = writeln!(out, "computed from the state at #{revision}: {message}");
+        }
+        Some(_) => {
+            let _ = writeln!(out, "(the same is computed from the state at #{revision})");
         }
     }
-
-    fn placed(&self, out: &mut String) {
-        let _ = write!(out, "pod {} → {}", self.pod, self.node.as_deref().unwrap_or_default());
-        if let Some((revision, by)) = &self.bound {
-            let _ = write!(out, " at #{revision} by {by}");
-        }
-        match self.placed_record() {
-            Some(record) => {
-                let count = |name: &str| record[name].as_u64().unwrap_or_default();
-                let (looked, fit, best) = (count("evaluated"), count("feasible"), count("best"));
-                let _ = writeln!(out, "; recorded: {looked} nodes evaluated, {fit} feasible, {best} best");
-            }
-            None => out.push_str("; its scheduler has left no record here\n"),
-        }
-        let Some(revision) = self.computed_at else { return };
-        let whose =
-            if self.is_present { "the present state without the pod" } else { "the state at the decision" };
-        let _ = write!(out, "computed from {whose}, #{revision}");
-        out.push_str(match self.equals_record {
-            Some(true) => ": equal to the record\n",
-            Some(false) => {
-                ": differs from the record, since other pods were being bound or the state was another\n"
-            }
-            None => "\n",
-        });
+    if let Some((node, pods)) = &found.evictions {
+        let _ = writeln!(out, "evictions would make room on {node}: {}", pods.join(", "));
     }
+}
 
-    fn suggestions(&self, out: &mut String) {
-        let Some(revision) = self.computed_at.filter(|_| !self.suggestions.is_empty()) else { return };
-        let _ = writeln!(out, "\nSMALLEST CHANGES THAT HELP (each tried on a copy at #{revision})");
-        let width = self.suggestions.iter().map(|found| found.change.chars().count()).max().unwrap_or(0);
-        for found in &self.suggestions {
-            let _ = writeln!(out, "  {:width$}   → {}", found.change, found.node);
+fn placed(found: &PlacementAnswer, out: &mut String) {
+    let _ = write!(out, "pod {} → {}", found.pod, found.node.as_deref().unwrap_or_default());
+    if let Some((revision, by)) = &found.bound {
+        let _ = write!(out, " at #{revision} by {by}");
+    }
+    match found.placed_record() {
+        Some(record) => {
+            let count = |name: &str| record[name].as_u64().unwrap_or_default();
+            let (looked, fit, best) = (count("evaluated"), count("feasible"), count("best"));
+            let _ = writeln!(out, "; recorded: {looked} nodes evaluated, {fit} feasible, {best} best");
         }
+        None => out.push_str("; its scheduler has left no record here\n"),
+    }
+    let Some(revision) = found.computed_at else { return };
+    let whose =
+        if found.is_present { "the present state without the pod" } else { "the state at the decision" };
+    let _ = write!(out, "computed from {whose}, #{revision}");
+    out.push_str(match found.equals_record {
+        Some(true) => ": equal to the record\n",
+        Some(false) => {
+            ": differs from the record, since other pods were being bound or the state was another\n"
+        }
+        None => "\n",
+    });
+}
+
+fn suggestions(found: &PlacementAnswer, out: &mut String) {
+    let Some(revision) = found.computed_at.filter(|_| !found.suggestions.is_empty()) else { return };
+    let _ = writeln!(out, "\nSMALLEST CHANGES THAT HELP (each tried on a copy at #{revision})");
+    let width = found.suggestions.iter().map(|one| one.change.chars().count()).max().unwrap_or(0);
+    for one in &found.suggestions {
+        let _ = writeln!(out, "  {:width$}   → {}", one.change, one.node);
     }
 }
 

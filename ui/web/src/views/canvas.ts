@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
+import type { MarkKind } from '../marks.ts';
 
 /** The size of an element, which changes with the window. */
 export function useSize(place: RefObject<HTMLElement | null>): [number, number] {
@@ -40,6 +41,31 @@ const NAMES = ['text', 'faint', 'line', 'track', 'bar', 'accent', 'head', 'surfa
 export function palette(element: Element): Palette {
   const style = getComputedStyle(element);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+/** The colour of a kind of marks. */
+export const markColor = (colors: Palette, kind: MarkKind): string => ({ fault: colors['s-failed'], test: colors.head, tag: colors['s-idle'] })[kind];
+
+/** Draws the sign of a mark, eight pixels high, with its middle at a point. Kinds differ by form: a cross, a flag, a ring. */
+export function markSign(context: CanvasRenderingContext2D, kind: MarkKind, x: number, y: number): void {
+  context.lineWidth = 2;
+  context.beginPath();
+  if (kind === 'fault') {
+    context.moveTo(x - 4, y - 4);
+    context.lineTo(x + 4, y + 4);
+    context.moveTo(x + 4, y - 4);
+    context.lineTo(x - 4, y + 4);
+    context.stroke();
+  } else if (kind === 'test') {
+    context.moveTo(x, y - 5);
+    context.lineTo(x + 8, y - 2);
+    context.lineTo(x, y + 1);
+    context.fill();
+  } else {
+    context.arc(x, y, 3.5, 0, 2 * Math.PI);
+    context.stroke();
+  }
+  context.lineWidth = 1;
 }
 
 /** Hatches a stretch of a canvas, at least a line wide: what happened in it is not known. */

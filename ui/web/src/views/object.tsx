@@ -40,7 +40,7 @@ export function ObjectView() {
               on <ObjectLink row={{ k: 'nodes', m: row.d }} />
             </span>
           )}
-          {row?.k === 'pods' && !data.isReport && (
+          {row?.k === 'pods' && (
             <a href={store.address({ view: 'scheduling', subject: key, search: '' })}>{row.d ? 'why this node' : 'why no node'}</a>
           )}
           {row?.c && <span title={row.c}>age {ageOf(row)}</span>}

@@ -3,7 +3,8 @@
 import * as data from '../data.ts';
 import { rowKey, type Row } from '../model.ts';
 import * as store from '../store.ts';
-import { age, count, second, STATES } from '../text.ts';
+import { MARKS, markTime } from '../marks.ts';
+import { age, clock, count, second, STATES } from '../text.ts';
 import { natural, type Workload } from '../tree.ts';
 import { AboutReport } from './report.tsx';
 import { Card, Empty, Mark, ObjectLink, RevisionLink, Writer } from './parts.tsx';
@@ -14,6 +15,7 @@ const MOST_MARKS = 48;
 const MOST_ON_NODE = 24;
 const MOST_EVENTS = 12;
 const MOST_PENDING = 30;
+const MOST_MARKS_LISTED = 200;
 
 export function Overview() {
   const tree = store.tree.value;
@@ -24,6 +26,7 @@ export function Overview() {
   return (
     <div class="overview">
       <AboutReport />
+      <Marks />
       <Workloads workloads={workloads} />
       <div class="pair">
         <Nodes pods={tree.podsByNode(namespace)} />
@@ -31,6 +34,47 @@ export function Overview() {
       </div>
       <Events rows={rows.filter((row) => row.k === 'events')} />
     </div>
+  );
+}
+
+/** What a plan did, parts of a test, and tags; nothing where there are none. */
+function Marks() {
+  const marks = store.marks.value;
+  if (!marks.length) return null;
+  return (
+    <Card id="marks" title="Marks" note={marks.length > MOST_MARKS_LISTED ? `${MOST_MARKS_LISTED} of ${marks.length}` : String(marks.length)}>
+      <div class="scroll list" tabIndex={0} role="region" aria-label="Marks in their order">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">After</th>
+              <th scope="col">Time</th>
+              <th scope="col">Kind</th>
+              <th scope="col">What</th>
+            </tr>
+          </thead>
+          <tbody>
+            {marks.slice(0, MOST_MARKS_LISTED).map((mark, at) => {
+              const time = markTime(mark, store.model);
+              return (
+                <tr key={at} class={mark.r > store.revision.value ? 'future' : ''}>
+                  <td>
+                    <RevisionLink revision={mark.r} />
+                  </td>
+                  <td class="time">{time === null ? '' : clock(time)}</td>
+                  <td>
+                    <span class={`mark-${mark.kind}`}>{MARKS[mark.kind]}</span>
+                  </td>
+                  <td class="wide">
+                    <bdi>{mark.text}</bdi>
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </Card>
   );
 }
 
@@ -206,7 +250,7 @@ function Waiting({ rows }: { rows: Row[] }) {
               <span class="why">
                 {STATES[row.s ?? '']}
                 {row.t ? `: ${row.t}` : ''}{' '}
-                {row.k === 'pods' && !row.d && row.s === 'pending' && !data.isReport && (
+                {row.k === 'pods' && !row.d && row.s === 'pending' && (
                   <a class="underlined" href={store.address({ view: 'scheduling', subject: rowKey(row) })} aria-label={`What would help pod ${row.m}`}>
                     what would help
                   </a>

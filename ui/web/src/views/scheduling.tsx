@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import * as data from '../data.ts';
 import { partsOf, rowKey, type Row } from '../model.ts';
-import { attemptNumbers, attemptText, behindFirst, commands, lacksOf, placedPods, shortPlugin, waitingPods, type Attempt, type NodeVerdict, type Placement, type Verdicts } from '../scheduling.ts';
+import { attemptNumbers, attemptText, behindFirst, commands, lacksOf, placedPods, placementInReport, shortPlugin, waitingPods, type Attempt, type NodeVerdict, type Placement, type Verdicts } from '../scheduling.ts';
 import * as store from '../store.ts';
 import { clock, count } from '../text.ts';
 import { Card, Empty, Mark, ObjectLink, RevisionLink } from './parts.tsx';
@@ -78,8 +78,9 @@ function usePlacement(key: string, exists: boolean): Found & { again: () => void
   const wanted = isLive ? `after ${store.model.lastWrite(key)?.r ?? 0}` : String(revision);
   useEffect(() => {
     const controller = new AbortController();
-    if (!exists) {
-      setFound({ answer: null, problem: '', isOld: false });
+    const row = store.model.rows.get(key);
+    if (!row || data.isReport) {
+      setFound({ answer: row ? placementInReport(row, store.model, data.reportPlacements(key)) : null, problem: '', isOld: false });
       return;
     }
     setFound((last) => ({ ...last, isOld: true }));
@@ -94,7 +95,7 @@ function usePlacement(key: string, exists: boolean): Found & { again: () => void
       clearTimeout(timer);
       controller.abort();
     };
-  }, [key, exists, wanted, tries]);
+  }, [key, exists, data.isReport ? revision : wanted, tries]);
   return { ...found, again: () => setTries(tries + 1) };
 }
 
@@ -110,9 +111,11 @@ function Place({ objectKey }: { objectKey: string }) {
         id="placement"
         title="Pod"
         note={
-          <button type="button" class="small" onClick={again}>
-            ask again
-          </button>
+          data.isReport ? undefined : (
+            <button type="button" class="small" onClick={again}>
+              ask again
+            </button>
+          )
         }
       >
         <div class={isOld && answer ? 'place old' : 'place'} aria-busy={isOld}>
@@ -128,7 +131,7 @@ function Place({ objectKey }: { objectKey: string }) {
       {answer && <Attempts records={answer.records} />}
       {computed && computed.nodes.length > 0 && <Nodes verdicts={computed} own={answer.node} />}
       {computed && answer.state === 'pending' && <Suggestions verdicts={computed} />}
-      {answer && (answer.state === 'pending' || answer.state === 'placed') && (
+      {answer && !data.isReport && (answer.state === 'pending' || answer.state === 'placed') && (
         <Card id="commands" title="What if" note="to run in a terminal; they change nothing">
           <ul class="commands">
             {commands(answer, at).map((text) => (
@@ -192,7 +195,7 @@ function Attempts({ records }: { records: Attempt[] }) {
   const revision = store.isLive.value ? Infinity : store.revision.value;
   return (
     <Card id="attempts" title="Attempts" note="as the scheduler recorded them; a revision leads to what it had read">
-      {!records.length && <Empty>The scheduler of this server has no record: it keeps the newest ones in memory, and a scheduler in another process keeps its own.</Empty>}
+      {!records.length && <Empty>{data.isReport ? 'The report has no record of the scheduler about this pod.' : 'The scheduler of this server has no record: it keeps the newest ones in memory, and a scheduler in another process keeps its own.'}</Empty>}
       {records.length > 0 && (
         <div class="scroll">
           <table>

@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { Refusal } from '../data.ts';
+import * as data from '../data.ts';
 import * as load from '../load.ts';
-import { bound, bytes, chartLine, short, type Load } from '../metrics.ts';
+import { bound, bytes, chartLine, read, requestsUpTo, short, verbsUpTo, writeRates, type Load, type Reading, type VerbLoad } from '../metrics.ts';
 import * as store from '../store.ts';
 import { age, second } from '../text.ts';
 import { Card, Empty, RevisionLink } from './parts.tsx';
@@ -25,7 +25,12 @@ const CHARTS: { id: string; title: string; of: (load: Load) => number; text: (va
   { id: 'memory', title: 'Memory', of: ({ memory }) => memory, text: bytes },
 ];
 
-export function Server() {
+/** Parts of the chart of writes in a report. */
+const PARTS = 60;
+
+export const Server = () => (data.isReport ? <ReportedServer /> : <RunningServer />);
+
+function RunningServer() {
   useEffect(() => load.begin(), []);
   const problem = load.problem.value;
   const last = load.last.value;
@@ -43,13 +48,13 @@ export function Server() {
           ))}
         </div>
       )}
-      <Verbs />
+      <Verbs verbs={load.verbs.value} note="of the last minute" />
     </div>
   );
 }
 
 function Refused({ problem }: { problem: Error }) {
-  const isForbidden = problem instanceof Refusal && problem.code === 403;
+  const isForbidden = problem instanceof data.Refusal && problem.code === 403;
   return (
     <Card id="server" title="Server">
       <div class="place">
@@ -76,6 +81,7 @@ function Facts() {
           <Fact name="Version">{load.serverVersion.value || 'unknown'}</Fact>
           <Fact name="Up for">{last.started ? age(last.t - last.started * 1000) : 'unknown'}</Fact>
           <Fact name="Objects">{last.objects.toLocaleString('en')}</Fact>
+          <Size reading={last} />
           {revisions && (
             <Fact name="Revisions">
               <RevisionLink revision={revisions.newest.revision} /> is the newest; history from #{revisions.compacted} on
@@ -85,6 +91,98 @@ function Facts() {
         </dl>
       )}
     </Card>
+  );
+}
+
+/** The server at the end of a report: what it did since it started, and the writes of the window over time. */
+function ReportedServer() {
+  const found = data.reportReading();
+  const about = data.aboutReport();
+  const reading = found ? read(found.metrics, Date.parse(about?.time ?? '')) : null;
+  const isReal = about?.clock === 'real';
+  return (
+    <div class="server">
+      <Card id="server" title="Server" note="at the end of the report; numbers are since its start">
+        {!reading && <Empty>The report has no metrics: its user may not read /metrics, which the ClusterRole system:monitoring allows.</Empty>}
+        {reading && (
+          <dl class="facts">
+            <Fact name="Version">{found?.version ?? 'unknown'}</Fact>
+            {isReal && reading.started > 0 && <Fact name="Up for">{age(reading.t - reading.started * 1000)}</Fact>}
+            <Fact name="Objects">{reading.objects.toLocaleString('en')}</Fact>
+            <Size reading={reading} />
+            <Fact name="Requests">{requestsUpTo(reading).toLocaleString('en')}</Fact>
+            <Fact name="Failures">{reading.failures.toLocaleString('en')}</Fact>
+            <Fact name="Writes">{reading.writes.toLocaleString('en')}</Fact>
+            <Fact name="Watch events">{reading.events.toLocaleString('en')}</Fact>
+            <Fact name="Open watches">{reading.watches}</Fact>
+            <Fact name="CPU time of the process">{reading.processor.toFixed(1)} s</Fact>
+            <Fact name="Memory of the process">{bytes(reading.memory)}</Fact>
+            <Fact name="Restarts of components">{reading.restarts}</Fact>
+          </dl>
+        )}
+      </Card>
+      <WritesOverTime />
+      {reading && <Verbs verbs={verbsUpTo(reading)} note="since the start" isTotal />}
+    </div>
+  );
+}
+
+/** The writes of a report's window over time. */
+function WritesOverTime() {
+  const points = writeRates(store.model.writes.map(({ t }) => t), PARTS);
+  const span = points.length ? points[points.length - 1].t - points[0].t : 0;
+  const most = short(Math.max(0, ...points.map(({ value }) => value)));
+  const first = store.model.writes[0]?.t ?? 0;
+  const last = store.model.newest();
+  return (
+    <Card id="writes" title="Writes per second" note={`of ${store.model.writes.length.toLocaleString('en')} writes up to #${last}`}>
+      {!points.length && <Empty>All writes are of one moment.</Empty>}
+      {points.length > 0 && !store.showsTables.value && (
+        <>
+          <svg class="chart" viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`Writes per second from ${second(first)} to ${second(points[points.length - 1].t)}: at most ${most}. The key t shows the numbers.`}>
+            <path d={`M0 ${HEIGHT}H${WIDTH}`} class="base" />
+            <path d={chartLine(points, span, WIDTH, HEIGHT)} class="series" />
+          </svg>
+          <p class="axis" aria-hidden="true">
+            <span>{second(first)}</span>
+            <span>at most {most}</span>
+            <span>{second(points[points.length - 1].t)}</span>
+          </p>
+        </>
+      )}
+      {points.length > 0 && store.showsTables.value && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Writes over time">
+          <table id="rates">
+            <thead>
+              <tr>
+                <th scope="col">Up to</th>
+                <th scope="col" class="number">
+                  Writes per second
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {points.map(({ t, value }) => (
+                <tr key={t}>
+                  <td class="time">{second(t)}</td>
+                  <td class="number">{value.toFixed(2)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+/** How large the store is; nothing on servers whose storage is elsewhere. */
+function Size({ reading }: { reading: Reading }) {
+  if (!reading.storage && !reading.live) return null;
+  return (
+    <Fact name="Store">
+      {bytes(reading.storage)}, {bytes(reading.live)} of it live
+    </Fact>
   );
 }
 
@@ -157,11 +255,10 @@ function Readings() {
   );
 }
 
-function Verbs() {
-  const verbs = load.verbs.value;
+function Verbs({ verbs, note, isTotal = false }: { verbs: VerbLoad[]; note: string; isTotal?: boolean }) {
   return (
-    <Card id="verbs" title="Requests by verb" note="of the last minute">
-      {!verbs.length && <Empty>There were none between two readings.</Empty>}
+    <Card id="verbs" title="Requests by verb" note={note}>
+      {!verbs.length && <Empty>{isTotal ? 'There were none.' : 'There were none between two readings.'}</Empty>}
       {verbs.length > 0 && (
         <div class="scroll">
           <table>
@@ -169,7 +266,7 @@ function Verbs() {
               <tr>
                 <th scope="col">Verb</th>
                 <th scope="col" class="number">
-                  Per second
+                  {isTotal ? 'Requests' : 'Per second'}
                 </th>
                 <th scope="col" class="number" title="half of them took no longer">
                   p50
@@ -180,10 +277,10 @@ function Verbs() {
               </tr>
             </thead>
             <tbody>
-              {verbs.map(({ verb, rate, p50, p99 }) => (
+              {verbs.map(({ verb, number, rate, p50, p99 }) => (
                 <tr key={verb}>
                   <th scope="row">{verb}</th>
-                  <td class="number">{rate.toFixed(2)}</td>
+                  <td class="number">{isTotal ? number.toLocaleString('en') : rate.toFixed(2)}</td>
                   <td class="number">{bound(p50)}</td>
                   <td class="number">{bound(p99)}</td>
                 </tr>

@@ -7,10 +7,14 @@ import { bins } from '../scale.ts';
 import { writerOf } from '../model.ts';
 import { shortName } from '../lanes.ts';
 import { clock, count, dateTime } from '../text.ts';
-import { fit, hatch, palette, useSize } from './canvas.ts';
+import { MARKS, markPosition, marksNear } from '../marks.ts';
+import { fit, hatch, markColor, markSign, palette, useSize } from './canvas.ts';
 import { KeyLink, Writer } from './parts.tsx';
 
 const BAR = 4;
+/** Pixels around a mark in which its text is shown, and texts at a time. */
+const MARK = 6;
+const MOST_HIT = 4;
 
 export function Slider() {
   void store.version.value;
@@ -90,6 +94,7 @@ function Track() {
   const at = model.at;
   const length = scale.length();
   const dark = store.theme.value;
+  const marks = store.marks.value;
   useEffect(() => {
     const context = fit(canvas.current, width, height);
     if (!context) return;
@@ -125,6 +130,12 @@ function Track() {
       const from = (scale.of(fold) / length) * width;
       for (let dot = 0; dot < 3; dot++) context.fillRect(from - 8 - dot * 4, height - 6, 2, 2);
     }
+    for (const mark of marks) {
+      const x = (markPosition(mark, model, scale) / length) * width;
+      context.fillStyle = context.strokeStyle = markColor(colors, mark.kind);
+      context.fillRect(x - 0.5, 0, 1, height);
+      markSign(context, mark.kind, Math.min(Math.max(x, 5), width - 9), 6);
+    }
     context.fillStyle = colors.head;
     context.fillRect(head - 1, 0, 2, height);
     context.beginPath();
@@ -132,7 +143,7 @@ function Track() {
     context.lineTo(head + 5, 0);
     context.lineTo(head, 7);
     context.fill();
-  }, [width, height, at, length, dark, store.version.value]);
+  }, [width, height, at, length, dark, marks, store.version.value]);
   const countAt = (x: number) => scale.countAt((x / Math.max(1, width)) * length);
   const move = (event: PointerEvent) => {
     const x = event.clientX - place.current!.getBoundingClientRect().left;
@@ -145,6 +156,7 @@ function Track() {
     move(event);
   };
   const hovered = hover === null ? null : model.writes[countAt(hover) - 1] ?? null;
+  const hit = hover === null ? [] : marksNear(marks, (hover / Math.max(1, width)) * length, (MARK / Math.max(1, width)) * length, model, scale);
   const write = model.current();
   return (
     <div
@@ -164,6 +176,11 @@ function Track() {
       <canvas ref={canvas} aria-hidden="true" />
       {hovered && (
         <div class="tip" style={{ left: `${Math.min(Math.max(hover!, 150), Math.max(150, width - 150))}px` }}>
+          {hit.slice(0, MOST_HIT).map((mark, nth) => (
+            <div key={nth} class="mark-text">
+              {MARKS[mark.kind]}: <bdi>{mark.text}</bdi>
+            </div>
+          ))}
           #{hovered.r} · {clock(hovered.t)} · {writerOf(hovered)} · {hovered.touches[0] && shortName(hovered.touches[0].key)}
         </div>
       )}

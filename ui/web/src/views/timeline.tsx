@@ -6,7 +6,8 @@ import { rowKey, type Row, type Write } from '../model.ts';
 import { isEmpty, matches, parseQuery } from '../search.ts';
 import * as store from '../store.ts';
 import { clock, count, second, STATES } from '../text.ts';
-import { fit, hatch, palette, useSize, type Palette } from './canvas.ts';
+import { MARKS, markPosition, marksNear, markTime, type Mark } from '../marks.ts';
+import { fit, hatch, markColor, markSign, palette, useSize, type Palette } from './canvas.ts';
 import { Causes, Changes } from './object.tsx';
 import { Card, Empty, KeyLink, RevisionLink, Writer } from './parts.tsx';
 
@@ -14,6 +15,9 @@ const LANE = 24;
 const AXIS = 26;
 const LABELS = 250;
 const MOST_ROWS = 300;
+/** Pixels around a mark in which its text is shown, and texts at a time. */
+const MARK = 6;
+const MOST_HIT = 4;
 
 interface Range {
   from: number;
@@ -84,7 +88,7 @@ function Lanes({ all, selected }: { all: Lane[]; selected: number | null }) {
   useEffect(() => {
     const context = fit(canvas.current, width, height);
     if (context) draw(context, palette(canvas.current!), view);
-  }, [all, width, height, top, shown.from, shown.to, selected, store.version.value, store.theme.value]);
+  }, [all, width, height, top, shown.from, shown.to, selected, store.version.value, store.theme.value, store.marks.value]);
   const positionAt = (x: number) => shown.from + ((x - labels) / Math.max(1, width - labels)) * (shown.to - shown.from);
   const zoom = (factor: number, around = (shown.from + shown.to) / 2) => {
     const wide = Math.min(length, Math.max(200, (shown.to - shown.from) * factor));
@@ -135,6 +139,7 @@ function Lanes({ all, selected }: { all: Lane[]; selected: number | null }) {
   };
   const lane = hover ? laneAt(hover.y) : undefined;
   const mark = hover && lane && hover.x > labels ? nearest(lane, view, hover.x) : null;
+  const onAxis = hover && hover.y < AXIS && hover.x > labels ? marksNear(store.marks.value, positionAt(hover.x), positionAt(labels + MARK) - positionAt(labels), store.model, store.scale) : [];
   return (
     <>
       <div class="zoom" role="group" aria-label="Zoom">
@@ -161,6 +166,15 @@ function Lanes({ all, selected }: { all: Lane[]; selected: number | null }) {
           />
         </div>
         <div style={{ height: `${Math.max(0, AXIS + all.length * LANE - height)}px` }} />
+        {hover && onAxis.length > 0 && (
+          <div class="tip" style={{ left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + top + 16}px` }}>
+            {onAxis.slice(0, MOST_HIT).map((found, nth) => (
+              <div key={nth} class="mark-text">
+                {MARKS[found.kind]}, after #{found.r}: <bdi>{found.text}</bdi>
+              </div>
+            ))}
+          </div>
+        )}
         {hover && lane && (
           <div class="tip" style={{ left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + top + 16}px` }}>
             {mark !== null ? <MarkTip index={mark} /> : <LaneTip lane={lane} count={hover.x > labels ? store.scale.countAt(positionAt(hover.x)) : Number.NaN} />}
@@ -259,8 +273,20 @@ function draw(context: CanvasRenderingContext2D, colors: Palette, view: Drawing)
   if (head < width) context.fillRect(Math.max(labels, head + 1), AXIS, width, height);
   context.globalAlpha = 1;
   drawArrows(context, colors, view);
+  for (const mark of store.marks.value) {
+    const x = xOf(view, markPosition(mark, store.model, store.scale));
+    context.fillStyle = markColor(colors, mark.kind);
+    if (x >= labels && x <= width) context.fillRect(x - 0.5, AXIS, 1, height);
+  }
   context.restore();
   drawAxis(context, colors, view);
+  for (const mark of store.marks.value) {
+    const x = xOf(view, markPosition(mark, store.model, store.scale));
+    if (x < labels || x > width) continue;
+    context.fillStyle = context.strokeStyle = markColor(colors, mark.kind);
+    context.fillRect(x - 0.5, AXIS - 12, 1, 12);
+    markSign(context, mark.kind, x, AXIS - 8);
+  }
   if (head >= labels - 1 && head <= width) {
     context.fillStyle = colors.head;
     context.fillRect(head - 1, AXIS - 6, 2, height);
@@ -484,6 +510,9 @@ function WriteTable({ all }: { all: Lane[] }) {
   for (let at = model.at - 1; at >= 0 && found.length < MOST_ROWS; at--) {
     if (model.writes[at].touches.some((touch) => keys.has(touch.key))) found.push(model.writes[at]);
   }
+  const oldest = found.length === MOST_ROWS ? found[found.length - 1].r : 0;
+  const marks = store.marks.value.filter((mark) => mark.r <= model.revision() && mark.r >= oldest);
+  const rows: (Write | Mark)[] = [...found, ...marks].sort((a, b) => b.r - a.r || ('text' in b ? 1 : 0) - ('text' in a ? 1 : 0));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Writes">
       <table class="writes">
@@ -500,7 +529,19 @@ function WriteTable({ all }: { all: Lane[] }) {
           </tr>
         </thead>
         <tbody>
-          {found.map((write) => (
+          {rows.map((write, nth) =>
+            'text' in write ? (
+              <tr key={`mark ${nth}`}>
+                <td>
+                  <RevisionLink revision={write.r} />
+                </td>
+                <td class="time">{clock(markTime(write, model) ?? 0)}</td>
+                <td>{MARKS[write.kind]}</td>
+                <td colSpan={4}>
+                  <bdi>{write.text}</bdi>
+                </td>
+              </tr>
+            ) : (
             <tr key={write.r}>
               <td>
                 <RevisionLink revision={write.r} />
@@ -514,7 +555,8 @@ function WriteTable({ all }: { all: Lane[] }) {
               <td>{write.touches[0]?.after ? STATES[write.touches[0].after.s ?? ''] : 'deleted'}</td>
               <td>{write.causes.length ? <Causes causes={write.causes} lead="" /> : ''}</td>
             </tr>
-          ))}
+            ),
+          )}
         </tbody>
       </table>
     </div>

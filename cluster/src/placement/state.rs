@@ -1,6 +1,6 @@
 //! The state of the cluster that a decision reads, from the lists of a server at one revision.
 
-use crate::object_lists::list;
+use crate::object_lists::list_objects;
 use kstore_client::{ApiError, Client};
 use kstore_scheduler::reconstruct::{DecisionKind, Reconstruction};
 
@@ -19,14 +19,14 @@ pub(super) struct State {
 /// # Errors
 /// Nodes or pods cannot be listed: 403 without the rights, 410 if the revision is not retained.
 pub(super) async fn read_state(client: &Client, at: Option<i64>) -> Result<State, ApiError> {
-    let pods = list(client, DecisionKind::Pod.path(), at).await?;
+    let pods = list_objects(client, DecisionKind::Pod.path(), at).await?;
     let revision = pods.revision;
     let mut state =
         State { cluster: Reconstruction::default(), revision, is_present: at.is_none(), unread: Vec::new() };
     for kind in DecisionKind::ALL {
         let listed = match kind {
             DecisionKind::Pod => Ok(None),
-            _ => list(client, kind.path(), Some(revision)).await.map(Some),
+            _ => list_objects(client, kind.path(), Some(revision)).await.map(Some),
         };
         let items = match &listed {
             Ok(None) => &pods.items,

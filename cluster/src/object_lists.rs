@@ -1,5 +1,7 @@
 //! Lists of all objects of a kind at one revision, page by page, as the server has them.
 
+use crate::api_path::escape;
+use futures::future::BoxFuture;
 use kstore_client::{ApiError, Client};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,11 +10,12 @@ use serde_json::value::RawValue;
 const PAGE: usize = 500;
 
 /// All objects of a kind.
-pub(crate) struct ObjectList {
+#[derive(Debug)]
+pub struct ObjectList {
     /// The revision of the list.
-    pub(crate) revision: i64,
+    pub revision: i64,
     /// The objects; those of built-in kinds without `apiVersion` and `kind`.
-    pub(crate) items: Vec<Box<RawValue>>,
+    pub items: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -34,7 +37,15 @@ struct PageMeta {
 ///
 /// # Errors
 /// The server refuses: 403 without the right to list; 404 if it does not serve the kind; 410 if the revision is not retained.
-pub(crate) async fn list(client: &Client, path: &str, at: Option<i64>) -> Result<ObjectList, ApiError> {
+pub fn list_objects<'a>(
+    client: &'a Client,
+    path: &'a str,
+    at: Option<i64>,
+) -> BoxFuture<'a, Result<ObjectList, ApiError>> {
+    Box::pin(list(client, path, at))
+}
+
+async fn list(client: &Client, path: &str, at: Option<i64>) -> Result<ObjectList, ApiError> {
     let (mut items, mut query) = (Vec::new(), first_page(at));
     loop {
         let answer = client.get_path(&format!("{path}?{query}")).await?;
@@ -45,7 +56,7 @@ pub(crate) async fn list(client: &Client, path: &str, at: Option<i64>) -> Result
             let revision = page.metadata.resource_version.parse().unwrap_or_default();
             return Ok(ObjectList { revision, items });
         }
-        query = format!("limit={PAGE}&continue={}", crate::client_command::escape(&page.metadata.token));
+        query = format!("limit={PAGE}&continue={}", escape(&page.metadata.token));
     }
 }
 

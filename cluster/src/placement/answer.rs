@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// How far a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PodState {
+pub enum PodState {
     /// It waits for a node.
     Pending,
     /// Scheduling gates keep it from the scheduler.
@@ -42,33 +42,43 @@ impl PodState {
 
 /// What is known about the place of a pod.
 #[derive(Debug)]
-pub(crate) struct PlacementAnswer {
-    pub(super) pod: String,
-    uid: String,
-    scheduler: String,
-    pub(super) state: PodState,
-    pub(super) node: Option<String>,
-    pub(super) gates: Vec<String>,
+pub struct PlacementAnswer {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// The scheduler name in its spec.
+    pub scheduler: String,
+    /// How far the pod is.
+    pub state: PodState,
+    /// Its node.
+    pub node: Option<String>,
+    /// Its scheduling gates.
+    pub gates: Vec<String>,
     /// The condition PodScheduled: reason and message.
-    pub(super) condition: Option<(String, String)>,
+    pub condition: Option<(String, String)>,
     /// The revision of the bind and its writer.
-    pub(super) bound: Option<(i64, String)>,
+    pub bound: Option<(i64, String)>,
     /// What the scheduler has recorded, the newest first.
-    pub(super) records: Vec<Value>,
+    pub records: Vec<Value>,
     /// The revision of the state from which the verdicts are computed.
-    pub(super) computed_at: Option<i64>,
+    pub computed_at: Option<i64>,
     /// Whether that state is the newest one.
-    pub(super) is_present: bool,
-    pub(super) unread: Vec<String>,
-    pub(super) table: PlacementTable,
+    pub is_present: bool,
+    /// What of the state could not be read: paths of kinds, and numbers of objects.
+    pub unread: Vec<String>,
+    /// What filters and scores say about the nodes: the best or the nearest ones first.
+    pub table: PlacementTable,
     /// The message of a pod that no node fits in that state.
-    pub(super) message: Option<String>,
+    pub message: Option<String>,
     /// The node and the pods whose eviction would make room in that state.
-    pub(super) evictions: Option<(String, Vec<String>)>,
+    pub evictions: Option<(String, Vec<String>)>,
     /// Whether the scheduler's record of the placement equals what is computed; `None`: there is no record with scores.
-    pub(super) equals_record: Option<bool>,
-    pub(super) suggestions: Vec<Suggestion>,
-    pub(super) notes: Vec<String>,
+    pub equals_record: Option<bool>,
+    /// The smallest changes that help a pod that waits.
+    pub suggestions: Vec<Suggestion>,
+    /// What restricts the answer, in sentences.
+    pub notes: Vec<String>,
 }
 
 impl PlacementAnswer {
@@ -115,7 +125,7 @@ impl PlacementAnswer {
     }
 
     /// The scheduler's newest record that the pod got a node.
-    pub(super) fn placed_record(&self) -> Option<&Value> {
+    pub fn placed_record(&self) -> Option<&Value> {
         self.records.iter().find(|record| record["result"] == "placed").map(|record| &record["placed"])
     }
 
@@ -135,12 +145,12 @@ impl PlacementAnswer {
     }
 
     /// The answer as data.
-    pub(crate) fn data(&self) -> Value {
+    pub fn data(&self) -> Value {
         self.data_of(usize::MAX)
     }
 
     /// The answer as data with at most this number of nodes: the best or the nearest ones, and how many there are besides.
-    pub(crate) fn data_of(&self, nodes: usize) -> Value {
+    pub fn data_of(&self, nodes: usize) -> Value {
         let mut data = json!({
             "kind": "Placement", "apiVersion": "kstore/v1", "pod": self.pod, "uid": self.uid,
             "scheduler": self.scheduler, "state": self.state.word(), "node": self.node, "records": self.records,
