@@ -6,6 +6,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
+const zlib = require('node:zlib');
 const { ApiError, Cluster, UsageError, WaitTimeout } = require('kstore');
 const { useCluster } = require('kstore/node-test');
 
@@ -96,6 +97,13 @@ test('a namespace goes with what is in it after its test', async () => {
   assert.equal(await kstore.cluster.get('configmap/a', { namespace }), undefined);
 });
 
+/** What a report says about itself: the first chunk of its data, after a line of 16 bytes and its own head of 12. */
+function aboutReport(file) {
+  const data = Buffer.from(/id="kstore-report">([^<]*)</.exec(fs.readFileSync(file, 'utf8'))[1], 'base64');
+  assert.equal(data.toString('latin1', 0, 24), 'KSTORE-REPORT 1\nmeta    ');
+  return JSON.parse(zlib.inflateSync(data.subarray(28, 28 + data.readUInt32LE(24))).toString());
+}
+
 test('a failure in a namespace tells the writes of that test alone', async () => {
   await kstore.cluster.apply({ ...MAP, metadata: { name: 'earlier' } });
   const failing = kstore.inNamespace(async (cluster) => {
@@ -105,7 +113,9 @@ test('a failure in a namespace tells the writes of that test alone', async () =>
   await assert.rejects(failing(), (error) => {
     assert.match(error.message, /kstore: last writes in this test/);
     const report = /kstore: report\n(.*\.html): open it/.exec(error.message)[1];
-    assert.match(fs.readFileSync(report, 'utf8'), /id="kstore-report"/);
+    const { title, failure } = aboutReport(report);
+    assert.match(title, /test/);
+    assert.match(failure, /AssertionError[^]*1 !== 2/);
     fs.rmSync(report);
     assert.match(error.message, /\(kstore-javascript\) created configmaps\/test-.*\/later/);
     assert.match(error.stack, /\/later/);

@@ -1,6 +1,10 @@
 """The pytest plugin, by test files that it runs in a process of their own."""
 
+import base64
+import json
 import pathlib
+import re
+import zlib
 
 CRDS = pathlib.Path(__file__).parent / "crds"
 
@@ -80,6 +84,13 @@ def test_markers_of_module_and_function_add_up(pytester):
     result.assert_outcomes(passed=3)
 
 
+def about_report(file):
+    """What a report says about itself: the first chunk of its data, after a line of 16 bytes and its own head of 12."""
+    data = base64.b64decode(re.search(r'id="kstore-report">([^<]*)<', file.read_text())[1])
+    assert data[:24] == b"KSTORE-REPORT 1\nmeta    "
+    return json.loads(zlib.decompress(data[28 : 28 + int.from_bytes(data[24:28], "little")]))
+
+
 def test_a_failure_reports_the_last_writes_of_that_test_alone(pytester):
     result = run(
         pytester,
@@ -106,7 +117,9 @@ def test_a_failure_reports_the_last_writes_of_that_test_alone(pytester):
     assert "created configmaps/default/sessions" in text
     assert "/earlier" not in text
     reports = sorted(pytester.path.glob(".kstore-reports/*.html"))
-    assert len(reports) == 2 and all("kstore-report" in report.read_text() for report in reports)
+    assert len(reports) == 2
+    abouts = [about_report(report) for report in reports]
+    assert all("test_" in about["title"] and "Error" in about["failure"] for about in abouts), abouts
     assert str(reports[0]) in text
 
 

@@ -2333,6 +2333,13 @@ function StateText({ row }) {
     /* @__PURE__ */ a4("span", { children: STATES[row.s ?? ""] })
   ] });
 }
+function MarkSign({ kind }) {
+  return /* @__PURE__ */ a4("svg", { class: `sign-of-mark mark-${kind}`, viewBox: "0 0 12 12", width: "12", height: "12", "aria-hidden": "true", children: [
+    kind === "fault" && /* @__PURE__ */ a4("path", { d: "M2 2 10 10M10 2 2 10" }),
+    kind === "test" && /* @__PURE__ */ a4("path", { d: "M2.5 1v10M3 2l7 2.5L3 7z" }),
+    kind === "tag" && /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4" })
+  ] });
+}
 function ObjectLink({ row, hasKind = false, hasNamespace = false }) {
   return /* @__PURE__ */ a4("a", { class: "name", href: address({ view: "object", subject: rowKey(row) }), title: `${kindName(row.k)} ${row.n ? `${row.n}/` : ""}${row.m}`, children: [
     hasKind && /* @__PURE__ */ a4("span", { class: "kind", children: [
@@ -2448,7 +2455,11 @@ function Marks() {
       return /* @__PURE__ */ a4("tr", { class: mark.r > revision.value ? "future" : "", children: [
         /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(RevisionLink, { revision: mark.r }) }),
         /* @__PURE__ */ a4("td", { class: "time", children: time === null ? "" : clock(time) }),
-        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `mark-${mark.kind}`, children: MARKS[mark.kind] }) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `mark-${mark.kind}`, children: [
+          /* @__PURE__ */ a4(MarkSign, { kind: mark.kind }),
+          " ",
+          MARKS[mark.kind]
+        ] }) }),
         /* @__PURE__ */ a4("td", { class: "wide", children: /* @__PURE__ */ a4("bdi", { children: mark.text }) })
       ] }, at);
     }) })
@@ -4299,12 +4310,20 @@ function LaneTip({ lane, count: at }) {
     life && ` · ${STATES[life.state]}`
   ] });
 }
+var KINDS = Object.keys(MARKS);
 function Legend() {
   return /* @__PURE__ */ a4("span", { class: "legend", "aria-hidden": "true", children: [
     /* @__PURE__ */ a4("span", { class: "diamond" }),
     " change from outside ",
     /* @__PURE__ */ a4("span", { class: "tick" }),
-    " write of a component"
+    " write of a component",
+    " ",
+    KINDS.filter((kind) => marks.value.some((mark) => mark.kind === kind)).map((kind) => /* @__PURE__ */ a4("span", { children: [
+      /* @__PURE__ */ a4(MarkSign, { kind }),
+      " ",
+      MARKS[kind],
+      " "
+    ] }, kind))
   ] });
 }
 var xOf = (view, position) => view.labels + (position - view.shown.from) / (view.shown.to - view.shown.from) * (view.width - view.labels);

@@ -7,7 +7,7 @@ import { MARKS, markTime } from '../marks.ts';
 import { age, clock, count, second, STATES } from '../text.ts';
 import { natural, type Workload } from '../tree.ts';
 import { AboutReport } from './report.tsx';
-import { Card, Empty, Mark, ObjectLink, RevisionLink, Writer } from './parts.tsx';
+import { Card, Empty, Mark, MarkSign, ObjectLink, RevisionLink, Writer } from './parts.tsx';
 
 const MOST_WORKLOADS = 200;
 const MOST_MARKS = 48;
@@ -63,7 +63,9 @@ function Marks() {
                   </td>
                   <td class="time">{time === null ? '' : clock(time)}</td>
                   <td>
-                    <span class={`mark-${mark.kind}`}>{MARKS[mark.kind]}</span>
+                    <span class={`mark-${mark.kind}`}>
+                      <MarkSign kind={mark.kind} /> {MARKS[mark.kind]}
+                    </span>
                   </td>
                   <td class="wide">
                     <bdi>{mark.text}</bdi>

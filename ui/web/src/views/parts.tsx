@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { rowKey, writerOf, type Row, type State, type Write } from '../model.ts';
 import { kindName } from '../lanes.ts';
+import type { MarkKind } from '../marks.ts';
 import * as store from '../store.ts';
 import { STATES } from '../text.ts';
 
@@ -48,6 +49,17 @@ export function StateText({ row }: { row: Row }) {
       <Mark state={row.s} />
       <span>{STATES[row.s ?? '']}</span>
     </span>
+  );
+}
+
+/** The sign of a kind of marks, as slider and timeline draw it. */
+export function MarkSign({ kind }: { kind: MarkKind }) {
+  return (
+    <svg class={`sign-of-mark mark-${kind}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+      {kind === 'fault' && <path d="M2 2 10 10M10 2 2 10" />}
+      {kind === 'test' && <path d="M2.5 1v10M3 2l7 2.5L3 7z" />}
+      {kind === 'tag' && <circle cx="6" cy="6" r="4" />}
+    </svg>
   );
 }
 

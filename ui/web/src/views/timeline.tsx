@@ -6,10 +6,10 @@ import { rowKey, type Row, type Write } from '../model.ts';
 import { isEmpty, matches, parseQuery } from '../search.ts';
 import * as store from '../store.ts';
 import { clock, count, second, STATES } from '../text.ts';
-import { MARKS, markPosition, marksNear, markTime, type Mark } from '../marks.ts';
+import { MARKS, markPosition, marksNear, markTime, type Mark, type MarkKind } from '../marks.ts';
 import { fit, hatch, markColor, markSign, palette, useSize, type Palette } from './canvas.ts';
 import { Causes, Changes } from './object.tsx';
-import { Card, Empty, KeyLink, RevisionLink, Writer } from './parts.tsx';
+import { Card, Empty, KeyLink, MarkSign, RevisionLink, Writer } from './parts.tsx';
 
 const LANE = 24;
 const AXIS = 26;
@@ -205,10 +205,17 @@ function LaneTip({ lane, count: at }: { lane: Lane; count: number }) {
   );
 }
 
+const KINDS = Object.keys(MARKS) as MarkKind[];
+
 function Legend() {
   return (
     <span class="legend" aria-hidden="true">
-      <span class="diamond" /> change from outside <span class="tick" /> write of a component
+      <span class="diamond" /> change from outside <span class="tick" /> write of a component{' '}
+      {KINDS.filter((kind) => store.marks.value.some((mark) => mark.kind === kind)).map((kind) => (
+        <span key={kind}>
+          <MarkSign kind={kind} /> {MARKS[kind]}{' '}
+        </span>
+      ))}
     </span>
   );
 }
