@@ -41,7 +41,9 @@ pub use namespaces::RenewError;
 pub use object_lists::{ObjectList, list_objects};
 pub use pending::{Ended, PendingWork, WriteMonitor};
 pub use phase::{Phase, Phases};
-pub use placement::{PlacementAnswer, PlacementError, PlacementMoment, PodName, PodState, explain_pending, explain_placement};
+pub use placement::{
+    PlacementAnswer, PlacementError, PlacementMoment, PodName, PodState, explain_pending, explain_placement,
+};
 pub use report::{ReportError, ReportRequest, report};
 pub use retention::{History, Retention, keep_store};
 pub use schedule::{PermutedService, Schedule};

@@ -1,11 +1,11 @@
 //! Revisions as commands take them: `244`, `5m`, `now~2`, `244..313`. The server resolves all but numbers.
 
-use kstore_cluster::escape;
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kstore_api::revision_expression::{Moment, RevisionExpression, RevisionRange};
 use kstore_client::Client;
+use kstore_cluster::escape;
 use kstore_nondet::Nondet;
 use serde::Deserialize;
 

@@ -212,7 +212,8 @@ fn a_report_has_attempts_verdicts_on_nodes_metrics_and_marks() {
             .wait_until("both pods are decided on", async || {
                 let list = rest.call("GET", pods, "").await.json();
                 let decided = |pod: &Value| {
-                    pod["spec"]["nodeName"].is_string() || pod["status"]["conditions"][0]["reason"] == "Unschedulable"
+                    pod["spec"]["nodeName"].is_string()
+                        || pod["status"]["conditions"][0]["reason"] == "Unschedulable"
                 };
                 list["items"].as_array().unwrap().iter().all(decided)
             })
@@ -231,15 +232,25 @@ fn a_report_has_attempts_verdicts_on_nodes_metrics_and_marks() {
         let big = said("big");
         assert_eq!((&big["state"], &big["records"][0]["result"]), (&json!("pending"), &json!("refused")));
         let verdict = &big["computed"]["nodes"][0];
-        assert_eq!((&verdict["fits"], &verdict["refusals"][0]["plugin"]), (&json!(false), &json!("NodeResourcesFit")));
+        assert_eq!(
+            (&verdict["fits"], &verdict["refusals"][0]["plugin"]),
+            (&json!(false), &json!("NodeResourcesFit"))
+        );
         let newest = report.0["changes"].last().unwrap()["r"].clone();
         assert_eq!(big["computed"]["revision"], newest);
-        let marks: Vec<_> =
-            report.0["marks"].iter().map(|mark| (mark["kind"].as_str().unwrap(), mark["r"].as_i64().unwrap())).collect();
+        let marks: Vec<_> = report.0["marks"]
+            .iter()
+            .map(|mark| (mark["kind"].as_str().unwrap(), mark["r"].as_i64().unwrap()))
+            .collect();
         assert_eq!(marks, [("tag", 5), ("test", 6), ("fault", 7)]);
         let reading = &report.0["server"][0];
         let metrics = reading["metrics"].as_str().unwrap();
-        for name in ["apiserver_request_total{", "etcd_requests_total{", "kstore_storage_live_bytes ", "process_start_time_seconds "] {
+        for name in [
+            "apiserver_request_total{",
+            "etcd_requests_total{",
+            "kstore_storage_live_bytes ",
+            "process_start_time_seconds ",
+        ] {
             assert!(metrics.contains(name), "{name}: {metrics}");
         }
         assert!(!metrics.contains("resource="), "labels that the page does not read: {metrics}");

@@ -130,7 +130,11 @@ pub fn explain_pending<'a>(
 
 /// What the scheduler of the server's process recorded about a pod: the newest attempt first; empty if the scheduler is elsewhere, or the
 /// caller may not ask. Without `uid` of all pods of the name.
-pub(crate) async fn attempts(client: &Client, pod: PodName<'_>, uid: Option<&str>) -> Result<Vec<Value>, ApiError> {
+pub(crate) async fn attempts(
+    client: &Client,
+    pod: PodName<'_>,
+    uid: Option<&str>,
+) -> Result<Vec<Value>, ApiError> {
     let PodName { namespace, name } = pod;
     let uid = uid.map(|uid| format!("&uid={}", escape(uid))).unwrap_or_default();
     let path = format!("/kstore/v1/attempts?pod={}{uid}", escape(&format!("{namespace}/{name}")));

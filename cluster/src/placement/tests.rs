@@ -41,7 +41,9 @@ async fn each_waiting_pod_is_judged_by_one_state_and_those_that_are_gone_are_lef
     let found = explain_pending(&client, &pods, 402, 1).await.unwrap();
     let shown: Vec<_> = found
         .iter()
-        .map(|answer| (answer["pod"].as_str().unwrap(), answer["computed"]["nodes"][0]["fits"].as_bool().unwrap()))
+        .map(|answer| {
+            (answer["pod"].as_str().unwrap(), answer["computed"]["nodes"][0]["fits"].as_bool().unwrap())
+        })
         .collect();
     assert_eq!(shown, [("default/p-0", false), ("default/p-1", true)]);
     assert_eq!(found[0]["computed"]["revision"], 402);

@@ -52,7 +52,8 @@ impl Reader<'_> {
         let waiting: Vec<PodName<'_>> = waiting.map(name).collect();
         let mut judged = BTreeSet::new();
         if !waiting.is_empty()
-            && let Ok(answers) = explain_pending(self.client, &waiting, recording.newest(), JUDGED_NODES).await
+            && let Ok(answers) =
+                explain_pending(self.client, &waiting, recording.newest(), JUDGED_NODES).await
         {
             for answer in answers {
                 judged.insert(answer["pod"].as_str().unwrap_or_default().to_owned());
@@ -107,12 +108,13 @@ mod tests {
 
     #[test]
     fn the_records_of_each_pod_of_a_name_are_an_answer() {
-        let record = |uid: &str, attempt: u32| json!({ "uid": uid, "schedulerName": "s", "attempt": attempt });
+        let record =
+            |uid: &str, attempt: u32| json!({ "uid": uid, "schedulerName": "s", "attempt": attempt });
         let pod = PodName { namespace: "default", name: "db" };
         let found = records_by_uid(pod, vec![record("b", 2), record("b", 1), record("a", 1)]);
-        let shown = found.iter().map(|answer| {
-            (answer["uid"].as_str().unwrap(), answer["records"].as_array().unwrap().len())
-        });
+        let shown = found
+            .iter()
+            .map(|answer| (answer["uid"].as_str().unwrap(), answer["records"].as_array().unwrap().len()));
         assert_eq!(shown.collect::<Vec<_>>(), [("b", 2), ("a", 1)]);
         assert_eq!((&found[0]["pod"], &found[0]["scheduler"]), (&json!("default/db"), &json!("s")));
         assert!(records_by_uid(pod, Vec::new()).is_empty());

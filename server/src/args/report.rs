@@ -151,9 +151,14 @@ mod tests {
             panic!("not report")
         };
         let marks: Vec<_> = args.marks.iter().map(|mark| (&*mark.revision, &*mark.text)).collect();
-        assert_eq!((args.title.as_str(), args.failure, marks), ("t", Some("-".into()), vec![("5m", "a=b"), ("7", "c")]));
+        assert_eq!(
+            (args.title.as_str(), args.failure, marks),
+            ("t", Some("-".into()), vec![("5m", "a=b"), ("7", "c")])
+        );
         for wrong in ["7", "=c", "7="] {
-            assert!(parse(&format!("a.html --mark {wrong}")).unwrap_err().to_string().contains("REVISION=TEXT"));
+            assert!(
+                parse(&format!("a.html --mark {wrong}")).unwrap_err().to_string().contains("REVISION=TEXT")
+            );
         }
     }
 

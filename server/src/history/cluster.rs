@@ -2,11 +2,11 @@
 
 use super::compared::{ClusterDiff, Comparison, ObjectDiff, compared, order};
 use super::object::collection;
-use kstore_cluster::escape;
 use crate::served_kinds::FoundKind;
 use anyhow::{Context as _, anyhow};
 use kstore_api::status::Reason;
 use kstore_client::{ApiError, Client};
+use kstore_cluster::escape;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,9 +1,9 @@
 //! [`HistoryObject`]: the object of a command, and a revision of it: `deployment/web@244`.
 
-use kstore_cluster::escape;
 use crate::revision::{SelectedObject, expression};
 use crate::served_kinds::{FoundKind, KindFinder};
 use anyhow::bail;
+use kstore_cluster::escape;
 
 /// An object of a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The states of one object by revision, read with exact lists of one name.
 
 use super::object::HistoryObject;
-use kstore_cluster::escape;
 use anyhow::anyhow;
 use kstore_api::status::Reason;
 use kstore_client::{ApiError, Client};
+use kstore_cluster::escape;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,10 +3,10 @@
 use super::UnusableSource;
 use super::objects::ObjectSet;
 use super::report::ImportReport;
-use kstore_cluster::escape;
 use anyhow::Context as _;
 use kstore_api::{meta, object};
 use kstore_client::{ApiError, Client, Kubeconfig};
+use kstore_cluster::escape;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! [`Facts`]: what a report has besides objects and writes: what the scheduler says about pods, readings of the server's metrics, and marks.
+//! [`Facts`]: what a report has besides objects and writes: what the scheduler says about pods, readings of the metrics, and marks.
 //! Pure.
 
 use super::chunk::{ChunkWriter, append};
@@ -66,7 +66,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// The chunks that there are lines for, and what was left out of them: within [`FACT_BYTES`], and within `most` bytes, which may be none.
+    /// The chunks that there are lines for, and what was left out of them. They have at most [`FACT_BYTES`], and at most `most` bytes.
     pub(super) fn encode(&self, most: usize) -> (Vec<u8>, Lost) {
         let (mut data, mut lost) = (Vec::new(), Lost::new());
         let mut room = (most.min(FACT_BYTES), FACT_INFLATED_BYTES);
@@ -118,7 +118,9 @@ mod tests {
 
     fn facts(pods: usize) -> Facts {
         // Numbers that do not deflate to nothing.
-        let text = |at: usize| (0..40).map(|n| char::from(b'a' + ((at * 31 + n * n * 7) % 26) as u8)).collect::<String>();
+        let text = |at: usize| {
+            (0..40).map(|n| char::from(b'a' + ((at * 31 + n * n * 7) % 26) as u8)).collect::<String>()
+        };
         Facts {
             placements: (0..pods).map(|at| json!({"pod": format!("default/{}-{at}", text(at))})).collect(),
             placements_left_out: 2,
@@ -140,10 +142,14 @@ mod tests {
         let found = chunks(&data);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((names, lost), (vec!["marks", "server", "attempts"], Lost::from([(Loss::Attempts, 2)])));
-        assert_eq!((&found[0].1[0]["r"], &found[0].1[1]), (&json!(4), &json!({"kind": "test", "r": 9, "text": "end"})));
+        assert_eq!(
+            (&found[0].1[0]["r"], &found[0].1[1]),
+            (&json!(4), &json!({"kind": "test", "r": 9, "text": "end"}))
+        );
         let text = found[0].1[0]["text"].as_str().unwrap();
         assert!(text.len() <= MARK_BYTES + 3 && text.ends_with("é…"), "{}", text.len());
-        let secret = Mark { kind: MarkKind::Fault, revision: 1, text: "-----BEGIN PRIVATE KEY-----".to_owned() };
+        let secret =
+            Mark { kind: MarkKind::Fault, revision: 1, text: "-----BEGIN PRIVATE KEY-----".to_owned() };
         assert!(!secret.line().to_string().contains("BEGIN"));
     }
 

@@ -140,7 +140,7 @@ impl Recording {
         self.changes.push(Change { revision, line, is_outside, objects });
     }
 
-    /// Adds what the scheduler says about a pod: the answer of `explain pod/NAME -o json`. Those that come first stay if there are too many.
+    /// Adds what the scheduler says about a pod: the answer of `explain pod/NAME -o json`. The first ones stay if there are too many.
     pub fn placement(&mut self, mut placement: Value) {
         mask_credentials(&mut placement);
         self.facts.placements.push(placement);
