@@ -175,12 +175,12 @@ async fn a_caller_without_rights_on_nodes_gets_the_record_and_is_told_what_is_mi
 async fn gated_and_ended_pods_need_no_verdicts() {
     let mut gated = pod("db-1", "1", None);
     gated["spec"]["schedulingGates"] = json!([{ "name": "quota" }, { "name": "network" }]);
-    let text = text(&explained(&server(answers(gated, list(Vec::new())))).await, false);
-    assert_eq!(text, "pod default/db-1 waits for its scheduling gates: quota, network\n");
+    let said = text(&explained(&server(answers(gated, list(Vec::new())))).await, false);
+    assert_eq!(said, "pod default/db-1 waits for its scheduling gates: quota, network\n");
     let mut ended = pod("db-1", "1", Some("node-0"));
     ended["status"]["phase"] = "Succeeded".into();
-    let text = text(&explained(&server(answers(ended, list(Vec::new())))).await, false);
-    assert_eq!(text, "pod default/db-1 has ended; it needs no node\n");
+    let said = text(&explained(&server(answers(ended, list(Vec::new())))).await, false);
+    assert_eq!(said, "pod default/db-1 has ended; it needs no node\n");
 }
 
 #[tokio::test]
