@@ -5,6 +5,9 @@ use crate::field::{ErrorList, FieldError};
 use crate::version::Minor;
 use serde_json::Value;
 
+/// A property that an object has or not.
+pub(crate) type Predicate = fn(&Value) -> bool;
+
 /// Check of an update: new object, stored object, list to which errors are added.
 pub(crate) type UpdateCheck = fn(&Value, &Value, &mut ErrorList);
 
@@ -49,6 +52,8 @@ pub(crate) struct KindRules {
     pub(crate) former_printers: &'static [(Minor, Printer)],
     /// Columns and cells from a version of Kubernetes on that is newer than the default one, where they are others.
     pub(crate) later_printer: Option<(Minor, Printer)>,
+    /// Whether an object is a default of its kind, which tables of several objects mark from a version of Kubernetes on.
+    pub(crate) is_default: Option<(Minor, Predicate)>,
     /// Conditions of a table row.
     pub(crate) row_conditions: fn(&Value) -> Option<Value>,
     /// Fields that field selectors can name, besides name and namespace.

@@ -57,6 +57,7 @@ impl KindRules {
         printer: table::DEFAULT,
         former_printers: &[],
         later_printer: None,
+        is_default: None,
         row_conditions: |_| None,
         fields: SelectableFields::NONE,
         conversions: &[],

@@ -3,6 +3,7 @@
 use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::storage;
 use crate::validate::warning;
+use crate::version::Minor;
 use crate::{check, defaults, strategy, table};
 
 pub(crate) static CSI_DRIVER: KindRules = KindRules {
@@ -36,6 +37,8 @@ pub(crate) static STORAGE_CLASS: KindRules = KindRules {
     change: storage::class_change,
     warnings: |object, _, warnings| warning::other::class(object, warnings),
     printer: table::storage::STORAGE_CLASS,
+    later_printer: Some((Minor::V37, table::storage::UNMARKED_STORAGE_CLASS)),
+    is_default: Some((Minor::V37, table::storage::is_default_class)),
     ..KindRules::NONE
 };
 

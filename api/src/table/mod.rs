@@ -30,6 +30,7 @@ use crate::resource::{Column, Printer, Resource};
 pub use duration::{human_duration, since};
 use jiff::Timestamp;
 use serde_json::Value;
+use std::cmp::Reverse;
 
 const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }
@@ -152,8 +153,34 @@ fn name(object: &Value) -> Value {
 
 /// The name, with a mark if an annotation makes the object the default of its kind.
 fn marked(object: &Value, annotations: &[&str]) -> Value {
-    let default = annotations.iter().any(|key| meta::annotation(object, key) == Some("true"));
-    if default { format!("{} (default)", meta::name(object)).into() } else { name(object) }
+    if is_marked(object, annotations) { marked_name(meta::name(object)) } else { name(object) }
+}
+
+fn is_marked(object: &Value, annotations: &[&str]) -> bool {
+    annotations.iter().any(|key| meta::annotation(object, key) == Some("true"))
+}
+
+/// The first cell of the object that is the default of its kind.
+pub fn marked_name(name: &str) -> Value {
+    format!("{name} (default)").into()
+}
+
+/// Whether tables of several objects mark one of them as the default of its kind ([`default_of`]).
+pub fn marks_default(resource: &Resource) -> bool {
+    resource.rules.is_default.is_some_and(|(since, _)| resource.minor >= since)
+}
+
+/// The name of the object that is the default of its kind among `objects`: the newest that an annotation makes one, of equally old ones
+/// the first by name. `None` for kinds without a default.
+pub fn default_of<'a>(resource: &Resource, objects: impl Iterator<Item = &'a Value>) -> Option<&'a str> {
+    let (_, is_default) = resource.rules.is_default.filter(|_| marks_default(resource))?;
+    objects.filter(|object| is_default(object)).map(rank).min().map(|(_, name)| name)
+}
+
+/// The rank of an object among the defaults of its kind; the lowest counts.
+fn rank(object: &Value) -> (Reverse<Timestamp>, &str) {
+    let created = meta::parse_time(meta::creation_timestamp(object)).unwrap_or_default();
+    (Reverse(created), meta::name(object))
 }
 
 fn age(object: &Value, now: Timestamp) -> Value {

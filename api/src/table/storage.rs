@@ -1,8 +1,9 @@
 //! Table columns of volumes, claims, storage classes and CSI objects.
 
 use super::text::{UNSET, join_or, length, list, of, or};
-use super::{AGE, NAME, Printer, age, flag, marked, name, number, printer as row, text};
+use super::{AGE, NAME, Printer, age, flag, is_marked, marked, name, number, printer as row, text};
 use crate::meta;
+use jiff::Timestamp;
 use serde_json::Value;
 
 const ACCESS: super::Column = text("Access Modes", "Supported access modes.");
@@ -105,26 +106,38 @@ pub(crate) const CLAIM: Printer = row(
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-pub(crate) const STORAGE_CLASS: Printer = row(
-    &[
-        NAME,
-        text("Provisioner", "Provisioner of the volumes."),
-        text("ReclaimPolicy", "Reclaim policy of the volumes."),
-        text("VolumeBindingMode", "When volumes are provisioned and bound."),
-        text("AllowVolumeExpansion", "Whether claims can be expanded."),
-        AGE,
-    ],
-    |class, now| {
-        vec![
-            marked(class, &IS_DEFAULT),
-            of(&class["provisioner"]).into(),
-            or(&class["reclaimPolicy"], "Delete").into(),
-            or(&class["volumeBindingMode"], "Immediate").into(),
-            (class["allowVolumeExpansion"] == true).into(),
-            age(class, now),
-        ]
-    },
-);
+const OF_STORAGE_CLASS: &[super::Column] = &[
+    NAME,
+    text("Provisioner", "Provisioner of the volumes."),
+    text("ReclaimPolicy", "Reclaim policy of the volumes."),
+    text("VolumeBindingMode", "When volumes are provisioned and bound."),
+    text("AllowVolumeExpansion", "Whether claims can be expanded."),
+    AGE,
+];
+
+/// The columns before Kubernetes 1.37: each class with the annotation is marked.
+pub(crate) const STORAGE_CLASS: Printer =
+    row(OF_STORAGE_CLASS, |class, now| storage_class(marked(class, &IS_DEFAULT), class, now));
+
+/// The columns since Kubernetes 1.37. A list marks the effective default ([`is_default_class`]); one class has no mark.
+pub(crate) const UNMARKED_STORAGE_CLASS: Printer =
+    row(OF_STORAGE_CLASS, |class, now| storage_class(name(class), class, now));
+
+fn storage_class(name: Value, class: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name,
+        of(&class["provisioner"]).into(),
+        or(&class["reclaimPolicy"], "Delete").into(),
+        or(&class["volumeBindingMode"], "Immediate").into(),
+        (class["allowVolumeExpansion"] == true).into(),
+        age(class, now),
+    ]
+}
+
+/// Whether an annotation makes a StorageClass a default.
+pub(crate) fn is_default_class(class: &Value) -> bool {
+    is_marked(class, &IS_DEFAULT)
+}
 
 pub(crate) const DRIVER: Printer = row(
     &[

@@ -61,6 +61,38 @@ fn finished_pods_have_a_row_condition() {
 }
 
 #[test]
+fn since_1_37_only_a_list_marks_a_storage_class_and_only_the_effective_default() {
+    use crate::kind::{Kinds, OptIn};
+    use crate::version::Minor;
+    let class = |name: &str, created: &str, default: &str| {
+        json!({"metadata": {"name": name, "creationTimestamp": created,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": default}}})
+    };
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    let lists = [
+        (vec![class("c", late, "true"), class("a", early, "true"), class("b", late, "true")], Some("b")),
+        (vec![class("a", late, "false"), class("b", early, "true")], Some("b")),
+        (vec![class("a", late, "false")], None),
+        (vec![], None),
+    ];
+    for minor in Minor::SERVED {
+        let row = Kinds::new(OptIn::version(minor), &[], &[])
+            .lookup("storage.k8s.io", "v1", "storageclasses")
+            .unwrap();
+        let alone = &cells(row, &class("a", early, "true"), now())[0];
+        assert_eq!(*alone, if minor < Minor::V37 { "a (default)" } else { "a" }, "{minor}");
+        assert_eq!(marks_default(row), minor >= Minor::V37, "{minor}");
+        for (list, expected) in &lists {
+            let expected = expected.filter(|_| minor >= Minor::V37);
+            assert_eq!(default_of(row, list.iter()), expected, "{minor} {list:?}");
+        }
+    }
+    let pods = crate::kind::lookup("", "v1", "pods").unwrap();
+    assert_eq!(default_of(pods, [class("a", early, "true")].iter()), None);
+    assert_eq!(marked_name("a"), "a (default)");
+}
+
+#[test]
 fn older_versions_print_the_columns_and_cells_that_they_had() {
     use crate::kind::{Kinds, OptIn};
     use crate::version::Minor;

@@ -210,13 +210,13 @@ impl Reply {
                 Ok(self.listing(&rest, "items", listed.items, encoding, make))
             }
             (Transform::Table(version), Encoding::Json) => {
-                let (tables, now) = (self.tables(version), self.nondet.clock.now());
+                let (tables, now) = (self.tables(version).marking(&listed.items), self.nondet.clock.now());
                 let head = before(&tables.head(metadata), "rows");
                 let put = move |entry: &Arc<Entry>, out: &mut BytesMut| tables.put_row(entry, now, out);
                 Ok(self.stream(Listing::new(head, listed.items, put, ",", LIST_TAIL), None))
             }
             (Transform::Table(version), encoding) => {
-                let (tables, now) = (self.tables(version), self.nondet.clock.now());
+                let (tables, now) = (self.tables(version).marking(&listed.items), self.nondet.clock.now());
                 let rest = tables.head(metadata);
                 let make = move |entry: &Entry| tables.row(entry, now);
                 Ok(self.listing(&rest, "rows", listed.items, encoding, make))
@@ -307,7 +307,8 @@ impl Reply {
     }
 
     fn tables(&self, version: MetaVersion) -> Tables {
-        Tables { resource: self.resource, custom: self.custom.clone(), version, include: self.include }
+        let (resource, custom) = (self.resource, self.custom.clone());
+        Tables { resource, custom, version, include: self.include, default: None }
     }
 
     fn is_stored_version(&self, entry: &Entry) -> bool {

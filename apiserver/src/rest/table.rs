@@ -5,12 +5,13 @@ use jiff::Timestamp;
 use kstore_api::crd::columns;
 use kstore_api::resource::{Column, Resource};
 use kstore_api::status::Status;
-use kstore_api::{json, table};
+use kstore_api::{json, meta, table};
 use kstore_registry::cache::{self, MetaVersion, RareForm};
 use kstore_registry::conversion::in_version;
 use kstore_registry::entry::Entry;
 use kstore_registry::kinds::CustomVersion;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The object in a table row besides its cells (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +62,21 @@ pub(super) struct Tables {
     pub version: MetaVersion,
     /// The object in each row.
     pub include: Include,
+    /// The name of the object that the table marks as the default of its kind.
+    pub default: Option<String>,
 }
 
 impl Tables {
+    /// Marks the object among these that is the default of its kind, if lists of the kind mark one.
+    pub(super) fn marking(self, entries: &[Arc<Entry>]) -> Self {
+        if !table::marks_default(self.resource) {
+            return self;
+        }
+        let objects: Vec<Value> = entries.iter().map(|entry| entry.parse()).collect();
+        let default = table::default_of(self.resource, objects.iter()).map(str::to_owned);
+        Self { default, ..self }
+    }
+
     /// A table of these entries.
     pub(super) fn of<'a>(
         &self,
@@ -165,6 +178,9 @@ impl Tables {
 
     fn row_of(&self, value: Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": self.cells(&value, now)});
+        if let Some(name) = self.default.as_deref().filter(|name| *name == meta::name(&value)) {
+            row["cells"][0] = table::marked_name(name);
+        }
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;
         }
@@ -215,7 +231,8 @@ mod tests {
             let stored =
                 Entry::new(stored, "/registry/x", object, encode_stored(object).into(), 7, 1).unwrap();
             for include in [Include::None, Include::Metadata, Include::Object] {
-                let tables = Tables { resource: requested, custom: None, version: MetaVersion::V1, include };
+                let version = MetaVersion::V1;
+                let tables = Tables { resource: requested, custom: None, version, include, default: None };
                 let mut row = BytesMut::new();
                 tables.put_row(&stored, Timestamp::UNIX_EPOCH, &mut row);
                 let row: Value = serde_json::from_slice(&row).unwrap();
