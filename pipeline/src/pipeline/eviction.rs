@@ -7,6 +7,7 @@ use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::selector::label;
 use kstore_api::status::Status;
+use kstore_api::version::Minor;
 use kstore_registry::cache::Filter;
 use kstore_registry::decode::{self, delete_options};
 use kstore_registry::entry::Entry;
@@ -110,7 +111,7 @@ impl Pipeline {
         };
         let charged = |budget: Option<&Value>| {
             let budget = budget.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            Ok(Decision::Put(charged(budget, pod.name(), now)?))
+            Ok(Decision::Put(charged(budget, pod.name(), now, request.target.resource.minor)?))
         };
         self.registry.guaranteed_update(&target, self.write_context(request), false, charged).await.map(drop)
     }
@@ -177,7 +178,7 @@ fn leaves_unready_pods(budget: &Value) -> bool {
 
 /// The budget with one allowed disruption less and the pod among its disrupted pods; or why it cannot be
 /// charged.
-fn charged(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
+fn charged(budget: &Value, pod: &str, now: &str, minor: Minor) -> Result<Value, Status> {
     let name = kstore_api::meta::name(budget);
     let status = &budget["status"];
     let number = |field: &str| status[field].as_i64().unwrap_or(0);
@@ -185,11 +186,13 @@ fn charged(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
         return Err(error::budget_not_observed(name));
     }
     if number("disruptionsAllowed") < 0 {
-        return Err(forbidden(name, "pdb disruptions allowed is negative"));
+        let text = "pdb disruptions allowed is negative";
+        return Err(forbidden(name, (text, text), minor));
     }
     if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > DISRUPTED_PODS) {
         let text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(forbidden(name, text));
+        let why = "too many pending evictions not confirmed by PDB controller";
+        return Err(forbidden(name, (text, why), minor));
     }
     if number("disruptionsAllowed") == 0 {
         return Err(error::budget_exhausted(budget));
@@ -210,8 +213,16 @@ fn charged(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
     Ok(next)
 }
 
-fn forbidden(budget: &str, text: &str) -> Status {
-    Status::forbidden(("policy", "poddisruptionbudget"), budget, text)
+/// 403: the budget cannot be charged. Since Kubernetes 1.37 a cause says so to programs, with `why`.
+fn forbidden(budget: &str, (text, why): (&str, &str), minor: Minor) -> Status {
+    let status = Status::forbidden(("policy", "poddisruptionbudget"), budget, text);
+    match minor >= Minor::V37 {
+        true => status.cause(
+            "DisruptionBudget",
+            format!("The disruption budget {budget} does not allow evicting pods currently: {why}"),
+        ),
+        false => status,
+    }
 }
 
 fn disruption_target(now: &str) -> Value {
@@ -233,5 +244,39 @@ pub(super) fn set_condition(status: &mut Value, mut condition: Value) {
             *other = condition;
         }
         None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_cannot_be_charged_is_a_cause_since_1_37() {
+        let pods: serde_json::Map<String, Value> =
+            (0..=DISRUPTED_PODS).map(|n| (format!("p{n}"), json!("2026-01-01T00:00:00Z"))).collect();
+        for (status, text, why) in [
+            (
+                json!({"disruptionsAllowed": -1}),
+                "pdb disruptions allowed is negative",
+                "pdb disruptions allowed is negative",
+            ),
+            (
+                json!({"disruptionsAllowed": 1, "disruptedPods": pods}),
+                "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+                "too many pending evictions not confirmed by PDB controller",
+            ),
+        ] {
+            let budget = json!({"metadata": {"name": "b"}, "status": status});
+            for minor in [Minor::V36, Minor::V37] {
+                let refused = json!(charged(&budget, "p", "2026-01-01T00:00:00Z", minor).unwrap_err());
+                let message = format!("poddisruptionbudget.policy \"b\" is forbidden: {text}");
+                assert_eq!((&refused["message"], &refused["code"]), (&json!(message), &json!(403)));
+                let why = format!("The disruption budget b does not allow evicting pods currently: {why}");
+                let cause = json!([{"reason": "DisruptionBudget", "message": why}]);
+                let causes = &refused["details"]["causes"];
+                assert_eq!(*causes, if minor == Minor::V36 { Value::Null } else { cause }, "{minor}");
+            }
+        }
     }
 }
