@@ -1,16 +1,18 @@
 //! [`ConfigurationCache`]: the webhook configurations and policies, stored ones and those from files, compiled again when one changes.
 
+use super::reviews::named_in_vain;
 use crate::manifests::{LoadedManifests, ManifestFolder};
 use kstore_api::admission::manifests::{ManifestPlugin, Manifests};
 use kstore_api::admission::policy::mutating::MutatingPolicies;
 use kstore_api::admission::policy::validating::ValidatingPolicies;
 use kstore_api::admission::{Hooks, Operation, Phase};
-use kstore_api::kind;
 use kstore_api::resource::Resource;
+use kstore_api::{kind, meta};
 use kstore_nondet::Clock;
 use kstore_registry::lookup::Lookup;
 use parking_lot::Mutex;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// All webhook configurations and policies, compiled.
@@ -56,7 +58,12 @@ struct CompiledState {
     versions: Versions,
     manifests: Vec<Arc<LoadedManifests>>,
     compiled: Arc<Configurations>,
+    /// The configurations with rules that have no effect, which the log names.
+    in_vain: BTreeSet<VainRules>,
 }
+
+/// The kind and name of a webhook configuration, and the reviews that its rules name.
+type VainRules = (String, String, Vec<String>);
 
 /// The configurations of one server.
 #[derive(Default)]
@@ -89,7 +96,17 @@ impl ConfigurationCache {
             state.manifests.len() == manifests.len() && state.manifests.iter().zip(&manifests).all(is_same);
         if state.versions != versions || !are_same {
             let compiled = Arc::new(self.compile(cluster, &manifests));
-            *state = CompiledState { versions, manifests, compiled };
+            let in_vain = vain_rules(cluster);
+            for (kind, name, resources) in in_vain.difference(&state.in_vain) {
+                let resources = resources.join(" ");
+                tracing::info!(
+                    kind,
+                    name,
+                    resources,
+                    "rules of the webhook configuration name reviews, which webhooks do not see: they have no effect"
+                );
+            }
+            *state = CompiledState { versions, manifests, compiled, in_vain };
         }
         state.compiled.clone()
     }
@@ -120,6 +137,21 @@ impl ConfigurationCache {
             ),
         }
     }
+}
+
+/// The stored webhook configurations with rules that have no effect.
+fn vain_rules(cluster: &dyn Lookup) -> BTreeSet<VainRules> {
+    let kinds = cluster.kinds();
+    let [mutating, validating, ..] = rows();
+    let of_kind = |row: &'static Resource| {
+        let named = |configuration: &Value| {
+            let reviews = named_in_vain(configuration, kinds.rows());
+            (!reviews.is_empty())
+                .then(|| (row.kind.to_owned(), meta::name(configuration).to_owned(), reviews))
+        };
+        cluster.list(row, "").iter().filter_map(|configuration| named(configuration)).collect::<Vec<_>>()
+    };
+    [mutating, validating].into_iter().flat_map(of_kind).collect()
 }
 
 fn rows() -> [&'static Resource; KINDS.len()] {

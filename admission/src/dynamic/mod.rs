@@ -7,6 +7,7 @@ mod calls;
 mod configurations;
 pub(crate) mod form;
 mod options;
+pub(crate) mod reviews;
 
 use crate::manifests::{self, ManifestFolder};
 use crate::subject::Subject;

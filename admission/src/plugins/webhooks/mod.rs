@@ -8,31 +8,13 @@ use crate::dynamic::form::ObjectForm;
 use crate::dynamic::{Admitted, RequestContext, WebhookCall};
 use kstore_api::admission::review::{self, CallError};
 use kstore_api::admission::{Attributes, FailurePolicy, MatchedForm, Webhook};
-use kstore_api::resource::Resource;
 use kstore_api::status::Status;
-use kstore_api::version::Minor;
 use kstore_registry::outbound::Call;
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Reviews, which are answered and not stored, by group and plural.
-const VIRTUAL: [(&str, &str); 6] = [
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "localsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
-];
-
-/// Whether webhooks never see requests for the resource: reviews since Kubernetes 1.37 (`ExcludeAdmissionWebhookVirtualResources`), so that
-/// a webhook that asks the API server about its own callers does not call itself.
-fn is_virtual(resource: &Resource) -> bool {
-    resource.minor >= Minor::V37 && VIRTUAL.contains(&(resource.group, resource.plural))
-}
 
 /// The objects of a request as one webhook sees them.
 struct ShownObjects<'a> {
@@ -111,24 +93,6 @@ fn apply_failure_policy(hook: &Webhook, error: &CallError) -> Result<(), Status>
         FailurePolicy::Ignore => {
             tracing::warn!(webhook = &*hook.name, %error, "a webhook failed and is ignored by its failure policy");
             Ok(())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kstore_api::kind::{Kinds, OptIn};
-
-    #[test]
-    fn webhooks_see_reviews_before_1_37_only() {
-        for minor in Minor::ALL {
-            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
-            for (group, plural) in VIRTUAL {
-                let row = kinds.lookup(group, "v1", plural).unwrap();
-                assert_eq!(is_virtual(row), minor == Minor::V37, "{minor} {plural}");
-            }
-            assert!(!is_virtual(kinds.lookup("", "v1", "bindings").unwrap()), "{minor}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Mutating webhooks: called one after the other, each with the object as the one before changed it.
 
-use super::{ShownObjects, apply_failure_policy, is_virtual, matches, question};
+use super::{ShownObjects, apply_failure_policy, matches, question};
+use crate::dynamic::reviews::is_virtual;
 use crate::dynamic::{Admitted, RequestContext};
 use crate::plugin::{Configuration, Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::Plugin::Webhooks;

@@ -1,7 +1,8 @@
 //! Validating webhooks: called concurrently with the final object.
 
-use super::{ShownObjects, apply_failure_policy, is_virtual, matches, question};
+use super::{ShownObjects, apply_failure_policy, matches, question};
 use crate::dynamic::RequestContext;
+use crate::dynamic::reviews::is_virtual;
 use crate::plugin::{Configuration, Enabled, Plugin, Review, Row, Unstored};
 use kstore_api::admission::manifests::ManifestPlugin;
 use kstore_api::admission::{MatchedForm, Operation, Webhook, audit};
