@@ -6,6 +6,7 @@ use kstore_api::admission::Operation;
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::quantity::Quantity;
+use kstore_api::version::Minor;
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,6 +27,10 @@ struct PodResizeValidator;
 impl Plugin for PodResizeValidator {
     fn validate(&self, review: &Review<'_>, new: Option<&Value>) -> Result<(), Undecided> {
         let Review { cluster, subject, old, .. } = *review;
+        // An older version accepts such a resize, and the node reports that it is infeasible.
+        if subject.resource.minor < Minor::V36 {
+            return Ok(());
+        }
         let (Some(pod), Some(old)) = (new, old) else { return Ok(()) };
         let name = text(&pod["spec"]["nodeName"]);
         // Every change of the spec changes the generation.

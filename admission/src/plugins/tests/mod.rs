@@ -123,6 +123,7 @@ struct Case {
     old: Option<Value>,
     switches: PluginSwitches,
     configured: ConfiguredPlugins,
+    minor: Minor,
 }
 
 impl Case {
@@ -138,20 +139,19 @@ impl Case {
             old: None,
             switches: PluginSwitches::default(),
             configured: ConfiguredPlugins::default(),
+            minor: Minor::DEFAULT,
         }
     }
 
     /// The object after mutation and validation.
     fn admit(&self, mut object: Value) -> Result<Value, Status> {
-        let row = kind::lookup_api_version(
-            object["apiVersion"].as_str().unwrap(),
-            object["kind"].as_str().unwrap(),
-        );
+        let (api_version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+        let kinds = kind::Kinds::new(kind::OptIn::version(self.minor), &[], &[]);
         let (namespace, name) = (meta::namespace(&object).to_owned(), meta::name(&object).to_owned());
         let subject = Subject {
             user: &self.user,
             operation: self.operation,
-            resource: row.unwrap(),
+            resource: kinds.lookup_api_version(api_version, kind).unwrap(),
             subresource: self.subresource,
             namespace: &namespace,
             name: &name,

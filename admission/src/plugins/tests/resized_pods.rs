@@ -1,6 +1,7 @@
 //! PodResizeValidator.
 
 use super::{Case, Operation, pod};
+use kstore_api::version::Minor;
 use serde_json::{Value, json};
 
 /// A pod with one container, an overhead of 100m, and these requests.
@@ -18,13 +19,14 @@ fn a_pod_is_resized_within_what_its_node_has() {
             "status": { "allocatable": { "cpu": "2", "memory": "1Gi" } },
         })
     };
-    let ask = |subresource: &'static str, mut new: Value, old: Value| {
+    let ask_in = |minor, subresource: &'static str, mut new: Value, old: Value| {
         new["metadata"]["generation"] = if new == old { Value::Null } else { json!(2) };
         let case = Case::create([node("n", "linux"), node("w", "windows")]);
-        let case = Case { operation: Operation::Update, subresource, old: Some(old), ..case };
+        let case = Case { operation: Operation::Update, subresource, old: Some(old), minor, ..case };
         let refused = case.admit(new).err().map(|status| (status.code, status.message));
         refused.map(|(code, text)| (code, text.trim_start_matches("pods \"p\" is forbidden: ").to_owned()))
     };
+    let ask = |subresource, new, old| ask_in(Minor::DEFAULT, subresource, new, old);
     let small = |name: &str| sized(name, "1", "1Mi");
     let cpu = "Node didn't have enough allocatable resources: cpu, requested: 2100, allocatable: 2000";
     let both = format!("{cpu}; memory, requested: 2147483648, allocatable: 1073741824");
@@ -45,5 +47,9 @@ fn a_pod_is_resized_within_what_its_node_has() {
     ] {
         let wanted = expected.map(|text| (403, text.to_owned()));
         assert_eq!(ask(subresource, new.clone(), old), wanted, "{new}");
+    }
+    for minor in Minor::ALL {
+        let refused = ask_in(minor, "resize", sized("n", "2", "1Mi"), small("n"));
+        assert_eq!(refused.is_some(), minor >= Minor::V36, "{minor}");
     }
 }
