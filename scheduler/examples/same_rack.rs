@@ -37,7 +37,7 @@ impl Plugin for SameRack {
     }
 
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
-        let (ClusterEvent::NodeAdded(node) | ClusterEvent::NodeChanged { new: node, .. }) = event else {
+        let (ClusterEvent::NodeAdded(node, _) | ClusterEvent::NodeChanged { new: node, .. }) = event else {
             return false;
         };
         node.labels.get(&self.key) == pod.labels.get("rack")

@@ -133,5 +133,6 @@ fn deallocation(wait: &DeviceWait, claim: &Key, devices: &Devices) -> Option<Dea
         claim: claim.key.clone(),
         uid: claim.uid.clone(),
         revision: claim.revision,
+        deletes: claim.is_of_resources,
     })
 }

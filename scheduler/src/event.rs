@@ -11,14 +11,16 @@ use kstore_informer::Key;
 /// A change in the cluster.
 #[derive(Clone, Copy)]
 pub enum ClusterEvent<'a> {
-    /// A new node.
-    NodeAdded(&'a NodeInfo),
+    /// A new node, and the devices of the cluster.
+    NodeAdded(&'a NodeInfo, &'a Devices),
     /// A node changed in a property that scheduling reads.
     NodeChanged {
         /// The node before.
         old: &'a NodeInfo,
         /// The node after.
         new: &'a NodeInfo,
+        /// The devices of the cluster.
+        devices: &'a Devices,
     },
     /// A deleted node. The filters count its pods as removed with it.
     NodeRemoved(&'a NodeInfo),
@@ -93,7 +95,7 @@ impl ClusterEvent<'_> {
     /// The kind of the event.
     pub fn kind(&self) -> EventKind {
         match self {
-            Self::NodeAdded(_) => EventKind::NodeAdded,
+            Self::NodeAdded(..) => EventKind::NodeAdded,
             Self::NodeChanged { .. } => EventKind::NodeChanged,
             Self::NodeRemoved(_) => EventKind::NodeRemoved,
             Self::PodPlaced(_) => EventKind::PodPlaced,

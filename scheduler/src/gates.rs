@@ -17,6 +17,8 @@ pub struct Gates {
     pub matches_declared_features: bool,
     /// `GangScheduling`: the pods of a gang get their nodes together or not at all.
     pub schedules_gangs: bool,
+    /// `DRAExtendedResource`: devices of a DeviceClass satisfy requests for the class's extended resource.
+    pub extends_resources: bool,
 }
 
 impl Default for Gates {
@@ -29,13 +31,14 @@ impl Default for Gates {
             scores_storage_capacity: false,
             matches_declared_features: true,
             schedules_gangs: false,
+            extends_resources: true,
         }
     }
 }
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 7] = [
+    pub const NAMES: [&str; 8] = [
         "SchedulerPopFromBackoffQ",
         "NominatedNodeNameForExpectation",
         "DRASchedulerFilterTimeout",
@@ -43,6 +46,7 @@ impl Gates {
         "StorageCapacityScoring",
         "NodeDeclaredFeatures",
         "GangScheduling",
+        "DRAExtendedResource",
     ];
 
     /// Whether the gate of this name is on. A name that is not in [`Gates::NAMES`] is off.
@@ -55,6 +59,7 @@ impl Gates {
             scores_storage_capacity,
             matches_declared_features,
             schedules_gangs,
+            extends_resources,
         } = *self;
         let values = [
             pop_from_backoff,
@@ -64,6 +69,7 @@ impl Gates {
             scores_storage_capacity,
             matches_declared_features,
             schedules_gangs,
+            extends_resources,
         ];
         Self::NAMES.iter().zip(values).any(|(own, is_on)| *own == name && is_on)
     }
@@ -78,6 +84,7 @@ impl Gates {
             scores_storage_capacity,
             matches_declared_features,
             schedules_gangs,
+            extends_resources,
         ] = Self::NAMES.map(is_on);
         Self {
             pop_from_backoff,
@@ -87,6 +94,7 @@ impl Gates {
             scores_storage_capacity,
             matches_declared_features,
             schedules_gangs,
+            extends_resources,
         }
     }
 }

@@ -5,6 +5,19 @@
 
 use std::sync::Arc;
 
+/// The prefix of the name under which containers request devices of a class: the rest is the name of the DeviceClass.
+pub const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Whether the resource is none of Kubernetes' own.
+pub(crate) fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
+}
+
+/// Whether devices of a class can satisfy requests for the resource: it is an extended resource, or names a DeviceClass.
+pub(crate) fn is_of_devices(name: &str) -> bool {
+    is_extended(name) || name.starts_with(CLASS_PREFIX)
+}
+
 /// The requests of a pod or the allocatable resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
@@ -37,6 +50,11 @@ impl Resources {
     /// The amount of the extended resource `name`; zero if absent.
     pub fn extended(&self, name: &str) -> i64 {
         self.position(name).map_or(0, |at| self.extended[at].1)
+    }
+
+    /// Whether the extended resource `name` is listed, perhaps with the amount zero.
+    pub fn has_extended(&self, name: &str) -> bool {
+        self.position(name).is_ok()
     }
 
     /// Sets the amount of the extended resource `name`.

@@ -3,13 +3,15 @@
 use super::{FinishedWrite, bound_revision};
 use crate::action::Binding;
 use crate::devices::claim::{Allocation, Claim, FINALIZER};
-use crate::devices::plan::{Deallocation, DevicePlan};
+use crate::devices::extended;
+use crate::devices::plan::{CreatedClaim, Deallocation, DevicePlan};
 use crate::pod::PodInfo;
 use crate::storage::Record;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use kstore_client::{ApiError, Client, Patch, Transaction};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, Patch, Transaction};
 use kstore_informer::Revision;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Allocates and reserves the claims of a pod and binds the pod, all at one revision, or nothing. A claim that is
@@ -51,10 +53,34 @@ fn claims(client: &Client, binding: &Binding, plan: &DevicePlan) -> Transaction 
     for (claim, allocation) in &plan.allocate {
         transaction = allocate(transaction, claim, allocation, binding);
     }
+    if let Some(created) = &plan.create {
+        transaction = create(transaction, created, binding);
+    }
     for claim in &plan.reserve {
         transaction = reserve(transaction, claim, &binding.pod);
     }
     transaction
+}
+
+/// Creates the claim for the extended resources of the pod with its devices, and names it in the status of the pod.
+fn create(transaction: Transaction, created: &CreatedClaim, binding: &Binding) -> Transaction {
+    let CreatedClaim { claim, allocation, mappings } = created;
+    let (pod, namespace, name) = (&binding.pod, claim.key.namespace(), claim.key.name());
+    let status = Patch::Merge(json!({ "status": status(allocation, binding) }));
+    let of_pod = Patch::Strategic(
+        json!({ "metadata": { "uid": &*pod.uid }, "status": extended::pod_status(name, mappings) }),
+    );
+    transaction
+        .create_value(&Gvr::of::<ResourceClaim>(), namespace, &extended::manifest(pod, claim))
+        .patch::<ResourceClaim>(namespace, name, "status", &status)
+        .patch::<Pod>(namespace, pod.key.name(), "status", &of_pod)
+}
+
+/// The status of a claim that gets these devices for the pod alone.
+fn status(allocation: &Allocation, binding: &Binding) -> Value {
+    let mut allocation = allocation.json.clone();
+    allocation["allocationTimestamp"] = crate::devices::outcome::seconds(binding.at).into();
+    json!({ "allocation": allocation, "reservedFor": [consumer(&binding.pod)] })
 }
 
 fn allocate(
@@ -75,10 +101,7 @@ fn allocate(
         transaction = transaction.patch::<ResourceClaim>(namespace, name, "", &patch);
         metadata = json!({ "uid": claim.uid });
     }
-    let mut allocation = allocation.json.clone();
-    allocation["allocationTimestamp"] = crate::devices::outcome::seconds(binding.at).into();
-    let status = json!({ "allocation": allocation, "reservedFor": [consumer(&binding.pod)] });
-    let patch = Patch::Merge(json!({ "metadata": metadata, "status": status }));
+    let patch = Patch::Merge(json!({ "metadata": metadata, "status": status(allocation, binding) }));
     transaction.patch::<ResourceClaim>(namespace, name, "status", &patch)
 }
 
@@ -99,19 +122,32 @@ fn reserve(transaction: Transaction, claim: &Record<Claim>, pod: &PodInfo) -> Tr
 }
 
 /// The entry of a pod in `status.reservedFor`.
-fn consumer(pod: &PodInfo) -> serde_json::Value {
+fn consumer(pod: &PodInfo) -> Value {
     json!({ "resource": "pods", "name": pod.key.name(), "uid": &*pod.uid })
 }
 
-/// Takes the devices of a claim away, unless the claim has changed: it may have a user then.
+/// Takes the devices of a claim away, unless the claim has changed: it may have a user then. A claim that was made for the pod is deleted.
 pub(super) async fn deallocate(client: Client, deallocation: Deallocation) -> FinishedWrite {
-    let Deallocation { claim, uid, revision } = deallocation;
+    let Deallocation { claim, uid, revision, deletes } = deallocation;
     let patch = Patch::Merge(json!({
         "metadata": { "uid": uid, "resourceVersion": revision.0.to_string() },
         "status": { "allocation": null, "reservedFor": null },
     }));
-    let api = client.api::<ResourceClaim>();
-    if let Err(error) = api.write_status_patch(claim.namespace(), claim.name(), &patch).await {
+    let (namespace, name) = (claim.namespace(), claim.name());
+    let outcome = match deletes {
+        false => client.api::<ResourceClaim>().write_status_patch(namespace, name, &patch).await.map(drop),
+        true => {
+            let released = Patch::Strategic(
+                json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [FINALIZER] } }),
+            );
+            let transaction = Transaction::new(&client)
+                .patch::<ResourceClaim>(namespace, name, "status", &patch)
+                .patch::<ResourceClaim>(namespace, name, "", &released)
+                .delete::<ResourceClaim>(namespace, name, &DeleteParams::default());
+            transaction.commit().await.map(drop).map_err(|refused| refused.error)
+        }
+    };
+    if let Err(error) = outcome {
         tracing::debug!(%claim, %error, "failed to deallocate the claim");
     }
     FinishedWrite::Deallocation

@@ -65,7 +65,7 @@ pub struct SearchTerms {
 /// Why the claims cannot be allocated there.
 pub fn allocate<'a>(
     devices: &'a Devices,
-    claims: &[&'a Record<Claim>],
+    claims: &[&Record<Claim>],
     node: &NodeInfo,
     terms: SearchTerms,
 ) -> Result<Vec<Vec<ChosenDevice<'a>>>, AllocationFailure> {
@@ -143,14 +143,14 @@ struct Step {
     has_taken: bool,
 }
 
-struct Search<'a> {
+struct Search<'a, 'c> {
     devices: &'a Devices,
-    claims: Vec<&'a Record<Claim>>,
+    claims: Vec<&'c Record<Claim>>,
     pools: Vec<NodePool<'a>>,
     candidates: Vec<Candidate<'a>>,
-    slots: Vec<Slot<'a>>,
+    slots: Vec<Slot<'c>>,
     /// The constraints of each claim.
-    constraints: Vec<Vec<OpenConstraint<'a>>>,
+    constraints: Vec<Vec<OpenConstraint<'c>>>,
     /// The rest of the counters of each pool whose devices consume some.
     counters: BTreeMap<usize, Counters>,
     /// The chosen candidates of each claim.
@@ -159,10 +159,10 @@ struct Search<'a> {
     terms: SearchTerms,
 }
 
-impl<'a> Search<'a> {
+impl<'a: 'c, 'c> Search<'a, 'c> {
     fn new(
         devices: &'a Devices,
-        claims: &[&'a Record<Claim>],
+        claims: &[&'c Record<Claim>],
         node: &NodeInfo,
     ) -> Result<Self, AllocationFailure> {
         let pools = devices.pools.of_node(node);
@@ -197,8 +197,8 @@ impl<'a> Search<'a> {
     }
 
     /// Adds the requests of a claim.
-    fn add_claim(&mut self, claim: usize, record: &'a Record<Claim>) -> Result<(), AllocationFailure> {
-        let mut least = 0;
+    fn add_claim(&mut self, claim: usize, record: &'c Record<Claim>) -> Result<(), AllocationFailure> {
+        let mut least: usize = 0;
         for (index, request) in record.fields.requests.iter().enumerate() {
             let mut slot = Slot { claim, index, request, offers: Vec::new() };
             for alternative in &request.alternatives {
@@ -220,7 +220,8 @@ impl<'a> Search<'a> {
                     self.slots[at].offers[offer].all = Some(self.all_devices(at, offer)?);
                 }
             }
-            least += self.slots[at].offers.iter().map(Offer::needed).min().unwrap_or(0);
+            let needed = self.slots[at].offers.iter().map(Offer::needed).min().unwrap_or(0);
+            least = least.saturating_add(needed);
         }
         if least > CLAIM_DEVICES {
             return Err(AllocationFailure::Faulty(format!(

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The finalizer that keeps an allocated claim until its devices are released.
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
+/// The annotation of a claim that a scheduler makes for the extended resources of a pod.
+pub(crate) const OF_RESOURCES: &str = "resource.kubernetes.io/extended-resource-claim";
+
 /// The scheduler's data of a ResourceClaim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
@@ -22,6 +25,8 @@ pub struct Claim {
     pub is_deleting: bool,
     /// The uid of the owner that controls the claim.
     pub controller: Option<String>,
+    /// Whether a scheduler made the claim for the extended resources of its owner, a pod.
+    pub is_of_resources: bool,
     /// Whether the claim has the finalizer of allocated claims.
     pub has_finalizer: bool,
     /// The requests for devices.
@@ -209,6 +214,7 @@ pub fn decode(json: &[u8]) -> Result<Record<Claim>, serde_json::Error> {
         is_deleting: metadata.is_deleting(),
         has_finalizer: metadata.has_finalizer(FINALIZER),
         controller: controller_uid(&metadata),
+        is_of_resources: metadata.annotations.is_of_resources.as_deref() == Some("true"),
         requests: devices.requests.unwrap_or_default().into_iter().map(RequestDoc::request).collect(),
         constraints: devices
             .constraints

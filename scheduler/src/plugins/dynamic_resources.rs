@@ -4,8 +4,10 @@
 use crate::devices::allocate::{AllocationFailure, ChosenDevice, SearchTerms, allocate};
 use crate::devices::binding::{BindingProgress, progress};
 use crate::devices::claim::{Allocation, Claim, Request};
+use crate::devices::class::Class;
+use crate::devices::extended::{ResourcesClaim, base_name};
 use crate::devices::outcome::allocation;
-use crate::devices::plan::{Deallocation, DevicePlan};
+use crate::devices::plan::{CreatedClaim, Deallocation, DevicePlan};
 use crate::devices::{DeviceEvent, Devices};
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange};
 use crate::event::{ClusterEvent, EventKind, EventSet};
@@ -20,6 +22,7 @@ use crate::plugin::{
     ReservationKind, Row,
 };
 use crate::pod::{ClaimSource, PodInfo};
+use crate::resources;
 use crate::score::{Candidates, scaled};
 use crate::snapshot::Snapshot;
 use crate::storage::Record;
@@ -27,14 +30,21 @@ use jiff::SignedDuration;
 use kstore_informer::Key;
 use kstore_nondet::Rng;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Indices of the reasons: the claims get no devices on the node; the node cannot use the devices of an allocated claim.
 const UNALLOCATABLE: u32 = 0;
 const UNAVAILABLE: u32 = 1;
+/// The pod has a claim for its extended resources from an attempt that failed; the node does not have an extended resource.
+const STALE: u32 = 2;
+const UNFIT: u32 = 3;
 
 /// The reason for a pod that must wait for other users of a claim.
 const IN_USE: &str = "resourceclaim in use";
+
+/// The number of random characters at the end of the name of a generated claim, as of all generated names.
+const NAME_SUFFIX: usize = 5;
 
 const FILTER_TIMEOUT: &str = "filterTimeout";
 const BINDING_TIMEOUT: &str = "bindingTimeout";
@@ -52,6 +62,8 @@ pub(crate) struct DynamicResources {
     is_bounded: bool,
     /// The gate `DRADeviceBindingConditions`.
     prepares_devices: bool,
+    /// The gate `DRAExtendedResource`.
+    extends_resources: bool,
 }
 
 impl Default for DynamicResources {
@@ -61,11 +73,17 @@ impl Default for DynamicResources {
             binding_timeout: DEFAULT_BINDING_TIMEOUT,
             is_bounded: true,
             prepares_devices: true,
+            extends_resources: true,
         }
     }
 }
 
 impl DynamicResources {
+    /// The claims of `pod`; `None` if it needs none.
+    fn claims<'a>(&self, pod: &'a PodInfo, devices: &'a Devices) -> Result<Option<DeviceClaims<'a>>, String> {
+        DeviceClaims::of(pod, devices, self.terms(), self.extends_resources)
+    }
+
     /// What the search on a node may do.
     fn terms(&self) -> SearchTerms {
         SearchTerms { steps: self.steps(), allows_binding_conditions: self.prepares_devices }
@@ -97,14 +115,24 @@ impl Plugin for DynamicResources {
             ExtensionPoint::PreBind,
         ],
         weight: 2,
-        reasons: &["cannot allocate all claims", "resourceclaim not available on the node"],
+        reasons: &[
+            "cannot allocate all claims",
+            "resourceclaim not available on the node",
+            "cannot schedule extended resource claim",
+            "cannot fit resource",
+        ],
         events: EventSet::of(&[NodeAdded, NodeChanged, OwnChange, EventKind::Devices]),
     };
 
     const RESERVES: Option<ReservationKind> = Some(ReservationKind::Devices);
 
     fn gated(self, gates: Gates) -> Self {
-        Self { is_bounded: gates.bounds_device_search, prepares_devices: gates.prepares_devices, ..self }
+        Self {
+            is_bounded: gates.bounds_device_search,
+            prepares_devices: gates.prepares_devices,
+            extends_resources: gates.extends_resources,
+            ..self
+        }
     }
 
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
@@ -135,7 +163,7 @@ impl Plugin for DynamicResources {
     }
 
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, DeviceClaims<'a>> {
-        match DeviceClaims::of(pod, &cluster.inventory.devices, self.terms()) {
+        match self.claims(pod, &cluster.inventory.devices) {
             Err(why) => PreFilter::Refuse(why.into()),
             Ok(None) => PreFilter::Skip,
             Ok(Some(claims)) => PreFilter::Check(claims),
@@ -153,10 +181,12 @@ impl Plugin for DynamicResources {
         inventory: &mut Inventory,
         random: &dyn Fn() -> Rng,
     ) -> Option<Reservation> {
-        let claims = DeviceClaims::of(pod, &inventory.devices, self.terms());
+        let claims = self.claims(pod, &inventory.devices);
         let claims = claims.expect("a pod that was admitted may have its claims")?;
         let shares = random().fork("shares");
-        let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
+        let suffix = || random().fork("name").name_suffix(NAME_SUFFIX);
+        let plan = claims.plan(pod, node, &mut || shares.uuid(), &suffix);
+        let plan = plan.expect("the filters asked for this plan");
         let plan = DevicePlan { binding_timeout: SignedDuration::from_nanos(self.binding_timeout), ..plan };
         inventory.devices.assume(&pod.uid, &plan);
         (!plan.is_empty()).then_some(Reservation::Devices(plan))
@@ -164,30 +194,43 @@ impl Plugin for DynamicResources {
 
     /// Nodes that serve better alternatives of the claims' requests score higher.
     fn scores(&self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
-        let claims = DeviceClaims::of(pod, &candidates.inventory.devices, self.terms()).ok()??;
+        let claims = self.claims(pod, &candidates.inventory.devices).ok()??;
         let is_ranked = claims.open.iter().any(|claim| claim.fields.requests.iter().any(Request::is_ranked));
         is_ranked.then(|| scaled(candidates.map(|node| claims.rank(node.info()))))
     }
 
     /// The texts speak about pods without claims too.
     fn post_filter(&self, pod: &PodInfo, cluster: ClusterView<'_>, refusals: Refusals<'_>) -> PostFilter {
-        let deallocation =
-            deallocation(pod, cluster.snapshot, &cluster.inventory.devices, refusals.rejections);
+        let devices = &cluster.inventory.devices;
+        let is_of_devices = self.extends_resources && is_of_devices(pod, devices);
+        let stale = devices.claim_of_resources(&pod.uid, pod.key.namespace());
+        let stale = stale.filter(|_| is_of_devices && !refusals.is_of_pod);
+        let deallocation = match stale {
+            Some(claim) => Some(deallocated(claim)),
+            None => deallocation(pod, cluster.snapshot, devices, refusals.rejections),
+        };
+        let has_claims = !pod.device_claims.is_empty() || is_of_devices;
         let text = match &deallocation {
+            Some(Deallocation { deletes: true, .. }) => "deletion of ResourceClaim completed",
             Some(_) => "deallocation of ResourceClaim completed",
-            None if pod.device_claims.is_empty() || refusals.is_of_pod => "no new claims to deallocate",
+            None if !has_claims || refusals.is_of_pod => "no new claims to deallocate",
             None => "still not schedulable",
         };
         PostFilter { deallocation, text: Some(text) }
     }
 
-    /// A new node helps, and so does a node with changed labels. So do free devices, changed classes and slices, and changes of the pod's
-    /// own claims, once they exist.
+    /// A new node helps, and so does a node with changed labels or another number of a requested extended resource. So do free devices,
+    /// changed classes and slices, and changes of the pod's own claims, once they exist.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
-            ClusterEvent::OwnChange(old) => old.device_claims != pod.device_claims,
+            ClusterEvent::NodeAdded(..) => true,
+            ClusterEvent::NodeChanged { old, new, .. } => {
+                let offers = |node: &NodeInfo, name: &str| node.allocatable.extended(name);
+                old.labels != new.labels || requested(pod).any(|name| offers(old, name) != offers(new, name))
+            }
+            ClusterEvent::OwnChange(old) => {
+                old.device_claims != pod.device_claims || old.device_requests != pod.device_requests
+            }
             ClusterEvent::Devices(event, devices) => devices_may_help(pod, event, devices),
             _ => false,
         }
@@ -196,13 +239,28 @@ impl Plugin for DynamicResources {
 
 fn devices_may_help(pod: &PodInfo, event: &DeviceEvent, devices: &Devices) -> bool {
     let concerns = match event {
-        DeviceEvent::Freed | DeviceEvent::Supply => true,
+        DeviceEvent::Freed | DeviceEvent::Class(_) | DeviceEvent::Supply => true,
         DeviceEvent::Claim(key) => {
-            key.namespace() == pod.key.namespace()
-                && pod.device_claims.iter().any(|source| source.name() == Some(key.name()))
+            let is_named = || pod.device_claims.iter().any(|source| source.name() == Some(key.name()));
+            // The claim may be gone, so that only its name tells for which pod it was made.
+            let is_of_resources = || pod.device_requests.is_some() && key.name().starts_with(&base_name(pod));
+            key.namespace() == pod.key.namespace() && (is_named() || is_of_resources())
         }
     };
-    concerns && !pod.device_claims.is_empty() && claims_of(pod, devices).is_ok()
+    let needs_devices = !pod.device_claims.is_empty() || pod.device_requests.is_some();
+    concerns && needs_devices && claims_of(pod, devices).is_ok()
+}
+
+/// Whether devices of a class satisfy requests for an extended resource of the pod.
+fn is_of_devices(pod: &PodInfo, devices: &Devices) -> bool {
+    requested(pod).any(|name| devices.class_of_resource(name).is_some())
+}
+
+/// The resources that the pod requests and devices may satisfy, by name.
+fn requested(pod: &PodInfo) -> impl Iterator<Item = &Arc<str>> {
+    // A pod without such requests in a container has none.
+    let all = pod.device_requests.is_some().then(|| pod.requests.iter_extended()).into_iter().flatten();
+    all.filter(|(name, amount)| *amount > 0 && resources::is_of_devices(name)).map(|(name, _)| name)
 }
 
 /// The refusal of a node on which the claims get no devices, or the failure to find that out.
@@ -223,7 +281,63 @@ pub(crate) struct DeviceClaims<'a> {
     claims: Vec<&'a Arc<Record<Claim>>>,
     /// The claims without an allocation.
     open: Vec<&'a Record<Claim>>,
+    /// The extended resources of the pod, if devices satisfy requests for one of them.
+    resources: Option<Box<ExtendedResources<'a>>>,
     terms: SearchTerms,
+}
+
+/// The name of a resource, and the class whose devices satisfy requests for it.
+type RequestedResource<'a> = (&'a Arc<str>, Option<&'a Arc<Record<Class>>>);
+
+/// The extended resources of a pod.
+struct ExtendedResources<'a> {
+    pod: &'a PodInfo,
+    /// Whether an earlier attempt, which failed, has left a claim for them.
+    is_stale: bool,
+    /// The resources by name.
+    all: Vec<RequestedResource<'a>>,
+    /// The claim for a node that offers none of the resources with a class itself, as most nodes do.
+    common: ResourcesClaim,
+}
+
+/// The devices of a pod on a node.
+#[derive(Default)]
+struct ChosenDevices<'a> {
+    /// Those of each open claim.
+    open: Vec<Vec<ChosenDevice<'a>>>,
+    /// The claim for extended resources, and its devices.
+    resources: Option<(Cow<'a, ResourcesClaim>, Vec<ChosenDevice<'a>>)>,
+}
+
+impl<'a> ExtendedResources<'a> {
+    /// The extended resources of `pod`; `None` if devices satisfy requests for none of them.
+    fn of(pod: &'a PodInfo, devices: &'a Devices) -> Option<Self> {
+        let all: Vec<_> = requested(pod).map(|name| (name, devices.class_of_resource(name))).collect();
+        all.iter().find(|(_, class)| class.is_some())?;
+        let is_stale = devices.claim_of_resources(&pod.uid, pod.key.namespace()).is_some();
+        let with_class = all.iter().filter_map(|(name, class)| Some((*name, &***(class.as_ref()?))));
+        let common = ResourcesClaim::of(pod, with_class);
+        Some(Self { pod, is_stale, all, common })
+    }
+
+    /// The claim that the pod needs on the node for the resources that the node does not offer itself.
+    fn on_node(&self, node: &NodeInfo) -> Result<Option<Cow<'_, ResourcesClaim>>, Refused> {
+        if self.is_stale {
+            return Err(Refused::unresolvable(STALE));
+        }
+        let is_offered = |name: &str| node.allocatable.extended(name) > 0;
+        let is_missing =
+            |(name, class): &(&Arc<str>, Option<_>)| class.is_none() && !node.allocatable.has_extended(name);
+        if self.all.iter().any(is_missing) {
+            return Err(Refused::unresolvable(UNFIT));
+        }
+        let with_class = || self.all.iter().filter_map(|(name, class)| Some((*name, &***(class.as_ref()?))));
+        if !with_class().any(|(name, _)| is_offered(name)) {
+            return Ok(Some(Cow::Borrowed(&self.common)));
+        }
+        let own = ResourcesClaim::of(self.pod, with_class().filter(|(name, _)| !is_offered(name)));
+        Ok((!own.mappings.is_empty()).then_some(Cow::Owned(own)))
+    }
 }
 
 /// The claims of a pod, each once.
@@ -283,12 +397,15 @@ impl<'a> DeviceClaims<'a> {
     /// # Errors
     ///
     /// Why no node can have the pod, in kube-scheduler's words.
-    pub(crate) fn of(
-        pod: &PodInfo,
+    fn of(
+        pod: &'a PodInfo,
         devices: &'a Devices,
         terms: SearchTerms,
+        extends_resources: bool,
     ) -> Result<Option<Self>, String> {
-        if pod.device_claims.is_empty() {
+        let resources =
+            extends_resources.then(|| ExtendedResources::of(pod, devices)).flatten().map(Box::new);
+        if pod.device_claims.is_empty() && resources.is_none() {
             return Ok(None);
         }
         let claims = claims_of(pod, devices)?;
@@ -308,16 +425,27 @@ impl<'a> DeviceClaims<'a> {
                 }
             }
         }
-        Ok((!claims.is_empty()).then_some(Self { devices, claims, open, terms }))
+        let needs_devices = !claims.is_empty() || resources.is_some();
+        Ok(needs_devices.then_some(Self { devices, claims, open, resources, terms }))
     }
 
-    /// The devices for the open claims on the node.
-    fn choose(&self, node: &NodeInfo) -> Result<Vec<Vec<ChosenDevice<'a>>>, Refused> {
-        let chosen = match self.open.is_empty() {
-            true => Vec::new(),
-            false => allocate(self.devices, &self.open, node, self.terms)
-                .map_err(|failure| unallocatable(failure, node))?,
+    /// The devices for the open claims and the extended resources on the node.
+    fn choose(&self, node: &NodeInfo) -> Result<ChosenDevices<'_>, Refused> {
+        let resources = match &self.resources {
+            Some(resources) => resources.on_node(node)?,
+            None => None,
         };
+        let of_resources = resources.as_ref().map(|own| &own.claim);
+        let open: Vec<&Record<Claim>> = self.open.iter().copied().chain(of_resources).collect();
+        let mut chosen = match open.is_empty() {
+            true => Vec::new(),
+            false => {
+                let found = allocate(self.devices, &open, node, self.terms);
+                found.map_err(|failure| unallocatable(failure, node))?
+            }
+        };
+        let devices = resources.is_some().then(|| chosen.pop()).flatten();
+        let chosen = ChosenDevices { open: chosen, resources: resources.zip(devices) };
         let is_available = |allocation: &Arc<Allocation>| allocation.is_available_on(node);
         match self.claims.iter().all(|claim| claim.allocation.as_ref().is_none_or(is_available)) {
             true => Ok(chosen),
@@ -327,7 +455,7 @@ impl<'a> DeviceClaims<'a> {
 
     /// The sum over the requests with alternatives of how early in its list the chosen one is.
     fn rank(&self, node: &NodeInfo) -> i64 {
-        let chosen = self.choose(node).unwrap_or_default();
+        let chosen = self.choose(node).unwrap_or_default().open;
         let of_claim = |(claim, devices): (&&Record<Claim>, &Vec<ChosenDevice<'_>>)| {
             let requests =
                 claim.fields.requests.iter().enumerate().filter(|(_, request)| request.is_ranked());
@@ -338,19 +466,32 @@ impl<'a> DeviceClaims<'a> {
         i64::try_from(sum).unwrap_or(i64::MAX)
     }
 
-    /// The writes to the pod's claims if the pod is bound to `node`. `share_id` makes identities of shares.
+    /// The writes to the pod's claims if the pod is bound to `node`. `share_id` makes identities of shares, and `suffix` the end of the
+    /// name of a claim for extended resources.
     ///
     /// # Errors
     ///
     /// Why the node cannot serve the claims.
-    pub(crate) fn plan(
+    fn plan(
         &self,
         pod: &PodInfo,
         node: &NodeInfo,
         share_id: &mut dyn FnMut() -> String,
+        suffix: &dyn Fn() -> String,
     ) -> Result<DevicePlan, Refused> {
         let mut plan = DevicePlan::default();
-        let mut chosen = self.choose(node)?.into_iter();
+        let chosen = self.choose(node)?;
+        if let Some((claim, devices)) = chosen.resources {
+            let ResourcesClaim { claim, mappings } = claim.into_owned().named(pod, &suffix());
+            let json = allocation(self.devices, &claim, &devices, &node.name, share_id);
+            let allocation = Allocation::of(json).expect("the scheduler makes valid allocations");
+            if allocation.has_binding_conditions() {
+                plan.unprepared.push(claim.key.clone());
+            }
+            let (claim, allocation) = (Arc::new(claim), Arc::new(allocation));
+            plan.create = Some(Arc::new(CreatedClaim { claim, allocation, mappings }));
+        }
+        let mut chosen = chosen.open.into_iter();
         for claim in &self.claims {
             if claim.allocation.is_none() {
                 let devices = chosen.next().expect("every open claim has its devices");
@@ -395,5 +536,11 @@ fn deallocation(
     };
     let claims = claims_of(pod, devices).ok()?;
     let claim = claims.into_iter().find(|claim| is_own(claim) && keeps_away(claim))?;
-    Some(Deallocation { claim: claim.key.clone(), uid: claim.uid.clone(), revision: claim.revision })
+    Some(deallocated(claim))
+}
+
+/// Takes the devices of a claim away. A claim that was made for extended resources is deleted.
+fn deallocated(claim: &Record<Claim>) -> Deallocation {
+    let (key, uid) = (claim.key.clone(), claim.uid.clone());
+    Deallocation { claim: key, uid, revision: claim.revision, deletes: claim.is_of_resources }
 }

@@ -45,8 +45,8 @@ impl Plugin for NodeDeclaredFeatures {
     /// A node helps that is new or declares more than before. What a pod requires does not change.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(node) => admits(pod, node),
-            ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
+            ClusterEvent::NodeAdded(node, _) => admits(pod, node),
+            ClusterEvent::NodeChanged { old, new, .. } => !admits(pod, old) && admits(pod, new),
             _ => false,
         }
     }

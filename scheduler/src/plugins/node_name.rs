@@ -33,7 +33,7 @@ impl Plugin for NodeName {
 
     /// Only a new node of that name helps.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
-        matches!(event, ClusterEvent::NodeAdded(node) if admits(pod, node))
+        matches!(event, ClusterEvent::NodeAdded(node, _) if admits(pod, node))
     }
 }
 

@@ -33,7 +33,7 @@ impl Plugin for NodePorts {
     /// A new node helps, and so does the removal of a pod whose port conflicts with one of this pod.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeAdded(..) => true,
             ClusterEvent::PodFreed(freed) => any_conflict(&pod.ports, &freed.ports),
             _ => false,
         }

@@ -36,8 +36,8 @@ impl Plugin for NodeUnschedulable {
     /// A node that is not cordoned helps if it is new or was cordoned, and so do other tolerations.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(node) => admits(pod, node),
-            ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
+            ClusterEvent::NodeAdded(node, _) => admits(pod, node),
+            ClusterEvent::NodeChanged { old, new, .. } => !admits(pod, old) && admits(pod, new),
             ClusterEvent::OwnChange(old) => old.tolerations != pod.tolerations,
             _ => false,
         }

@@ -48,7 +48,7 @@ impl Plugin for NodeVolumeLimits {
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
             ClusterEvent::PodFreed(other) => !other.claims().is_empty(),
-            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeAdded(..) => true,
             ClusterEvent::Storage(StorageEvent::CsiNode, _) => pod.volumes.is_some(),
             ClusterEvent::Storage(StorageEvent::Claim(key), _) => pod.uses(key),
             _ => false,

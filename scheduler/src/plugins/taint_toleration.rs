@@ -37,8 +37,8 @@ impl Plugin for TaintToleration {
     /// A node helps if the pod tolerates all its taints and the node is new or had an untolerated taint before. Other tolerations help.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(node) => admits(pod, node),
-            ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
+            ClusterEvent::NodeAdded(node, _) => admits(pod, node),
+            ClusterEvent::NodeChanged { old, new, .. } => !admits(pod, old) && admits(pod, new),
             ClusterEvent::OwnChange(old) => old.tolerations != pod.tolerations,
             _ => false,
         }

@@ -69,7 +69,7 @@ impl Plugin for VolumeRestrictions {
                 };
                 shares_claim || shares_disk()
             }
-            ClusterEvent::NodeAdded(_) | ClusterEvent::NodeChanged { .. } => !pod.disks().is_empty(),
+            ClusterEvent::NodeAdded(..) | ClusterEvent::NodeChanged { .. } => !pod.disks().is_empty(),
             ClusterEvent::Storage(StorageEvent::Claim(key), _) => pod.uses(key),
             _ => false,
         }

@@ -49,8 +49,8 @@ impl Plugin for VolumeZone {
     /// A new node helps, and so do a node with changed labels, and changes of the pod's claims and their volumes.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
+            ClusterEvent::NodeAdded(..) => true,
+            ClusterEvent::NodeChanged { old, new, .. } => old.labels != new.labels,
             ClusterEvent::Storage(StorageEvent::Claim(key), _) => pod.uses(key),
             ClusterEvent::Storage(StorageEvent::Volume(volume), storage) => {
                 claims_of(pod, storage).any(|claim| claim.volume.as_deref() == Some(volume.key.name()))

@@ -1,6 +1,9 @@
 //! Decodes a pod's JSON to [`PodInfo`]. The decoder reads only what scheduling needs and skips other fields.
 
-use super::{NonZero, PodInfo, Preferences, ScheduledCondition, device_claims, preferences, volumes};
+use super::{
+    ContainerRequests, NonZero, PodInfo, Preferences, ScheduledCondition, device_claims, device_requests,
+    preferences, volumes,
+};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
 use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread, WeightedTerm};
@@ -72,6 +75,7 @@ type Amounts = BTreeMap<String, Amount>;
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ContainerDoc {
+    name: String,
     pub(super) image: Option<String>,
     resources: Option<ResourcesDoc>,
     ports: Option<Vec<PortDoc>>,
@@ -191,6 +195,7 @@ impl PodDoc {
             pod_affinity: spec.pod_affinity(&metadata.namespace),
             spread: spec.spread(&labels, "DoNotSchedule"),
             preferences,
+            device_requests: spec.device_requests(),
             volumes: volumes::read(spec.volumes, &metadata.name),
             device_claims: device_claims::read(spec.resource_claims, status.resource_claim_statuses.take()),
             tolerations: spec.tolerations.unwrap_or_default(),
@@ -284,6 +289,20 @@ impl SpecDoc {
         set_all(&mut overhead, self.overhead.as_ref().unwrap_or(&Amounts::new()));
         running.add(&overhead);
         running
+    }
+
+    /// The requests for resources that devices may satisfy.
+    fn device_requests(&self) -> Option<Box<[ContainerRequests]>> {
+        let init =
+            self.init_containers.iter().flatten().map(|container| (container, !container.is_sidecar()));
+        let containers = self.containers.iter().flatten().map(|container| (container, false));
+        let requests =
+            init.chain(containers).enumerate().filter_map(|(index, (container, is_short_lived))| {
+                let amounts = container.resources.as_ref()?.requests.as_ref()?;
+                device_requests::of_container((index, &container.name, is_short_lived), amounts)
+            });
+        let requests: Box<[ContainerRequests]> = requests.collect();
+        (!requests.is_empty()).then_some(requests)
     }
 
     fn restarts_all_containers(&self) -> bool {

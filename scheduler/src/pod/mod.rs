@@ -3,6 +3,7 @@
 
 mod decode;
 mod device_claims;
+mod device_requests;
 mod preferences;
 mod volumes;
 
@@ -14,6 +15,7 @@ use crate::resources::Resources;
 use crate::taint::Toleration;
 pub use decode::decode;
 pub(crate) use decode::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER};
+pub use device_requests::{ContainerRequests, ResourceRequest};
 use jiff::Timestamp;
 use kstore_informer::{Key, Object, Revision};
 use std::sync::Arc;
@@ -87,6 +89,8 @@ pub struct PodInfo {
     pub volumes: Option<Box<PodVolumes>>,
     /// The resource claims that the pod uses, in the order of its spec.
     pub device_claims: Vec<ClaimSource>,
+    /// The resources that devices may satisfy, by container; `None` for most pods.
+    pub device_requests: Option<Box<[ContainerRequests]>>,
     /// The tolerations.
     pub tolerations: Vec<Toleration>,
     /// The node affinity and node selector.

@@ -1,6 +1,7 @@
 //! Tests of the queue's order and of the events that wake a pod.
 
 use super::*;
+use crate::devices::Devices;
 use crate::plugins::Registry;
 use crate::testing::{at, cpu_pod, node, on, pod, with};
 
@@ -52,7 +53,8 @@ fn a_refused_pod_waits_for_a_helpful_event() {
     assert_eq!(freed(&mut queue, 20), 0, "a freed node is still tainted");
     let tainted = node("n1", serde_json::json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
     let clean = node("n1", serde_json::json!({}));
-    let change = |old, new| ClusterEvent::NodeChanged { old, new };
+    let devices = Devices::default();
+    let change = |old, new| ClusterEvent::NodeChanged { old, new, devices: &devices };
     assert_eq!(queue.on_event(change(&clean, &tainted), Revision(3), at(20)), 0);
     assert_eq!(queue.on_event(change(&tainted, &clean), Revision(4), at(20)), 1);
     let queued = queue.pop(at(20)).unwrap();
@@ -86,29 +88,32 @@ fn every_filter_knows_the_events_that_may_help() {
         change(&bare, |n| n.declared_features = vec!["RestartAllContainersOnContainerExits".into()]);
     let other = on(&cpu_pod("q", "1"), "n1");
     use ClusterEvent::{NodeAdded, NodeChanged, PodFreed};
+    let devices = Devices::default();
+    let added = |node| NodeAdded(node, &devices);
+    let changed = |old, new| NodeChanged { old, new, devices: &devices };
     let cases = [
-        ("NodeUnschedulable", NodeChanged { old: &cordoned, new: &bare }, true),
-        ("NodeUnschedulable", NodeChanged { old: &bare, new: &cordoned }, false),
-        ("NodeUnschedulable", NodeAdded(&cordoned), false),
+        ("NodeUnschedulable", changed(&cordoned, &bare), true),
+        ("NodeUnschedulable", changed(&bare, &cordoned), false),
+        ("NodeUnschedulable", added(&cordoned), false),
         ("NodeUnschedulable", PodFreed(&other), false),
-        ("NodeName", NodeAdded(&bare), true),
+        ("NodeName", added(&bare), true),
         ("NodeName", PodFreed(&other), false),
-        ("TaintToleration", NodeAdded(&tainted), false),
-        ("TaintToleration", NodeChanged { old: &tainted, new: &bare }, true),
-        ("NodeAffinity", NodeAdded(&bare), false),
-        ("NodeAffinity", NodeChanged { old: &bare, new: &labelled }, true),
-        ("NodeAffinity", NodeChanged { old: &labelled, new: &labelled }, false),
+        ("TaintToleration", added(&tainted), false),
+        ("TaintToleration", changed(&tainted, &bare), true),
+        ("NodeAffinity", added(&bare), false),
+        ("NodeAffinity", changed(&bare, &labelled), true),
+        ("NodeAffinity", changed(&labelled, &labelled), false),
         ("NodePorts", PodFreed(&other), false),
         ("NodePorts", PodFreed(&wanting), true),
-        ("NodePorts", NodeAdded(&bare), true),
+        ("NodePorts", added(&bare), true),
         ("NodeResourcesFit", PodFreed(&other), true),
-        ("NodeResourcesFit", NodeAdded(&tiny), false),
-        ("NodeResourcesFit", NodeChanged { old: &bare, new: &bigger }, true),
-        ("NodeResourcesFit", NodeChanged { old: &bare, new: &labelled }, false),
-        ("NodeDeclaredFeatures", NodeAdded(&bare), false),
-        ("NodeDeclaredFeatures", NodeAdded(&declaring), true),
-        ("NodeDeclaredFeatures", NodeChanged { old: &bare, new: &declaring }, true),
-        ("NodeDeclaredFeatures", NodeChanged { old: &declaring, new: &bare }, false),
+        ("NodeResourcesFit", added(&tiny), false),
+        ("NodeResourcesFit", changed(&bare, &bigger), true),
+        ("NodeResourcesFit", changed(&bare, &labelled), false),
+        ("NodeDeclaredFeatures", added(&bare), false),
+        ("NodeDeclaredFeatures", added(&declaring), true),
+        ("NodeDeclaredFeatures", changed(&bare, &declaring), true),
+        ("NodeDeclaredFeatures", changed(&declaring, &bare), false),
     ];
     let registry = Registry::in_tree();
     for (plugin, event, expected) in cases {

@@ -157,9 +157,16 @@ impl Scheduler {
                 }
             }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
-                None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
+                None => {
+                    let event = ClusterEvent::NodeAdded(&new, self.cache.devices());
+                    self.queue.on_event(event, new.revision, now);
+                }
                 Some(old) if old.is_equivalent(&new) => {}
-                Some(old) => self.wake(ClusterEvent::NodeChanged { old: &old, new: &new }, new.revision, now),
+                Some(old) => {
+                    let devices = self.cache.devices();
+                    let event = ClusterEvent::NodeChanged { old: &old, new: &new, devices };
+                    self.queue.on_event(event, new.revision, now);
+                }
             },
         }
     }
@@ -410,6 +417,7 @@ impl Scheduler {
         self.cancel_wait(&pod.uid, now);
         self.dequeue(pod, now);
         self.binding.remove(&pod.uid);
+        self.cache.devices_mut().forget_created(&pod.uid);
         if let Some(freed) = self.cache.remove_pod(&pod.uid) {
             self.wake(ClusterEvent::PodFreed(&freed), pod.revision, now);
         }

@@ -53,7 +53,7 @@ impl<T: Send + Sync + 'static> Object for Record<T> {
 /// The metadata of an object in JSON, reduced to the fields of the kinds with records.
 pub(crate) type MetaDoc = ProjectedMeta<Labels, AnnotationsDoc, Vec<OwnerDoc>>;
 
-/// The annotations about storage.
+/// The annotations about storage and devices.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AnnotationsDoc {
@@ -66,6 +66,9 @@ pub(crate) struct AnnotationsDoc {
     /// On claims and volumes: the name of the class in older objects; it overrides the field.
     #[serde(rename = "volume.beta.kubernetes.io/storage-class")]
     pub(super) class: Option<String>,
+    /// On a ResourceClaim: `true` if a scheduler made it for the extended resources of a pod.
+    #[serde(rename = "resource.kubernetes.io/extended-resource-claim")]
+    pub(crate) is_of_resources: Option<String>,
 }
 
 /// An owner reference.

@@ -209,7 +209,7 @@ fn may_help(pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
             || term.selects(other.key.namespace(), &other.labels, &Namespaces::new())
     };
     match event {
-        ClusterEvent::NodeAdded(_) | ClusterEvent::NodeChanged { .. } | ClusterEvent::NodeRemoved(_) => true,
+        ClusterEvent::NodeAdded(..) | ClusterEvent::NodeChanged { .. } | ClusterEvent::NodeRemoved(_) => true,
         ClusterEvent::PodPlaced(other) => pod.pod_affinity.required.iter().any(|t| selects(t, other)),
         ClusterEvent::PodFreed(other) => {
             pod.pod_affinity.anti_required.iter().any(|t| selects(t, other))

@@ -74,8 +74,8 @@ impl Plugin for NodeAffinity {
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         let admits = |node| self.0.admits(node) && admits(pod, node);
         match event {
-            ClusterEvent::NodeAdded(node) => admits(node),
-            ClusterEvent::NodeChanged { old, new } => !admits(old) && admits(new),
+            ClusterEvent::NodeAdded(node, _) => admits(node),
+            ClusterEvent::NodeChanged { old, new, .. } => !admits(old) && admits(new),
             ClusterEvent::OwnChange(old) => old.affinity != pod.affinity,
             _ => false,
         }

@@ -4,14 +4,16 @@
 
 mod scoring;
 
+use crate::devices::{DeviceEvent, Devices};
 use crate::event::EventKind::{NodeAdded, NodeChanged, OwnChange, PodFreed};
-use crate::event::{ClusterEvent, EventSet};
+use crate::event::{ClusterEvent, EventKind, EventSet};
 use crate::fields::Fields;
+use crate::gates::Gates;
 use crate::node::NodeInfo;
 use crate::node_state::NodeState;
 use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
 use crate::pod::PodInfo;
-use crate::resources::RequestedTotal;
+use crate::resources::{RequestedTotal, is_extended, is_of_devices};
 use crate::score::Candidates;
 use kstore_api::name::qualified_name;
 use scoring::{Scoring, free_percent};
@@ -19,13 +21,30 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The plugin, with its arguments.
-#[derive(Default)]
 pub(crate) struct NodeResourcesFit {
     /// The extended resources that the filter does not look at, because others do.
     ignored: Vec<String>,
     /// The same by the part of a resource's name before the slash.
     ignored_groups: Vec<String>,
     scoring: Scoring,
+    /// The gate `DRAExtendedResource`.
+    extends_resources: bool,
+}
+
+impl Default for NodeResourcesFit {
+    fn default() -> Self {
+        let (ignored, ignored_groups) = (Vec::new(), Vec::new());
+        Self { ignored, ignored_groups, scoring: Scoring::default(), extends_resources: true }
+    }
+}
+
+/// What the filter knows about a pod.
+#[derive(Default)]
+pub(crate) struct FitState {
+    /// The reasons for the pod's extended resources, in their order.
+    texts: Vec<Arc<str>>,
+    /// Whether devices of a class satisfy requests for each extended resource; empty if they satisfy none.
+    by_devices: Vec<bool>,
 }
 
 /// Indices of the reasons.
@@ -35,8 +54,7 @@ const MEMORY: u32 = 2;
 const EPHEMERAL_STORAGE: u32 = 3;
 
 impl Plugin for NodeResourcesFit {
-    /// The reasons for the pod's extended resources, in their order.
-    type State<'a> = Vec<Arc<str>>;
+    type State<'a> = FitState;
 
     const ROW: &'static Row = &Row {
         name: "NodeResourcesFit",
@@ -53,14 +71,19 @@ impl Plugin for NodeResourcesFit {
             "Insufficient memory",
             "Insufficient ephemeral-storage",
         ],
-        events: EventSet::of(&[NodeAdded, NodeChanged, PodFreed, OwnChange]),
+        events: EventSet::of(&[NodeAdded, NodeChanged, PodFreed, OwnChange, EventKind::Devices]),
     };
+
+    fn gated(self, gates: Gates) -> Self {
+        Self { extends_resources: gates.extends_resources, ..self }
+    }
 
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
         let ignored = names(args, "ignoredResources", |_| None);
         let has_slash = |group: &str| group.contains('/').then_some("resource group name can't contain '/'");
         let ignored_groups = names(args, "ignoredResourceGroups", has_slash);
-        Some(Self { ignored, ignored_groups, scoring: Scoring::read(args) })
+        let scoring = Scoring::read(args);
+        Some(Self { ignored, ignored_groups, scoring, extends_resources: self.extends_resources })
     }
 
     fn arguments(&self) -> Option<Value> {
@@ -75,29 +98,44 @@ impl Plugin for NodeResourcesFit {
         Some(printed)
     }
 
-    fn prefilter<'a>(&self, pod: &'a PodInfo, _cluster: ClusterView<'a>) -> PreFilter<'a, Vec<Arc<str>>> {
+    fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, FitState> {
         let extended = pod.requests.iter_extended();
-        PreFilter::Check(extended.map(|(name, _)| format!("Insufficient {name}").into()).collect())
+        let texts = extended.map(|(name, _)| format!("Insufficient {name}").into()).collect();
+        let by_devices = self.by_devices(pod, &cluster.inventory.devices);
+        PreFilter::Check(FitState { texts, by_devices })
     }
 
-    fn check(&self, pod: &PodInfo, extended: &Vec<Arc<str>>, node: &NodeState) -> Result<(), Refused> {
-        let shortage = self.shortage(pod, node.info(), node.pod_count(), node.requested());
+    fn check(&self, pod: &PodInfo, state: &FitState, node: &NodeState) -> Result<(), Refused> {
+        let room = Room { node: node.info(), pods: node.pod_count(), taken: node.requested() };
+        let shortage = self.shortage(pod, &state.by_devices, room);
         if shortage.is_none() {
             return Ok(());
         }
-        let texts = shortage.extended.iter().map(|index| Arc::clone(&extended[*index])).collect();
+        let texts = shortage.extended.iter().map(|index| Arc::clone(&state.texts[*index])).collect();
         Err(Refused::by(!shortage.is_beyond_allocatable, shortage.reasons).with_texts(texts))
     }
 
     /// The removal of a pod always helps. A node helps if the pod would fit on it empty and the node is new or
-    /// has more than before of a requested resource. Smaller requests help.
+    /// has more than before of a requested resource. Smaller requests help, and so does a class for a requested resource.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
-        let fits_empty = |node| self.shortage(pod, node, 0, &RequestedTotal::default()).is_none();
+        let fits_empty = |node, devices| {
+            let room = Room { node, pods: 0, taken: &RequestedTotal::default() };
+            self.shortage(pod, &self.by_devices(pod, devices), room).is_none()
+        };
         match event {
             ClusterEvent::PodFreed(_) => true,
-            ClusterEvent::NodeAdded(node) => fits_empty(node),
-            ClusterEvent::NodeChanged { old, new } => fits_empty(new) && has_more(pod, old, new),
+            ClusterEvent::NodeAdded(node, devices) => fits_empty(node, devices),
+            ClusterEvent::NodeChanged { old, new, devices } => {
+                fits_empty(new, devices) && has_more(pod, old, new)
+            }
             ClusterEvent::OwnChange(old) => old.requests.exceeds(&pod.requests),
+            ClusterEvent::Devices(DeviceEvent::Class(class), devices) => {
+                let of_class = |resource: &str| {
+                    devices.class_of_resource(resource).is_some_and(|found| *found.key.name() == **class)
+                };
+                self.extends_resources
+                    && pod.requests.iter_extended().any(|(name, amount)| amount > 0 && of_class(name))
+            }
             _ => false,
         }
     }
@@ -108,6 +146,16 @@ impl Plugin for NodeResourcesFit {
             false => candidates.map(|node| self.scoring.score(pod, node)),
         })
     }
+}
+
+/// A node, and what its pods have.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    node: &'a NodeInfo,
+    /// The number of pods.
+    pods: i64,
+    /// The sum of their requests.
+    taken: &'a RequestedTotal,
 }
 
 /// The insufficient resources of a node.
@@ -128,7 +176,16 @@ impl Shortage {
 }
 
 impl NodeResourcesFit {
-    fn shortage(&self, pod: &PodInfo, node: &NodeInfo, pods: i64, taken: &RequestedTotal) -> Shortage {
+    /// Whether devices of a class satisfy requests for each of the pod's extended resources; empty if they satisfy none.
+    fn by_devices(&self, pod: &PodInfo, devices: &Devices) -> Vec<bool> {
+        if !self.extends_resources || pod.device_requests.is_none() {
+            return Vec::new();
+        }
+        let extended = pod.requests.iter_extended();
+        extended.map(|(name, _)| is_of_devices(name) && devices.class_of_resource(name).is_some()).collect()
+    }
+
+    fn shortage(&self, pod: &PodInfo, by_devices: &[bool], Room { node, pods, taken }: Room<'_>) -> Shortage {
         let (wanted, all) = (&pod.requests, &node.allocatable);
         let mut short = Shortage::default();
         short.reasons |= u32::from(pods + 1 > node.allowed_pods) << TOO_MANY_PODS;
@@ -144,7 +201,12 @@ impl NodeResourcesFit {
             | u32::from(lacks(wanted.ephemeral_storage, all.ephemeral_storage, taken.ephemeral_storage))
                 << EPHEMERAL_STORAGE;
         for (index, (name, amount)) in wanted.iter_extended().enumerate() {
-            if !self.ignores(name) && lacks(amount, all.extended(name), taken.extended(name)) {
+            // A node that does not offer the resource may have devices for it, which DynamicResources looks for.
+            let is_by_devices = by_devices.get(index) == Some(&true) && all.extended(name) == 0;
+            if !is_by_devices
+                && !self.ignores(name)
+                && lacks(amount, all.extended(name), taken.extended(name))
+            {
                 short.extended.push(index);
             }
         }
@@ -161,11 +223,6 @@ impl NodeResourcesFit {
             && (self.ignored.iter().any(|ignored| ignored == name)
                 || self.ignored_groups.iter().any(|ignored| ignored == group()))
     }
-}
-
-/// Whether the resource is none of Kubernetes' own.
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/")
 }
 
 /// The names in a list of the arguments. kube-scheduler checks them only while it starts the plugin. `fault` finds what else is wrong.

@@ -90,8 +90,10 @@ impl Plugin for PodTopologySpread {
         let default = self.0.hard_for(pod);
         let spreads = default.unwrap_or(&pod.spread);
         match event {
-            ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(spreads, node),
-            ClusterEvent::NodeChanged { old, new } => has_domains(spreads, old) || has_domains(spreads, new),
+            ClusterEvent::NodeAdded(node, _) | ClusterEvent::NodeRemoved(node) => has_domains(spreads, node),
+            ClusterEvent::NodeChanged { old, new, .. } => {
+                has_domains(spreads, old) || has_domains(spreads, new)
+            }
             ClusterEvent::PodPlaced(other)
             | ClusterEvent::PodFreed(other)
             | ClusterEvent::PodTerminating(other) => {

@@ -136,7 +136,7 @@ impl Plugin for SameRack {
     }
 
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
-        matches!(event, ClusterEvent::NodeAdded(node) if node.labels.get("rack") == pod.labels.get("rack"))
+        matches!(event, ClusterEvent::NodeAdded(node, _) if node.labels.get("rack") == pod.labels.get("rack"))
     }
 }
 

@@ -151,8 +151,8 @@ impl Plugin for VolumeBinding {
     /// volumes and capacity of their classes.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
-            ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeChanged { old, new } => old.labels != new.labels,
+            ClusterEvent::NodeAdded(..) => true,
+            ClusterEvent::NodeChanged { old, new, .. } => old.labels != new.labels,
             ClusterEvent::Storage(event, storage) => storage_may_help(pod, event, storage),
             _ => false,
         }

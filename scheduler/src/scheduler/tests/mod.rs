@@ -175,6 +175,7 @@ fn pods_of_other_schedulers_are_ignored() {
 
 mod await_devices;
 mod devices;
+mod extended_resources;
 mod extenders;
 mod gangs;
 mod preemption;
