@@ -18,16 +18,16 @@ pub(crate) fn status<'p>(pod: &'p Pod, entry: &PodResourceClaim) -> Option<&'p P
     pod.status.resource_claim_statuses.iter().find(|status| status.name == entry.name)
 }
 
-/// The claim that an entry of a pod names.
+/// The claim that an entry of a pod names, or that a scheduler made for the pod's extended resources.
 pub(crate) struct NamedClaim<'p> {
     /// Name of the claim.
     pub name: &'p str,
-    /// Whether the claim was generated for the pod: one of the same name for another pod is not the entry's.
+    /// Whether the claim was made for the pod: one of the same name for another pod is not meant.
     pub is_generated: bool,
 }
 
 impl NamedClaim<'_> {
-    /// Whether `claim`, which has the name, is the claim that the entry of `pod` means.
+    /// Whether `claim`, which has the name, is the claim that `pod` means.
     pub(crate) fn is(&self, claim: &ResourceClaim, pod: &Pod) -> bool {
         !self.is_generated || is_for(claim, pod)
     }
@@ -35,12 +35,15 @@ impl NamedClaim<'_> {
 
 /// The claims that a pod uses, as far as their names are known.
 pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = NamedClaim<'_>> {
-    pod.spec.resource_claims.iter().filter_map(|entry| {
+    let of_entries = pod.spec.resource_claims.iter().filter_map(|entry| {
         let generated = || status(pod, entry).and_then(|status| status.resource_claim_name.as_deref());
         let existing = entry.resource_claim_name.as_deref();
         let is_generated = existing.is_none();
         existing.or_else(generated).map(|name| NamedClaim { name, is_generated })
-    })
+    });
+    let of_resources = pod.status.extended_resource_claim_status.iter();
+    of_entries
+        .chain(of_resources.map(|claim| NamedClaim { name: &claim.resource_claim_name, is_generated: true }))
 }
 
 /// The names of the claims that a pod uses, as far as they are known.

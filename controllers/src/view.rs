@@ -143,6 +143,14 @@ pub(crate) struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
     pub init_container_statuses: Vec<ContainerStatus>,
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
+    pub extended_resource_claim_status: Option<ExtendedResourceClaim>,
+}
+
+/// The claim for the extended resources of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ExtendedResourceClaim {
+    pub resource_claim_name: String,
 }
 
 /// An IP address.

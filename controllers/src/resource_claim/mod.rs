@@ -36,7 +36,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let users = pods.clone();
     let of_pods = cluster
         .controller("resource-claim-pods")
-        .watch(&pods, |pod: &Pod| (!pod.spec.resource_claims.is_empty()).then(|| pod.key()))
+        .watch(&pods, |pod: &Pod| pods::has_claims(pod).then(|| pod.key()))
         .watch(&claims, move |claim: &Obj<ResourceClaim>| {
             let owner = owner(claim).map(|owner| Key::new(claim.key().namespace(), &owner.name));
             let users = users.by(&users.by_lookup_key, &LookupKey::ResourceClaim(claim.key().to_string()));

@@ -29,9 +29,14 @@ pub(super) fn is_done(pod: &Pod) -> bool {
     pod.status.phase.is_terminal() || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty())
 }
 
-/// Whether the controller has to provide claims for the pod.
+/// Whether the pod has claims, or needs some.
+pub(super) fn has_claims(pod: &Pod) -> bool {
+    !pod.spec.resource_claims.is_empty() || pod.status.extended_resource_claim_status.is_some()
+}
+
+/// Whether the controller has to provide or to reserve claims for the pod.
 pub(super) fn wants_claims(pod: &Pod) -> bool {
-    !pod.spec.resource_claims.is_empty() && !pod.metadata.is_deleting() && !is_done(pod)
+    has_claims(pod) && !pod.metadata.is_deleting() && !is_done(pod)
 }
 
 /// Compares the entries of a pod with the existing claims: `find` finds a claim by name, and `owned` are the

@@ -217,3 +217,29 @@ fn a_generated_claim_without_reservations_ends_with_its_pod() {
         assert_eq!(is_unneeded(&claim, consumers, pod), expected, "{claim:?} {pod:?}");
     }
 }
+
+#[test]
+fn the_claim_for_extended_resources_is_one_of_the_pod() {
+    let status = json!({"resourceClaimName": "p-extended-resources-x", "requestMappings": []});
+    let pod = decode_pod(
+        json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": "n"},
+            "status": {"extendedResourceClaimStatus": status}})
+        .to_string()
+        .as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(claims(&pod).collect::<Vec<_>>(), ["p-extended-resources-x"]);
+    assert!(wants_claims(&pod));
+    let claim_of = |uid: &str| {
+        let mut claim = claim("p-extended-resources-x", uid);
+        claim.status = from_value(json!({"allocation": {}})).unwrap();
+        claim
+    };
+    assert_eq!(wanted(&pod, |_| Some(claim_of("u")), &[&claim_of("u")]), WantedClaims::default());
+    assert_eq!(reservations(&pod, |_| Some(claim_of("u"))).len(), 1);
+    assert_eq!(
+        reservations(&pod, |_| Some(claim_of("other"))),
+        [],
+        "a claim of another pod of the same name"
+    );
+}

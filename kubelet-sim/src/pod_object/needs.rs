@@ -74,7 +74,9 @@ pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
     let env = pod.containers().filter_map(|spec| spec.needs.as_deref());
     let env = env.flat_map(|needs| &needs.env).map(|need| key(pod, need.kind, &need.name));
     let entries = pod.spec.resource_claims.iter().filter_map(|entry| claim_of(pod, entry).flatten());
-    let devices = entries.map(|name| key(pod, SourceKind::ResourceClaim, name));
+    let of_resources =
+        pod.status.extended_resource_claim_status.iter().map(|claim| &*claim.resource_claim_name);
+    let devices = entries.chain(of_resources).map(|name| key(pod, SourceKind::ResourceClaim, name));
     volumes.chain(env).chain(devices).collect()
 }
 
@@ -89,11 +91,13 @@ fn claim_of<'p>(pod: &'p PodObject, entry: &'p ClaimEntry) -> Option<Option<&'p 
     Some(status.resource_claim_name.as_deref())
 }
 
-/// Whether the pod may use its resource claims. The messages are those of `FailedPrepareDynamicResources`
-/// events.
+/// Whether the pod may use its resource claims, that for extended resources among them. The messages are those of
+/// `FailedPrepareDynamicResources` events.
 pub fn devices(pod: &PodObject, sources: &Sources) -> Readiness {
-    for entry in &pod.spec.resource_claims {
-        let problem = match claim_of(pod, entry) {
+    let of_entries = pod.spec.resource_claims.iter().map(|entry| claim_of(pod, entry));
+    let of_resources = pod.status.extended_resource_claim_status.iter();
+    for claim in of_entries.chain(of_resources.map(|claim| Some(Some(&*claim.resource_claim_name)))) {
+        let problem = match claim {
             Some(None) => continue,
             None => {
                 format!(
@@ -345,6 +349,20 @@ mod tests {
         assert_eq!(devices(&pod, &reserved), Readiness::Ready);
         assert_eq!(devices(&of("{}"), &reserved), why("pod \"ns/p\": ResourceClaim not created yet"));
         assert_eq!(devices(&of("{resourceClaimStatuses: [{name: b}]}"), &reserved), Readiness::Ready);
+    }
+
+    #[test]
+    fn a_pod_waits_until_the_claim_for_its_extended_resources_is_reserved_for_it() {
+        let text = "{metadata: {name: p, namespace: ns, uid: u}, spec: {}, \
+            status: {extendedResourceClaimStatus: {resourceClaimName: p-extended-resources-x}}}";
+        let pod = serde_yaml_ng::from_str::<PodObject>(text).unwrap();
+        let name = "p-extended-resources-x";
+        assert_eq!(references(&pod), [key(&pod, ResourceClaim, name)].into());
+        assert_eq!(devices(&pod, &Sources::default()), Readiness::Unknown);
+        let why = "Failed to prepare dynamic resources: prepare dynamic resources: \
+            pod p (u) is not allowed to use ResourceClaim p-extended-resources-x";
+        assert_eq!(devices(&pod, &sources(&[(ResourceClaim, name, &["v"])], &[])), blocked(why));
+        assert_eq!(devices(&pod, &sources(&[(ResourceClaim, name, &["u"])], &[])), Readiness::Ready);
     }
 
     #[test]

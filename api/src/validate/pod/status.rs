@@ -9,7 +9,7 @@ use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const STATUS: Path<'static> = Path::new("status");
 
@@ -28,6 +28,7 @@ pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
     transitions(errors, status, stored, &old["spec"]);
     claims(errors, status, &new["spec"]);
+    extended_claim(errors, &status["extendedResourceClaimStatus"], &new["spec"]);
     addresses(errors, "podIPs", status, stored);
     host_addresses(errors, status, stored);
     users(errors, status, &new["spec"]);
@@ -153,6 +154,52 @@ fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
     }
 }
 
+/// Checks the claim for extended resources: its mappings name containers and resources that these request.
+///
+/// Follows `validatePodExtendedResourceClaimStatus`.
+fn extended_claim(errors: &mut ErrorList, claim: &Value, spec: &Value) {
+    if claim.is_null() {
+        return;
+    }
+    let path = STATUS.child("extendedResourceClaimStatus");
+    let all = list(&spec["initContainers"]).iter().chain(list(&spec["containers"]));
+    let containers: BTreeMap<&str, &Value> =
+        all.map(|container| (text(&container["name"]), container)).collect();
+    let (mappings, at) = (list(&claim["requestMappings"]), path.child("requestMappings"));
+    if mappings.is_empty() {
+        errors.required(&at, "at least one request mapping is required");
+    }
+    let mut seen = BTreeSet::new();
+    for (i, mapping) in mappings.iter().enumerate() {
+        let at = at.index(i);
+        let names = ["containerName", "resourceName", "requestName"];
+        let [container, resource, request] = names.map(|member| text(&mapping[member]));
+        match containers.get(container).map(|found| &found["resources"]["requests"][resource]) {
+            None => {
+                let why =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                errors.invalid(&at.child("containerName"), container, why);
+            }
+            Some(Value::Null) => {
+                let why = "must match the extended resource name of an entry in \
+                    spec.initContainers.resources.requests or spec.containers.resources.requests";
+                errors.invalid(&at.child("resourceName"), resource, why);
+            }
+            Some(_) => {}
+        }
+        // Kubernetes names the member of the claim's status here, not of the mapping.
+        grammar(errors, &path.child("requestName"), request, name::dns1123_label(request));
+        if !seen.insert((container, resource, request)) {
+            names.into_iter().for_each(|member| errors.duplicate(&at.child(member), text(&mapping[member])));
+        }
+    }
+    let (at, own) = (path.child("resourceClaimName"), text(&claim["resourceClaimName"]));
+    match own {
+        "" => errors.required(&at, ""),
+        own => grammar(errors, &at, own, name::dns1123_subdomain(own)),
+    }
+}
+
 /// Checks addresses: new ones are well-formed, and there is at most one of each family.
 fn addresses(errors: &mut ErrorList, member: &str, status: &Value, stored: &Value) {
     let (path, all) = (STATUS.child(member), list(&status[member]));
@@ -213,4 +260,59 @@ fn ephemeral_amounts(errors: &mut ErrorList, status: &Value) {
             errors.forbidden(&path.child("allocatedResourcesStatus"), detail);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_claim_for_extended_resources_names_containers_and_what_they_request() {
+        let requests = json!({"example.com/gpu": "1"});
+        let container = |name: &str| json!({"name": name, "resources": {"requests": requests}});
+        let spec = json!({"initContainers": [container("i")], "containers": [container("c"), {"name": "d"}]});
+        let mapping = |container: &str, resource: &str, request: &str| json!({"containerName": container, "resourceName": resource, "requestName": request});
+        let good = mapping("c", "example.com/gpu", "container-1-request-0");
+        let cases = [
+            (
+                json!({"resourceClaimName": "x", "requestMappings": [good, mapping("i", "example.com/gpu", "r")]}),
+                vec![],
+            ),
+            (Value::Null, vec![]),
+            (
+                json!({"resourceClaimName": "X_", "requestMappings": []}),
+                vec![
+                    "requestMappings: Required value: at least one request mapping is required",
+                    "resourceClaimName: Invalid value: \"X_\": a lowercase RFC 1123 subdomain",
+                ],
+            ),
+            (
+                json!({"resourceClaimName": "", "requestMappings": [
+                    good, good, mapping("e", "example.com/gpu", "r"), mapping("d", "example.com/gpu", "r"), mapping("c", "example.com/gpu", "R"),
+                ]}),
+                vec![
+                    "requestMappings[1].containerName: Duplicate value: \"c\"",
+                    "requestMappings[1].resourceName: Duplicate value: \"example.com/gpu\"",
+                    "requestMappings[1].requestName: Duplicate value: \"container-1-request-0\"",
+                    "requestMappings[2].containerName: Invalid value: \"e\": must match the name of an entry in \
+                     spec.initContainers.name or spec.containers.name",
+                    "requestMappings[3].resourceName: Invalid value: \"example.com/gpu\": must match the extended resource name of an \
+                     entry in spec.initContainers.resources.requests or spec.containers.resources.requests",
+                    "requestName: Invalid value: \"R\": a lowercase RFC 1123 label",
+                    "resourceClaimName: Required value",
+                ],
+            ),
+        ];
+        for (claim, expected) in cases {
+            let mut errors = ErrorList::new();
+            extended_claim(&mut errors, &claim, &spec);
+            let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                let expected = format!("status.extendedResourceClaimStatus.{expected}");
+                assert!(found.starts_with(&expected), "{found} {expected}");
+            }
+        }
+    }
 }

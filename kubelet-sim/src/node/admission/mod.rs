@@ -184,13 +184,18 @@ fn fits(requests: &Amounts, node: &NodeProperties, ledger: &Ledger) -> Result<()
     enough("ephemeral-storage", wanted, used.ephemeral_storage, room)?;
     for (name, requested) in &requests.others {
         let known = capacity.others.get(name).copied();
-        if known.is_none() && is_extended(name) {
+        // A class has devices for the resource, as far as the node knows.
+        let is_of_class = name.starts_with(CLASS_PREFIX) && known.unwrap_or(0) == 0;
+        if known.is_none() && is_extended(name) || is_of_class {
             continue;
         }
         enough(name, *requested, used.other(name), known.unwrap_or(0))?;
     }
     Ok(())
 }
+
+/// The prefix of the name under which containers request devices of a class.
+const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Whether a node need not know the resource: `IsExtendedResourceName`.
 fn is_extended(name: &str) -> bool {
