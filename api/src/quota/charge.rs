@@ -3,6 +3,7 @@
 //!
 //! Follows `CheckRequest`.
 
+use super::devices::DeviceNames;
 use super::evaluator::Evaluator;
 use super::limited::{Coverage, LimitedResource};
 use super::scope::Quota;
@@ -22,6 +23,8 @@ pub struct Change<'a> {
     pub new: &'a Value,
     /// Whether this is a status write, which reports existing use and is charged even beyond the bounds.
     pub is_report: bool,
+    /// The names under which the devices of a claim are charged besides their class.
+    pub names: &'a DeviceNames,
     /// What the kind's objects need a quota for; empty if an object without a quota is free.
     pub limited: &'a [LimitedResource],
 }
@@ -86,8 +89,12 @@ pub struct Charges {
 /// The refusal of the first quota that the write does not fit into.
 pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<Charges, Refusal> {
     let evaluator = change.evaluator;
-    let new = evaluator.usage(change.new);
-    let old = change.old.map(|old| evaluator.usage(old));
+    let usage = |object| match evaluator.charges_resources() {
+        true => evaluator.usage(object).with_names(change.names),
+        false => evaluator.usage(object),
+    };
+    let new = usage(change.new);
+    let old = change.old.map(usage);
     let mut charges = Charges::default();
     let mut interested = Vec::new();
     let mut coverage = Coverage::of(change.limited, evaluator, &new, now);

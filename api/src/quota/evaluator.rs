@@ -1,25 +1,22 @@
 //! [`Evaluator`]: quota rules of one kind: its resources, the writes that are charged, and the use of an
 //! object.
 
+use super::devices::{ClaimDevices, DEVICES_OF_CLASS};
 use super::pod;
 use super::usage::{Traits, Usage};
 use crate::meta;
 use crate::object::{int, list, text};
 use crate::quantity::{Format, Quantity};
+use crate::validate::is_extended_of_quotas;
+use crate::version::Minor;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::slice;
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const OF_CLAIMS: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 const OF_SERVICES: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
-/// End of a resource's name whose beginning is a DeviceClass.
-const DEVICES_OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// Devices that a request for all of them may get at most, as upstream's `AllocationResultsMaxSize`.
-const ALL_DEVICES: i64 = 32;
 /// Kinds of the core group whose objects quotas can also count under the plain plural.
 const PLAIN_NAMES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
@@ -28,16 +25,15 @@ pub fn count_of(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }
 
-/// Group and plural of the kind that uses a bounded resource; `None` if no kind uses it. The kind need not be
-/// served.
-pub fn kind_of(resource: &str) -> Option<(&str, &str)> {
+/// Group and plural of the kinds that use a bounded resource, in a version of Kubernetes. The kinds need not be served.
+pub fn kinds_of(minor: Minor, resource: &str) -> Vec<(&str, &str)> {
     if let Some(counted) = resource.strip_prefix("count/") {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
-        return Some((group, plural));
+        return vec![(group, plural)];
     }
     let plain = ["pods", "services", "persistentvolumeclaims"].into_iter().chain(PLAIN_NAMES);
     let kinds = plain.map(|plural| ("", plural)).chain([("resource.k8s.io", "resourceclaims")]);
-    kinds.into_iter().find(|(group, plural)| Evaluator::of(group, plural).covers(resource))
+    kinds.filter(|(group, plural)| Evaluator::of(group, plural).in_version(minor).covers(resource)).collect()
 }
 
 /// Quota rules for the objects of one kind.
@@ -52,8 +48,10 @@ enum Rules {
     Pods,
     Services,
     Claims,
-    /// Claims to devices.
-    Devices,
+    /// Claims to devices, which are charged also under the names of resources, or not.
+    Devices {
+        by_resource: bool,
+    },
     /// Objects that are only counted, optionally also under a plain name.
     Counted(Option<&'static str>),
 }
@@ -66,10 +64,26 @@ impl Evaluator {
             ("", "pods") => Rules::Pods,
             ("", "services") => Rules::Services,
             ("", "persistentvolumeclaims") => Rules::Claims,
-            ("resource.k8s.io", "resourceclaims") => Rules::Devices,
+            ("resource.k8s.io", "resourceclaims") => Rules::Devices { by_resource: false },
             _ => Rules::Counted(plain()),
         };
         Self { count: count_of(group, plural), rules }
+    }
+
+    /// The rules of a version of Kubernetes: since 1.36 devices are charged also under the names of resources (`DRAExtendedResource`).
+    #[must_use]
+    pub fn in_version(self, minor: Minor) -> Self {
+        match self.rules {
+            Rules::Devices { .. } => {
+                Self { rules: Rules::Devices { by_resource: minor >= Minor::V36 }, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether the objects are claims whose devices are charged under the names of resources, too.
+    pub fn charges_resources(&self) -> bool {
+        self.rules == Rules::Devices { by_resource: true }
     }
 
     /// Name of the object count resource.
@@ -101,7 +115,7 @@ impl Evaluator {
     pub fn charges_every_update(&self, subresource: &str) -> bool {
         match self.rules {
             Rules::Pods => subresource == "resize",
-            Rules::Services | Rules::Devices => subresource.is_empty(),
+            Rules::Services | Rules::Devices { .. } => subresource.is_empty(),
             Rules::Claims => matches!(subresource, "" | "status"),
             Rules::Counted(_) => false,
         }
@@ -119,7 +133,9 @@ impl Evaluator {
                 let own = resource.split_once(STORAGE_CLASS).map_or(resource, |(_, own)| own);
                 OF_CLAIMS.contains(&own)
             }
-            Rules::Devices => resource.ends_with(DEVICES_OF_CLASS),
+            Rules::Devices { by_resource } => {
+                resource.ends_with(DEVICES_OF_CLASS) || by_resource && is_extended_of_quotas(resource)
+            }
             Rules::Counted(plain) => plain == Some(resource),
         }
     }
@@ -132,7 +148,11 @@ impl Evaluator {
             Rules::Pods => pod(object, &mut usage),
             Rules::Services => service(&object["spec"], &mut usage),
             Rules::Claims => claim(object, &mut usage),
-            Rules::Devices => usage.always.extend(devices(&object["spec"]["devices"])),
+            Rules::Devices { .. } => {
+                let devices = ClaimDevices::of(object);
+                usage.always.extend(devices.by_class());
+                usage.devices = Some(Box::new(devices));
+            }
             Rules::Counted(plain) => usage.always.extend(plain.map(|plain| (Cow::Borrowed(plain), one()))),
         }
         usage
@@ -218,36 +238,6 @@ fn claim(object: &Value, usage: &mut Usage) {
         add(storage, bytes);
     }
     usage.traits = Traits { volume_classes: volume_classes(object), ..Traits::default() };
-}
-
-/// Devices that a claim may get, by their class; of alternatives the most of each class. Follows `Usage` of upstream's
-/// `claimEvaluator`.
-fn devices(devices: &Value) -> impl Iterator<Item = (Cow<'static, str>, Quantity)> {
-    let mut classes: BTreeMap<&str, i64> = BTreeMap::new();
-    for request in list(&devices["requests"]) {
-        let (exactly, alternatives) =
-            (slice::from_ref(&request["exactly"]), list(&request["firstAvailable"]));
-        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
-        for one in if alternatives.is_empty() { exactly } else { alternatives } {
-            let count = match text(&one["allocationMode"]) {
-                "ExactCount" => int(&one["count"]),
-                "All" => ALL_DEVICES,
-                _ => 0,
-            };
-            let of_class = most.entry(text(&one["deviceClassName"])).or_default();
-            *of_class = count.max(*of_class);
-        }
-        for (class, count) in most.into_iter().filter(|(class, _)| !class.is_empty()) {
-            let all = classes.entry(class).or_default();
-            *all = all.saturating_add(count);
-        }
-    }
-    let amount = |count| Quantity::from_units(count, Format::DecimalSi);
-    let named: Vec<_> = classes
-        .into_iter()
-        .map(|(class, count)| (Cow::Owned(format!("{class}{DEVICES_OF_CLASS}")), amount(count)))
-        .collect();
-    named.into_iter()
 }
 
 /// VolumeAttributesClasses of a claim: requested, current, and target of a running modification.

@@ -4,6 +4,7 @@
 //! themselves.
 
 mod charge;
+mod devices;
 mod evaluator;
 mod limited;
 mod pod;
@@ -15,7 +16,8 @@ mod tests;
 
 use crate::quantity::Quantity;
 pub use charge::{Change, Charges, Refusal, charge};
-pub use evaluator::{Evaluator, count_of, kind_of};
+pub use devices::{ClaimDevices, DeviceNames, requests_of_pod};
+pub use evaluator::{Evaluator, count_of, kinds_of};
 pub use limited::LimitedResource;
 pub use scope::{Quota, Selector};
 use serde_json::{Map, Value};

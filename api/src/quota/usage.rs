@@ -2,6 +2,7 @@
 //! that scopes match.
 
 use super::Amounts;
+use super::devices::{ClaimDevices, DeviceNames};
 use crate::quantity::Quantity;
 use jiff::Timestamp;
 use std::borrow::Cow;
@@ -19,6 +20,8 @@ pub struct Usage {
     /// Last moment at which the object uses the `alive` amounts; `None` if they last as long as the object.
     pub(super) until: Option<Timestamp>,
     pub(super) traits: Traits,
+    /// The devices that a ResourceClaim may get.
+    pub(super) devices: Option<Box<ClaimDevices>>,
 }
 
 /// Properties of an object that quota scopes match.
@@ -38,6 +41,18 @@ pub(super) struct Traits {
 }
 
 impl Usage {
+    /// The devices that the object, a ResourceClaim, may get.
+    pub fn devices(&self) -> Option<&ClaimDevices> {
+        self.devices.as_deref()
+    }
+
+    /// The usage with the devices under the names of resources, too.
+    #[must_use]
+    pub fn with_names(mut self, names: &DeviceNames) -> Self {
+        self.always.extend(self.devices.iter().flat_map(|devices| devices.by_resource(names)));
+        self
+    }
+
     /// Resources used at a time, with amounts.
     pub fn at(&self, now: Timestamp) -> impl Iterator<Item = (&str, Quantity)> {
         let is_alive = self.until.is_none_or(|until| now <= until);

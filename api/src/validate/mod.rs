@@ -32,7 +32,7 @@ mod tests;
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::resource::Resource;
 pub use groups::trust_bundle;
-pub(crate) use resource::is_extended_of_quotas;
+pub(crate) use resource::{CLASS_PREFIX, is_extended_of_quotas, is_of_devices};
 use serde_json::Value;
 pub use warning::warnings;
 

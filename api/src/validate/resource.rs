@@ -53,6 +53,9 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
+/// The prefix of the name under which containers request devices of a class: the rest is the name of the DeviceClass.
+pub(crate) const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
 /// Whether the name belongs to Kubernetes itself.
 pub(super) fn is_native(own: &str) -> bool {
     !own.contains('/') || own.contains("kubernetes.io/")
@@ -66,9 +69,14 @@ pub(super) fn is_extended(own: &str) -> bool {
 }
 
 /// Whether a quota uses the name for an extended resource: `requests.` and a name that is not Kubernetes'
-/// own.
+/// own, or that names a DeviceClass.
 pub(crate) fn is_extended_of_quotas(own: &str) -> bool {
-    !is_native(own) && own.starts_with(REQUESTS)
+    own.strip_prefix(REQUESTS).is_some_and(|resource| !is_native(own) || resource.starts_with(CLASS_PREFIX))
+}
+
+/// Whether devices of a class can satisfy requests for the resource: it is an extended resource, or names a DeviceClass.
+pub(crate) fn is_of_devices(own: &str) -> bool {
+    is_extended(own) || own.starts_with(CLASS_PREFIX)
 }
 
 /// Whether containers may request this resource of Kubernetes' own.

@@ -6,11 +6,12 @@ use crate::resource::resource_of;
 use crate::view::Meta;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kstore_api::lenient;
-use kstore_api::quota::{Evaluator, Quota, Usage};
+use kstore_api::quota::{Evaluator, Quota, Usage, requests_of_pod};
 use kstore_client::WatchParams;
 use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// An object with its quota usage.
 #[derive(Clone, Debug)]
@@ -23,9 +24,26 @@ pub(super) struct Counted {
     kind: String,
     /// Usage of the object; `None` for kinds whose objects are only counted.
     usage: Option<Box<Usage>>,
+    /// The resources for which a pod asks and that devices may satisfy, by the requests of its claim for them; `None` for most pods.
+    asked: Option<Box<BTreeMap<String, String>>>,
+}
+
+/// The key of the pod of this name in its stream.
+pub(super) fn pod_key(namespace: &str, name: &str) -> Key {
+    key(namespace, "", "Pod", name)
+}
+
+/// The key of an object: one stream has several kinds, so the kind is part of it.
+fn key(namespace: &str, group: &str, kind: &str, name: &str) -> Key {
+    Key::new(namespace, &format!("{kind}.{group}:{name}"))
 }
 
 impl Counted {
+    /// The resources for which the object, a pod with this uid, asks by each request of its claim for devices.
+    pub(super) fn asked(&self, uid: &str) -> Option<&BTreeMap<String, String>> {
+        self.asked.as_deref().filter(|_| self.uid == uid)
+    }
+
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -59,18 +77,18 @@ pub(super) fn decode(json: &[u8]) -> Result<Counted, serde_json::Error> {
         ("resource.k8s.io", "ResourceClaim") => Some("resourceclaims"),
         _ => None,
     };
-    let usage = |plural| {
-        let object: Value = serde_json::from_slice(json)?;
-        Ok::<_, serde_json::Error>(Box::new(Evaluator::of(group, plural).usage(&object)))
-    };
+    let object: Option<Value> = plural.map(|_| serde_json::from_slice(json)).transpose()?;
+    let usage = plural.zip(object.as_ref());
+    let usage = usage.map(|(plural, object)| Box::new(Evaluator::of(group, plural).usage(object)));
+    let asked = object.as_ref().filter(|_| plural == Some("pods")).map(requests_of_pod);
     Ok(Counted {
-        // One stream has several kinds, so the kind is part of the key.
-        key: Key::new(&metadata.namespace, &format!("{kind}.{group}:{}", metadata.name)),
+        key: key(&metadata.namespace, group, &kind, &metadata.name),
         revision: metadata.revision(),
         uid: metadata.uid,
         namespace: metadata.namespace,
         group: group.to_owned(),
-        usage: plural.map(usage).transpose()?,
+        usage,
+        asked: asked.filter(|asked| !asked.is_empty()).map(Box::new),
         kind,
     })
 }

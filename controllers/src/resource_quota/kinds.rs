@@ -9,7 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kstore_api::kind::RESOURCES;
 use kstore_api::lenient;
 use kstore_api::quantity::Quantity;
-use kstore_api::quota::{Amounts, Evaluator, Quota, Usage, count_of, kind_of};
+use kstore_api::quota::{Amounts, Evaluator, Quota, Usage, count_of, kinds_of};
+use kstore_api::version::Minor;
 use kstore_client::WatchParams;
 use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use serde::Deserialize;
@@ -74,14 +75,31 @@ impl Ord for CountedKind {
 
 /// All countable kinds.
 pub(super) struct Kinds {
+    minor: Minor,
     custom: BTreeMap<String, Arc<CustomKind>>,
+    /// Whether the server serves ResourceClaims.
+    has_claims: bool,
 }
 
+/// The rules of ResourceClaims in a version of Kubernetes.
+pub(super) fn resource_claims(minor: Minor) -> Evaluator {
+    Evaluator::of(CLAIMS.0, CLAIMS.1).in_version(minor)
+}
+
+/// Group and plural of ResourceClaims.
+const CLAIMS: (&str, &str) = ("resource.k8s.io", "resourceclaims");
+
 impl Kinds {
-    /// The built-in kinds plus these custom ones.
-    pub(super) fn with(custom: impl Iterator<Item = Arc<CustomKind>>) -> Self {
+    /// The built-in kinds of a version of Kubernetes plus these custom ones.
+    pub(super) fn with(
+        minor: Minor,
+        has_claims: bool,
+        custom: impl Iterator<Item = Arc<CustomKind>>,
+    ) -> Self {
         let of_namespaces = custom.filter(|kind| kind.namespaced);
         Self {
+            minor,
+            has_claims,
             custom: of_namespaces
                 .map(|kind| (count_of(&kind.resource.group, &kind.resource.plural), kind))
                 .collect(),
@@ -93,17 +111,21 @@ impl Kinds {
     pub(super) fn counted_by(&self, quota: &Quota) -> (BTreeSet<CountedKind>, Amounts) {
         let (mut kinds, mut amounts) = (BTreeSet::new(), Amounts::new());
         for name in quota.wanted.keys() {
-            let kind = kind_of(name).and_then(|(group, plural)| self.find(group, plural));
-            if let Some(kind) = kind {
-                kinds.insert(kind);
-                amounts.insert(name.clone(), Quantity::ZERO);
+            for (group, plural) in kinds_of(self.minor, name) {
+                if let Some(kind) = self.find(group, plural) {
+                    kinds.insert(kind);
+                    amounts.insert(name.clone(), Quantity::ZERO);
+                }
             }
         }
         (kinds, amounts)
     }
 
     fn find(&self, group: &str, plural: &str) -> Option<CountedKind> {
-        let evaluator = Evaluator::of(group, plural);
+        let evaluator = Evaluator::of(group, plural).in_version(self.minor);
+        if (group, plural) == CLAIMS && !self.has_claims {
+            return None;
+        }
         // Events are one kind in two API groups, stored in one of them.
         if plural == "events" && matches!(group, "" | "events.k8s.io") {
             return Some(CountedKind::new(EVENTS, "Event", evaluator));

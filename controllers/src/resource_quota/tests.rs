@@ -10,6 +10,7 @@ use crate::limits::QUOTA_SETTLE;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kstore_api::quota::amounts;
+use kstore_api::version::Minor;
 use kstore_informer::{Delta, Object as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -82,7 +83,8 @@ fn counted_kinds_follow_from_the_bounds() {
         let resource = crate::resource::Resource::named("example.com", "v1", plural);
         Arc::new(CustomKind { kind: "Lamp".into(), resource, namespaced })
     };
-    let kinds = Kinds::with([custom("lamps", true), custom("worlds", false)].into_iter());
+    let kinds =
+        Kinds::with(Minor::DEFAULT, true, [custom("lamps", true), custom("worlds", false)].into_iter());
     let counted = |name: &str| {
         let (kinds, amounts) = kinds.counted_by(quota(&json!({ name: "1" }), &json!({})).quota());
         assert_eq!(kinds.len(), amounts.len(), "{name}");
@@ -115,7 +117,8 @@ fn counted_kinds_follow_from_the_bounds() {
 #[test]
 fn an_object_is_counted_by_its_kind() {
     let hard = json!({"count/configmaps": "1", "requests.cpu": "1", "count/pods": "1"});
-    let (kinds, _) = Kinds::with(std::iter::empty()).counted_by(quota(&hard, &json!({})).quota());
+    let (kinds, _) =
+        Kinds::with(Minor::DEFAULT, true, std::iter::empty()).counted_by(quota(&hard, &json!({})).quota());
     let of = |object: Value| {
         let counted = decode(object.to_string().as_bytes()).unwrap();
         let usages = kinds.iter().filter_map(|kind| kind.usage(&counted));

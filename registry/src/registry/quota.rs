@@ -14,7 +14,7 @@ use crate::request::Target;
 use crate::stage::View;
 use bytes::Bytes;
 use kstore_api::patch::apply::{self, ObjectType};
-use kstore_api::quota::{self, Amounts, Change, Evaluator, LimitedResource, Quota};
+use kstore_api::quota::{self, Amounts, Change, DeviceNames, Evaluator, LimitedResource, Quota};
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{kind, meta, object, schema};
@@ -200,7 +200,12 @@ impl Registry {
         let quotas: Vec<Quota> = objects.iter().map(Quota::of).collect();
         let evaluator = evaluator(target);
         let is_report = target.subresource == "status";
-        let change = Change { evaluator: &evaluator, old: judged.old, new: judged.new, is_report, limited };
+        let names = match evaluator.charges_resources() {
+            true => device_names(view, judged.new, &target.namespace),
+            false => DeviceNames::default(),
+        };
+        let (old, new) = (judged.old, judged.new);
+        let change = Change { evaluator: &evaluator, old, new, is_report, names: &names, limited };
         let now = self.nondet.clock.now();
         let quota::Charges { used, pending } = quota::charge(&quotas, &change, now)
             .map_err(|refusal| Status::forbidden(target.resource, &target.name, &refusal.to_string()))?;
@@ -257,7 +262,26 @@ impl Registry {
 }
 
 fn evaluator(target: &Target) -> Evaluator {
-    Evaluator::of(target.resource.group, target.resource.plural)
+    let resource = target.resource;
+    Evaluator::of(resource.group, resource.plural).in_version(resource.minor)
+}
+
+/// The names under which the devices of a claim are charged: the classes say some, and the pod for which a scheduler made the claim.
+fn device_names(view: &View, claim: &Value, namespace: &str) -> DeviceNames {
+    let row =
+        |group, version, plural| kind::lookup(group, version, plural).expect("the kind is in the table");
+    let of_classes = view.scan(&Filter::all(row("resource.k8s.io", "v1", "deviceclasses"))).into_iter();
+    let of_classes = of_classes.filter_map(|class| {
+        let resource = class.parse()["spec"]["extendedResourceName"].as_str()?.to_owned();
+        Some((class.name().to_owned(), resource))
+    });
+    let usage = Evaluator::of("resource.k8s.io", "resourceclaims").usage(claim);
+    let pods = row("", "v1", "pods");
+    let of_requests = usage.devices().and_then(|devices| devices.pod()).and_then(|(name, uid)| {
+        let pod = view.get(pods, &pods.storage_key(namespace, name))?.parse();
+        (meta::uid(&pod) == uid).then(|| quota::requests_of_pod(&pod))
+    });
+    DeviceNames { of_classes: of_classes.collect(), of_requests: of_requests.unwrap_or_default() }
 }
 
 /// The quota with these amounts in `status.used`, and with its managed fields updated.

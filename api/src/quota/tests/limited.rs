@@ -1,7 +1,7 @@
 //! Kinds whose objects need a quota that covers them.
 
 use super::{NOW, container, pod, pods, quota};
-use crate::quota::{Change, Evaluator, LimitedResource, Quota, Selector, charge};
+use crate::quota::{Change, DeviceNames, Evaluator, LimitedResource, Quota, Selector, charge};
 use serde_json::{Value, json};
 
 fn limited(contains: &[&str], scopes: &[Value]) -> LimitedResource {
@@ -17,7 +17,14 @@ fn limited(contains: &[&str], scopes: &[Value]) -> LimitedResource {
 fn refusal(limited: &[LimitedResource], quotas: &[Quota], class: &str) -> Option<String> {
     let mut new = pod(json!([container("a", json!({"cpu": "1"}), json!({}))]), json!([]));
     new["spec"]["priorityClassName"] = json!(class);
-    let change = Change { evaluator: &pods(), old: None, new: &new, is_report: false, limited };
+    let change = Change {
+        evaluator: &pods(),
+        old: None,
+        new: &new,
+        names: &DeviceNames::default(),
+        is_report: false,
+        limited,
+    };
     charge(quotas, &change, NOW).err().map(|refusal| refusal.to_string())
 }
 
@@ -66,6 +73,13 @@ fn a_limited_resource_concerns_one_kind() {
     assert!(!pods.concerns("metrics.k8s.io", "pods"));
     let maps = Evaluator::of("", "configmaps");
     let scopes = [limited(&[], &[priority(&["a"])])];
-    let change = Change { evaluator: &maps, old: None, new: &json!({}), is_report: false, limited: &scopes };
+    let change = Change {
+        evaluator: &maps,
+        old: None,
+        new: &json!({}),
+        names: &DeviceNames::default(),
+        is_report: false,
+        limited: &scopes,
+    };
     assert!(charge(&[], &change, NOW).is_ok(), "scopes match no ConfigMaps");
 }

@@ -4,8 +4,10 @@ mod limited;
 mod model;
 
 use super::{
-    Amounts, Change, Charges, Evaluator, Quota, Refusal, amounts, charge, count_of, kind_of, to_value,
+    Amounts, Change, Charges, DeviceNames, Evaluator, Quota, Refusal, amounts, charge, count_of, kinds_of,
+    requests_of_pod, to_value,
 };
+use crate::version::Minor;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -203,9 +205,59 @@ fn device_claims_use_the_most_devices_of_each_class() {
         assert_eq!(json!(used), expected, "{requests}");
     }
     let name = "gpu.deviceclass.resource.k8s.io/devices";
-    assert_eq!(kind_of(name), Some(("resource.k8s.io", "resourceclaims")));
+    assert_eq!(kinds_of(Minor::V35, name), [("resource.k8s.io", "resourceclaims")]);
     assert!(claims.covers(name) && !claims.covers("pods") && !pods().covers(name));
     assert!(claims.charges_create("") && !claims.only_counts());
+}
+
+#[test]
+fn devices_are_charged_under_each_name_that_the_pod_did_not_ask_for() {
+    const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/gpu";
+    let pod = pod(
+        json!([
+            container("c", json!({"cpu": "1", "example.com/gpu": "2"}), json!({})),
+            container("d", json!({IMPLICIT: "1"}), json!({}))
+        ]),
+        json!([container("i", json!({"example.com/gpu": "3"}), json!({}))]),
+    );
+    let asked = requests_of_pod(&pod);
+    let expected = json!({"container-0-request-0": "example.com/gpu", "container-1-request-1": "example.com/gpu",
+        "container-2-request-0": IMPLICIT});
+    assert_eq!(json!(asked), expected);
+    let request = |name: &str, count: i64| {
+        json!({"name": name,
+        "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}})
+    };
+    let requests = json!([request("container-1-request-1", 2), request("container-2-request-0", 1)]);
+    let claims = Evaluator::of("resource.k8s.io", "resourceclaims");
+    let charged = |annotation: &str, names: &DeviceNames| {
+        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true}]);
+        let metadata = json!({"ownerReferences": owner,
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": annotation}});
+        let claim = json!({"metadata": metadata, "spec": {"devices": {"requests": requests}}});
+        let usage = claims.usage(&claim);
+        assert_eq!(usage.devices().unwrap().pod(), (annotation == "true").then_some(("p", "u")));
+        let usage = usage.with_names(names);
+        let of_names = usage.at(NOW).filter(|(name, _)| name.starts_with("requests."));
+        to_value(&of_names.map(|(name, amount)| (name.to_owned(), amount)).collect::<Amounts>())
+    };
+    let implicit = format!("requests.{IMPLICIT}");
+    let stated = DeviceNames {
+        of_classes: [("gpu".to_owned(), "example.com/gpu".to_owned())].into(),
+        of_requests: asked,
+    };
+    let unstated = DeviceNames { of_classes: [].into(), ..stated.clone() };
+    assert_eq!(charged("true", &stated), json!({implicit.as_str(): "2", "requests.example.com/gpu": "1"}));
+    assert_eq!(charged("true", &unstated), json!({implicit.as_str(): "2"}));
+    assert_eq!(charged("false", &stated), json!({implicit.as_str(): "3", "requests.example.com/gpu": "3"}));
+    assert_eq!(charged("false", &unstated), json!({implicit.as_str(): "3"}));
+    // The pod itself is charged under the names for which it asks.
+    assert_eq!(compute(&pod)[&implicit], "1");
+    assert_eq!(compute(&pod)["requests.example.com/gpu"], "3");
+    for (minor, charges) in [(Minor::V35, false), (Minor::V36, true), (Minor::V37, true)] {
+        let claims = claims.clone().in_version(minor);
+        assert_eq!((claims.charges_resources(), claims.covers(&implicit)), (charges, charges), "{minor}");
+    }
 }
 
 #[test]
@@ -271,7 +323,14 @@ fn a_pod_that_an_update_moves_into_a_full_scope_is_refused() {
     };
     let (old, new) = (json!({"spec": {}}), json!({"spec": {"activeDeadlineSeconds": 500}}));
     let evaluator = pods();
-    let change = Change { evaluator: &evaluator, old: Some(&old), new: &new, is_report: false, limited: &[] };
+    let change = Change {
+        evaluator: &evaluator,
+        old: Some(&old),
+        new: &new,
+        names: &DeviceNames::default(),
+        is_report: false,
+        limited: &[],
+    };
     let refusal =
         charge(&[scoped("NotTerminating", "1"), scoped("Terminating", "1")], &change, NOW).unwrap_err();
     let text = "exceeded quota: q, requested: count/pods=1,pods=1, used: count/pods=1,pods=1, \
@@ -340,7 +399,11 @@ fn judged(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<Charges, Refusal> {
-    charge(quotas, &Change { evaluator, old, new, is_report: false, limited: &[] }, NOW)
+    charge(
+        quotas,
+        &Change { evaluator, old, new, names: &DeviceNames::default(), is_report: false, limited: &[] },
+        NOW,
+    )
 }
 
 #[test]
@@ -392,7 +455,14 @@ fn updates_are_charged_with_their_increase_and_never_credited() {
         "exceeded quota: q, requested: requests.storage=7Gi, used: requests.storage=4Gi, limited: requests.storage=10Gi"
     );
     let (evaluator, old, new) = (&claims, claim("1Gi"), claim("8Gi"));
-    let report = Change { evaluator, old: Some(&old), new: &new, is_report: true, limited: &[] };
+    let report = Change {
+        evaluator,
+        old: Some(&old),
+        new: &new,
+        names: &DeviceNames::default(),
+        is_report: true,
+        limited: &[],
+    };
     assert_eq!(
         charge(&one, &report, NOW).unwrap().used,
         [(0, amounts(&json!({"requests.storage": "11Gi"})))]
@@ -424,7 +494,7 @@ fn bounds_missing_from_the_status_are_pending() {
 }
 
 #[test]
-fn each_resource_maps_to_one_kind() {
+fn resources_map_to_the_kinds_that_use_them() {
     for (resource, kind) in [
         ("count/deployments.apps", Some(("apps", "deployments"))),
         ("count/lamps.example.com", Some(("example.com", "lamps"))),
@@ -437,6 +507,11 @@ fn each_resource_maps_to_one_kind() {
         ("resourcequotas", Some(("", "resourcequotas"))),
         ("example.com/gpu", None),
     ] {
-        assert_eq!(kind_of(resource), kind, "{resource}");
+        assert_eq!(kinds_of(Minor::V35, resource), Vec::from_iter(kind), "{resource}");
+    }
+    for resource in ["requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"] {
+        let both = [("", "pods"), ("resource.k8s.io", "resourceclaims")];
+        assert_eq!(kinds_of(Minor::V35, resource), both[..1], "{resource}");
+        assert_eq!(kinds_of(Minor::V36, resource), both, "{resource}");
     }
 }
