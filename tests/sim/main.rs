@@ -29,6 +29,8 @@ mod disruption;
 mod etcd_adapter;
 /// The API tests on other storages.
 mod etcd_rerun;
+/// Devices as extended resources.
+mod extended_resources;
 /// API Priority and Fairness.
 mod fairness;
 /// Late writes of deposed leaders over REST and gRPC.
