@@ -191,7 +191,11 @@ fn a_group_of_1_37_without_a_gang_is_scheduled_when_one_pod_has_a_node() {
             s.pod(Change::Set(member(name, "g", "2")), at(0));
         }
         let done = turn(&mut s, 0);
-        assert_eq!((done.bound.len(), done.refused.len(), done.reports.len()), (2, 1, reports), "{version:?}");
+        assert_eq!(
+            (done.bound.len(), done.refused.len(), done.reports.len()),
+            (2, 1, reports),
+            "{version:?}"
+        );
         assert!(done.reports.iter().all(|report| report.result == GangResult::Scheduled));
     }
 }
