@@ -181,8 +181,8 @@ impl<K: ApiType> Api<K> {
         Ok(self.calls.patch(ns, name, "status", patch).await?.revision)
     }
 
-    /// Patches only the status by a merge patch that is encoded at once, without a JSON value in between. Returns the revision of the write,
-    /// like [`Api::write_status_patch`].
+    /// Patches only the status by a merge patch that is encoded at once, without a JSON value in between. Returns the revision of the
+    /// write, like [`Api::write_status_patch`].
     pub async fn write_status_merge(
         &self,
         ns: &str,

@@ -63,8 +63,8 @@ pub(crate) fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
         ProbeKind::Liveness => script.unhealthy_after.is_some(),
     };
     let runs = |kind: &ProbeKind| match kind.of(spec).and_then(|probe| act(spec, probe)) {
-        // Each can be asked of a program of this machine, and of a container of a runtime, but for the ports of one without an address of its
-        // own.
+        // Each can be asked of a program of this machine, and of a container of a runtime, but for the ports of one without an address of
+        // its own.
         Some(_) if is_host => true,
         Some(Act::Command(_)) if is_real => true,
         Some(_) if is_real => !pod.spec.host_network,

@@ -1,10 +1,12 @@
 //! All bounds of the apiserver, by name, each with its reason. The code that enforces a bound documents what
 //! happens at it.
 
+mod basic_auth;
 mod collection;
 mod connections;
 mod uncommitted;
 
+pub use basic_auth::*;
 pub use collection::*;
 pub use connections::*;
 use std::time::Duration;
@@ -566,37 +568,6 @@ pub const ENCRYPTION_RELOAD: Duration = Duration::from_secs(60);
 /// looked at when requests need them; a look costs a system call, which a busy server need not make for each
 /// request. kube-apiserver notices a change within a minute.
 pub const ACCESS_FILE_LOOK: Duration = Duration::from_secs(1);
-
-/// Bytes of the longest user name in basic authentication.
-pub const BASIC_AUTH_USER_BYTES: usize = 256;
-
-/// Bytes of the longest password in basic authentication. Longer headers are refused before they are decoded.
-pub const BASIC_AUTH_PASSWORD_BYTES: usize = 1024;
-
-/// Checks of passwords that run at a time. Each occupies a processor, and the memory that its hash says: a flood of
-/// wrong passwords must leave the server able to serve others.
-pub const BASIC_AUTH_CHECKS: usize = 2;
-
-/// Checks of passwords that run or wait. Further ones are refused with 429.
-pub const BASIC_AUTH_WAITING: usize = 64;
-
-/// Verified credentials that are remembered, so that the next request with them costs no check of the password.
-pub const BASIC_AUTH_VERIFIED: usize = 1024;
-
-/// How long they are remembered. A change of the file ends it earlier.
-pub const BASIC_AUTH_VERIFIED_TIME: Duration = Duration::from_secs(60);
-
-/// Memory in KiB that a hash of argon2 may use. Hashes with more are refused when the file is read.
-pub const BASIC_AUTH_ARGON2_KIB: u32 = 256 * 1024;
-
-/// Passes over this memory; twice what RFC 9106 recommends with little memory, and a margin.
-pub const BASIC_AUTH_ARGON2_PASSES: u32 = 10;
-
-/// Lanes of a hash of argon2, which are computed one after the other.
-pub const BASIC_AUTH_ARGON2_LANES: u32 = 16;
-
-/// Cost of a hash of bcrypt, as a power of two: about a second of a processor. `htpasswd -B` uses 5 by default.
-pub const BASIC_AUTH_BCRYPT_COST: u32 = 14;
 
 /// Interval at which a healthy key management service is asked for its status; kube-apiserver's.
 pub const KMS_CHECK: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! What the kernel holds of TCP connections over IPv4: bytes that it has not delivered, and whose a socket is. Linux only; elsewhere nothing
-//! is known, and the window of real time decides.
+//! What the kernel holds of TCP connections over IPv4: bytes that it has not delivered, and whose a socket is. Linux only; elsewhere
+//! nothing is known, and the window of real time decides.
 
 #[cfg(target_os = "linux")]
 mod diagnostics;
