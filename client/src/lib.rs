@@ -1,9 +1,8 @@
 //! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind
 //! TLS.
 //!
-//! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several, [`Each`] sends several that are
-//! independent; their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says
-//! so ([`on_conflict`]).
+//! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several, [`Each`] sends independent
+//! ones; their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says so ([`on_conflict`]).
 //!
 //! From the bottom: `client` (the connection) → `calls` (one resource, as bytes) → `grpc` (a source of objects) → `typed`
 //! and `dynamic` (types) → `apis` (the handles that a client gives) → everything that uses them, such as `manifest`.

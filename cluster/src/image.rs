@@ -216,9 +216,11 @@ async fn assemble(
 }
 
 impl ControlPlane {
-    /// Waits until the caches of all components show the newest revision of this moment: copies from an image that is taken then share
-    /// them, and do not read again what the components had not read. The caller bounds the wait: a component whose source is held up does not get
-    /// there. Without an embedded store there is nothing to wait for.
+    /// Waits until the caches of all components show the newest revision of this moment. Copies from an image that is taken then share
+    /// them, and do not read again what the components had not read.
+    ///
+    /// The caller bounds the wait: a component whose source is held up does not get there. Without an embedded store there is nothing to
+    /// wait for.
     pub async fn caches_reached(&self) {
         if let Some(store) = self.store() {
             self.caches().reached(informer_revision(store.revision())).await;
