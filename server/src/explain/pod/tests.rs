@@ -101,7 +101,7 @@ SMALLEST CHANGES THAT HELP (each tried on a copy at #402)
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     // The filters of the table are those that do not skip the pod: a column for each.
-    let text = text(&found, false);
+    let text = super::text(&found, false);
     let (said, expected) = (normal(&text), normal(&expected));
     assert_eq!(said.len(), expected.len(), "{text}");
     for (said, expected) in
@@ -126,7 +126,7 @@ SMALLEST CHANGES THAT HELP (each tried on a copy at #402)
 async fn a_placed_pod_is_explained_by_scores_as_if_it_had_no_node() {
     let client = server(answers(pod("db-1", "1", Some("node-0")), Err((403, "Forbidden"))));
     let found = explained(&client).await;
-    let text = text(&found, false);
+    let text = super::text(&found, false);
     let head = "pod default/db-1 → node-0; its scheduler has left no record here\n\
          computed from the present state without the pod, #402\n\nNODE     TOTAL";
     assert!(text.starts_with(head), "{text}");
@@ -150,7 +150,7 @@ async fn a_record_is_compared_with_what_is_computed() {
         let record = json!({ "result": "placed", "attempt": 1, "repeats": 0, "placed": placed });
         answers.insert("/kstore/v1/attempts", Ok(json!({ "records": [record] })));
         let found = explained(&server(answers)).await;
-        assert_eq!(found.equals_record, Some(expected), "{}", text(&found, false));
+        assert_eq!(found.equals_record, Some(expected), "{}", super::text(&found, false));
     }
 }
 
@@ -158,13 +158,13 @@ async fn a_record_is_compared_with_what_is_computed() {
 async fn a_caller_without_rights_on_nodes_gets_the_record_and_is_told_what_is_missing() {
     let mut answers = answers(pod("db-1", "2", None), Ok(json!({ "records": [] })));
     answers.insert("/api/v1/nodes", Err((403, "Forbidden")));
-    let text = text(&explained(&server(answers.clone())).await, false);
+    let text = super::text(&explained(&server(answers.clone())).await, false);
     let expected = "pod default/db-1 is pending; its scheduler has left no record here\n\
          note: no verdicts on nodes: the server refuses to show the state of the cluster: Forbidden\n";
     assert_eq!(text, expected);
     answers.insert("/api/v1/nodes", list(vec![node("node-0", json!({}))]));
     answers.insert("/api/v1/persistentvolumes", Err((403, "Forbidden")));
-    let text = text(&explained(&server(answers)).await, false);
+    let text = super::text(&explained(&server(answers)).await, false);
     assert!(
         text.contains("note: computed without /api/v1/persistentvolumes, which cannot be read"),
         "{text}"
@@ -175,12 +175,12 @@ async fn a_caller_without_rights_on_nodes_gets_the_record_and_is_told_what_is_mi
 async fn gated_and_ended_pods_need_no_verdicts() {
     let mut gated = pod("db-1", "1", None);
     gated["spec"]["schedulingGates"] = json!([{ "name": "quota" }, { "name": "network" }]);
-    let said = text(&explained(&server(answers(gated, list(Vec::new())))).await, false);
-    assert_eq!(said, "pod default/db-1 waits for its scheduling gates: quota, network\n");
+    let text = super::text(&explained(&server(answers(gated, list(Vec::new())))).await, false);
+    assert_eq!(text, "pod default/db-1 waits for its scheduling gates: quota, network\n");
     let mut ended = pod("db-1", "1", Some("node-0"));
     ended["status"]["phase"] = "Succeeded".into();
-    let said = text(&explained(&server(answers(ended, list(Vec::new())))).await, false);
-    assert_eq!(said, "pod default/db-1 has ended; it needs no node\n");
+    let text = super::text(&explained(&server(answers(ended, list(Vec::new())))).await, false);
+    assert_eq!(text, "pod default/db-1 has ended; it needs no node\n");
 }
 
 #[tokio::test]
