@@ -53,10 +53,8 @@ impl Streams {
         let (_, snapshot) = feed.get();
         let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
         let is_request = !matches!(execution.act, Act::Command(_));
-        if is_request
-            && is_on_host(&snapshot, execution.container)
-            && self.kubelet_network(&snapshot).is_none()
-        {
+        let has_ports = || self.has_host_networks() || self.kubelet_network(&snapshot).is_some();
+        if is_request && is_on_host(&snapshot, execution.container) && !has_ports() {
             // Its ports are ports of this machine, of which it cannot be said whose they are.
             return 0;
         }

@@ -85,7 +85,7 @@ impl Streams {
         programs: &Arc<HostPrograms>,
         snapshot: &Snapshot,
     ) -> std::result::Result<Option<Arc<PodLink>>, String> {
-        if self.api_server.is_none() || programs.network().is_err() {
+        if !self.has_host_networks() {
             return Ok(None);
         }
         let _making = self.host_links.making.lock().await;
@@ -110,6 +110,11 @@ impl Streams {
         let link = Arc::new(link.map_err(|error| format!("cannot make the network of the pod: {error}"))?);
         self.host_links.add(key(snapshot), address, &link);
         Ok(Some(link))
+    }
+
+    /// Whether programs of this machine have networks of their own, once they run.
+    pub(super) fn has_host_networks(&self) -> bool {
+        self.api_server.is_some() && self.programs.as_ref().is_some_and(|programs| programs.network().is_ok())
     }
 
     /// The address of a node.
