@@ -345,9 +345,8 @@ impl PreparedLab {
         };
         let report = match request.report {
             Some(text) => {
-                let steps = record.steps.iter().map(|step| (step.begin, format!("step {}", step.name)));
-                let (since, steps) = (Some(image), steps.collect());
-                let text = ReportText { since, faults, steps, ..text.clone() };
+                let text =
+                    ReportText { since: Some(image), faults, steps: steps_of(&record), ..text.clone() };
                 Some(run.report_file(text).await)
             }
             None => None,
@@ -375,6 +374,11 @@ impl PreparedLab {
             self.lab.end().await;
         })
     }
+}
+
+/// Where the steps of a run begin, for the marks of its report.
+fn steps_of(record: &RunRecord) -> Vec<(i64, String)> {
+    record.steps.iter().map(|step| (step.begin, format!("step {}", step.name))).collect()
 }
 
 /// Steps as they went, and the end of the run if one of them ended it.

@@ -159,6 +159,16 @@ impl Simulator {
         .ok()
     }
 
+    /// The groups and faults of the API of simulations.
+    fn simulation(&self, tasks: &TaskGroup) -> (Subscription<GroupRecord>, Subscription<FaultRecord>) {
+        let groups = self.client.dynamic(sim_api::resource(GROUPS));
+        let groups = groups.project(WatchParams::default(), GroupRecord::decode);
+        let faults = self.client.dynamic(sim_api::resource(FAULTS));
+        let faults = faults.project(WatchParams::default(), FaultRecord::decode);
+        let groups = self.informer("kubelet-node-groups", groups, tasks);
+        (groups.subscribe(), self.informer("kubelet-node-faults", faults, tasks).subscribe())
+    }
+
     async fn simulate(self, tasks: TaskGroup) {
         let stop = tasks.stop();
         let orders = Arc::clone(&self.orders).lock_owned().await;
@@ -171,15 +181,7 @@ impl Simulator {
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }
-        let simulation = self.config.has_sim_api.then(|| {
-            let groups = self.client.dynamic(sim_api::resource(GROUPS));
-            let groups = groups.project(WatchParams::default(), GroupRecord::decode);
-            let faults = self.client.dynamic(sim_api::resource(FAULTS));
-            let faults = faults.project(WatchParams::default(), FaultRecord::decode);
-            let groups = self.informer("kubelet-node-groups", groups, &tasks);
-            (groups.subscribe(), self.informer("kubelet-node-faults", faults, &tasks).subscribe())
-        });
-        let (groups, faults) = simulation.unzip();
+        let (groups, faults) = self.config.has_sim_api.then(|| self.simulation(&tasks)).unzip();
         let usage_caches = self.config.has_sim_api.then(|| self.usage_caches(&tasks));
         let behaviors = usage_caches.as_ref().map(|caches| caches.behaviors.clone());
         let rng = self.nondet.rng.fork("kubelet-sim");

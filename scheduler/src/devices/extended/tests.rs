@@ -39,10 +39,12 @@ fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-#[test]
-fn each_container_gets_requests_and_init_containers_share_them() {
+/// What is shown, the spec of a pod, and the requests and mappings of its claim.
+type ClaimCase = (&'static str, Value, Vec<String>, Vec<String>);
+
+fn claim_cases() -> [ClaimCase; 6] {
     let gpus = |name: &str, count: i64| container(name, json!({ "a.x/gpu": count.to_string() }));
-    let cases = [
+    [
         (
             "one container",
             json!({ "containers": [gpus("c", 2)] }),
@@ -109,8 +111,12 @@ fn each_container_gets_requests_and_init_containers_share_them() {
             texts(&["container-1-request-0=1 of gpu"]),
             texts(&["s a.x/gpu container-1-request-0", "i a.x/gpu container-1-request-0"]),
         ),
-    ];
-    for (name, spec, requests, mappings) in cases {
+    ]
+}
+
+#[test]
+fn each_container_gets_requests_and_init_containers_share_them() {
+    for (name, spec, requests, mappings) in claim_cases() {
         assert_eq!(claim_of(spec), (requests, mappings), "{name}");
     }
 }
