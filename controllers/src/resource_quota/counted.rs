@@ -24,8 +24,8 @@ pub(super) struct Counted {
     kind: String,
     /// Usage of the object; `None` for kinds whose objects are only counted.
     usage: Option<Box<Usage>>,
-    /// The resources for which a pod asks and that devices may satisfy, by the requests of its claim for them. Most pods ask for none, and an
-    /// empty map takes no memory of its own.
+    /// The resources for which a pod asks and that devices may satisfy, by the requests of its claim for them. Most pods ask for none, and
+    /// an empty map takes no memory of its own.
     asked: BTreeMap<String, String>,
 }
 
