@@ -325,20 +325,18 @@ impl PreparedLab {
         let (exits, missed, faults) = (run.exits(), run.missed(), run.fired());
         let (turns, unquiet) = (run.order().position(), run.order().unquiet());
         run.end_plan();
-        let end = collect::state(&run.current);
-        let took = u64::try_from(run.elapsed().as_millis()).unwrap_or(u64::MAX);
         let longest_pause = collect::longest_pause(&traffic.1);
         let record = RunRecord {
             initial,
             requests: traffic.0,
             writes: traffic.1,
             steps: steps.0,
-            end,
+            end: collect::state(&run.current),
             ended,
             exits,
             is_late,
             steps_done,
-            took,
+            took: u64::try_from(run.elapsed().as_millis()).unwrap_or(u64::MAX),
             longest_pause,
             turns,
             unquiet,
