@@ -126,12 +126,15 @@ async fn raw_call(channel: &Channel, path: &str, message: &[u8]) -> Code {
 async fn items_of_messages_are_counted_before_they_are_decoded() {
     let server = start().await;
     let nobody = connect(&server, user("ann", "system:authenticated")).await;
-    for call in ["Watch", "Transact", "Each"] {
+    // Operations of `Each` are refused one by one, in its answer.
+    for (call, of_few) in
+        [("Watch", Code::InvalidArgument), ("Transact", Code::InvalidArgument), ("Each", Code::Ok)]
+    {
         let path = format!("/kstore.v1.Kstore/{call}");
         let empty = [0x0a, 0].repeat(1_400_000);
         assert_eq!(raw_call(&nobody, &path, &empty).await, Code::InvalidArgument, "{call}");
         let few = [0x0a, 0].repeat(128);
-        assert_eq!(raw_call(&nobody, &path, &few).await, Code::InvalidArgument, "{call}: without a resource");
+        assert_eq!(raw_call(&nobody, &path, &few).await, of_few, "{call}: without a resource");
     }
 }
 
