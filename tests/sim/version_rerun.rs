@@ -93,6 +93,12 @@ const HOLD_IN: &[(&str, Minor, Minor, &str)] = &[
         WATCH_LIST,
     ),
     (
+        "story::no_informer_lists_again_while_a_cluster_starts",
+        Minor::V37,
+        Minor::V37,
+        "it waits for StorageVersionMigrations, which are served by default since 1.37",
+    ),
+    (
         "source_contract::kube_rs_over_rest::an_initial_stream_marks_its_end_once_and_continues",
         Minor::V34,
         Minor::V37,

@@ -339,6 +339,11 @@ mod tests {
         let both = vec!["clustertrustbundles", "storageversionmigrations"];
         assert_eq!(plurals("api/beta=true", all), Ok((both, 0)));
         let one = "api/all=true,storagemigration.k8s.io/v1beta1=false";
-        assert_eq!(plurals(one, all), Ok((vec!["clustertrustbundles"], 0)));
+        let without_gate = 2;
+        assert_eq!(
+            plurals(one, all),
+            Ok((vec!["clustertrustbundles"], without_gate)),
+            "Workloads, PodGroups"
+        );
     }
 }
