@@ -11,7 +11,7 @@ use kstore_apiserver::OpenSockets;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-/// The local and the remote address of a socket. Those of a listener are its own and [`ANY`].
+/// The local and the remote address of a socket. Those of a listener are its own and `0.0.0.0:0`.
 pub type SocketAddresses = (SocketAddrV4, SocketAddrV4);
 
 /// The remote address of a listener.
