@@ -256,7 +256,7 @@ impl RuntimeClient {
         known(within(CALL_TIME, self.runtime.clone().remove_pod_sandbox(request)).await)
     }
 
-    /// The addresses of a sandbox, the first of which is its pod's. None in the network of the machine.
+    /// The addresses of a sandbox. The first is the address of its pod. A sandbox in the machine's network has none.
     ///
     /// # Errors
     /// There is no such sandbox.

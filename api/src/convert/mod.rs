@@ -1,5 +1,5 @@
 //! Conversion between two versions of an object: `autoscaling/v1` and `v2`, core events and `events.k8s.io`,
-//! `scheduling.k8s.io/v1alpha2` and `v1beta1`, each of which one version of Kubernetes has.
+//! `scheduling.k8s.io/v1alpha2`, which Kubernetes 1.36 has, and `v1beta1`, which 1.37 has.
 //! Objects are stored in one version (`Resource::storage_version`); the apiserver converts on read and
 //! write. A round trip loses nothing.
 

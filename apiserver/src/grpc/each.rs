@@ -1,4 +1,4 @@
-//! The gRPC call Each: independent operations, each of which is answered and recorded in the audit log like a call of its own.
+//! The gRPC call Each: independent operations. The server answers each, and records it in the audit log, like a call of its own.
 
 use super::audited::{self, AuditedMessage as _, AuditedResponse as _, CallPart};
 use super::{Caller, Grpc, bind, create, delete, object_of, patch, seats, update};

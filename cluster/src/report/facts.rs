@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 const METRICS: &str = "/metrics";
 
 impl Reader<'_> {
-    /// Reads what there is besides objects and writes: first what is quick to read.
+    /// Reads the marks, the metrics of the server and the scheduler's attempts into the recording.
     pub(super) async fn facts(&self, revisions: &Revisions, recording: &mut Recording) {
         self.marks(revisions, recording);
         self.server(recording).await;

@@ -9,13 +9,13 @@ pub(super) const READ_TIME: Duration = Duration::from_secs(20);
 /// How long attempts, metrics and marks are read after that. What has not come then is not in the report, which says how much.
 pub(super) const FACT_TIME: Duration = Duration::from_secs(5);
 
-/// Pods of which a report has the scheduler's attempts: those that wait, and those that were written last. Each is a request.
+/// Most pods whose scheduling attempts a report has: those that wait, and those that were written last. Each costs a request.
 pub(super) const ATTEMPT_PODS: usize = 1_000;
 
 /// Requests for attempts that are under way at a time.
 pub(super) const ATTEMPT_REQUESTS: usize = 8;
 
-/// Pods that wait of which a report has the verdicts on nodes: each takes up to a fifth of a second.
+/// Most waiting pods for which a report has the verdicts on nodes. Each takes up to a fifth of a second.
 pub(super) const JUDGED_PODS: usize = 10;
 
 /// Nodes of the verdicts on one pod: those that are nearest to fit.

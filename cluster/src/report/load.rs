@@ -20,7 +20,7 @@ const READ: [(&str, &[&str]); 12] = [
 ];
 
 /// A page of metrics in Prometheus' text format with these series alone. Series that differ in other labels only are added up; so are the
-/// objects of resources, of which a negative number says that it is not known.
+/// numbers of objects of all resources. A negative number means that the server does not know it, and counts as zero.
 pub(super) fn reading(page: &str) -> String {
     let mut sums: BTreeMap<String, f64> = BTreeMap::new();
     for line in page.lines() {

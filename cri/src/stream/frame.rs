@@ -62,7 +62,7 @@ fn control(kind: u16, body: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(8 + body.len());
     frame.put_u16(VERSION);
     frame.put_u16(kind);
-    // The highest byte has the flags, of which there are none.
+    // The highest byte has the flags. It is zero, because a control frame is shorter than 16 MiB.
     frame.put_u32(u32::try_from(body.len()).expect("a control frame is small"));
     frame.put_slice(body);
     frame.freeze()
