@@ -2,6 +2,7 @@
 
 use super::devices::DeviceState;
 use super::nodes::{Membership, NodeEntry, Removal};
+use super::slots::Slots;
 use super::timers::Timers;
 use super::{Manager, Notice, Queue, Regarding};
 use crate::config::Network;
@@ -48,8 +49,8 @@ pub(super) struct Groups {
     pub(super) timers: Timers<String>,
     /// Groups that may have something to do, each once.
     pub(super) dirty: Queue<String>,
-    /// The numbers by which nodes of groups have their networks.
-    slots: BTreeSet<usize>,
+    /// The numbers by which nodes of groups have their networks, after those of the configuration's nodes.
+    slots: Slots,
     /// How often a group has looked at its nodes.
     #[cfg(test)]
     pub(super) turns: usize,
@@ -233,11 +234,9 @@ impl Manager {
 
     /// Name and networks of a new node; `None` if the networks are used up.
     pub(super) fn identity(&mut self, name: &str) -> Option<(Identity, usize)> {
-        let first = self.config.nodes;
-        let taken = &self.groups.slots;
-        let slot = (first..).find(|slot| !taken.contains(slot))?;
-        let identity = Identity::new(&self.config, slot)?;
-        self.groups.slots.insert(slot);
+        // The nodes of the configuration have the numbers below.
+        let identity = Identity::new(&self.config, self.config.nodes + self.groups.slots.first_free())?;
+        let slot = self.config.nodes + self.groups.slots.take();
         Some((Identity { name: name.to_owned(), ..identity }, slot))
     }
 
@@ -512,7 +511,9 @@ impl Manager {
         self.by_node.remove(name);
         self.node_timers.set(&name.to_owned(), None);
         self.runtime.simulated.remove_node(name);
-        self.groups.slots.remove(&slot);
+        if let Some(number) = slot.checked_sub(self.config.nodes) {
+            self.groups.slots.give_back(number);
+        }
         self.is_serving_changed = true;
         if let Some(group) = group {
             if let Some(entry) = self.groups.entries.get_mut(&group) {

@@ -20,6 +20,7 @@ mod pods;
 mod real;
 pub(crate) mod run;
 mod secrets;
+mod slots;
 pub(crate) mod sources;
 pub(crate) mod stages;
 #[cfg(test)]
