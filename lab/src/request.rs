@@ -193,6 +193,11 @@ impl fmt::Display for Verb {
     }
 }
 
+/// Whether a resource is that of Events, which two groups serve.
+pub fn is_of_events(resource: &str) -> bool {
+    resource == "events" || resource == "events.events.k8s.io"
+}
+
 /// The state that a read asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {

@@ -1,9 +1,10 @@
 //! The writes of a cluster, from the store's history, each with its writer and, if the request log has it, the basis.
 
 use crate::basis::{self, Basis, ObjectChange, ViewAt, Written};
+use crate::client::identity::short_agent;
 use crate::error;
 use crate::host::Running;
-use crate::log::{LoggedRequest, RequestLog};
+use crate::log::{LoggedRequest, RequestLog, WrittenBy};
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use kstore_registry::provenance::Note;
@@ -46,6 +47,22 @@ pub struct Write {
     /// What the writer had been shown. Only in the answer about one write, and if its request is in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
+}
+
+impl Write {
+    /// The request that made the write, if the log has it.
+    fn request(&self, log: &RequestLog) -> Option<LoggedRequest> {
+        let first = self.objects.first()?;
+        log.write_of(&WrittenBy {
+            revision: self.revision,
+            resource: &first.resource,
+            namespace: &first.namespace,
+            name: &first.name,
+            verb: &self.verb,
+            user: &self.user,
+            agent: short_agent(&self.agent),
+        })
+    }
 }
 
 /// An object of a write.
@@ -169,8 +186,7 @@ fn write(batch: &Batch, log: &RequestLog, is_whole: bool) -> Option<Write> {
     let note = batch.events.iter().find_map(|event| Note::decode(event.note.as_deref()?));
     let objects: Vec<WrittenObject> =
         batch.events.iter().filter_map(|event| written(event, is_whole)).collect();
-    let first = objects.first()?;
-    let logged = log.write_of(batch.revision.0, &first.resource, &first.name);
+    objects.first()?;
     let note = note.unwrap_or_else(|| Note {
         user: String::new(),
         agent: "the store".to_owned(),
@@ -178,10 +194,10 @@ fn write(batch: &Batch, log: &RequestLog, is_whole: bool) -> Option<Write> {
         causes: Vec::new(),
         time_us: 0,
     });
-    Some(Write {
+    let mut write = Write {
         revision: batch.revision.0,
         time: Timestamp::from_microsecond(note.time_us).ok().filter(|_| note.time_us > 0),
-        client: logged.map_or_else(|| note.agent.clone(), |logged| logged.client),
+        client: note.agent.clone(),
         user: note.user,
         agent: note.agent,
         verb: note.verb,
@@ -189,7 +205,11 @@ fn write(batch: &Batch, log: &RequestLog, is_whole: bool) -> Option<Write> {
         causes: note.causes,
         inferred: Vec::new(),
         basis: None,
-    })
+    };
+    if let Some(logged) = write.request(log) {
+        write.client = logged.client;
+    }
+    Some(write)
 }
 
 fn written(event: &Event, is_whole: bool) -> Option<WrittenObject> {
@@ -250,9 +270,7 @@ pub async fn whole(running: &Running, log: &RequestLog, since: i64) -> Result<Ve
     let mut found = Vec::new();
     for batch in history(store, since + 1, store.revision().0).await? {
         let Some(mut write) = write(&batch, log, true) else { continue };
-        let first = write.objects.first().map(|first| (first.resource.clone(), first.name.clone()));
-        let logged = first.and_then(|(resource, name)| log.write_of(write.revision, &resource, &name));
-        let views = logged.and_then(|logged| logged.basis);
+        let views = write.request(log).and_then(|logged| logged.basis);
         write.basis = views.map(|views| Basis { views: views.to_vec(), unseen: Vec::new() });
         found.push(write);
     }
@@ -272,12 +290,10 @@ pub async fn get(running: &Running, log: &RequestLog, revision: i64) -> Result<W
     let batches = history(store, revision, revision).await?;
     let batch = batches.first().filter(|batch| batch.revision.0 == revision).ok_or_else(unknown)?;
     let mut found = write(batch, log, true).ok_or_else(unknown)?;
-    let Some(first) = found.objects.first() else { return Ok(found) };
-    let Some(LoggedRequest { basis: Some(views), previous_write, .. }) =
-        log.write_of(revision, &first.resource, &first.name)
-    else {
+    let Some(LoggedRequest { basis: Some(views), previous_write, .. }) = found.request(log) else {
         return Ok(found);
     };
+    let Some(first) = found.objects.first() else { return Ok(found) };
     let from = look_back(&views, revision).max(store.compacted().0 + 1);
     let before = history(store, from, revision - 1).await?;
     let changes: Vec<ObjectChange> =

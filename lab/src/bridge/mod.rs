@@ -196,7 +196,8 @@ impl Bridge {
         if target.as_ref().is_some_and(|target| target.verb.is_write()) {
             let basis = self.clients.delivered(active.client()).into();
             let previous = self.log.last_write(active.client());
-            record.write = Some(Box::new(LoggedWrite { basis, previous }));
+            let since = self.running.store().revision().0;
+            record.write = Some(Box::new(LoggedWrite { since, basis, previous }));
         }
         let (number, unlogged) = match self.is_ordered(&active) {
             // Its position in the log is that of its turn.

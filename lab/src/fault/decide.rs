@@ -2,7 +2,7 @@
 //! a source of its own, so that no rule changes the draws of another. Pure.
 
 use super::{Fault, Rule, RuleSet};
-use crate::request::{RequestTarget, Verb, Version};
+use crate::request::{RequestTarget, Verb, Version, is_of_events};
 use crate::select::ClientIdentity;
 use kstore_nondet::Rng;
 use std::collections::BTreeMap;
@@ -59,10 +59,6 @@ impl Fault {
             | Self::NotFoundYet {} => true,
         }
     }
-}
-
-fn is_of_events(resource: &str) -> bool {
-    resource == "events" || resource == "events.events.k8s.io"
 }
 
 impl RuleSet {

@@ -4,7 +4,7 @@ use crate::basis::ViewAt;
 use crate::client::RequestSender;
 use crate::client::identity::glob;
 use crate::limits;
-use crate::request::{RequestTarget, Verb, Version};
+use crate::request::{RequestTarget, Verb, Version, is_of_events};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -92,14 +92,18 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// A write of an object, whose client is looked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct WrittenBy<'a> {
     /// Revision of the write.
     pub revision: i64,
     /// Resource, as `plural.group`.
     pub resource: &'a str,
+    /// Namespace of the object; empty: it has none.
+    pub namespace: &'a str,
     /// Name of the object.
     pub name: &'a str,
+    /// Verb, with the subresource after a slash, as in [`Note`](kstore_registry::provenance::Note); empty: unknown.
+    pub verb: &'a str,
     /// User of the writer.
     pub user: &'a str,
     /// Agent of the writer, up to the first slash.
@@ -142,6 +146,8 @@ pub(crate) struct LoggedWatch {
 /// What the client of a write had been shown and written when it came.
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedWrite {
+    /// The newest revision when the request came: what it writes is newer.
+    pub(crate) since: i64,
     pub(crate) basis: Arc<[ViewAt]>,
     /// Revision of the client's write before; 0: none is known.
     pub(crate) previous: i64,
@@ -175,6 +181,14 @@ impl LogRecord {
         self.target.as_ref().map_or("", |target| &target.resource)
     }
 
+    fn namespace(&self) -> &str {
+        self.target.as_ref().map_or("", |target| &target.namespace)
+    }
+
+    fn subresource(&self) -> &str {
+        self.target.as_ref().map_or("", |target| &target.subresource)
+    }
+
     /// Name of the object, or the path.
     fn name(&self) -> &str {
         self.target.as_ref().map_or(&self.path, |target| &target.name)
@@ -187,6 +201,29 @@ impl LogRecord {
     /// Whether it is a write that succeeded.
     fn has_written(&self) -> bool {
         self.verb().is_some_and(Verb::is_write) && (200..300).contains(&self.code)
+    }
+
+    /// Whether the request, if it was performed, may be the one that made a write.
+    fn may_have_made(&self, written: &WrittenBy<'_>) -> bool {
+        let verb = self.verb().map_or("", Verb::as_str);
+        let does = match written.verb.split_once('/') {
+            _ if written.verb.is_empty() => true,
+            None => verb == written.verb && self.subresource().is_empty(),
+            Some((wanted, below)) => verb == wanted && self.subresource() == below,
+        };
+        does && (self.resource() == written.resource
+            || [self.resource(), written.resource].into_iter().all(is_of_events))
+            && (self.name() == written.name || self.name().is_empty())
+            && (self.namespace() == written.namespace || self.namespace().is_empty())
+            && self.write.as_ref().is_none_or(|write| write.since < written.revision)
+            && self.object_version.is_none_or(|version| version == written.revision)
+    }
+
+    /// Whether the request was performed and may be the one that made a write.
+    fn has_made(&self, written: &WrittenBy<'_>) -> bool {
+        // An answer without the object's version is newer than the write.
+        let is_answered_after = || self.object_version.is_some() || self.revision >= written.revision;
+        self.has_written() && is_answered_after() && self.may_have_made(written)
     }
 
     /// What perturbs the request.
@@ -440,33 +477,26 @@ impl RequestLog {
         Ok((found, next))
     }
 
-    /// The request that wrote an object at a revision, if the log has it.
-    pub fn write_of(&self, revision: i64, resource: &str, name: &str) -> Option<LoggedRequest> {
+    /// The request that made a write, if the log has it. Of several that may have, one by the write's user is taken, and of these the one
+    /// that was answered first.
+    pub fn write_of(&self, written: &WrittenBy<'_>) -> Option<LoggedRequest> {
         let state = self.state.lock();
-        let is_write = |entry: &&LogRecord| {
-            entry.has_written()
-                && entry.resource() == resource
-                && (entry.name() == name || entry.name().is_empty())
-                && entry.object_version.map_or(entry.revision >= revision, |version| version == revision)
+        let key = |entry: &&LogRecord| {
+            (entry.object_version.is_none(), entry.sender.user != written.user, entry.revision)
         };
-        let key = |entry: &&LogRecord| (entry.object_version.is_none(), entry.revision);
-        state.entries.iter().filter(is_write).min_by_key(key).map(LogRecord::shown)
+        let made = state.entries.iter().filter(|entry| entry.has_made(written));
+        made.min_by_key(key).map(LogRecord::shown)
     }
 
-    /// The client that wrote an object at a revision, by its user and its agent up to the first slash. Its request may still be under way,
-    /// so that of two programs with one user that write one object at a time the newer request is taken.
+    /// The client that made a write, by its user and its agent up to the first slash. Its request may still be under way, so that of two
+    /// programs with one user that write one object at a time the newer request is taken.
     pub fn writer_of(&self, written: &WrittenBy<'_>) -> Option<String> {
-        let WrittenBy { revision, resource, name, user, agent } = *written;
         let state = self.state.lock();
         let is_writer = |entry: &&LogRecord| {
-            let (found, sender) = (entry.name(), &entry.sender);
-            let is_of_object = entry.resource() == resource && (found == name || found.is_empty());
             let is_under_way = entry.code == 0 && entry.fault() != "unavailable";
-            let has_written = entry.has_written()
-                && entry.object_version.map_or(entry.revision >= revision, |version| version == revision);
             entry.verb().is_some_and(Verb::is_write)
-                && (sender.user == user && sender.agent == agent && is_of_object)
-                && (is_under_way || has_written)
+                && (entry.sender.user == written.user && entry.sender.agent == written.agent)
+                && (is_under_way && entry.may_have_made(written) || entry.has_made(written))
         };
         let newest = state.entries.iter().rev().take(limits::WRITER_ENTRIES);
         let known = |entry: &&LogRecord| (entry.object_version.is_none(), entry.code != 0);

@@ -37,13 +37,17 @@ fn request(name: &str, code: u16) -> LogRecord {
     sent("op", Verb::Get, name, code)
 }
 
+/// A write of a pod.
+fn written<'a>(revision: i64, name: &'a str, verb: &'a str) -> WrittenBy<'a> {
+    WrittenBy { revision, resource: "pods", namespace: "ns", name, verb, user: "u", agent: "op" }
+}
+
 #[test]
 fn the_writer_of_an_object_is_known_while_its_request_is_under_way() {
     let log = RequestLog::new(1 << 20);
     let write = |client: &str, code: u16| log.append(sent(client, Verb::Update, "a", code));
-    let by = |revision, user| {
-        log.writer_of(&WrittenBy { revision, resource: "pods", name: "a", user, agent: "op" })
-    };
+    let by =
+        |revision, user| log.writer_of(&WrittenBy { user, agent: "op", ..written(revision, "a", "update") });
     write("refused", 409);
     assert_eq!(by(5, "u"), None, "it wrote nothing");
     let first = write("first", 0);
@@ -123,10 +127,47 @@ fn the_request_of_a_write_is_found_by_its_revision_and_object() {
     log.append(write("a", 7, Some(5)));
     log.append(write("a", 7, Some(7)));
     log.append(write("b", 9, None));
-    let found = |revision: i64, name: &str| log.write_of(revision, "pods", name).map(|entry| entry.n);
+    let found = |revision, name| log.write_of(&written(revision, name, "update")).map(|entry| entry.n);
     assert_eq!((found(5, "a"), found(7, "a"), found(6, "a")), (Some(1), Some(2), None));
     assert_eq!((found(8, "b"), found(10, "b")), (Some(3), None), "by the revision when it was answered");
     assert_eq!((log.last_write("op"), log.last_write("other")), (9, 0));
+}
+
+#[test]
+fn a_write_is_not_that_of_a_later_request_for_its_object() {
+    let log = RequestLog::new(100_000);
+    // The answer to a binding has no version: its pod may have changed further.
+    let mut bind = sent("scheduler", Verb::Create, "a", 201);
+    Arc::make_mut(bind.target.as_mut().unwrap()).subresource = "binding".to_owned();
+    bind.revision = 9;
+    bind.write = Some(Box::new(LoggedWrite { since: 7, basis: Arc::default(), previous: 0 }));
+    let bind = log.append(bind);
+    // An update that changes nothing is answered with the version of the write before.
+    let write = Some(Box::new(LoggedWrite { since: 8, basis: Arc::default(), previous: 0 }));
+    log.append(LogRecord {
+        revision: 8,
+        object_version: Some(8),
+        write,
+        ..sent("idle", Verb::Update, "a", 200)
+    });
+    let found = |revision, verb| log.write_of(&written(revision, "a", verb)).map(|entry| entry.n);
+    assert_eq!(found(8, "create"), None, "the controller that made the pod is not in the log");
+    assert_eq!(found(7, "create/binding"), None, "it came later");
+    assert_eq!(found(8, "create/binding"), Some(bind));
+    assert_eq!((found(8, "update"), found(8, "transact")), (None, None));
+    let elsewhere = WrittenBy { namespace: "other", ..written(8, "a", "create/binding") };
+    assert!(log.write_of(&elsewhere).is_none(), "a pod of the same name in another namespace");
+}
+
+#[test]
+fn events_of_both_groups_are_one_resource() {
+    let log = RequestLog::new(100_000);
+    let mut create = sent("op", Verb::Create, "", 201);
+    Arc::make_mut(create.target.as_mut().unwrap()).resource = "events.events.k8s.io".to_owned();
+    (create.revision, create.object_version) = (5, Some(5));
+    let create = log.append(create);
+    let found = log.write_of(&WrittenBy { resource: "events", ..written(5, "e", "create") });
+    assert_eq!(found.map(|entry| entry.n), Some(create));
 }
 
 #[test]

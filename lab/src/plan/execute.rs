@@ -4,7 +4,7 @@ use super::run::Job;
 use super::{Operation, Start};
 use crate::cache::{Freeze, Route, Thaw};
 use crate::host::{Placement, Running};
-use crate::log::RequestLog;
+use crate::log::{RequestLog, WrittenBy};
 use crate::objects::{self, Condition, ObjectName};
 use crate::order::choose::OrderRule;
 use crate::perturb::Perturbations;
@@ -265,10 +265,13 @@ impl Executor {
     fn is_holder(&self, program: &str, lease: &Value) -> bool {
         let metadata = &lease["metadata"];
         let revision = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
-        let name = metadata["name"].as_str().unwrap_or_default();
+        let [namespace, name] =
+            ["namespace", "name"].map(|member| metadata[member].as_str().unwrap_or_default());
         let is_held = lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
-        let writer =
-            revision.and_then(|revision| self.log.write_of(revision, "leases.coordination.k8s.io", name));
+        let writer = revision.and_then(|revision| {
+            let resource = "leases.coordination.k8s.io";
+            self.log.write_of(&WrittenBy { revision, resource, namespace, name, ..WrittenBy::default() })
+        });
         is_held && writer.is_some_and(|writer| writer.client == program)
     }
 

@@ -105,9 +105,10 @@ fn observe(running: &Running, plans: &super::run::Plans, log: &RequestLog, event
         group => format!("{}.{group}", place.plural),
     };
     let revision = event.revision().0;
-    let by = event.note.as_deref().and_then(Note::decode).map(|Note { user, agent, .. }| {
-        let (name, agent) = (place.name, short_agent(&agent));
-        let written = WrittenBy { revision, resource: &resource, name, user: &user, agent };
+    let by = event.note.as_deref().and_then(Note::decode).map(|Note { user, agent, verb, .. }| {
+        let (namespace, name, agent) = (place.namespace, place.name, short_agent(&agent));
+        let (resource, verb, user) = (&resource, &verb, &user);
+        let written = WrittenBy { revision, resource, namespace, name, verb, user, agent };
         log.writer_of(&written).unwrap_or_else(|| agent.to_owned())
     });
     let by = by.unwrap_or_default();
