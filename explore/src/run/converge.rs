@@ -86,7 +86,7 @@ impl ActiveRun<'_> {
         Ok(counts.iter().any(hot))
     }
 
-    fn revision(&self) -> i64 {
+    pub(super) fn revision(&self) -> i64 {
         self.current.running().store().revision().0
     }
 

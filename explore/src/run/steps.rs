@@ -224,20 +224,27 @@ impl ActiveRun<'_> {
                 reached.set();
             }
         });
-        let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
-        self.advance_to(target, Some(goal)).await?;
-        let end = self.elapsed() + self.limits.silence;
-        let found = loop {
-            let found = self.read(&name).await?;
-            // What a plan holds back comes after a later step.
-            if condition.holds(found.as_ref()) || self.is_held() {
-                return Ok(());
+        let found = 'late: loop {
+            let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
+            self.advance_to(target, Some(goal.clone())).await?;
+            let revision = self.revision();
+            let end = (self.elapsed() + self.limits.silence).min(self.limits.total);
+            loop {
+                let found = self.read(&name).await?;
+                // What a plan holds back comes after a later step.
+                if condition.holds(found.as_ref()) || self.is_held() {
+                    return Ok(());
+                }
+                // A program's own timers, such as those of repetitions, are in real time.
+                if self.elapsed() >= end {
+                    break 'late found;
+                }
+                tokio::time::sleep(LOOK).await;
+                if self.revision() != revision {
+                    // What a program does late needs time of the cluster, as a pod that is bound does to start.
+                    continue 'late;
+                }
             }
-            // A program's own timers, such as those of repetitions, are in real time.
-            if self.elapsed() >= end {
-                break found;
-            }
-            tokio::time::sleep(LOOK).await;
         };
         let state = found.map_or_else(
             || "it does not exist".to_owned(),

@@ -110,3 +110,11 @@ fn an_operator_that_is_not_stable_without_faults_ends_the_search_with_the_differ
     assert!(text.contains("configmaps/default/<a->#8 exists, and does not in the reference"), "{text}");
     assert!(!text.contains("configmaps/default/a-0"), "that is in each reference: {text}");
 }
+
+#[test]
+fn what_an_operator_does_late_has_time_of_the_cluster_before_a_wait_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--only", "cut", "--runs", "1", "--seeds", "0", "--budget", "1h"];
+    let output = other_command("late", &flags, folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
