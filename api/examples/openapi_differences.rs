@@ -7,6 +7,7 @@
 use kstore_api::kind;
 use kstore_api::openapi::{DocumentScope, GroupVersion, ResourceDoc};
 use kstore_api::schema::{self, Type};
+use kstore_api::version::Minor;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,8 @@ fn ours() -> Schemas {
         DocumentScope::Resources(gv, docs)
     });
     let mut schemas = Schemas::new();
-    for scope in scopes.chain([DocumentScope::Groups, DocumentScope::Versions, DocumentScope::Version]) {
+    let pages = [DocumentScope::Groups, DocumentScope::Versions, DocumentScope::Version];
+    for scope in scopes.chain(pages.map(|page| page(Minor::DEFAULT))) {
         let mut document = scope.document();
         let found = document["components"]["schemas"].take();
         schemas.extend(found.as_object().cloned().into_iter().flatten());

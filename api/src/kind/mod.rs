@@ -97,19 +97,9 @@ pub fn groups() -> impl Iterator<Item = &'static str> {
     rows().groups()
 }
 
-/// The same as [`groups`], of a version of Kubernetes.
-pub(crate) fn groups_of(minor: Minor) -> impl Iterator<Item = &'static str> {
-    version_rows::of(minor).groups()
-}
-
 /// Versions of a group, preferred first.
 pub fn versions(group: &str) -> impl Iterator<Item = &'static str> {
     rows().versions(group)
-}
-
-/// The same as [`versions`], of a version of Kubernetes.
-pub(crate) fn versions_of(minor: Minor, group: &str) -> impl Iterator<Item = &'static str> {
-    version_rows::of(minor).versions(group)
 }
 
 /// Resources of one group and version, sorted by plural.

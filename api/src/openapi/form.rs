@@ -22,8 +22,8 @@ pub(super) struct Bodies<'a> {
     pub(super) answer: Content<'a>,
     /// Codes of successful responses, with their descriptions.
     pub(super) codes: &'static [(&'static str, &'static str)],
-    /// Whether the operation opens a stream, which accepts any media type.
-    pub(super) connects: bool,
+    /// Media types that v2 states for an operation without a request body; empty for none.
+    pub(super) consumes: &'static [&'static str],
 }
 
 /// Request body of an operation.

@@ -25,13 +25,15 @@ fn scopes() -> Vec<DocumentScope> {
     let mut groups: Vec<&str> = resources.keys().map(|(group, _)| *group).collect();
     groups.dedup();
     let groups = groups.into_iter().filter(|group| !group.is_empty()).map(|group| group.to_owned());
-    let mut scopes: Vec<DocumentScope> = groups.map(DocumentScope::Group).collect();
+    let mut scopes: Vec<DocumentScope> =
+        groups.map(|group| DocumentScope::Group(group, Minor::DEFAULT)).collect();
     for ((group, version), docs) in resources {
         let gv = GroupVersion { group: group.to_owned(), version: version.to_owned() };
         scopes.push(DocumentScope::Resources(gv, docs));
     }
-    scopes.extend([DocumentScope::Versions, DocumentScope::Groups, DocumentScope::Version]);
-    scopes.extend([DocumentScope::Issuer, DocumentScope::Keys]);
+    let pages = [DocumentScope::Versions, DocumentScope::Groups, DocumentScope::Version];
+    scopes.extend(pages.map(|page| page(Minor::DEFAULT)));
+    scopes.extend([DocumentScope::Issuer(Minor::DEFAULT), DocumentScope::Keys(Minor::DEFAULT)]);
     scopes
 }
 

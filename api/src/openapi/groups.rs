@@ -14,6 +14,8 @@ pub(super) struct Page {
     /// Name of the response schema; empty for text.
     schema: &'static str,
     media: &'static [&'static str],
+    /// Media types of requests, by v2 alone; empty for paths that state none.
+    consumes: &'static [&'static str],
 }
 
 /// The page of `/api`.
@@ -25,6 +27,7 @@ pub(super) fn versions() -> Page {
         description: "get available API versions",
         schema: common::API_VERSIONS,
         media: &OBJECTS,
+        consumes: &OBJECTS,
     }
 }
 
@@ -37,6 +40,7 @@ pub(super) fn groups() -> Page {
         description: "get available API versions",
         schema: common::API_GROUP_LIST,
         media: &OBJECTS,
+        consumes: &OBJECTS,
     }
 }
 
@@ -50,6 +54,7 @@ pub(super) fn group(group: &str) -> Page {
         description: "get information of a group",
         schema: common::API_GROUP,
         media: &OBJECTS,
+        consumes: &OBJECTS,
     }
 }
 
@@ -62,6 +67,7 @@ pub(super) fn version_of_group(gv: &GroupVersion) -> Page {
         description: "get available resources",
         schema: common::API_RESOURCE_LIST,
         media: &OBJECTS,
+        consumes: &OBJECTS,
     }
 }
 
@@ -74,6 +80,7 @@ pub(super) fn version() -> Page {
         description: "get the version information for this server",
         schema: common::VERSION,
         media: &OBJECTS[..1],
+        consumes: &OBJECTS[..1],
     }
 }
 
@@ -86,6 +93,7 @@ pub(super) fn issuer() -> Page {
         description: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
         schema: "",
         media: &OBJECTS[..1],
+        consumes: &[],
     }
 }
 
@@ -98,6 +106,7 @@ pub(super) fn keys() -> Page {
         description: "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
         schema: "",
         media: &["application/jwk-set+json"],
+        consumes: &[],
     }
 }
 
@@ -116,7 +125,10 @@ impl Page {
         ];
         let mut members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let answer = Content { schema: self.root(), media: self.media.to_vec() };
-        form.add_bodies(&mut members, &Bodies { request: None, answer, codes: &[OK], connects: false });
+        form.add_bodies(
+            &mut members,
+            &Bodies { request: None, answer, codes: &[OK], consumes: self.consumes },
+        );
         Map::from_iter([(self.path.clone(), json!({"get": members}))])
     }
 }

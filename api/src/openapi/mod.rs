@@ -22,6 +22,7 @@ mod operation;
 mod parameters;
 mod paths;
 mod piece;
+mod registered;
 mod schemas;
 mod standalone;
 mod swagger;
@@ -158,20 +159,20 @@ impl From<&Resource> for ResourceDoc {
 /// Scope of one OpenAPI v3 document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentScope {
-    /// `/api`.
-    Versions,
-    /// `/apis`.
-    Groups,
-    /// `/apis/<group>`.
-    Group(String),
+    /// `/api`, in a version of Kubernetes.
+    Versions(Minor),
+    /// `/apis`, in a version of Kubernetes.
+    Groups(Minor),
+    /// `/apis/<group>`, in a version of Kubernetes.
+    Group(String, Minor),
     /// All resources of a group and version.
     Resources(GroupVersion, Vec<ResourceDoc>),
-    /// `/version`.
-    Version,
-    /// `/.well-known/openid-configuration`: issuer of service account tokens.
-    Issuer,
-    /// `/openid/v1/jwks`: public keys of that issuer.
-    Keys,
+    /// `/version`, in a version of Kubernetes.
+    Version(Minor),
+    /// `/.well-known/openid-configuration`, in a version of Kubernetes: issuer of service account tokens.
+    Issuer(Minor),
+    /// `/openid/v1/jwks`, in a version of Kubernetes: public keys of that issuer.
+    Keys(Minor),
 }
 
 impl DocumentScope {
@@ -179,31 +180,41 @@ impl DocumentScope {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Self::Versions => "api".into(),
-            Self::Groups => "apis".into(),
-            Self::Group(group) => format!("apis/{group}"),
+            Self::Versions(_) => "api".into(),
+            Self::Groups(_) => "apis".into(),
+            Self::Group(group, _) => format!("apis/{group}"),
             Self::Resources(gv, _) => gv.path(),
-            Self::Version => "version".into(),
-            Self::Issuer => ".well-known/openid-configuration".into(),
-            Self::Keys => "openid/v1/jwks".into(),
+            Self::Version(_) => "version".into(),
+            Self::Issuer(_) => ".well-known/openid-configuration".into(),
+            Self::Keys(_) => "openid/v1/jwks".into(),
         }
     }
 
-    /// The version of Kubernetes whose models the document has; the default for pages without resources.
+    /// The version of Kubernetes that the document states and whose models it has.
     fn minor(&self) -> Minor {
         match self {
-            Self::Resources(_, resources) => resources.first().map(|resource| resource.minor),
-            _ => None,
+            Self::Resources(_, resources) => {
+                resources.first().map(|resource| resource.minor).unwrap_or_default()
+            }
+            Self::Versions(minor)
+            | Self::Groups(minor)
+            | Self::Group(_, minor)
+            | Self::Version(minor)
+            | Self::Issuer(minor)
+            | Self::Keys(minor) => *minor,
         }
-        .unwrap_or_default()
     }
 
     /// Builds the document.
     #[must_use]
     pub fn document(&self) -> Value {
-        let mut schemas = schemas::named(self.minor(), self.roots());
+        let minor = self.minor();
+        let mut schemas = schemas::named(minor, self.roots());
+        if let Self::Resources(gv, _) = self {
+            registered::scope(minor, gv, &mut schemas);
+        }
         schemas.extend(self.lists());
-        envelope(self.paths(&mut V3).into(), schemas.into())
+        envelope(minor, self.paths(&mut V3).into(), schemas)
     }
 
     fn paths(&self, form: &mut dyn Form) -> Map<String, Value> {
@@ -233,13 +244,13 @@ impl DocumentScope {
     /// The page of this scope; `None` for resources.
     fn page(&self) -> Option<groups::Page> {
         Some(match self {
-            Self::Versions => groups::versions(),
-            Self::Groups => groups::groups(),
-            Self::Group(group) => groups::group(group),
+            Self::Versions(_) => groups::versions(),
+            Self::Groups(_) => groups::groups(),
+            Self::Group(group, _) => groups::group(group),
             Self::Resources(..) => return None,
-            Self::Version => groups::version(),
-            Self::Issuer => groups::issuer(),
-            Self::Keys => groups::keys(),
+            Self::Version(_) => groups::version(),
+            Self::Issuer(_) => groups::issuer(),
+            Self::Keys(_) => groups::keys(),
         })
     }
 
@@ -291,13 +302,23 @@ pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<Stri
     paths::paths(gv, resources, &mut V3)
 }
 
-fn envelope(paths: Value, schemas: Value) -> Value {
-    json!({
+/// A v3 document. As in Kubernetes, one without schemas does not have the member.
+fn envelope(minor: Minor, paths: Value, schemas: Map<String, Value>) -> Value {
+    let mut document = json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "info": info(minor),
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": common::security_schemes()},
-    })
+        "components": {"securitySchemes": common::security_schemes()},
+    });
+    if !schemas.is_empty() {
+        document["components"]["schemas"] = schemas.into();
+    }
+    document
+}
+
+/// Title and version of the documents of a version of Kubernetes: its minor version, without a patch release.
+fn info(minor: Minor) -> Value {
+    json!({"title": "Kubernetes", "version": minor.to_string()})
 }
 
 /// Reference to a schema of the same document.

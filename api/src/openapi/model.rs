@@ -3,8 +3,8 @@
 
 use super::descriptions::{Descriptions, TypeDescriptions};
 use super::facts::{self, Facts};
+use super::registered::{self, KINDS};
 use super::{common, reference};
-use crate::kind;
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 use crate::version::Minor;
 use serde_json::{Map, Value, json};
@@ -70,7 +70,7 @@ fn of_type(
         let mut property = value(field, refer);
         describe(&mut property, texts.member(field.name));
         annotate(&mut property, field);
-        add_values(&mut property, field, facts::of_field(minor, ty, field.name));
+        add_values(minor, &mut property, field, facts::of_field(minor, ty, field.name));
         properties.insert(field.name.to_owned(), property.into());
     }
     if !properties.is_empty() {
@@ -81,7 +81,7 @@ fn of_type(
         model.insert("required".to_owned(), json!(required));
     }
     if ty.name == "DeleteOptions" {
-        model.insert(KINDS.to_owned(), in_all_groups(minor, ty.name));
+        model.insert(KINDS.to_owned(), registered::in_all_groups(minor, ty.name));
     } else if ty.has_kind {
         let kind = json!({"group": ty.package.group, "version": ty.package.version, "kind": ty.name});
         model.insert(KINDS.to_owned(), json!([kind]));
@@ -94,9 +94,6 @@ fn of_type(
     }
     model.into()
 }
-
-/// Extension that lists the kinds with a schema.
-const KINDS: &str = "x-kubernetes-group-version-kind";
 
 /// Schema of a type that is in no table: a scalar, a type with several JSON forms, or part of no object.
 fn unlisted(
@@ -115,9 +112,11 @@ fn unlisted(
         JSON | SCHEMA_OR_BOOL | SCHEMA_OR_LIST | SCHEMA_OR_STRINGS => json!({}),
         common::WATCH_EVENT => {
             refer(RAW_EXTENSION.to_owned());
-            let properties = json!({"object": reference(RAW_EXTENSION), "type": {"type": "string"}});
-            let kinds = in_all_groups(minor, "WatchEvent");
-            json!({"type": "object", "properties": properties, "required": ["object", "type"], KINDS: kinds})
+            let mut object = reference(RAW_EXTENSION);
+            object["description"] = json!("The changed object, or a Status for an event of the type ERROR.");
+            let properties = json!({"object": object, "type": {"type": "string", "default": ""}});
+            let kinds = registered::in_all_groups(minor, "WatchEvent");
+            json!({"type": "object", "properties": properties, "required": ["type", "object"], KINDS: kinds})
         }
         common::VERSION => version(texts),
         _ => return None,
@@ -128,26 +127,18 @@ fn unlisted(
 
 /// Schema of the `/version` response.
 fn version(texts: &TypeDescriptions<'_>) -> Value {
-    let property = |name: &str| {
+    let property = |(name, is_required): &(&str, bool)| {
         let mut property = Map::from_iter([("type".to_owned(), json!("string"))]);
         describe(&mut property, texts.member(name));
-        (name.to_owned(), Value::from(property))
+        if *is_required {
+            property.insert("default".to_owned(), json!(""));
+        }
+        ((*name).to_owned(), Value::from(property))
     };
-    let properties: Map<String, Value> = VERSION_MEMBERS.iter().map(|(name, _)| property(name)).collect();
+    let properties: Map<String, Value> = VERSION_MEMBERS.iter().map(property).collect();
     let required: Vec<&str> =
         VERSION_MEMBERS.iter().filter(|(_, required)| *required).map(|(name, _)| *name).collect();
     json!({"type": "object", "properties": properties, "required": required})
-}
-
-/// Every group and version, for a kind that all of them have.
-fn in_all_groups(minor: Minor, kind: &str) -> Value {
-    let each = |group: &'static str| {
-        let of = move |version| json!({"group": group, "version": version, "kind": kind});
-        kind::versions_of(minor, group).map(of)
-    };
-    let mut all: Vec<Value> = kind::groups_of(minor).flat_map(each).collect();
-    all.sort_by_key(|gvk| gvk["group"].to_string());
-    json!(all)
 }
 
 fn describe(schema: &mut Map<String, Value>, text: Option<String>) {
@@ -225,23 +216,9 @@ fn annotate(property: &mut Map<String, Value>, field: &Field) {
 }
 
 /// Adds default value and enumeration.
-fn add_values(property: &mut Map<String, Value>, field: &Field, facts: Option<&Facts>) {
-    let elements = match field.shape {
-        Shape::One => None,
-        Shape::List => property.get_mut("items"),
-        Shape::Map => property.get_mut("additionalProperties"),
-    };
-    if let (Some(Value::Object(elements)), Some(zero)) = (elements, zero(field.elem)) {
-        elements.insert("default".to_owned(), zero);
-    }
-    // A list of strings with a type of its own, or a map of such lists.
-    if field.elem == Elem::Items {
-        let map = if field.shape == Shape::Map { property.get_mut("additionalProperties") } else { None };
-        let list = match map {
-            Some(map) => map.get_mut("items"),
-            None => property.get_mut("items"),
-        };
-        list.into_iter().for_each(|items| items["default"] = json!(""));
+fn add_values(minor: Minor, property: &mut Map<String, Value>, field: &Field, facts: Option<&Facts>) {
+    if has_element_defaults(minor) {
+        add_element_default(property, field);
     }
     // A member omitted when empty has no default. Structs have one, since Go's encoder never treats them as
     // empty.
@@ -259,9 +236,36 @@ fn add_values(property: &mut Map<String, Value>, field: &Field, facts: Option<&F
     if !facts.values.is_empty() {
         let target = match field.shape {
             Shape::List => property.get_mut("items").and_then(Value::as_object_mut),
-            Shape::One | Shape::Map => Some(property),
+            Shape::Map => property.get_mut("additionalProperties").and_then(Value::as_object_mut),
+            Shape::One => Some(property),
         };
         target.map(|target| target.insert("enum".to_owned(), json!(facts.values)));
+    }
+}
+
+/// Whether documents state default values of the elements of lists and maps, which are never absent: Kubernetes' do until 1.36
+/// (kube-openapi's pull request 606).
+pub(super) const fn has_element_defaults(minor: Minor) -> bool {
+    (minor as u8) < Minor::V37 as u8
+}
+
+fn add_element_default(property: &mut Map<String, Value>, field: &Field) {
+    let elements = match field.shape {
+        Shape::One => None,
+        Shape::List => property.get_mut("items"),
+        Shape::Map => property.get_mut("additionalProperties"),
+    };
+    if let (Some(Value::Object(elements)), Some(zero)) = (elements, zero(field.elem)) {
+        elements.insert("default".to_owned(), zero);
+    }
+    // A list of strings with a type of its own, or a map of such lists.
+    if field.elem == Elem::Items {
+        let map = if field.shape == Shape::Map { property.get_mut("additionalProperties") } else { None };
+        let list = match map {
+            Some(map) => map.get_mut("items"),
+            None => property.get_mut("items"),
+        };
+        list.into_iter().for_each(|items| items["default"] = json!(""));
     }
 }
 

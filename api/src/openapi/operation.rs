@@ -36,7 +36,7 @@ impl Operation<'_> {
     pub(super) fn parameters(&self) -> Vec<Parameter> {
         match self.below {
             Some(sub) if sub.is_stream() => parameters::of_stream(&sub.name),
-            Some(_) | None => parameters::of_action(self.action),
+            Some(_) | None => parameters::of_action(self.action, self.resource.minor),
         }
     }
 
@@ -61,7 +61,7 @@ impl Operation<'_> {
             "delete" => &[OK, ACCEPTED],
             _ => &[OK],
         };
-        Bodies { request: self.request(), answer: self.answer(), codes, connects: self.connects() }
+        Bodies { request: self.request(), answer: self.answer(), codes, consumes: &["*/*"] }
     }
 
     /// Whether the path leads to a stream. A log counts as an object, since it is read like one.
@@ -118,7 +118,10 @@ impl Operation<'_> {
             "list" => &self.resource.list_schema_name,
             "watch" | "watchlist" => common::WATCH_EVENT,
             "deletecollection" => common::STATUS,
-            "delete" if self.resource.returns_deleted => &self.resource.schema_name,
+            // The API server answers with the Namespace, which Kubernetes' documents do not say.
+            "delete" if self.resource.returns_deleted && self.resource.kind != "Namespace" => {
+                &self.resource.schema_name
+            }
             "delete" => common::STATUS,
             _ => self.schema_name(),
         };

@@ -1,5 +1,6 @@
 //! Query and path parameters of each action.
 
+use crate::version::Minor;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -58,8 +59,8 @@ pub(super) fn split(mut all: Vec<Vec<Parameter>>) -> (Vec<Parameter>, Vec<Vec<Pa
     (shared, all)
 }
 
-/// Query parameters of an operation on objects, by its action.
-pub(super) fn of_action(action: &str) -> Vec<Parameter> {
+/// Query parameters of an operation on objects, by its action, in a version of Kubernetes.
+pub(super) fn of_action(action: &str, minor: Minor) -> Vec<Parameter> {
     let mut out = vec![string("pretty", "`true`: indent the answer.")];
     match action {
         "post" | "put" => out.extend(writing()),
@@ -68,9 +69,9 @@ pub(super) fn of_action(action: &str) -> Vec<Parameter> {
             out.push(boolean("force", "Take over fields that other managers own; for apply patches only."));
         }
         "delete" => out.extend(deletion()),
-        "deletecollection" => out.extend(deletion().into_iter().chain(selection())),
+        "deletecollection" => out.extend(deletion().into_iter().chain(selection(minor))),
         "list" | "watch" | "watchlist" => {
-            out.extend(selection());
+            out.extend(selection(minor));
             out.push(boolean("watch", "Answer with changes as they happen."));
             out.push(boolean("allowWatchBookmarks", "A watch may send BOOKMARK events."));
         }
@@ -148,8 +149,8 @@ fn deletion() -> Vec<Parameter> {
     ]
 }
 
-fn selection() -> Vec<Parameter> {
-    vec![
+fn selection(minor: Minor) -> Vec<Parameter> {
+    let mut out = vec![
         string("continue", "Token of the previous page."),
         string("fieldSelector", "Only objects whose fields match."),
         string("labelSelector", "Only objects whose labels match."),
@@ -158,7 +159,14 @@ fn selection() -> Vec<Parameter> {
         string("resourceVersionMatch", "How resourceVersion is to be read: Exact or NotOlderThan."),
         boolean("sendInitialEvents", "A watch begins with the present objects."),
         integer("timeoutSeconds", "Seconds after which the answer ends."),
-    ]
+    ];
+    if minor >= Minor::V36 {
+        out.push(string(
+            "shardSelector",
+            "Only objects of these shards. The feature gate is off: no effect.",
+        ));
+    }
+    out
 }
 
 fn logs() -> Vec<Parameter> {

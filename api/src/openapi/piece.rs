@@ -2,9 +2,9 @@
 //! at a time, so unchanged pieces are joined again without encoding.
 
 use super::definition::Fragment;
-use super::{DocumentScope, Parameters, common, schemas, swagger};
+use super::{DocumentScope, Parameters, common, info, schemas, swagger};
 use crate::version::Minor;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Encoded members of the v2 document. Pieces of one document have no path or model in common.
@@ -65,8 +65,8 @@ impl Piece {
 }
 
 /// Texts of `/openapi/v2` around the members of all pieces: before `paths`, between `paths` and
-/// `definitions`, and after them. Commas separate the pieces' members. `parameters` are those of all pieces. The document states the
-/// release of `minor`.
+/// `definitions`, and after them. Commas separate the pieces' members. `parameters` are those of all pieces. The document states
+/// `minor`.
 #[must_use]
 pub fn frame<'p>(
     minor: Minor,
@@ -78,7 +78,7 @@ pub fn frame<'p>(
     for (name, parameter) in shared {
         append(&mut members, &format!("{}:{parameter}", Value::from(name)));
     }
-    let info = json!({"title": "Kubernetes", "version": minor.programs()});
+    let info = info(minor);
     let schemes = common::security_schemes();
     [
         format!(r#"{{"swagger":"2.0","info":{info},"paths":{{"#),

@@ -21,6 +21,15 @@ pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String,
     listed.map(|resource| (resource.list_schema_name.clone(), list(gv, resource))).collect()
 }
 
+/// Schema of the elements of a list.
+fn items(resource: &ResourceDoc) -> Value {
+    let element = reference(&resource.schema_name);
+    match model::has_element_defaults(resource.minor) {
+        true => json!({"allOf": [element], "default": {}}),
+        false => element,
+    }
+}
+
 /// The named schemas of a version of Kubernetes, and all that they refer to. Names without a type are left out.
 pub(super) fn named<'a>(minor: Minor, names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut descriptions = Descriptions::default();
@@ -53,7 +62,7 @@ fn list(gv: &GroupVersion, resource: &ResourceDoc) -> Value {
             "items": {
                 "type": "array",
                 "description": "The objects, in the order of their keys.",
-                "items": {"allOf": [reference(&resource.schema_name)], "default": {}},
+                "items": items(resource),
             },
         },
         "x-kubernetes-group-version-kind": gvk_list(gv, &format!("{kind}List")),

@@ -10,9 +10,14 @@ use std::collections::BTreeMap;
 
 const REFERENCES: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/definitions/";
+/// Beginning of the names of models that several kinds have in common.
+const APIMACHINERY: &str = "io.k8s.apimachinery.";
+/// Parameters that each operation states in full.
+const UNSHARED: [&str; 3] = ["name", "dryRun", "fieldValidation"];
 
 /// Shared parameters of v2. Each occurs once, under a name derived from its own name and content, and paths
-/// refer to it.
+/// refer to it. As in Kubernetes, operations state in full what depends on the kind, and `dryRun` and `fieldValidation`: kubectl up to
+/// 1.27 looks there whether a server has these.
 #[derive(Default)]
 pub(crate) struct Parameters {
     /// Parameters collected so far, by that name.
@@ -32,7 +37,8 @@ impl Parameters {
         if request.is_required {
             parameter["required"] = json!(true);
         }
-        self.share(parameter)
+        let is_shared = request.content.schema.is_some_and(|name| name.starts_with(APIMACHINERY));
+        if is_shared { self.share(parameter) } else { parameter }
     }
 
     fn share(&mut self, parameter: Value) -> Value {
@@ -48,6 +54,7 @@ impl Parameters {
 impl Form for Parameters {
     fn parameter(&mut self, parameter: &Parameter) -> Value {
         match self.references.get(parameter) {
+            _ if UNSHARED.contains(&parameter.name) => parameter.to_v2(),
             Some(reference) => reference.clone(),
             None => {
                 let reference = self.share(parameter.to_v2());
@@ -61,10 +68,9 @@ impl Form for Parameters {
         let consumes = match &bodies.request {
             Some(request) => {
                 members.insert("parameters".to_owned(), json!([self.body(request)]));
-                media(&request.content)
+                request.content.media.clone()
             }
-            None if bodies.connects => vec!["*/*"],
-            None => Vec::new(),
+            None => bodies.consumes.to_vec(),
         };
         let schema = schema_of(&bodies.answer);
         let success = bodies.codes.iter().map(|(code, description)| {
@@ -72,17 +78,12 @@ impl Form for Parameters {
         });
         let refusal = ("401".to_owned(), json!({"description": "Unauthorized"}));
         members.insert("responses".to_owned(), Value::Object(success.chain([refusal]).collect()));
-        members.insert("consumes".to_owned(), json!(consumes));
-        members.insert("produces".to_owned(), json!(media(&bodies.answer)));
+        if !consumes.is_empty() {
+            members.insert("consumes".to_owned(), json!(consumes));
+        }
+        members.insert("produces".to_owned(), json!(bodies.answer.media));
         members.insert("schemes".to_owned(), json!(["https"]));
     }
-}
-
-/// Media types sorted by name.
-fn media(content: &Content<'_>) -> Vec<&'static str> {
-    let mut media = content.media.clone();
-    media.sort_unstable();
-    media
 }
 
 fn schema_of(content: &Content<'_>) -> Value {

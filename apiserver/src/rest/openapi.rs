@@ -369,17 +369,18 @@ fn entries(
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
     };
+    let minor = kinds.rows().opt_in().minor();
     let groups = kinds
         .listed_rows()
         .built_in_groups()
         .filter(|group| !group.is_empty())
-        .map(|group| DocumentScope::Group(group.into()));
+        .map(move |group| DocumentScope::Group(group.into(), minor));
     let fixed = [
-        DocumentScope::Versions,
-        DocumentScope::Groups,
-        DocumentScope::Version,
-        DocumentScope::Issuer,
-        DocumentScope::Keys,
+        DocumentScope::Versions(minor),
+        DocumentScope::Groups(minor),
+        DocumentScope::Version(minor),
+        DocumentScope::Issuer(minor),
+        DocumentScope::Keys(minor),
     ]
     .into_iter();
     let plain = fixed.chain(groups).map(move |part| {
