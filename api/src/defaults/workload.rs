@@ -4,6 +4,7 @@
 
 use super::{default, items, make, member, pod, storage};
 use crate::meta;
+use crate::schema::decode::TEMPLATE_GENERATION;
 use serde_json::{Map, Value};
 
 pub(crate) fn deployment(object: &mut Value) {
@@ -82,6 +83,10 @@ pub(super) fn stateful_set_since_1_37(object: &mut Value) {
 }
 
 pub(crate) fn daemon_set(object: &mut Value) {
+    // Zero inside Kubernetes, whose v1 form always has the annotation: its author is the author of the object.
+    if meta::annotation(object, TEMPLATE_GENERATION).is_none() {
+        meta::set_annotation(object, TEMPLATE_GENERATION, "0");
+    }
     let spec = make(object, "spec");
     default(spec, "revisionHistoryLimit", 10);
     let strategy = make(spec, "updateStrategy");

@@ -10,6 +10,8 @@ pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
     content: certificates::content,
     change: |new, old, errors| certificates::change("", new, old, errors),
     subresources: &[
+        // A change cannot alter the specification, so a create owns nothing of it.
+        SubresourceRules { reset: Reset::Fields(&["spec", "status"]), ..SubresourceRules::OBJECT },
         SubresourceRules {
             name: "approval",
             prepare: Some(strategy::certificate::approval_only),

@@ -24,7 +24,7 @@ pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 pub enum Mode {
     /// A whole object: members that equal absence are removed.
     Whole,
-    /// An apply configuration: zero values and unknown members stay.
+    /// An apply configuration: zero values, nulls and unknown members stay.
     Partial,
 }
 
@@ -199,15 +199,16 @@ impl Walk {
         field: &'static Field,
         owner: &'static Type,
     ) -> Result<bool, DecodeError> {
+        // Null equals absence, but a manager that applies it owns the member and takes its value away.
         if value.is_null() {
-            return Ok(false);
+            return Ok(self.mode == Mode::Partial);
         }
         match field.shape {
             Shape::One => self.elem(value, field, owner)?,
             Shape::List => self.list(value, field, owner)?,
             Shape::Map => self.map(value, field, owner)?,
         }
-        Ok(!value.is_null() && (self.mode == Mode::Partial || !equals_absence(value, field, owner)))
+        Ok(self.mode == Mode::Partial || !(value.is_null() || equals_absence(value, field, owner)))
     }
 
     fn list(
@@ -257,7 +258,9 @@ impl Walk {
         owner: &'static Type,
     ) -> Result<(), DecodeError> {
         if value.is_null() {
-            *value = super::fill::zero(field.elem);
+            if self.mode == Mode::Whole {
+                *value = super::fill::zero(field.elem);
+            }
             return Ok(());
         }
         self.elem(value, field, owner)

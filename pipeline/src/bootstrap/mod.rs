@@ -114,6 +114,9 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     Ok(())
 }
 
+/// Field manager of the initial objects.
+const MANAGER: &str = "kstore-apiserver";
+
 /// Why a task of the start always has a result.
 const AWAITED: &str = "creating initial objects neither panics nor is cancelled while it is awaited";
 
@@ -173,7 +176,7 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         name: String::new(),
     };
     let options = WriteOptions {
-        field_manager: "kstore-apiserver".into(),
+        field_manager: MANAGER.into(),
         // The warnings are dropped, and finding them takes half the time of decoding.
         field_validation: FieldValidation::Ignore,
         ..WriteOptions::default()

@@ -5,6 +5,7 @@
 
 use super::objects;
 use crate::pipeline::Pipeline;
+use kstore_api::patch::apply::{self, ObjectType, Write};
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{defaults, meta, schema, strategy};
@@ -144,12 +145,30 @@ pub(super) async fn reconcile_with(
             }
         };
         if let Some(ty) = row.object_type() {
+            track(row, stored, &mut next, &now.to_string());
             schema::fill::fill(&mut next, ty);
         }
         Ok(Decision::Put(next))
     };
     let context = WriteContext { note, ..WriteContext::default() };
     pipeline.registry().guaranteed_update(&target, context, false, decide).await.map(drop)
+}
+
+/// Records the server as the manager of the fields that it changes, as a write through the pipeline would.
+fn track(row: &'static Resource, stored: Option<&Value>, next: &mut Value, now: &str) {
+    let Some(ty) = row.object_type() else { return };
+    let api_version = row.api_version();
+    let write = Write {
+        manager: super::MANAGER,
+        subresource: "",
+        api_version: &api_version,
+        now,
+        reset: apply::reset_fields(row, ""),
+    };
+    apply::track_update(stored, next, &write, ObjectType::BuiltIn(ty));
+    if let Some(stored) = stored {
+        apply::keep_times(stored, next);
+    }
 }
 
 /// A new object with the defaults that a create would apply. A given status is kept.

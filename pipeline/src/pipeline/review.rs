@@ -8,7 +8,7 @@ use kstore_access::authz::rule::Rule;
 use kstore_access::authz::{Attributes, Authorizer, Decision, Mode, More, Target as AccessTarget};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
-use kstore_api::{meta, validate};
+use kstore_api::{meta, object, validate};
 use kstore_registry::request::Target;
 use kstore_registry::user::UserInfo;
 use serde_json::{Value, json};
@@ -31,6 +31,9 @@ pub(super) async fn answer(
     }
     if kind == "LocalSubjectAccessReview" && meta::namespace(&review).is_empty() {
         review["metadata"]["namespace"] = json!(target.namespace);
+    }
+    if kind == "SelfSubjectRulesReview" && object::text(&review["spec"]["namespace"]).is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
     }
     let mut errors = validate::review(target.resource, &review);
     if !errors.is_empty() {
@@ -55,10 +58,16 @@ pub(super) async fn answer(
     }
     review["status"] = status;
     meta::metadata_mut(&mut review);
-    if kind == "SelfSubjectReview" {
-        // Kubernetes answers with a new object instead of the posted one, and sets its creation time; the
-        // other reviews have none.
-        review["metadata"] = json!({ "creationTimestamp": meta::format_time(now) });
+    // Kubernetes answers these with a new object instead of the posted one. One of them has a creation time, unlike all other reviews.
+    match kind {
+        "SelfSubjectReview" => {
+            review["metadata"] = json!({ "creationTimestamp": meta::format_time(now) });
+        }
+        "SelfSubjectRulesReview" => {
+            review["metadata"] = json!({});
+            review["spec"] = json!({});
+        }
+        _ => {}
     }
     Ok(review)
 }
@@ -221,7 +230,9 @@ mod tests {
         let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
         assert!(rules["status"]["resourceRules"].as_array().unwrap().contains(&all));
         assert_eq!(rules["status"]["incomplete"], false);
-        assert_eq!(post(&admin, "selfsubjectrulesreviews", "", json!({})).unwrap_err().code, 422);
+        assert_eq!(rules["spec"], json!({}), "the answer is a new object");
+        let refused = post(&admin, "selfsubjectrulesreviews", "", json!({})).unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (400, "no namespace on request"));
         let who = post(&admin, "selfsubjectreviews", "", Value::Null).unwrap();
         assert_eq!(who["status"]["userInfo"]["username"], "admin");
         assert_eq!(who["metadata"], json!({ "creationTimestamp": "1970-01-01T00:00:00Z" }));

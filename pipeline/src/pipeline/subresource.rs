@@ -200,8 +200,13 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let review =
+        let mut review =
             decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
+        if target.resource.plural != "bindings" {
+            // The answer shows the managed fields, although nothing is stored.
+            meta::metadata_mut(&mut review);
+            self.track(target, None, &mut review, options, self.nondet.clock.now_seconds());
+        }
         let review = self.admit_posted(request, review, options, warnings).await?;
         match target.resource.plural {
             "bindings" => self.bind_named(request, review, options).await,

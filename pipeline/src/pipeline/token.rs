@@ -11,7 +11,7 @@ use kstore_access::peer::Peer;
 use kstore_access::token::Tokens;
 use kstore_access::token::request::claims;
 use kstore_api::meta;
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_registry::decode::{self, Expected};
 use kstore_registry::error;
 use kstore_registry::request::{Body, GetOptions, Request, WriteOptions};
@@ -208,6 +208,9 @@ impl Pipeline {
             audiences.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         review["status"] = match self.token_user(&token, &audiences).await {
             Ok((user, good)) => json!({"authenticated": true, "user": *user, "audiences": good}),
+            Err(Status { reason: Reason::Unauthorized, .. }) => {
+                json!({"user": {}, "error": "invalid bearer token"})
+            }
             Err(status) => json!({"user": {}, "error": status.message}),
         };
         meta::metadata_mut(&mut review);

@@ -90,6 +90,7 @@ pub fn object(
         // A text without a value, such as YAML of comments alone, is an object of the expected kind without members, as in Go.
         value = json!({});
     }
+    check_stated_version(expected, &value)?;
     check_kind(expected, &mut value)?;
     let unknown = normalize(expected, &mut value)?;
     if validation == FieldValidation::Ignore {
@@ -191,6 +192,8 @@ fn parse<'b>(expected: Expected<'_>, body: &'b Body) -> Result<ParsedBody<'b>, S
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             };
             let (value, text) = json::parse(&body.bytes).map_err(refused)?;
+            check_type_meta(&value)
+                .map_err(|why| unrecognized(format!("couldn't get version/kind; json parse error: {why}")))?;
             if lacks_kind(expected, &value) {
                 let text = String::from_utf8_lossy(&text);
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
@@ -199,6 +202,8 @@ fn parse<'b>(expected: Expected<'_>, body: &'b Body) -> Result<ParsedBody<'b>, S
         }
         Format::Yaml => {
             let document = yaml::parse(&body.bytes, BODY_BYTES).map_err(unrecognized)?;
+            check_type_meta(&document.value)
+                .map_err(|why| unrecognized(format!("couldn't get version/kind; json parse error: {why}")))?;
             if lacks_kind(expected, &document.value) {
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{}'", document.value)));
             }
@@ -226,6 +231,43 @@ fn type_of_message(expected: Expected<'_>, meta: &TypeMeta) -> Option<&'static s
     let own = expected.built_in.filter(|ty| ty.name == meta.kind && ty.package.is_version(&meta.api_version));
     let (group, version) = split_api_version(&meta.api_version);
     own.or_else(|| schema::of_minor(expected.minor, group, version, &meta.kind))
+}
+
+/// Checks that `apiVersion` and `kind` are texts, if they are there. The error is the text of Go's decoder.
+fn check_type_meta(value: &Value) -> Result<(), String> {
+    for member in ["apiVersion", "kind"] {
+        let found = match value.get(member) {
+            None | Some(Value::Null | Value::String(_)) => continue,
+            Some(Value::Bool(_)) => "bool",
+            Some(Value::Number(_)) => "number",
+            Some(Value::Array(_)) => "array",
+            Some(Value::Object(_)) => "object",
+        };
+        return Err(format!("json: cannot unmarshal {found} into Go struct field .{member} of type string"));
+    }
+    Ok(())
+}
+
+/// Checks the `apiVersion` of a request's body of a custom kind, which must state it. Built-in kinds take it from the URL.
+fn check_stated_version(expected: Expected<'_>, value: &Value) -> Result<(), Status> {
+    let kind = expected.kind;
+    if expected.custom.is_none() {
+        return Ok(());
+    }
+    match value.get("apiVersion") {
+        Some(Value::Null) => Err(Status::bad_request(format!(
+            "{kind} in version \"\" cannot be handled as a {kind}: .apiVersion accessor error: <nil> is of the type <nil>, expected string"
+        ))),
+        None => Err(other_version("", &expected.api_version())),
+        Some(stated) if stated == "" => Err(other_version("", &expected.api_version())),
+        Some(_) => Ok(()),
+    }
+}
+
+fn other_version(stated: &str, wanted: &str) -> Status {
+    Status::bad_request(format!(
+        "the API version in the data ({stated}) does not match the expected API version ({wanted})"
+    ))
 }
 
 /// Whether an object of a custom kind does not say its kind, which for built-in kinds is taken from the URL.
@@ -269,9 +311,7 @@ fn check_kind(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
         )));
     }
     if !api_version.is_empty() && api_version != wanted {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-        )));
+        return Err(other_version(&api_version, &wanted));
     }
     object.insert("apiVersion".into(), json!(wanted));
     object.insert("kind".into(), json!(expected.kind));
@@ -306,11 +346,21 @@ pub fn configuration(
         ApplyError::Unclassified(text) => Status::unclassified(text),
         ApplyError::Conflicts(_) => Status::internal("a configuration alone conflicts with nothing"),
     })?;
-    let read = match expected.custom {
-        Some(_) => decode::normalize_metadata(value, decode::Mode::Partial).map_err(Into::into),
-        None => decode::normalize(value, type_of(expected)?, decode::Mode::Partial).map_err(Into::into),
-    };
-    read.map(|_| ()).map_err(|e| refused(expected, &e))
+    if expected.custom.is_some() {
+        let read = decode::normalize_metadata(value, decode::Mode::Partial);
+        return read.map(drop).map_err(|e| refused(expected, &e.into()));
+    }
+    let named = apply::identity(value);
+    let read = decode::normalize(value, type_of(expected)?, decode::Mode::Partial);
+    read.map(drop).map_err(|e| unconvertible(expected, &named, &e))
+}
+
+/// 500 without a reason: a value of a configuration is of its type and cannot be converted. Kubernetes notices it after the merge.
+fn unconvertible(expected: Expected<'_>, named: &str, error: &decode::DecodeError) -> Status {
+    let (group, version, kind) = (expected.group, expected.version, expected.kind);
+    Status::unclassified(format!(
+        "failed to convert new object ({named}) to proper version: unable to convert unstructured object to {group}/{version}, Kind={kind}: {error}"
+    ))
 }
 
 fn normalize(expected: Expected<'_>, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {

@@ -1,7 +1,7 @@
 //! Patch bodies: parsing, and canonical form of the result. Errors in the result are reported on the field
 //! `patch`, since that is what the client sent.
 
-use super::{Expected, check_kind, normalize_as};
+use super::{Expected, check_kind, check_type_meta, normalize_as};
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::group_version::split_api_version;
@@ -148,6 +148,11 @@ pub fn patched(
         errors.invalid(&Path::new("patch"), &shown, text);
         Status::invalid("", "", "", &errors)
     };
+    if patch.kind != PatchType::Strategic
+        && let Err(why) = check_type_meta(value)
+    {
+        return Err(refused(format!("couldn't get version/kind; json parse error: {why}")));
+    }
     match patch.kind {
         PatchType::Strategic => keep_kind(expected, value),
         PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {

@@ -446,7 +446,8 @@ fn update(mut versions: VersionDifferences<'_>, managed: &mut ManagedFields, wri
 }
 
 /// Identifies a configuration in messages: `default/web; apps/v1, Kind=Deployment`.
-fn identity(config: &Value) -> String {
+#[must_use]
+pub fn identity(config: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &config["metadata"];
     let (api_version, kind) = (text(&config["apiVersion"]), text(&config["kind"]));

@@ -51,6 +51,9 @@ impl<'a> ObjectType<'a> {
     }
 }
 
+/// Members, by type and name, that are merged although the type of their values is atomic.
+pub(super) const GRANULAR: [(&str, &str); 1] = [("PersistentVolumeSpec", "claimRef")];
+
 /// Position in the schema.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Node<'a> {
@@ -91,9 +94,7 @@ impl<'a> Node<'a> {
     fn of_elem(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) if !id.get().atomic => Self::Struct(id.get()),
-            Elem::Raw | Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => {
-                Self::Free
-            }
+            Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => Self::Free,
             _ => Self::Leaf,
         }
     }
@@ -123,7 +124,10 @@ impl<'a> Node<'a> {
     /// The position of a member, and whether the schema names the member (and not as a key of a map).
     pub(super) fn member(self, name: &str) -> (Self, bool) {
         match self {
-            Self::Struct(ty) => ty.field(name).map_or((Self::Free, false), |f| (Self::of_field(f), true)),
+            Self::Struct(ty) => ty.field(name).map_or((Self::Free, false), |field| {
+                let granular = field.struct_type().filter(|_| GRANULAR.contains(&(ty.name, name)));
+                (granular.map_or_else(|| Self::of_field(field), Self::Struct), true)
+            }),
             Self::Values(elem) => (Self::of_elem(elem), false),
             Self::CustomRoot(tree) => implied(name)
                 .map(|node| (node, true))
@@ -235,9 +239,17 @@ fn keyed<'k>(item: &Value, keys: impl Iterator<Item = (&'k str, Option<Value>)>)
     Ok(format!("k:{}", Value::Object(found)))
 }
 
-/// Default value of an absent list key: ports default to the protocol TCP. Other keys have no default.
+/// Default value of an absent list key: ports default to the protocol TCP, references to the empty name, and a key that Go always prints has
+/// its zero value. Other keys have no default.
 fn key_default(ty: &'static Type, key: &str) -> Option<Value> {
-    (key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort")).then(|| Value::from("TCP"))
+    if key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort") {
+        return Some(Value::from("TCP"));
+    }
+    if key == "name" && ty.name == "LocalObjectReference" {
+        return Some(Value::from(""));
+    }
+    let field = ty.field(key).filter(|field| always_printed(field) && !is_null_when_unset(field))?;
+    Some(zero(field.elem).clone())
 }
 
 /// Positions of apiVersion, kind and metadata, which every object has even if its schema does not declare them.

@@ -19,8 +19,10 @@ impl Reset {
 /// Filter for an endpoint of a kind, for [`super::Write::reset`].
 #[must_use]
 pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
-    match subresource {
-        "" if resource.has_status() => Reset::Fields(&["status"]),
+    let own = resource.rules.subresources.iter().find(|rules| rules.name.is_empty());
+    match (subresource, own) {
+        ("", Some(own)) => own.reset,
+        ("", None) if resource.has_status() => Reset::Fields(&["status"]),
         _ => resource.rules.subresource(subresource).reset,
     }
 }

@@ -239,14 +239,25 @@ fn oldest_update_entries_are_merged_beyond_the_limit() {
 }
 
 #[test]
+fn an_element_without_its_key_has_the_default_of_the_key() {
+    let spec = json!({"template": {"spec": {
+        "containers": [{"image": "x", "ports": [{"name": "p"}]}], "imagePullSecrets": [{}]}}});
+    let config =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec});
+    let ty = schema::of("apps", "v1", "Deployment").unwrap();
+    let write =
+        Write { manager: "m", subresource: "", api_version: "apps/v1", now: "", reset: Reset::Fields(&[]) };
+    let made = apply(None, &config, &write, false, ObjectType::BuiltIn(ty)).unwrap();
+    let pod = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"];
+    let container = &pod["f:containers"][r#"k:{"name":""}"#];
+    assert!(container["f:ports"][r#"k:{"containerPort":0,"protocol":"TCP"}"#].is_object(), "{pod}");
+    assert!(pod["f:imagePullSecrets"][r#"k:{"name":""}"#].is_object(), "{pod}");
+}
+
+#[test]
 fn malformed_configurations_are_refused() {
     let containers = |items: Value| json!({"template": {"spec": {"containers": items}}});
     let cases = [
-        (
-            containers(json!([{"image": "x"}])),
-            ".spec.template.spec.containers: element 0: associative list with keys has an element that omits all key \
-            fields [\"name\"] (and doesn't have default values for any key fields)",
-        ),
         (
             containers(json!([{"name": "a"}, {"name": "a"}])),
             ".spec.template.spec.containers: duplicate entries for key [name=\"a\"]",

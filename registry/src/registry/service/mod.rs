@@ -104,7 +104,7 @@ impl Registry {
             "metadata": {"name": address, "uid": self.nondet.rng.uuid(),
                 "creationTimestamp": self.nondet.clock.now_seconds().to_string(),
                 "labels": {"ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
-            "spec": {"parentRef": {"group": "", "resource": "services", "namespace": target.namespace, "name": target.name}}
+            "spec": {"parentRef": {"resource": "services", "namespace": target.namespace, "name": target.name}}
         });
         object::encode_stored(&address).into()
     }
