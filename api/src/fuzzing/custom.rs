@@ -9,6 +9,7 @@ use crate::crd::{Definition, columns, strategy, validate};
 use crate::dice::Dice;
 use crate::expression::base;
 use crate::limits::WARNINGS_MAX;
+use crate::meta;
 use crate::schema;
 use crate::structural::{Origin, Tree, ValidationScope};
 use jiff::Timestamp;
@@ -44,7 +45,8 @@ pub(super) fn structural(bytes: &[u8]) {
     // read.
     let versions = &definition["spec"]["versions"];
     let is_checked = !has_default_in_additional(versions, false) && !has_null_in_default(versions);
-    let is_valid = validate::create(&definition).is_empty();
+    // The rules of metadata, which demand a name, are not among these.
+    let is_valid = !meta::name(&definition).is_empty() && validate::create(&definition).is_empty();
     let Ok(compiled) = Definition::compile(&definition) else {
         assert!(!is_valid, "a valid definition compiles");
         return;

@@ -243,6 +243,8 @@ pub(crate) static SERVICE: KindRules = KindRules {
 };
 
 pub(crate) static SERVICE_ACCOUNT: KindRules = KindRules {
+    prepare_create: strategy::account_secrets,
+    prepare_update: |new, _| strategy::account_secrets(new),
     warnings: warning::other::account,
     printer: table::cluster::SERVICE_ACCOUNT,
     former_printers: &[(Minor::V34, table::cluster::SERVICE_ACCOUNT_WITH_SECRETS)],

@@ -126,6 +126,15 @@ pub fn date_update(
     }
 }
 
+/// Reduces the secrets of a service account to their names, which are all that Kubernetes keeps of the references.
+pub(crate) fn account_secrets(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(members) = secret.as_object_mut() {
+            members.retain(|name, _| name == "name");
+        }
+    }
+}
+
 /// Copies a member of the metadata from `old`.
 pub(crate) fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
     if new["metadata"].is_object() {

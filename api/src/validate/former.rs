@@ -1,10 +1,11 @@
 //! Texts of hand-written validation in versions of Kubernetes before 1.36, whose errors and warnings it makes. Here is what an older
 //! version says instead, a row for each difference. New rules have no row: they hold in all versions.
 
-use crate::field::{ErrorList, FieldError, FieldErrorKind};
+use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::resource::Resource;
 use crate::version::Minor;
 use FieldErrorKind::{Forbidden, Invalid, Required};
+use serde_json::Value;
 
 /// An error that older versions report otherwise.
 struct FormerError {
@@ -92,6 +93,27 @@ pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
     }
 }
 
+/// Corrects the check of `seLinuxChangePolicy` for the resource's version: before 1.37, where `SELinuxMount` is off, `Recursive` is its
+/// only value, unless the stored object has the other one.
+pub(super) fn change_policy(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    if resource.minor >= Minor::V37 {
+        return;
+    }
+    let policy = |object| {
+        let template = resource.pod_template(object)?;
+        template["spec"]["securityContext"]["seLinuxChangePolicy"].as_str()
+    };
+    let Some(stated) = policy(new).filter(|stated| *stated != "Recursive") else { return };
+    if old.and_then(policy) == Some("MountOption") {
+        return;
+    }
+    let members = resource.rules.pod_template.unwrap_or_default().iter().copied();
+    let path: Vec<&str> = members.chain(["spec", "securityContext", "seLinuxChangePolicy"]).collect();
+    let path = path.join(".");
+    errors.retain(|error| error.field != path);
+    errors.not_supported(&Path::new(&path), stated, &["Recursive"]);
+}
+
 /// Removes the warnings that the resource's version does not give.
 pub(super) fn warnings(resource: &Resource, warnings: &mut Vec<String>) {
     let is_new = |row: &NewWarning, text: &str| {
@@ -105,7 +127,7 @@ mod tests {
     use super::*;
     use crate::kind::{Kinds, OptIn};
     use crate::validate;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn row(minor: Minor, group: &str, version: &str, plural: &str) -> &'static Resource {
         Kinds::new(OptIn::version(minor), &[], &[]).lookup(group, version, plural).unwrap()
@@ -147,6 +169,40 @@ mod tests {
             assert_eq!(has(minor, "externalIPs is deprecated"), minor >= Minor::V36, "{minor}");
             assert_eq!(has(minor, "PreferClose"), minor >= Minor::V35, "{minor}");
         }
+    }
+
+    #[test]
+    fn recursive_is_the_only_change_policy_before_1_37_unless_it_is_stored() {
+        let spec = json!({
+            "containers": [{"name": "c", "image": "i", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}],
+            "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30,
+            "securityContext": {"seLinuxChangePolicy": "MountOption"},
+        });
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b"}, "spec": spec});
+        let said = "seLinuxChangePolicy: Unsupported value: \"MountOption\": supported values: \"Recursive\"";
+        for (minor, text) in Minor::SERVED.iter().zip(texts("", "v1", "pods", &pod)) {
+            assert_eq!(
+                text.contains(&format!("spec.securityContext.{said}")),
+                *minor < Minor::V37,
+                "{minor}: {text}"
+            );
+        }
+        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a", "namespace": "b"},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod["spec"]}});
+        for (minor, text) in Minor::SERVED.iter().zip(texts("", "v1", "podtemplates", &template)) {
+            let is_refused = text.contains(&format!("template.spec.securityContext.{said}"));
+            assert_eq!(is_refused, *minor < Minor::V37, "{minor}: {text}");
+        }
+        let row = row(Minor::V36, "", "v1", "pods");
+        let kept = validate::update(row, &pod, &pod);
+        assert!(kept.is_empty(), "a stored pod keeps it: {}", kept.aggregate());
+        let mut other = pod;
+        other["spec"]["securityContext"]["seLinuxChangePolicy"] = json!("Other");
+        let text = validate::create(row, &other).aggregate();
+        assert!(
+            text.contains("\"Other\": supported values: \"Recursive\"") && !text.contains("MountOption"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     (resource.rules.content)(object, None, &mut errors);
     (resource.rules.create)(object, &mut errors);
     later::errors(resource, object, &mut errors);
+    former::change_policy(resource, object, None, &mut errors);
     shown::as_in_go(resource, object, &mut errors);
     generated::errors(resource, object, None, &mut errors);
     former::errors(resource, &mut errors);
@@ -76,6 +77,7 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
     }
     if subresource.is_empty() {
         later::errors(resource, new, &mut errors);
+        former::change_policy(resource, new, Some(old), &mut errors);
     }
     shown::as_in_go(resource, new, &mut errors);
     generated::errors(resource, new, Some(old), &mut errors);

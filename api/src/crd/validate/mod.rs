@@ -42,7 +42,8 @@ pub fn create(crd: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let name = meta::name(crd);
     let wanted = format!("{}.{}", text(&crd["spec"]["names"]["plural"]), text(&crd["spec"]["group"]));
-    if name != wanted {
+    // The metadata's rules refuse an object without a name.
+    if name != wanted && !name.is_empty() {
         let path = Path::new("metadata");
         errors.invalid(&path.child("name"), name, "must be spec.names.plural+\".\"+spec.group");
     }

@@ -202,7 +202,7 @@ fn parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Value) {
     segment(errors, &path.child("name"), &parameters["name"]);
     let at = path.child("namespace");
     match (text(&parameters["scope"]), parameters["namespace"].as_str()) {
-        ("", _) => errors.required(&path.child("scope"), ""),
+        ("", _) if parameters["scope"].is_null() => errors.required(&path.child("scope"), ""),
         ("Namespace", None) => errors.required(&at, "`parameters.scope` is set to 'Namespace'"),
         ("Namespace", Some(own)) => grammar(errors, &at, own, name::dns1123_label(own)),
         ("Cluster", Some(_)) => errors.forbidden(&at, "`parameters.scope` is set to 'Cluster'"),

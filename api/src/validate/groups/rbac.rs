@@ -38,7 +38,13 @@ fn aggregation(rule: &Value, errors: &mut ErrorList) {
         let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         errors.required(&path.child("clusterRoleSelectors"), detail);
     }
-    each(&path, rule, "clusterRoleSelectors", |path, selector| label_selector(errors, path, selector));
+    each(&path, rule, "clusterRoleSelectors", |path, selector| {
+        let before = errors.len();
+        label_selector(errors, path, selector);
+        if errors.len() > before {
+            errors.invalid(path, &Value::Null, "invalid label selector.");
+        }
+    });
 }
 
 fn rules(object: &Value, namespaced: bool, errors: &mut ErrorList) {

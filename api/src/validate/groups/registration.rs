@@ -15,7 +15,8 @@ pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     let (group, version) = (text(&spec["group"]), text(&spec["version"]));
     let wanted = format!("{version}.{group}");
-    if meta::name(object) != wanted {
+    // The metadata's rules refuse an object without a name.
+    if meta::name(object) != wanted && !meta::name(object).is_empty() {
         let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
         errors.invalid(&Path::new("metadata.name"), meta::name(object), detail);
     }

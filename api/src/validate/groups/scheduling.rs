@@ -54,7 +54,9 @@ pub(crate) fn runtime_class(object: &Value, errors: &mut ErrorList) {
     required_grammar(errors, &Path::new("handler"), &object["handler"], name::dns1123_label);
     let path = Path::new("overhead.limits");
     for (resource, amount) in object["overhead"]["podFixed"].as_object().into_iter().flatten() {
-        quantity_not_negative(errors, &path.key(resource), amount);
+        let path = path.key(resource);
+        pod::resource_name(errors, &path, resource);
+        quantity_not_negative(errors, &path, amount);
     }
     let (path, scheduling) = (Path::new("scheduling"), &object["scheduling"]);
     labels(errors, &path.child("nodeSelector"), &scheduling["nodeSelector"]);

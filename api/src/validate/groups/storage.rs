@@ -16,6 +16,7 @@ use crate::limits::{
 use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::validate::selector::label_selector;
+use crate::validate::{claim, pod};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +76,8 @@ fn topologies(errors: &mut ErrorList, object: &Value) {
                 errors.duplicate(&path.child("key"), &expression["key"]);
             }
         }
-        if !terms.insert(meaning(term, &[])) {
+        // Kubernetes compares a term without expressions also with the empty places of terms, and reports it for each.
+        if !terms.insert(meaning(term, &[])) || expressions.is_empty() {
             errors.duplicate(&at, "");
         }
     });
@@ -230,13 +232,45 @@ pub(crate) fn attachment(object: &Value, errors: &mut ErrorList) {
             errors
                 .required(&path.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
         }
-        (true, false) | (false, true) => {}
+        (true, false) => {}
+        (false, true) => inline_volume(errors, &path.child("inlineVolumeSpec"), &source["inlineVolumeSpec"]),
     }
     let node = text(&spec["nodeName"]);
     grammar(errors, &SPEC.child("nodeName"), node, name::dns1123_subdomain(node));
     attachment_status(object, errors);
     if let Some(volume) = volume.as_str() {
         grammar(errors, &path.child("persistentVolumeName"), volume, name::dns1123_subdomain(volume));
+    }
+}
+
+/// Checks the specification of a volume inside an attachment: a CSI volume that nothing else binds or places.
+fn inline_volume(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    const CONTEXT: &str = "in the context of inline volumes";
+    let forbidden = format!("may not be specified {CONTEXT}");
+    let is_set = |member: &str| match &spec[member] {
+        Value::Null => false,
+        Value::Object(members) => member != "capacity" || !members.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    };
+    for member in ["claimRef", "capacity"].into_iter().filter(|member| is_set(member)) {
+        errors.forbidden(&path.child(member), forbidden.clone());
+    }
+    if spec["csi"].is_null() {
+        errors.required(&path.child("csi"), format!("has to be specified {CONTEXT}"));
+    }
+    claim::access_modes(errors, path, spec, "");
+    if !matches!(text(&spec["persistentVolumeReclaimPolicy"]), "" | "Retain") {
+        let detail = format!("may only be Retain {CONTEXT}");
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), detail);
+    }
+    for member in ["nodeAffinity", "storageClassName"].into_iter().filter(|member| is_set(member)) {
+        errors.forbidden(&path.child(member), forbidden.clone());
+    }
+    pod::source::only_one(errors, path, spec, pod::source::OF_VOLUMES);
+    if !matches!(text(&spec["volumeMode"]), "" | "Filesystem") {
+        let detail = format!("may not specify volumeMode other than Filesystem {CONTEXT}");
+        errors.forbidden(&path.child("volumeMode"), detail);
     }
 }
 

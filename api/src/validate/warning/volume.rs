@@ -22,9 +22,9 @@ const OLD: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-fn warn_old_sources(path: &Path<'_>, volume: &Value, warnings: &mut Warnings) {
+fn warn_old_sources(path: &Path<'_>, volume: &Value, silent: &[&str], warnings: &mut Warnings) {
     for (member, shown, said) in OLD {
-        if !volume[member].is_null() {
+        if !volume[member].is_null() && !silent.contains(&member) {
             warnings.push(format!("{}: {said}", path.child(shown)));
         }
     }
@@ -34,7 +34,7 @@ pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let path = path.child("volumes");
     for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
         let path = path.index(i);
-        warn_old_sources(&path, volume, warnings);
+        warn_old_sources(&path, volume, &[], warnings);
         let has_no_member = |source: &&Value| source.as_object().is_none_or(serde_json::Map::is_empty);
         for _ in list(&volume["projected"]["sources"]).iter().filter(has_no_member) {
             let own = text(&volume["name"]);
@@ -54,8 +54,11 @@ pub(crate) fn volume(object: &Value, warnings: &mut Warnings) {
     for (i, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).iter().enumerate() {
         node_terms(&terms.index(i), term, false, warnings);
     }
-    warn_old_sources(&path, spec, warnings);
+    warn_old_sources(&path, spec, &SILENT_IN_VOLUMES, warnings);
 }
+
+/// Old sources of pods' volumes that persistent volumes may name without a warning.
+const SILENT_IN_VOLUMES: [&str; 2] = ["flocker", "quobyte"];
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 

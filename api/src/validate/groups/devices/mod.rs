@@ -2,6 +2,7 @@
 //!
 //! Follows `ValidateDeviceClass` and `ValidateResourceClaimTemplate`.
 
+mod capacity;
 mod claim;
 pub(crate) mod slice;
 mod status;

@@ -2,7 +2,7 @@
 //!
 //! Follows `ValidateResourceSlice`.
 
-use super::{EFFECTS, at_most, binding_conditions, pool_name, qualified, unique_names};
+use super::{EFFECTS, at_most, binding_conditions, capacity, pool_name, qualified, unique_names};
 use crate::check::{each, grammar, immutable, one_of, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
@@ -76,9 +76,8 @@ fn pool(errors: &mut ErrorList, path: &Path<'_>, pool: &Value) {
 /// Checks that exactly one field says which nodes can access the devices.
 fn nodes(errors: &mut ErrorList, spec: &Value) {
     let mut said = where_used(errors, &SPEC, spec, "must be either unset or set to a non-empty string");
-    if let Some(terms) = spec["nodeSelector"]["nodeSelectorTerms"].as_array()
-        && terms.len() != 1
-    {
+    let terms = &spec["nodeSelector"]["nodeSelectorTerms"];
+    if spec["nodeSelector"].is_object() && list(terms).len() != 1 {
         let path = SPEC.child("nodeSelector.nodeSelectorTerms");
         errors.invalid(&path, terms, "must have exactly one node selector term");
     }
@@ -197,9 +196,12 @@ fn attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
     let at = path.child("capacity");
     for (key, value) in capacities.into_iter().flatten() {
         qualified(errors, &at, key);
-        if !value["requestPolicy"].is_null() && device["allowMultipleAllocations"] != true {
-            let detail = "allowMultipleAllocations must be true";
-            errors.forbidden(&at.key(key).child("requestPolicy"), detail);
+        let at = at.key(key);
+        let policy = at.child("requestPolicy");
+        if device["allowMultipleAllocations"] == true {
+            capacity::request_policy(errors, &policy, value);
+        } else if !value["requestPolicy"].is_null() {
+            errors.forbidden(&policy, "allowMultipleAllocations must be true");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Follows `validateWindowsSecurityContextOptions` and `validateOS`.
 
-use crate::check::optional_grammar;
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
@@ -19,7 +19,9 @@ const USER_MAX: usize = 104;
 /// Checks `windowsOptions`, if it is set.
 pub(super) fn options(errors: &mut ErrorList, path: &Path<'_>, options: &Value) {
     let credential = path.child("gmsaCredentialSpecName");
-    optional_grammar(errors, &credential, &options["gmsaCredentialSpecName"], name::dns1123_subdomain);
+    if let Some(own) = options["gmsaCredentialSpecName"].as_str() {
+        grammar(errors, &credential, own, name::dns1123_subdomain(own));
+    }
     if let Some(credential) = options["gmsaCredentialSpec"].as_str() {
         let path = path.child("gmsaCredentialSpec");
         if credential.is_empty() {
