@@ -2,7 +2,7 @@
 //! carry the other metrics of v2, in a flat form that v1 clients understand.
 
 use super::{put, take};
-use crate::{meta, object, schema};
+use crate::{defaults, meta, object, schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -176,6 +176,31 @@ fn recased(value: Value, case: fn(&str) -> String) -> Value {
     }
 }
 
+/// The behavior as the annotation has it: the members of Kubernetes' internal type in its order, unset ones as null.
+fn behavior_text(behavior: &Value) -> String {
+    let policy = |policy: &Value| {
+        let [kind, value, seconds] = ["type", "value", "periodSeconds"].map(|member| &policy[member]);
+        format!(r#"{{"Type":{kind},"Value":{value},"PeriodSeconds":{seconds}}}"#)
+    };
+    let rules = |rules: &Value| {
+        if rules.is_null() {
+            return "null".to_owned();
+        }
+        let [window, select, policies, tolerance] =
+            ["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"]
+                .map(|member| &rules[member]);
+        let policies = match policies.as_array() {
+            Some(items) => format!("[{}]", items.iter().map(policy).collect::<Vec<_>>().join(",")),
+            None => "null".to_owned(),
+        };
+        format!(
+            r#"{{"StabilizationWindowSeconds":{window},"SelectPolicy":{select},"Policies":{policies},"Tolerance":{tolerance}}}"#
+        )
+    };
+    let [up, down] = ["scaleUp", "scaleDown"].map(|member| rules(&behavior[member]));
+    format!(r#"{{"ScaleUp":{up},"ScaleDown":{down}}}"#)
+}
+
 fn put_annotation(object: &mut Value, key: &str, value: &Value) {
     if !value.is_null() {
         meta::set_annotation(object, key, &value.to_string());
@@ -212,15 +237,15 @@ pub(crate) fn to_v2(object: &mut Value) {
         let metrics = if metrics.is_null() { default_metrics() } else { metrics };
         put(spec, "metrics", metrics);
         let behavior = recased(behavior, str::to_ascii_lowercase);
-        put(
-            spec,
-            "behavior",
-            if behavior.is_object() {
-                decoded(behavior, "HorizontalPodAutoscalerBehavior")
-            } else {
-                Value::Null
-            },
-        );
+        let mut behavior = match behavior.is_object() {
+            true => decoded(behavior, "HorizontalPodAutoscalerBehavior"),
+            false => Value::Null,
+        };
+        if behavior.is_object() {
+            // Kubernetes reads what it stored with the defaults of v2.
+            defaults::autoscaling::behavior(&mut behavior);
+        }
+        put(spec, "behavior", behavior);
     }
     if object["status"].is_object() {
         let status = &mut object["status"];
@@ -257,7 +282,9 @@ pub(crate) fn to_v1(object: &mut Value) {
         let behavior = take(spec, "behavior");
         put(spec, "targetCPUUtilizationPercentage", cpu);
         put_annotation(object, METRICS, &others);
-        put_annotation(object, BEHAVIOR, &recased(behavior, str::to_ascii_uppercase));
+        if behavior.is_object() {
+            meta::set_annotation(object, BEHAVIOR, &behavior_text(&behavior));
+        }
     }
     if object["status"].is_object() {
         let status = &mut object["status"];

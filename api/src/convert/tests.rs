@@ -66,8 +66,12 @@ fn conversion_adds_the_zero_members_of_the_target_version() {
 
 #[test]
 fn v2_metrics_survive_a_round_trip_through_v1() {
+    let policies = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}]);
+    let behavior = json!({
+        "scaleUp": {"selectPolicy": "Max", "stabilizationWindowSeconds": 0, "policies": policies},
+        "scaleDown": {"selectPolicy": "Min", "policies": policies, "tolerance": "100m"}});
     let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
-        "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"selectPolicy": "Max"}}, "metrics": [
+        "spec": {"maxReplicas": 3, "behavior": behavior, "metrics": [
             {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
             {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}}, "target": {"type": "AverageValue", "averageValue": "1"}}},
             {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": {"type": "Value", "value": "5"}}},
@@ -81,7 +85,13 @@ fn v2_metrics_survive_a_round_trip_through_v1() {
     let metrics = v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
     assert!(metrics.contains(r#""resource":{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
     let behavior = &v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"];
-    assert_eq!(behavior, r#"{"ScaleUp":{"SelectPolicy":"Max"}}"#);
+    let policies = r#""Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15}]"#;
+    let up =
+        format!(r#"{{"StabilizationWindowSeconds":0,"SelectPolicy":"Max",{policies},"Tolerance":null}}"#);
+    let down = format!(
+        r#"{{"StabilizationWindowSeconds":null,"SelectPolicy":"Min",{policies},"Tolerance":"100m"}}"#
+    );
+    assert_eq!(*behavior, format!(r#"{{"ScaleUp":{up},"ScaleDown":{down}}}"#));
     assert_eq!(converted("autoscaling", "v2", HPA, &v1), v2);
 }
 

@@ -18,14 +18,19 @@ pub(crate) fn autoscaler(version: &str, object: &mut Value) {
     if spec["metrics"].as_array().is_none_or(Vec::is_empty) {
         spec["metrics"] = default_metrics();
     }
-    if let Some(behavior) = member(spec, "behavior") {
-        let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
-        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
-        let up = make(behavior, "scaleUp");
-        default(up, "stabilizationWindowSeconds", 0);
-        rules(up, json!([pods, percent]));
-        rules(make(behavior, "scaleDown"), json!([percent]));
+    if let Some(stated) = member(spec, "behavior") {
+        behavior(stated);
     }
+}
+
+/// Defaults of the behavior in v2.
+pub(crate) fn behavior(behavior: &mut Value) {
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    let up = make(behavior, "scaleUp");
+    default(up, "stabilizationWindowSeconds", 0);
+    rules(up, json!([pods, percent]));
+    rules(make(behavior, "scaleDown"), json!([percent]));
 }
 
 fn rules(rules: &mut Value, policies: Value) {

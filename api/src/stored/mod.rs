@@ -16,7 +16,7 @@ mod tests;
 use crate::resource::Resource;
 use crate::schema::{self, fill};
 use crate::wire::protobuf::{self, MAGIC, TypeMeta, WireError};
-use crate::{convert, object};
+use crate::{convert, defaults, object};
 pub use foreign::unknown_members;
 use serde_json::Value;
 
@@ -91,7 +91,26 @@ pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, Stored
     if let Some(ty) = own_type {
         foreign::remove_unknown(&mut value, ty);
     }
+    // A kube-apiserver sets defaults whenever it decodes, so that it stores an object without some of them.
+    defaults::apply(row, &mut value);
     Ok(Some(object::encode_stored(&value)))
+}
+
+/// The members of a stored object that the row's version of Kubernetes does not have, by their paths. Members of an object in another
+/// version than the storage version are those after its conversion. Objects that are not stored as JSON, or cannot be read, have none.
+#[must_use]
+pub fn members_not_shown(resource: &Resource, bytes: &[u8]) -> Vec<String> {
+    let row = resource.storage_row();
+    let Some(ty) = row.object_type().filter(|_| bytes.starts_with(b"{")) else { return Vec::new() };
+    let Ok(mut value) = serde_json::from_slice::<Value>(bytes) else { return Vec::new() };
+    let api_version = object::api_version(&value).to_owned();
+    if api_version.is_empty() || api_version == row.api_version() {
+        return unknown_members(ty, bytes);
+    }
+    match to_storage_version(row, api_version, &mut value) {
+        Ok(()) => unknown_members(ty, value.to_string().as_bytes()),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Converts an object to the storage version of its kind. Objects of unknown versions stay unchanged.

@@ -74,7 +74,7 @@ fn a_definition_with_webhook_conversion_and_columns_of_each_version_is_converted
         {"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": [{"name": "A", "type": "string", "JSONPath": ".a"}]},
         {"name": "v2", "served": true, "storage": false, "subresources": {"status": {}}},
     ]);
-    let client = json!({"service": {"namespace": "n", "name": "s"}});
+    let client = json!({"service": {"namespace": "n", "name": "s", "port": 443}});
     spec["conversion"] =
         json!({"strategy": "Webhook", "webhookClientConfig": client, "conversionReviewVersions": ["v1"]});
     let read = read_json(definitions(), &definition);
@@ -97,7 +97,9 @@ fn protobuf_of_every_stored_kind_is_read() {
             continue;
         }
         let object = json!({"apiVersion": row.api_version(), "kind": row.kind, "metadata": {
-            "name": "a", "uid": "u", "labels": {"a": "b"}, "creationTimestamp": "2026-11-27T00:00:00Z"}});
+            "name": "a", "uid": "u", "labels": {"a": "b", "kubernetes.io/metadata.name": "a"},
+            "annotations": {"deprecated.daemonset.template.generation": "2"},
+            "creationTimestamp": "2026-11-27T00:00:00Z"}});
         let stored = read(resource, &protobuf::encode(&object).unwrap()).unwrap().unwrap();
         let read: Value = serde_json::from_slice(&stored).unwrap();
         assert_eq!(read["metadata"], object["metadata"], "{}", row.kind);
@@ -172,4 +174,27 @@ fn the_empty_selector_of_a_former_budget_still_selects_no_pod() {
         "spec": {"selector": {}}});
     let read = read_json(budgets, &former);
     assert_eq!(read["spec"]["selector"]["matchExpressions"][0]["operator"], "Exists");
+}
+
+#[test]
+fn an_object_of_a_kube_apiserver_is_read_with_the_defaults_of_its_kind() {
+    // Not stored by kube-apiserver, which sets it whenever it decodes.
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}, "status": {}});
+    let bytes = protobuf::encode(&claim).unwrap();
+    let read: Value = serde_json::from_slice(
+        &super::read(row("", "v1", "persistentvolumeclaims"), &bytes).unwrap().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(read["status"]["phase"], "Pending", "{read}");
+}
+
+#[test]
+fn members_of_a_former_version_count_as_those_that_they_become() {
+    let mut definition = former_definition();
+    let members = |definition: &Value| members_not_shown(definitions(), definition.to_string().as_bytes());
+    assert_eq!(members(&definition), [""; 0]);
+    definition["spec"]["later"] = json!(1);
+    assert_eq!(members(&definition), ["spec.later"]);
+    assert_eq!(members_not_shown(definitions(), b"k8s\0"), [""; 0]);
 }

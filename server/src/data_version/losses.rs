@@ -41,7 +41,6 @@ impl Losses {
     }
 
     async fn add_members(&mut self, storage: &dyn Storage, row: &Resource) -> Result<(), ReadError> {
-        let Some(ty) = row.object_type() else { return Ok(()) };
         let prefix = row.storage_prefix("");
         let (mut start, end) = (prefix.clone(), prefix_end(&prefix));
         loop {
@@ -51,7 +50,7 @@ impl Losses {
                     self.unread += 1;
                     continue;
                 }
-                for member in stored::unknown_members(ty, &object.value) {
+                for member in stored::members_not_shown(row, &object.value) {
                     *self.members.entry((member, row.qualified())).or_default() += 1;
                 }
             }
