@@ -27,7 +27,6 @@ pub(crate) static CSI_STORAGE_CAPACITY: KindRules = KindRules {
     create: storage::capacity,
     change: storage::capacity_change,
     warnings: |object, _, warnings| warning::other::capacity(&object["nodeTopology"], warnings),
-    printer: table::storage::CSI_CAPACITY,
     ..KindRules::NONE
 };
 

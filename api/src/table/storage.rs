@@ -171,15 +171,6 @@ pub(crate) const CSI_NODE: Printer =
         vec![name(node), length(&node["spec"]["drivers"]), age(node, now)]
     });
 
-pub(crate) const CSI_CAPACITY: Printer =
-    row(&[NAME, text("StorageClassName", "Storage class."), CAPACITY], |capacity, _| {
-        vec![
-            name(capacity),
-            of(&capacity["storageClassName"]).into(),
-            or(&capacity["capacity"], UNSET).into(),
-        ]
-    });
-
 pub(crate) const ATTACHMENT: Printer = row(
     &[
         NAME,

@@ -5,6 +5,7 @@
 use super::accept::{self, Clause};
 use super::content::Encoding;
 use super::document::Document;
+use super::hashed_version;
 use super::ordered::Ordered;
 use super::respond::encode;
 use crate::aggregator::{AggregatedApi, AggregatedApis};
@@ -321,7 +322,8 @@ fn legacy_resource(resource: &'static Resource) -> Value {
     names(resource, entry.as_object_mut().expect("made as an object two lines above"));
     if resource.is_stored() {
         let stored = resource.storage_row();
-        let hash = crd::discovery::storage_version_hash(stored.group, stored.version, stored.kind);
+        let version = hashed_version::of(resource.minor, stored);
+        let hash = crd::discovery::storage_version_hash(stored.group, version, stored.kind);
         entry["storageVersionHash"] = json!(hash);
     }
     entry

@@ -10,6 +10,7 @@ mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod hashed_version;
 mod kstore;
 mod list_query;
 mod listing;

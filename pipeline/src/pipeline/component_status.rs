@@ -10,6 +10,14 @@ use serde_json::{Value, json};
 const STORAGE: &str = "etcd-0";
 const DEPRECATED: &str = "v1 ComponentStatus is deprecated in v1.19+";
 
+/// An item of the list, which does not state its kind.
+fn untyped(mut status: Value) -> Value {
+    status.as_object_mut().into_iter().for_each(|members| {
+        members.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
+    });
+    status
+}
+
 impl Pipeline {
     /// GET of one component.
     pub(super) fn component(&self, target: &kstore_registry::request::Target) -> Result<Answer, Status> {
@@ -26,7 +34,7 @@ impl Pipeline {
         // The component has no labels.
         let none: [(String, String); 0] = [];
         let selected = named && filter.labels.matches(none.as_slice());
-        let items: Vec<Value> = selected.then(|| self.storage_status()).into_iter().collect();
+        let items: Vec<Value> = selected.then(|| self.storage_status()).into_iter().map(untyped).collect();
         let list =
             json!({ "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items });
         Answer::Value { value: list, created: false }
