@@ -72,11 +72,11 @@ class Server:
         root = "/api/v1" if kind[0] == "v1" else f"/apis/{kind[0]}"
         return f"{root}/namespaces/{namespace}/{plural}" if namespaced else f"{root}/{plural}"
 
-    def request(self, method, path, body=None, content=JSON, query=None):
+    def request(self, method, path, body=None, content=JSON, query=None, accept=JSON):
         """The answer; a connection that was closed while idle is opened again once."""
         if query:
             path = f"{path}?{urllib.parse.urlencode(query)}"
-        headers = {"Accept": JSON, "User-Agent": "kstore-compare", **self.headers}
+        headers = {"Accept": accept, "User-Agent": "kstore-compare", **self.headers}
         if body is not None:
             headers["Content-Type"] = content
             body = body.encode() if isinstance(body, str) else body

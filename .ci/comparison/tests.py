@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
-from . import answers, cases, fields, invariants
+from . import answers, cases, fields, invariants, state
 from .server import Answer
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "publishNotReadyAddresses": True}}
@@ -23,6 +23,22 @@ def made(path, change):
 
 def answered(code, body, sent="", warnings=()):
     return answers.normal(Answer(code, body, list(warnings), 0), sent)
+
+
+class State(unittest.TestCase):
+    def test_documents_are_compared_without_descriptions_and_shared_parameters(self):
+        shared = {"parameters": {"p-1": {"name": "p", "in": "query", "description": "a"}}, "paths": {"/": {"parameters": [{"$ref": "#/parameters/p-1"}]}}}
+        inline = {"paths": {"/": {"parameters": [{"name": "p", "in": "query", "description": "b"}]}}}
+        self.assertEqual(state.document(shared), state.document(inline))
+
+    def test_differences_are_grouped_by_their_last_members(self):
+        left = {"openapi v3 a": {"x": {"enum": ["a"]}}, "openapi v3 b": {"x": {"enum": ["a"]}}}
+        right = {"openapi v3 a": {"x": {}}, "openapi v3 b": {"x": {}}}
+        self.assertEqual(dict(state.groups(left, right)), {("openapi v3", "x.enum", "only left"): 2})
+
+    def test_metrics_have_their_types_and_labels(self):
+        page = '# TYPE a_seconds histogram\na_seconds_bucket{verb="get",le="1"} 2\na_seconds_sum{verb="get"} 1\n'
+        self.assertEqual(state.metrics(page), {"a_seconds": {"type": "histogram", "labels": ["le", "verb"]}})
 
 
 class Cases(unittest.TestCase):
