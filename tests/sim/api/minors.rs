@@ -39,7 +39,12 @@ fn version_and_documents_state_the_version() {
         assert_eq!(text("minCompatibilityMinor"), (minor.number() - 1).to_string());
         assert!(text("gitVersion").starts_with(&format!("{}+kstore-", minor.programs())), "{version}");
         let swagger = get(rest, "/openapi/v2").await.json();
-        assert_eq!(swagger["info"]["version"], minor.programs());
+        assert_eq!(swagger["info"]["version"], minor.to_string());
+        let index = get(rest, "/openapi/v3").await.json();
+        for name in ["version", "apis/apps", "api/v1"] {
+            let path = index["paths"][name]["serverRelativeURL"].as_str().unwrap();
+            assert_eq!(get(rest, path).await.json()["info"]["version"], minor.to_string(), "{minor} {name}");
+        }
     });
 }
 

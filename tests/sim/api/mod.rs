@@ -85,6 +85,7 @@ mod policies;
 mod proxies;
 /// Random requests: none causes a panic, and a refused one changes nothing.
 mod random;
+mod recorded;
 /// Messages, reasons and causes of refusals, and warnings.
 mod refusals;
 /// Replay of recorded answers of a kube-apiserver.
