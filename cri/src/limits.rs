@@ -14,8 +14,6 @@ pub(crate) const STATE_TIME: Duration = Duration::from_secs(10);
 pub(crate) const ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of the head of the answer to an upgrade. A longer one fails the stream.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
-/// Bytes of a frame of a runtime: servers send at most 32 KiB. A longer one ends the stream.
-pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
 /// Bytes of data that one frame to the runtime has.
 pub(crate) const DATA_BYTES: usize = 32 * 1024;
 /// Bytes of the status at the end of a command. What exceeds them is dropped.

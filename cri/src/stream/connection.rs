@@ -1,9 +1,9 @@
 //! The client's side of a SPDY connection to a streaming server.
 
-use super::frame::{self, Frame};
 use crate::limits::{CONNECT_TIME, DATA_BYTES, HEAD_BYTES};
 use bytes::{Bytes, BytesMut};
 use http::Uri;
+use kstore_spdy::{Decoder, Frame};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,7 +38,7 @@ pub(super) enum StreamEvent {
 /// The receiving side of a connection.
 pub(super) struct Connection {
     reader: OwnedReadHalf,
-    buffer: BytesMut,
+    decoder: Decoder,
     sender: StreamSender,
     /// A stream whose last data has just been delivered: its end is the next event.
     ended: Option<u32>,
@@ -52,14 +52,14 @@ impl StreamSender {
     /// Sends data on a stream.
     pub(super) async fn data(&self, id: u32, data: &[u8]) -> io::Result<()> {
         for piece in data.chunks(DATA_BYTES) {
-            self.send(&frame::data(id, piece, false)).await?;
+            self.send(&kstore_spdy::data(id, piece, false)).await?;
         }
         Ok(())
     }
 
     /// Ends a stream on this side.
     pub(super) async fn end(&self, id: u32) -> io::Result<()> {
-        self.send(&frame::data(id, b"", true)).await
+        self.send(&kstore_spdy::data(id, b"", true)).await
     }
 
     async fn send(&self, frame: &[u8]) -> io::Result<()> {
@@ -85,7 +85,9 @@ impl Connection {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
         let (socket, buffer) = connected.await.map_err(late)??;
         let (reader, writer) = socket.into_split();
-        Ok(Self { reader, buffer, sender: StreamSender(Arc::new(Mutex::new(writer))), ended: None })
+        let mut decoder = Decoder::new();
+        decoder.feed(&buffer);
+        Ok(Self { reader, decoder, sender: StreamSender(Arc::new(Mutex::new(writer))), ended: None })
     }
 
     /// The sending side.
@@ -95,7 +97,7 @@ impl Connection {
 
     /// Opens a stream with these headers. The first one has the number 1, and each later one a larger odd number.
     pub(super) async fn open_stream(&self, id: u32, headers: &[(&str, &str)]) -> io::Result<()> {
-        self.sender.send(&frame::open(id, headers, id == 1)).await
+        self.sender.send(&kstore_spdy::open(id, headers, id == 1)).await
     }
 
     /// The next event; `None` once the server has left.
@@ -104,11 +106,13 @@ impl Connection {
             return Some(StreamEvent::Ended(id));
         }
         loop {
-            match frame::next(&mut self.buffer).ok()? {
+            match self.decoder.decode().ok()? {
                 None => {
-                    if self.reader.read_buf(&mut self.buffer).await.ok()? == 0 {
+                    let mut buffer = BytesMut::with_capacity(DATA_BYTES);
+                    if self.reader.read_buf(&mut buffer).await.ok()? == 0 {
                         return None;
                     }
+                    self.decoder.feed(&buffer);
                 }
                 Some(Frame::Data { id, data, fin }) if data.is_empty() => {
                     if fin {
@@ -120,9 +124,10 @@ impl Connection {
                     return Some(StreamEvent::Data(id, data));
                 }
                 Some(Frame::Reset { id }) => return Some(StreamEvent::Ended(id)),
-                Some(Frame::Ping { id }) => self.sender.send(&frame::pong(id)).await.ok()?,
+                Some(Frame::Ping { id }) => self.sender.send(&kstore_spdy::pong(id)).await.ok()?,
                 Some(Frame::GoAway) => return None,
-                Some(Frame::Other) => {}
+                // Servers open no streams.
+                Some(Frame::Open { .. } | Frame::Other) => {}
             }
         }
     }

@@ -2,7 +2,6 @@
 //! SPDY/3.1. Kubernetes' servers speak WebSocket, too, but older ones have no way to end a command's input there.
 
 mod connection;
-mod frame;
 mod port;
 mod remote;
 

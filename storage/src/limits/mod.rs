@@ -429,15 +429,6 @@ pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
 /// How long a WebSocket client may take to answer a close message.
 pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);
 
-/// The largest SPDY frame that a client may send. Kubernetes' clients send 32 KiB at a time.
-pub const SPDY_FRAME: usize = 1024 * 1024;
-
-/// Bytes of the largest SPDY header block, decompressed. Clients send three short pairs.
-pub const SPDY_HEADERS: usize = 16 * 1024;
-
-/// SPDY frames that wait for the connection; when the queue is full, their senders wait.
-pub const SPDY_OUTBOX: usize = 16;
-
 /// Open and half-open connections of one port-forward; further ones are closed at once.
 pub const FORWARDED: usize = 256;
 

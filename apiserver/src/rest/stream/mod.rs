@@ -8,7 +8,6 @@ mod protocol;
 mod proxy;
 mod remote;
 mod remote_spdy;
-mod spdy;
 mod upgrade;
 mod watch;
 mod websocket;

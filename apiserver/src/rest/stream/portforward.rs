@@ -3,7 +3,6 @@
 //! per port in the query.
 
 use super::protocol::{self, Frame, Protocol};
-use super::spdy::{Connection, Event, Sender};
 use super::upgrade::{SpdyHandshake, Upgrade};
 use super::websocket::{self, Handshake, Outgoing, Socket};
 use super::{StreamRequest, Streams, no_upgrade};
@@ -12,8 +11,10 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::Response;
+use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use kstore_spdy::{Connection, Event, Sender};
 use kstore_storage::limits::{FORWARD_PIECES, FORWARDED, STREAM_BEGIN};
 use pb::stream_open::What;
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ impl Streams {
             let (response, opening) = handshake.accept(TUNNELLED);
             self.spawn_stream(request.expiry, async move {
                 let Some(socket) = opening.socket().await else { return };
-                let (connection, writing) = Connection::tunnelled(socket);
+                let (connection, writing) = websocket::tunnelled_spdy(socket);
                 tokio::join!(writing, forward(connection, ports));
             });
             return Ok(response);
@@ -93,7 +94,7 @@ impl Streams {
         let (response, upgrade) = handshake.accept(protocol);
         self.spawn_stream(request.expiry, async move {
             let Ok(upgraded) = upgrade.await else { return };
-            let (connection, writing) = Connection::raw(upgraded);
+            let (connection, writing) = Connection::raw(TokioIo::new(upgraded));
             tokio::join!(writing, forward(connection, ports));
         });
         Ok(response)

@@ -1,13 +1,14 @@
 //! `pods/exec` and `pods/attach` over SPDY, for clients older than WebSockets: one SPDY stream per channel.
 
-use super::spdy::{Connection, Event, Sender};
 use super::upgrade::SpdyHandshake;
 use super::{StreamKind, StreamRequest, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
 use http::Response;
 use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use kstore_api::status::{Outcome, Status};
+use kstore_spdy::{Connection, Event, Sender};
 use kstore_storage::limits::STREAM_BEGIN;
 
 /// Protocol versions, the newest first.
@@ -52,7 +53,7 @@ impl Streams {
 /// is sent as a Status.
 async fn copy_both_ways(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
     let Ok(upgraded) = upgrade.await else { return };
-    let (mut connection, writing) = Connection::raw(upgraded);
+    let (mut connection, writing) = Connection::raw(TokioIo::new(upgraded));
     let talking = async {
         let opened = tokio::time::timeout(STREAM_BEGIN, streams(&mut connection, expected)).await;
         let Ok(Some(ids)) = opened else { return };

@@ -16,6 +16,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use kstore_access::audit;
 use kstore_api::status::Status;
+use kstore_spdy::Connection;
 use kstore_storage::limits;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -123,6 +124,26 @@ impl Streams {
             }
         });
     }
+}
+
+/// A SPDY connection in the binary messages of a WebSocket, and the future that writes its bytes.
+pub(super) fn tunnelled_spdy(socket: Socket) -> (Connection, impl Future<Output = ()> + Send) {
+    let (mut outgoing, incoming) = socket.split();
+    let incoming = incoming.take_while(|message| std::future::ready(message.is_ok()));
+    let incoming = incoming.filter_map(async |message| match message {
+        Ok(Message::Binary(data)) => Some(data),
+        _ => None,
+    });
+    let (connection, mut outbox) = Connection::inside(incoming);
+    let writing = async move {
+        while let Some(bytes) = outbox.recv().await {
+            if send(&mut outgoing, Message::Binary(bytes)).await.is_err() {
+                return;
+            }
+        }
+        let _ = outgoing.close().await;
+    };
+    (connection, writing)
 }
 
 /// Sends a close message and waits briefly for the client's, so that the client has read everything.

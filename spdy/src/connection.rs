@@ -1,22 +1,18 @@
 //! The server side of a SPDY connection: turns frames of the client into [`Event`]s, and answers pings and
 //! new streams itself.
 
-use super::frame::{self, Decoder, Frame};
-use crate::rest::stream::websocket::{self, Socket};
+use crate::frame::{self, Decoder, Frame};
+use crate::limits::{DATA_BYTES, OUTBOX_FRAMES};
 use bytes::Bytes;
-use futures::stream::BoxStream;
-use futures::{SinkExt as _, StreamExt as _};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use kstore_storage::limits::{SPDY_OUTBOX, STREAM_FRAME_BYTES};
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, Stream};
 use std::collections::BTreeMap;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite::Message;
 
 /// An event on a SPDY connection, caused by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::rest::stream) enum Event {
+pub enum Event {
     /// The client opened a stream, with these headers.
     Opened(u32, BTreeMap<String, String>),
     /// The client sent data on a stream.
@@ -26,7 +22,7 @@ pub(in crate::rest::stream) enum Event {
 }
 
 /// The server side of a SPDY connection.
-pub(in crate::rest::stream) struct Connection {
+pub struct Connection {
     incoming: BoxStream<'static, Bytes>,
     decoder: Decoder,
     sender: Sender,
@@ -38,12 +34,12 @@ pub(in crate::rest::stream) struct Connection {
 
 /// Sends data on streams. Cheap to clone; the connection's writer ends when all clones are dropped.
 #[derive(Clone)]
-pub(in crate::rest::stream) struct Sender(mpsc::Sender<Bytes>);
+pub struct Sender(mpsc::Sender<Bytes>);
 
 impl Sender {
     /// Sends data on a stream. Returns false if the client has left.
-    pub(in crate::rest::stream) async fn data(&self, id: u32, data: &[u8]) -> bool {
-        for part in data.chunks(STREAM_FRAME_BYTES) {
+    pub async fn data(&self, id: u32, data: &[u8]) -> bool {
+        for part in data.chunks(DATA_BYTES) {
             if self.0.send(frame::data(id, part, false)).await.is_err() {
                 return false;
             }
@@ -52,7 +48,7 @@ impl Sender {
     }
 
     /// Ends the sending side of a stream.
-    pub(in crate::rest::stream) async fn end(&self, id: u32) {
+    pub async fn end(&self, id: u32) {
         // A client that has left needs no end.
         let _ = self.0.send(frame::data(id, b"", true)).await;
     }
@@ -61,15 +57,18 @@ impl Sender {
 impl Connection {
     /// A connection on an upgraded HTTP connection, and the future that writes its bytes: run both
     /// concurrently.
-    pub(in crate::rest::stream) fn raw(upgraded: Upgraded) -> (Self, impl Future<Output = ()> + Send) {
-        let (read, mut write) = tokio::io::split(TokioIo::new(upgraded));
+    pub fn raw<S>(upgraded: S) -> (Self, impl Future<Output = ()> + Send)
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, mut write) = tokio::io::split(upgraded);
         let incoming = futures::stream::unfold(read, async |mut read| {
-            let mut buffer = vec![0; STREAM_FRAME_BYTES];
+            let mut buffer = vec![0; DATA_BYTES];
             let length = read.read(&mut buffer).await.ok().filter(|length| *length > 0)?;
             buffer.truncate(length);
             Some((Bytes::from(buffer), read))
         });
-        let (sender, mut outbox) = mpsc::channel::<Bytes>(SPDY_OUTBOX);
+        let (connection, mut outbox) = Self::inside(incoming);
         let writing = async move {
             while let Some(bytes) = outbox.recv().await {
                 if write.write_all(&bytes).await.is_err() || write.flush().await.is_err() {
@@ -78,27 +77,14 @@ impl Connection {
             }
             let _ = write.shutdown().await;
         };
-        (Self::new(incoming.boxed(), sender), writing)
+        (connection, writing)
     }
 
-    /// A connection in the binary messages of a WebSocket, and the future that writes its bytes.
-    pub(in crate::rest::stream) fn tunnelled(socket: Socket) -> (Self, impl Future<Output = ()> + Send) {
-        let (mut outgoing, incoming) = socket.split();
-        let incoming = incoming.take_while(|message| std::future::ready(message.is_ok()));
-        let incoming = incoming.filter_map(async |message| match message {
-            Ok(Message::Binary(data)) => Some(data),
-            _ => None,
-        });
-        let (sender, mut outbox) = mpsc::channel::<Bytes>(SPDY_OUTBOX);
-        let writing = async move {
-            while let Some(bytes) = outbox.recv().await {
-                if websocket::send(&mut outgoing, Message::Binary(bytes)).await.is_err() {
-                    return;
-                }
-            }
-            let _ = outgoing.close().await;
-        };
-        (Self::new(incoming.boxed(), sender), writing)
+    /// A connection whose bytes are inside of another protocol's messages: `incoming` are those of the client, and the result has those for
+    /// it, which end with the connection and its senders.
+    pub fn inside(incoming: impl Stream<Item = Bytes> + Send + 'static) -> (Self, mpsc::Receiver<Bytes>) {
+        let (sender, outbox) = mpsc::channel(OUTBOX_FRAMES);
+        (Self::new(incoming.boxed(), sender), outbox)
     }
 
     fn new(incoming: BoxStream<'static, Bytes>, sender: mpsc::Sender<Bytes>) -> Self {
@@ -106,18 +92,18 @@ impl Connection {
     }
 
     /// Returns a sender for the connection's streams.
-    pub(in crate::rest::stream) fn sender(&self) -> Sender {
+    pub fn sender(&self) -> Sender {
         self.sender.clone()
     }
 
     /// Returns the next event; `None` if the client has left or violates the protocol. Cancel safe, except
     /// while a reply is being sent.
-    pub(in crate::rest::stream) async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<Event> {
         if let Some(id) = self.ended.take() {
             return Some(Event::Ended(id));
         }
         loop {
-            match self.decoder.next() {
+            match self.decoder.decode() {
                 Ok(Some(frame)) => {
                     if let Some(event) = self.event(frame).await? {
                         return Some(event);

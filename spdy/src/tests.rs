@@ -1,11 +1,11 @@
 //! Tests with frames as clients send them. The header blocks were made by the reference implementation of
 //! zlib.
 
-use super::frame::{Decoder, Frame, SpdyError, data, pong, reply};
-use super::headers::{Inflate, dictionary};
+use crate::frame::{Decoder, Frame, SpdyError, data, open as opened, pong, reply};
+use crate::headers::{Inflate, dictionary};
+use crate::limits::FRAME_BYTES;
 use bytes::Bytes;
-use kstore_storage::limits::SPDY_FRAME;
-use proptest::prelude::{any, proptest};
+use proptest::prelude::{any, prop_assert_eq, proptest};
 
 fn adler32(bytes: &[u8]) -> u32 {
     let (a, b) = bytes.iter().fold((1u32, 0u32), |(a, b), byte| {
@@ -43,13 +43,13 @@ fn streams_are_opened_with_headers_that_share_one_compressor() {
         decoder.feed(&open(id, &bytes(block)));
     }
     for (id, kind) in [(1, "error"), (3, "data")] {
-        let Ok(Some(Frame::Open { id: got, headers, fin: false })) = decoder.next() else {
+        let Ok(Some(Frame::Open { id: got, headers, fin: false })) = decoder.decode() else {
             panic!("no stream")
         };
         let headers: Vec<(&str, &str)> = headers.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!((got, headers), (id, vec![("port", "80"), ("requestid", "0"), ("streamtype", kind)]));
     }
-    assert_eq!(decoder.next(), Ok(None));
+    assert_eq!(decoder.decode(), Ok(None));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn frames_are_decoded_from_chunks_of_any_size() {
     let mut frames = Vec::new();
     for byte in sent {
         decoder.feed(&[byte]);
-        frames.extend(decoder.next().unwrap());
+        frames.extend(decoder.decode().unwrap());
     }
     let (hello, nothing) = (Bytes::from_static(b"hello"), Bytes::new());
     let expected = [
@@ -75,12 +75,12 @@ fn invalid_spdy_is_refused() {
     let refused = |bytes: &[u8]| {
         let mut decoder = Decoder::new();
         decoder.feed(bytes);
-        decoder.next().err()
+        decoder.decode().err()
     };
     assert_eq!(refused(&[0x80, 2, 0, 1, 0, 0, 0, 0]), Some(SpdyError::Version));
     assert_eq!(refused(&[0x80, 3, 0, 1, 0, 0, 0, 0]), Some(SpdyError::Short));
     assert_eq!(refused(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]), Some(SpdyError::TooLarge));
-    const { assert!(SPDY_FRAME < 0xff_ffff) };
+    const { assert!(FRAME_BYTES < 0xff_ffff) };
     assert_eq!(refused(&open(1, b"nonsense")), Some(SpdyError::Headers));
 }
 
@@ -94,7 +94,49 @@ fn replies_have_valid_header_blocks() {
     }
 }
 
+#[test]
+fn a_stream_is_opened_with_headers_that_need_no_compressor() {
+    let first = opened(1, &[("streamtype", "error")], true);
+    let block = [&[0, 0, 0, 1, 0, 0, 0, 10][..], b"streamtype", &[0, 0, 0, 5], b"error"].concat();
+    let length = u8::try_from(block.len()).unwrap();
+    let stored = [&[0x78, 0x01, 0, length, 0, !length, 0xff][..], &block, &[0, 0, 0, 0xff, 0xff]].concat();
+    assert_eq!(&first[..4], [0x80, 3, 0, 1]);
+    assert_eq!(&first[8..18], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(&first[18..], stored);
+    assert_eq!(opened(3, &[("streamtype", "error")], false)[18..], stored[2..]);
+}
+
 proptest! {
+    #[test]
+    fn data_arrives_as_it_was_sent_in_pieces_of_any_size(
+        sent in proptest::collection::vec((1_u32..9, proptest::collection::vec(any::<u8>(), 0..40), any::<bool>()), 0..8),
+        size in 1_usize..20,
+    ) {
+        let bytes: Vec<u8> = sent.iter().flat_map(|(id, bytes, fin)| data(*id, bytes, *fin)).collect();
+        let (mut decoder, mut read) = (Decoder::new(), Vec::new());
+        for piece in bytes.chunks(size) {
+            decoder.feed(piece);
+            while let Some(frame) = decoder.decode().unwrap() {
+                read.push(frame);
+            }
+        }
+        let expected: Vec<_> =
+            sent.into_iter().map(|(id, bytes, fin)| Frame::Data { id, data: bytes.into(), fin }).collect();
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn headers_of_a_client_are_read_by_a_server(
+        streams in proptest::collection::vec(proptest::collection::btree_map("[a-z]{1,8}", "[ -~]{0,20}", 0..4), 1..5),
+    ) {
+        let mut decoder = Decoder::new();
+        for (headers, id) in streams.into_iter().zip((1..).step_by(2)) {
+            let pairs: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            decoder.feed(&opened(id, &pairs, id == 1));
+            prop_assert_eq!(decoder.decode(), Ok(Some(Frame::Open { id, headers, fin: false })));
+        }
+    }
+
     #[test]
     fn no_bytes_make_the_decoder_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
         let mut decoder = Decoder::new();
@@ -105,7 +147,7 @@ proptest! {
                 piece[..8].copy_from_slice(&head);
             }
             decoder.feed(&piece);
-            while let Ok(Some(_)) = decoder.next() {}
+            while let Ok(Some(_)) = decoder.decode() {}
         }
     }
 }

@@ -1,9 +1,9 @@
 //! SPDY header blocks: pairs of names and values in one zlib stream per direction, with a dictionary that the
 //! specification fixes. Pure.
 
-use super::frame::SpdyError;
+use crate::frame::SpdyError;
+use crate::limits::HEADER_BYTES;
 use flate2::{Decompress, FlushDecompress, Status};
-use kstore_storage::limits::SPDY_HEADERS;
 use std::collections::BTreeMap;
 
 /// The words of the dictionary, each preceded by its length, and the text that follows them. Fixed by SPDY/3.
@@ -21,7 +21,7 @@ const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410
     utf-,*,enq=0.";
 
 /// Builds the dictionary.
-pub(super) fn dictionary() -> Vec<u8> {
+pub(crate) fn dictionary() -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in WORDS.split(' ').filter(|word| !word.is_empty()) {
         let word = word.replace('_', " ");
@@ -33,19 +33,19 @@ pub(super) fn dictionary() -> Vec<u8> {
 }
 
 /// Decompresses the header blocks of one direction, in order.
-pub(super) struct Inflate {
+pub(crate) struct Inflate {
     raw: Decompress,
     /// Whether the zlib header has been read.
     begun: bool,
 }
 
 impl Inflate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { raw: Decompress::new(false), begun: false }
     }
 
     /// Decodes one block.
-    pub(super) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
+    pub(crate) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
         if !self.begun && !block.is_empty() {
             let (head, rest) = block.split_at_checked(2).ok_or(SpdyError::Headers)?;
             block = rest;
@@ -81,7 +81,7 @@ impl Inflate {
             let written = usize::try_from(self.raw.total_out() - written).expect("a buffer is small");
             input = &input[read..];
             all.extend_from_slice(&buffer[..written]);
-            if all.len() > SPDY_HEADERS {
+            if all.len() > HEADER_BYTES {
                 return Err(SpdyError::TooLarge);
             }
             let stuck = read == 0 && written == 0;
@@ -118,15 +118,30 @@ fn text(rest: &mut &[u8]) -> Result<String, SpdyError> {
     Ok(String::from_utf8_lossy(head).into_owned())
 }
 
-/// An empty header block: this server sends no others. The first block of a connection begins the
-/// zlib stream. Its data is stored without compression, which every decompressor accepts.
-pub(super) fn empty_block(first: bool) -> Vec<u8> {
+/// An empty header block: servers send no others.
+pub(crate) fn empty_block(is_first: bool) -> Vec<u8> {
+    stored_block(&[], is_first)
+}
+
+/// A header block of these pairs. The first block of a connection begins the zlib stream. Its data is stored without compression, which
+/// every decompressor accepts.
+pub(crate) fn stored_block(headers: &[(&str, &str)], is_first: bool) -> Vec<u8> {
+    let count = |length: usize| u32::try_from(length).expect("headers are few and short").to_be_bytes();
+    let mut pairs = count(headers.len()).to_vec();
+    for text in headers.iter().flat_map(|(name, value)| [name, value]) {
+        pairs.extend(count(text.len()));
+        pairs.extend(text.as_bytes());
+    }
     let mut block = Vec::new();
-    if first {
+    if is_first {
         block.extend([0x78, 0x01]);
     }
-    // Four stored bytes (no pairs), then an empty stored block, which makes decompressors flush.
-    block.extend([0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0]);
+    // A stored block, then an empty one, which makes decompressors flush.
+    let length = u16::try_from(pairs.len()).expect("headers are few and short");
+    block.push(0);
+    block.extend(length.to_le_bytes());
+    block.extend((!length).to_le_bytes());
+    block.extend(pairs);
     block.extend([0, 0, 0, 0xff, 0xff]);
     block
 }
