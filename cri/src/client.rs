@@ -276,7 +276,7 @@ impl RuntimeClient {
         &self,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<FoundSandbox>, RuntimeError> {
-        let filter = Some(PodSandboxFilter { id: String::new(), label_selector: labels.clone() });
+        let filter = Some(PodSandboxFilter { label_selector: labels.clone(), ..PodSandboxFilter::default() });
         let answer =
             within(CALL_TIME, self.runtime.clone().list_pod_sandbox(ListPodSandboxRequest { filter }))
                 .await?;
@@ -353,9 +353,9 @@ impl RuntimeClient {
         sandbox: Option<&str>,
     ) -> Result<Vec<FoundContainer>, RuntimeError> {
         let filter = ContainerFilter {
-            id: String::new(),
             pod_sandbox_id: sandbox.unwrap_or_default().to_owned(),
             label_selector: labels.clone(),
+            ..ContainerFilter::default()
         };
         let request = ListContainersRequest { filter: Some(filter) };
         let answer = within(CALL_TIME, self.runtime.clone().list_containers(request)).await?;
