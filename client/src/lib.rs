@@ -69,7 +69,7 @@ pub use retry::on_conflict;
 pub use service_accounts::ServiceAccounts;
 pub use transaction::{Check, Committed, Transaction, TransactionError};
 pub use tunnel::{
-    Incoming, LogOptions, NodeStream, RefusedNode, StreamKind, StreamReader, StreamRequest, StreamWriter,
-    Terminal, Tunnel, TunnelEvent,
+    Incoming, LocalEvent, LocalReceiver, LocalSender, LogOptions, NodeStream, RefusedNode, StreamKind,
+    StreamReader, StreamRequest, StreamWriter, Terminal, Tunnel, TunnelEvent,
 };
 pub use typed::{Api, ApiType, Kind, Obj, key_of, revision_of};

@@ -1,6 +1,7 @@
 //! [`Tunnel`]: the connection through which the server reaches nodes. The server opens streams over it; each
 //! is a [`NodeStream`]. The caller interprets the content. The client does not reopen a tunnel that ends.
 
+mod local;
 mod request;
 mod stream;
 
@@ -8,6 +9,7 @@ use crate::client::bounded;
 use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
 use crate::{ApiError, Client};
 use kstore_proto::kstore::v1 as pb;
+pub use local::{LocalEvent, LocalReceiver, LocalSender};
 use pb::tunnel_down::Message as Down;
 use pb::tunnel_up::Message as Up;
 pub use request::{LogOptions, StreamKind, StreamRequest, Terminal};
