@@ -3,6 +3,7 @@
 
 use crate::api_server::ApiServerListener;
 use crate::behavior::Delay;
+use crate::cri_socket::CriEndpoint;
 use crate::egress::Egress;
 use crate::identities::Identities;
 use kstore_api::version::Minor;
@@ -63,6 +64,8 @@ pub struct Config {
     pub egress: Arc<Egress>,
     /// The node whose pods a container runtime runs. Needs a real clock.
     pub cri: Option<CriNode>,
+    /// Where the simulated runtime is served to clients of CRI. Needs a real clock.
+    pub cri_endpoint: Option<CriEndpoint>,
     /// Default delays, for pods without annotations about them.
     pub delays: Delays,
     /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
@@ -151,6 +154,7 @@ impl Default for Config {
             programs: None,
             egress: Arc::default(),
             cri: None,
+            cri_endpoint: None,
             delays: Delays::default(),
             events: true,
             registered: CancellationToken::new(),

@@ -57,6 +57,11 @@ impl Cache {
         self.0.insert(full_name, size);
     }
 
+    /// Removes the image of this full name.
+    pub(crate) fn remove(&mut self, full_name: &str) {
+        self.0.remove(full_name);
+    }
+
     /// Full names and sizes, largest first, then by name.
     pub fn by_size(&self) -> Vec<(&str, u64)> {
         let mut all: Vec<_> = self.0.iter().map(|(name, size)| (name.as_str(), *size)).collect();

@@ -19,6 +19,7 @@ pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
 pub mod config;
+pub mod cri_socket;
 mod device;
 mod dns;
 mod dns_message;

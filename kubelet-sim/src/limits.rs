@@ -257,3 +257,64 @@ pub(crate) const RUNTIME_DEAD_CONTAINERS: u32 = 1;
 pub(crate) const RUNTIME_LOG_LOOK: Duration = Duration::from_millis(100);
 /// Bytes of a log file after which another one begins: kubelet's `containerLogMaxSize`. One older file is kept.
 pub(crate) const RUNTIME_LOG_BYTES: u64 = 10 << 20;
+
+/// Sandboxes of clients of CRI: ten times as many pods as a kubelet has by default. A further one is refused.
+pub(crate) const ENDPOINT_SANDBOXES: usize = 1000;
+/// Containers of clients of CRI, those that have ended among them. A further one is refused.
+pub(crate) const ENDPOINT_CONTAINERS: usize = 4000;
+/// Names of containers in one sandbox: a state machine is copied with each change of it. A container with a further name is refused.
+pub(crate) const SANDBOX_CONTAINERS: usize = 64;
+/// Bytes of the configurations of all sandboxes and containers of clients. What exceeds them is refused.
+pub(crate) const ENDPOINT_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of a message of a client: a kubelet's largest is that of a container with an environment of 1 MiB. A larger one is refused.
+pub(crate) const ENDPOINT_MESSAGE: usize = 4 * 1024 * 1024;
+/// Images that clients have pulled. A further one is refused.
+pub(crate) const ENDPOINT_IMAGES: usize = 1000;
+/// Bytes of an image's name: the longest that registries take is shorter. A longer one is refused.
+pub(crate) const IMAGE_NAME_BYTES: usize = 1024;
+/// Open connections of clients. Further ones wait.
+pub(crate) const ENDPOINT_CONNECTIONS: usize = 64;
+/// Events that a client has not read. One that is slower gets an error, and lists what there is.
+pub(crate) const ENDPOINT_EVENTS: usize = 1024;
+/// Commands that run to their end at a time for clients. Further ones wait.
+pub(crate) const ENDPOINT_COMMANDS: usize = 64;
+/// Ports that a client names at once.
+pub(crate) const ENDPOINT_PORTS: usize = 64;
+/// Words of a command of a client, as many as Linux takes with short ones. A longer one is refused.
+pub(crate) const EXEC_ARGUMENTS: usize = 4096;
+/// Bytes of each output of a command that runs to its end for a client. What exceeds them is dropped.
+pub(crate) const EXEC_SYNC_OUTPUT: usize = 1024 * 1024;
+/// Time that open calls have to end with the endpoint.
+pub(crate) const ENDPOINT_STOP: Duration = Duration::from_millis(200);
+/// The longest time that a container has to end: a day, so that a clock can add it.
+pub(crate) const ENDPOINT_KILL: Duration = Duration::from_secs(86_400);
+/// Files and folders that a container sees at one of its mounts. A container with more is refused.
+pub(crate) const MOUNT_ENTRIES: usize = 4096;
+/// Bytes of the files of a mount: they are copied into memory. A container with more is refused.
+pub(crate) const MOUNT_BYTES: usize = 16 * 1024 * 1024;
+/// Levels of folders of a mount. A container with more is refused.
+pub(crate) const MOUNT_DEPTH: usize = 32;
+/// Bytes of a container's log file. Kubelets rotate it at 10 MiB; one that no client rotates begins anew.
+pub(crate) const LOG_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// Ports of a container that are served on this machine. Further ones are not.
+pub(crate) const POD_PORTS: usize = 64;
+/// Open connections to the ports of a container on this machine. Further ones wait.
+pub(crate) const POD_PORT_CONNECTIONS: usize = 256;
+/// Tokens of streams that clients have not opened. A further one is refused.
+pub(crate) const STREAM_TOKENS: usize = 1000;
+/// Time in which a client opens a stream, as in other runtimes. Its token is void after it.
+pub(crate) const TOKEN_TIME: Duration = Duration::from_secs(60);
+/// Open connections of the streaming server. Further ones wait.
+pub(crate) const STREAM_CONNECTIONS: usize = 256;
+/// Bytes of the head of a request to the streaming server. A longer one ends the connection.
+pub(crate) const STREAM_HEAD_BYTES: usize = 16 * 1024;
+/// Time for the head of a request to the streaming server. The connection ends after it.
+pub(crate) const STREAM_HEAD_TIME: Duration = Duration::from_secs(10);
+/// Time in which a client of a command opens its SPDY streams. The connection ends after it.
+pub(crate) const STREAMS_OPENED: Duration = Duration::from_secs(30);
+/// Bytes of a message of a WebSocket. A longer one ends the connection.
+pub(crate) const STREAM_MESSAGE: usize = 1024 * 1024;
+/// Connections of one client that forwards ports. Further ones are closed.
+pub(crate) const FORWARDED_PORTS: usize = 64;
+/// Pieces of data that wait for a forwarded port. The client waits when there are more.
+pub(crate) const FORWARD_QUEUE: usize = 16;

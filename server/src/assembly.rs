@@ -6,7 +6,7 @@ use crate::args::{
     Quota, Storage, StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
-use crate::cri_node::cri_node;
+use crate::cri_node::{cri_endpoint, cri_node};
 use crate::data_dir::IMPORT_FILE;
 use crate::etcd_listener::BoundEtcdListener;
 use crate::hostname::hostname;
@@ -406,6 +406,7 @@ fn nodes(loops: &LoopsConfig) -> anyhow::Result<kstore_kubelet_sim::Config> {
         programs: host_programs(&loops.images),
         egress: Arc::new(Egress::new(loops.egress.clone(), loops.host_services.clone())),
         cri: cri_node(&loops.cri)?,
+        cri_endpoint: cri_endpoint(loops.cri_listen.as_ref())?,
         ..Default::default()
     })
 }

@@ -1,8 +1,10 @@
-//! The node of a container runtime (`--cri`): its folder, and the machine that it reports.
+//! The node of a container runtime (`--cri`): its folder, and the machine that it reports. And the socket of the simulated runtime
+//! (`--cri-listen`).
 
-use crate::args::CriFlags;
+use crate::args::{CriFlags, CriListen};
 use anyhow::Context as _;
 use kstore_host_runtime::files::ProgramFolder;
+use kstore_kubelet_sim::cri_socket::{CriEndpoint, CriSocket};
 use kstore_kubelet_sim::{CriNode, Machine};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -41,6 +43,17 @@ pub(crate) fn cri_node(flags: &CriFlags) -> anyhow::Result<Option<CriNode>> {
         machine,
         pods: PODS,
     }))
+}
+
+/// The endpoint of the simulated runtime that the flag names, which listens from now on.
+///
+/// # Errors
+/// It cannot listen there.
+pub(crate) fn cri_endpoint(listen: Option<&CriListen>) -> anyhow::Result<Option<CriEndpoint>> {
+    let Some(CriListen { socket, node }) = listen else { return Ok(None) };
+    let bound = CriSocket::bind(socket)
+        .with_context(|| format!("cannot listen at {} of --cri-listen", socket.display()))?;
+    Ok(Some(CriEndpoint { socket: Arc::new(bound), node: node.clone() }))
 }
 
 /// This machine, as a node reports it.

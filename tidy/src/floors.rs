@@ -430,6 +430,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &[
                 "amounts",
                 "api_server",
+                "cri_socket",
                 "egress",
                 "identities",
                 "known_image",

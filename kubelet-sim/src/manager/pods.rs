@@ -91,7 +91,7 @@ impl PodEntry {
         let machine = self.machine.clone().expect("the machine is put back after each step");
         let disks = Arc::clone(&self.disks);
         let (record, outputs) = (Arc::clone(&self.record), self.outputs.clone());
-        Snapshot { record, machine, disks, outputs, reachable, gone }
+        Snapshot { record, machine, disks, outputs, reachable, gone, endpoint: None }
     }
 
     /// The id of the container's current run.

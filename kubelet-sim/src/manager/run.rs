@@ -16,7 +16,8 @@ use crate::pod_behavior::record::BehaviorRecord;
 use crate::record::{NodeRecord, PodRecord};
 use crate::sim_api;
 use crate::stream::{
-    Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, RealNode, Streams, UsageCaches,
+    EndpointAddresses, EndpointParts, Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, RealNode,
+    Streams, UsageCaches, endpoint_owner_of, serve_endpoint,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -209,6 +210,10 @@ impl Simulator {
             (rng.fork("sources"), self.nondet.clock),
             tasks.clone(),
         );
+        let endpoint_addresses = EndpointAddresses::default();
+        if let Some(parts) = endpoint_parts(&self.config, &endpoint_addresses) {
+            tasks.spawn(serve_endpoint(streams.clone(), parts, tasks.clone()));
+        }
         let edge = Edge {
             recorder,
             client: self.client,
@@ -228,6 +233,7 @@ impl Simulator {
             followers,
             reports,
             streams: streams.clone(),
+            endpoint_addresses,
             programs: JoinSet::new(),
             registered,
             writes: JoinSet::new(),
@@ -235,6 +241,18 @@ impl Simulator {
         // The last events are written before this returns.
         tokio::join!(edge.run(stop), writing, streams.clone().run(stop), streams.watch_runtime(stop));
     }
+}
+
+/// What the endpoint for clients of CRI is made of, if there is one.
+fn endpoint_parts(config: &Config, addresses: &EndpointAddresses) -> Option<EndpointParts> {
+    let endpoint = config.cri_endpoint.as_ref()?;
+    Some(EndpointParts {
+        socket: Arc::clone(&endpoint.socket),
+        node: endpoint.node.clone().unwrap_or_else(|| config.node_name(0)),
+        missing_images: config.missing_images.clone(),
+        stop_delay: config.delays.stop,
+        addresses: Arc::clone(addresses),
+    })
 }
 
 /// A write and its result.
@@ -264,6 +282,8 @@ struct Edge {
     followers: Followers,
     reports: mpsc::Receiver<Report>,
     streams: Streams,
+    /// The addresses of the pods of clients of CRI.
+    endpoint_addresses: EndpointAddresses,
     /// Running commands of containers: for each running container at most its own, and one of each hook and probe.
     programs: JoinSet<()>,
     /// Cancelled once all nodes have registered.
@@ -342,8 +362,13 @@ impl Edge {
             Some(message) = self.messages.recv() => match message {
                 ManagerMessage::Query(query) => self.answer(query),
                 ManagerMessage::Address(address, answer) => {
+                    let of_client = endpoint_owner_of(&self.endpoint_addresses, address);
                     // The requester may have gone away.
-                    let _ = answer.send(self.manager.owner_of(address));
+                    let _ = answer.send(of_client.unwrap_or_else(|| self.manager.owner_of(address)));
+                }
+                ManagerMessage::Contents(node, answer) => {
+                    // The requester may have gone away.
+                    let _ = answer.send(self.manager.contents(&node));
                 }
                 ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
                 ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),

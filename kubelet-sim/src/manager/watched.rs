@@ -9,8 +9,8 @@ use crate::pod::PodEvent;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
 use crate::stream::{
-    AddressOwner, Console, ContainerWarning, ExecutionDone, Exit, Feed, Latest, Launch, PodExecution,
-    ServerLine,
+    AddressOwner, Console, ContainerWarning, ExecutionDone, Exit, Feed, Latest, Launch, NodeContents,
+    PodExecution, ServerLine,
 };
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
@@ -116,6 +116,14 @@ impl Manager {
             false if self.nodes.values().any(|node| node.identity.ip == ip.to_string()) => AddressOwner::Node,
             false => AddressOwner::Outside,
         }
+    }
+
+    /// What a node has; nothing if it is not simulated.
+    pub(crate) fn contents(&mut self, node: &str) -> NodeContents {
+        let keys: Vec<Key> = self.by_node.get(node).into_iter().flatten().cloned().collect();
+        let pods = keys.iter().filter_map(|key| self.feed(key)).collect();
+        let images = self.runtime.simulated.images(node).into_iter();
+        NodeContents { pods, images: images.map(|(name, size)| (name.to_owned(), size)).collect() }
     }
 
     /// The current and later states of the pod.

@@ -13,7 +13,7 @@ use crate::pod_object::options::TERMINATION_LOG;
 use crate::service::API_SERVER;
 use crate::{behavior, known_image, program};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, Node, Pod, PodSpec, Secret, Service};
-use kstore_client::ListParams;
+use kstore_client::{ApiError, ListParams};
 use kstore_container_sim::{Environment, WorkMeter, may_read_files};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,6 +37,9 @@ impl Streams {
         run: &str,
         argv: &[String],
     ) -> Result<(Environment, Arc<ContainerBudget>), TooLarge> {
+        if let Some(view) = &snapshot.endpoint {
+            return Box::pin(self.endpoint_environment((snapshot, view), container, run, argv)).await;
+        }
         let meta = &snapshot.record.pod.metadata;
         // All reads below are requests of the pod's node.
         let node = Self { client: self.client_of(snapshot), ..self.clone() };
@@ -93,6 +96,18 @@ impl Streams {
             work: WorkMeter::default(),
         };
         Ok((environment, budget))
+    }
+
+    /// The pod as the API's own type: the object that the API has now, or what a client of CRI has made.
+    ///
+    /// # Errors
+    /// The API does not answer, or has no such pod.
+    pub(super) async fn object_of(&self, snapshot: &Snapshot) -> Result<Pod, ApiError> {
+        let meta = &snapshot.record.pod.metadata;
+        match &snapshot.endpoint {
+            Some(view) => Ok(view.object(&snapshot.record)),
+            None => self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await,
+        }
     }
 
     /// The files that a kubelet manages, and those of the image.
@@ -244,7 +259,7 @@ impl Streams {
 }
 
 /// The command line of the first process of a container; empty for the command that is that process.
-fn first_process(snapshot: &Snapshot, container: &str, argv: &[String]) -> String {
+pub(super) fn first_process(snapshot: &Snapshot, container: &str, argv: &[String]) -> String {
     let object = &snapshot.record.pod;
     let index = object.containers().position(|spec| spec.name == container);
     let line = index.map(|index| program::command_line(object, index)).unwrap_or_default();

@@ -9,7 +9,6 @@ use super::runner::ProgramRun;
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
-use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
 use kstore_container_sim::{LineDiscipline, LogReader, ShellStep};
@@ -122,8 +121,7 @@ impl Streams {
         chosen: &Chosen,
         request: &StreamRequest,
     ) -> Option<Process> {
-        let meta = &snapshot.record.pod.metadata;
-        let pod = self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await.ok()?;
+        let pod = self.object_of(snapshot).await.ok()?;
         let spec = container_of(pod.spec.as_ref()?, &request.container);
         if spec.stdin != Some(true) {
             return None;

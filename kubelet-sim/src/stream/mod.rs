@@ -6,6 +6,7 @@
 mod console;
 mod datagrams;
 mod disks;
+mod endpoint;
 mod environment;
 mod exec;
 mod execution;
@@ -49,6 +50,10 @@ use crate::pod::Pod;
 use crate::record::PodRecord;
 pub(crate) use console::Console;
 pub(crate) use disks::Disks;
+pub(crate) use endpoint::{
+    EndpointAddresses, EndpointParts, EndpointView, NodeContents, owner_of as endpoint_owner_of,
+    serve as serve_endpoint,
+};
 pub(crate) use execution::{ExecutionDone, PodExecution};
 pub(crate) use external_usage::UsageCaches;
 use host_network::HostLinks;
@@ -90,6 +95,8 @@ pub(crate) struct Snapshot {
     pub(crate) reachable: bool,
     /// Whether the Pod object is deleted.
     pub(crate) gone: bool,
+    /// What the pod is, if a client of CRI has made it: there is no object of the API then.
+    pub(crate) endpoint: Option<EndpointView>,
 }
 
 /// The channel through which a stream learns the state of its pod.
@@ -157,6 +164,8 @@ pub(crate) enum ManagerMessage {
     RuntimeState(Box<RuntimeState>),
     /// Asks what has an address.
     Address(IpAddr, oneshot::Sender<AddressOwner>),
+    /// Asks what a simulated node has.
+    Contents(String, oneshot::Sender<NodeContents>),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
     /// The server refuses these nodes, and serves the others.

@@ -20,9 +20,7 @@ impl Streams {
         if is_real(&snapshot.record.pod) {
             return Box::pin(self.forward_in_runtime(&snapshot, port, stream)).await;
         }
-        let meta = &snapshot.record.pod.metadata;
-        let pod =
-            self.client_of(&snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
+        let pod = self.object_of(&snapshot).await.unwrap_or_default();
         let (reader, writer) = stream.begin();
         let scripted = scripted(&snapshot, &pod, port);
         let connection = match &scripted {

@@ -2,8 +2,8 @@
 
 use super::flag::Choice;
 use super::{
-    AccessConfig, AuditConfig, CriFlags, EncryptionFile, EtcdListen, ExternalEtcd, Forward, History,
-    LabFlags, ListenAddress, MetricsServer, Quota, SchedulerFile, SimulationFlags,
+    AccessConfig, AuditConfig, CriFlags, CriListen, EncryptionFile, EtcdListen, ExternalEtcd, Forward,
+    History, LabFlags, ListenAddress, MetricsServer, Quota, SchedulerFile, SimulationFlags,
 };
 use kstore_api::version::Minor;
 use kstore_controllers::{Networks, Selection};
@@ -302,6 +302,8 @@ pub struct LoopsConfig {
     pub host_services: Vec<HostService>,
     /// The node of a container runtime.
     pub cri: CriFlags,
+    /// Where the simulated runtime is served to clients of CRI.
+    pub cri_listen: Option<CriListen>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.

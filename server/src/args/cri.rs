@@ -1,4 +1,5 @@
-//! [`CriSocket`]: the socket of a container runtime, as `--cri` names it; and what the other flags about it say.
+//! [`CriSocket`]: the socket of a container runtime, as `--cri` names it; what the other flags about it say; and [`CriListen`]: where the
+//! simulated runtime is served, as `--cri-listen` names it.
 
 use super::UsageError;
 use std::fmt;
@@ -27,6 +28,39 @@ impl FromStr for CriSocket {
 impl fmt::Display for CriSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unix://{}", self.0.display())
+    }
+}
+
+/// Where the simulated runtime is served to clients of CRI: `SOCKET[,node=NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriListen {
+    /// The path of the socket.
+    pub socket: PathBuf,
+    /// The node whose pods clients see; `None`: the first simulated one.
+    pub node: Option<String>,
+}
+
+impl FromStr for CriListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let socket = parts.next().unwrap_or_default();
+        let socket = socket.strip_prefix("unix://").unwrap_or(socket);
+        if socket.is_empty() {
+            return Err("expected SOCKET[,node=NAME], such as unix:///run/kstore.sock".to_owned());
+        }
+        if socket.contains("://") {
+            return Err(format!("{socket}: only Unix sockets are served, such as unix:///run/kstore.sock"));
+        }
+        let mut node = None;
+        for part in parts {
+            match part.split_once('=') {
+                Some(("node", name)) if !name.is_empty() && node.is_none() => node = Some(name.to_owned()),
+                _ => return Err(format!("{part:?} after the socket: expected node=NAME, once")),
+            }
+        }
+        Ok(Self { socket: socket.into(), node })
     }
 }
 
@@ -61,6 +95,20 @@ impl CriFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_simulated_runtime_is_served_at_a_socket_for_one_node() {
+        let read = |text: &str| {
+            let CriListen { socket, node } = text.parse().ok()?;
+            Some(format!("{} {}", socket.display(), node.unwrap_or_default()))
+        };
+        assert_eq!(read("unix:///run/a.sock").as_deref(), Some("/run/a.sock "));
+        assert_eq!(read("a.sock,node=real-1").as_deref(), Some("a.sock real-1"));
+        for text in ["", ",node=a", "tcp://127.0.0.1:1", "/a,b", "/a,node=", "/a,node=b,node=c", "/a,nodes=b"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_socket_is_a_path_or_a_url_of_one() {

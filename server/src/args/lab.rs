@@ -114,6 +114,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("forward", "connections from this machine do not wait for its clock: use `kubectl port-forward`"),
     ("etcd-listen", "what is written there is in no request log, and a reset replaces the store"),
     ("cri", "a container runtime runs in real time, and no fork can have its containers"),
+    ("cri-listen", "its clients run in real time, and do not wait for the clocks of clusters"),
     ("image", "programs of this machine run in real time, and no fork can have them"),
     ("encryption-provider-config", "its clusters are in memory, and forks share the objects as they are"),
 ];

@@ -65,7 +65,7 @@ pub(crate) use config::MAX_NODES;
 pub use config::{
     Api, ApiHere, Component, Config, Durability, Engine, LoopsConfig, OutboundPolicy, Storage, StoreAlone,
 };
-pub use cri::CriFlags;
+pub use cri::{CriFlags, CriListen};
 pub use dropin::{AsArgs, AssetsArgs, Program};
 pub use encryption::EncryptionFile;
 pub(crate) use encryption::encryption_file;

@@ -243,6 +243,9 @@ impl ServerOptions {
         }
         self.check_images(&loops)?;
         loops.cri.check(self.components.contains(&Component::KubeletSim))?;
+        if loops.cri_listen.is_some() && !self.components.contains(&Component::KubeletSim) {
+            return Err(UsageError::NeedsFlag("cri-listen", "`kubelet-sim` in --components"));
+        }
         if !loops.simulation.files.is_empty() && !self.given.has("nodes") && !self.lab.is_on() {
             loops.nodes = 0;
         }

@@ -369,6 +369,13 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process),
     Flag::value(
+        "cri-listen",
+        "SOCKET[,node=NAME]",
+        |o, text| put(&mut o.loops.cri_listen, parsed(text).map(Some)),
+        "Serve the simulated container runtime by CRI v1 at SOCKET, for a kubelet or crictl: they see the pods of NAME, and make pods of their own [default of NAME: the first simulated node]",
+    )
+    .part(Part::Process),
+    Flag::value(
         "egress",
         "LIST",
         |o, text| egress_rules(&mut o.loops.egress, text),

@@ -2,6 +2,7 @@
 //! without root, a test says so and passes; with `KSTORE_NEEDS_CONTAINERD` it fails.
 
 mod containerd;
+mod simulated;
 
 use crate::SERVER;
 use containerd::{Containerd, IMAGE, missing};
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A cluster whose only node is that of a containerd.
+/// A cluster whose only node is that of a container runtime.
 struct Real {
     server: Server,
     https: Https,
@@ -41,8 +42,8 @@ fn with_containerd(test: impl AsyncFnOnce(&Containerd, &Path) + Send + 'static) 
 }
 
 impl Real {
-    async fn start(containerd: &Containerd, launch: Launch) -> Self {
-        let socket = format!("unix://{}", containerd.socket.display());
+    async fn start(socket: &Path, launch: Launch) -> Self {
+        let socket = format!("unix://{}", socket.display());
         let flags = ["--nodes", "0", "--cri", &socket, "--cri-node", "real-0"];
         let server = launch.args(&flags).start().unwrap();
         let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
@@ -140,7 +141,7 @@ fn terminated(status: &Value) -> bool {
 #[test]
 fn pods_of_the_node_are_containers_of_containerd_with_all_that_their_pod_gives_them() {
     with_containerd(async |containerd, dir| {
-        let cluster = Real::start(containerd, Launch::in_memory(SERVER, dir)).await;
+        let cluster = Real::start(&containerd.socket, Launch::in_memory(SERVER, dir)).await;
         let node = cluster.get("/api/v1/nodes/real-0").await;
         let version = node["status"]["nodeInfo"]["containerRuntimeVersion"].as_str().unwrap();
         assert!(version.starts_with("containerd://"), "{node}");
@@ -216,7 +217,7 @@ fn pods_of_the_node_are_containers_of_containerd_with_all_that_their_pod_gives_t
 #[test]
 fn containers_end_restart_and_fail_as_their_runtime_says() {
     with_containerd(async |containerd, dir| {
-        let cluster = Real::start(containerd, Launch::in_memory(SERVER, dir)).await;
+        let cluster = Real::start(&containerd.socket, Launch::in_memory(SERVER, dir)).await;
         let of = |container: Value, policy: &str| {
             let mut container = container;
             container["name"] = "c".into();
@@ -266,7 +267,7 @@ fn a_restarted_server_adopts_the_containers_that_run_on() {
     with_containerd(async |containerd, dir| {
         let folder = dir.join("pods").display().to_string();
         let launch = || Launch::on_disk(SERVER, dir).args(&["--cri-dir", &folder]);
-        let cluster = Real::start(containerd, launch()).await;
+        let cluster = Real::start(&containerd.socket, launch()).await;
         let script = "echo begun; until [ -e /shared/stop ]; do sleep 0.1; done; echo seen; exit 5";
         let container = json!({"name": "c", "image": IMAGE, "command": ["sh", "-c", script],
             "readinessProbe": {"exec": {"command": ["ls", "/shared"]}, "periodSeconds": 1},
@@ -276,7 +277,7 @@ fn a_restarted_server_adopts_the_containers_that_run_on() {
         let before = cluster.container("long", "is ready", |status| status["ready"] == true).await;
         assert!(is_running(&before));
         cluster.server.kill();
-        let cluster = Real::start(containerd, launch()).await;
+        let cluster = Real::start(&containerd.socket, launch()).await;
         let [out, ..] = cluster.exec("long", &["sh", "-c", "echo adopted; touch /shared/stop"], None).await;
         assert_eq!(out, "adopted\n");
         let ended = cluster.container("long", "ends", terminated).await;
