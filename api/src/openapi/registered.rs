@@ -48,7 +48,7 @@ pub(super) fn scope(minor: Minor, gv: &GroupVersion, schemas: &mut Map<String, V
     }
 }
 
-/// Groups and versions of the table in a version of Kubernetes. A malformed table is a bug of this crate and panics; a test reads all of it.
+/// Groups and versions of the table in a version of Kubernetes. A malformed table is a bug of this crate and panics; a test reads it all.
 fn registered(minor: Minor) -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = FILE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(move |line| {

@@ -202,7 +202,7 @@ impl Pipeline {
         let target = &request.target;
         let mut review =
             decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
-        if target.resource.plural != "bindings" {
+        if !target.resource.is("", "bindings") {
             // The answer shows the managed fields, although nothing is stored.
             meta::metadata_mut(&mut review);
             self.track(target, None, &mut review, options, self.nondet.clock.now_seconds());

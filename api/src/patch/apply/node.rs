@@ -239,8 +239,8 @@ fn keyed<'k>(item: &Value, keys: impl Iterator<Item = (&'k str, Option<Value>)>)
     Ok(format!("k:{}", Value::Object(found)))
 }
 
-/// Default value of an absent list key: ports default to the protocol TCP, references to the empty name, and a key that Go always prints has
-/// its zero value. Other keys have no default.
+/// Default value of an absent list key: ports default to the protocol TCP, references to the empty name, and a key that Go always prints
+/// has its zero value. Other keys have no default.
 fn key_default(ty: &'static Type, key: &str) -> Option<Value> {
     if key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort") {
         return Some(Value::from("TCP"));
