@@ -37,7 +37,7 @@ RUST = re.compile(
     r"serde|\bObject \{|\bString\(\"|\bNumber\(|\bArray \[|\bBool\(|\b[iuf](?:8|16|32|64|128)\b|Unexpected|&str"
 )
 # Errors of the types that server-side apply has of its own; kube-apiserver answers some of them with 500.
-APPLY_ERRORS = re.compile(r"typed (?:patch|live) object|converting|duplicate entries|associative list|undeterminable|failed to create manager|field not declared in schema")
+APPLY_ERRORS = re.compile(r"typed (?:patch|live) object|convert|duplicate entries|associative list|undeterminable|failed to create manager|field not declared in schema")
 
 
 class Finding:

@@ -59,7 +59,8 @@ class Server:
         found = {}
         for path, api_version in groups:
             listed = self.request("GET", path).body
-            for resource in listed.get("resources", []):
+            # The API server of a group may be away: its answer is a text.
+            for resource in listed.get("resources", []) if isinstance(listed, dict) else []:
                 if "/" not in resource["name"]:
                     found[api_version, resource["kind"]] = (resource["name"], resource["namespaced"])
         return found

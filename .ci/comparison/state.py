@@ -26,8 +26,10 @@ SUFFIX = re.compile(r"_(bucket|sum|count)$")
 def read(server):
     """The parts of a server's state by name."""
     def get(path, accept=JSON):
-        return server.request("GET", path, accept=accept).body
-    parts = {f"page {path}": get(path) for path in PAGES}
+        # What is not there, or belongs to a server that is away, is answered by a text.
+        body = server.request("GET", path, accept=accept).body
+        return body if isinstance(body, dict) else {}
+    parts = {f"page {path}": server.request("GET", path).body for path in PAGES}
     groups = ["/api/v1"] + [f"/apis/{version['groupVersion']}" for group in get("/apis")["groups"] for version in group["versions"]]
     for path in ("/api", "/apis"):
         parts[f"discovery {path}"] = get(path)
