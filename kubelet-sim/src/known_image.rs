@@ -19,6 +19,8 @@ pub struct KnownImage {
     user: u32,
     /// Users in its `/etc/passwd`: the user, its group and its further groups.
     users: &'static [(u32, u32, &'static [u32])],
+    /// Whether it has a certificate for `localhost` with its key, in [`CERTIFICATE`].
+    pub has_certificate: bool,
     /// Whether its program is a server that is simulated without running: it answers, and does nothing else.
     pub is_dormant: bool,
 }
@@ -31,8 +33,12 @@ const PLAIN: KnownImage = KnownImage {
     files: &[],
     user: 0,
     users: &[],
+    has_certificate: false,
     is_dormant: false,
 };
+
+/// The files of the certificate and of the key that images bring.
+pub const CERTIFICATE: (&str, &str) = ("/localhost.crt", "/localhost.key");
 
 const PASSWORDS: &str = "root:x:0:0:root:/root:/bin/ash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
                          user-defined-in-image:x:1000:1000:Linux User,,,:/home/user-defined-in-image:/bin/ash\n";
@@ -49,10 +55,11 @@ const AGNHOST: KnownImage = KnownImage {
     programs: &[("/agnhost", "agnhost"), ("/agnhost-2", "agnhost")],
     files: &[("/etc/passwd", PASSWORDS), ("/etc/group", GROUPS), ("/etc/os-release", ALPINE)],
     users: &[(1000, 1000, &[50_000])],
+    has_certificate: true,
     ..PLAIN
 };
 
-const KNOWN: [KnownImage; 8] = [
+const KNOWN: [KnownImage; 9] = [
     AGNHOST,
     KnownImage {
         names: &["kitten"],
@@ -89,6 +96,13 @@ const KNOWN: [KnownImage; 8] = [
         ..PLAIN
     },
     KnownImage { names: &["nonroot"], user: 1234, ..PLAIN },
+    KnownImage {
+        names: &["nonewprivs"],
+        entrypoint: &["/nnp"],
+        programs: &[("/nnp", "nnp")],
+        files: &[("/etc/os-release", ALPINE)],
+        ..PLAIN
+    },
     KnownImage {
         names: &["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"],
         ..PLAIN
@@ -154,6 +168,7 @@ mod tests {
             ["nginx", "nginx:1.27", "a:5/nginx:1.27.0-alpine", "nginx:latest", "nginx:1"].map(version);
         assert_eq!(versions, [None, Some("1.27"), Some("1.27.0"), None, None]);
         assert!(is_dormant("docker.io/library/httpd:2") && !is_dormant("agnhost"));
+        assert_eq!(find("e2e-test-images/nonewprivs:1.4").unwrap().entrypoint, ["/nnp"]);
         assert_eq!(programs("agnhost").keys().collect::<Vec<_>>(), ["/agnhost", "/agnhost-2"]);
     }
 

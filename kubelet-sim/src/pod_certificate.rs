@@ -58,7 +58,7 @@ pub(crate) fn generate(key_type: &str, rng: &Rng) -> Result<KeyWithRequest, Stri
 }
 
 /// A key whose bytes all follow from the generator, so that a simulation can be repeated.
-fn ed25519(rng: &Rng) -> Result<KeyPair, rcgen::Error> {
+pub(crate) fn ed25519(rng: &Rng) -> Result<KeyPair, rcgen::Error> {
     let mut seed = [0; 32];
     rng.fill_secret(&mut seed);
     let der = [&ED25519_PREFIX[..], &seed].concat();

@@ -5,7 +5,7 @@ use crate::behavior::Script;
 use crate::limits::REPLACED_NAMES;
 use crate::pod_object::{ContainerSpec, PodObject};
 use crate::{behavior, known_image, process_end};
-use kstore_container_sim::{NotRunnable, ScriptedAnswer, Server, check_runnable, is_shell};
+use kstore_container_sim::{NotRunnable, ScriptedAnswer, Server, check_runnable, is_shell, may_read_input};
 use std::collections::BTreeMap;
 
 /// The program of a container.
@@ -15,7 +15,7 @@ pub enum Program {
     Image,
     /// Annotations script the end of its runs.
     Scripted,
-    /// It waits for a client to attach and type.
+    /// It reads its standard input, and waits for a client to attach and type.
     Attached,
     /// The simulated shell runs this command.
     Shell(Vec<String>),
@@ -84,10 +84,10 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         return if is_scripted(&script) { Program::Scripted } else { Program::Host };
     }
-    if spec.stdin {
+    let known = known_image::find(&spec.image);
+    if spec.stdin && may_read_input(&command(known, spec)) {
         return Program::Attached;
     }
-    let known = known_image::find(&spec.image);
     if known.is_some_and(|known| known.is_dormant && is_own(known, spec)) {
         // A server of its image answers without running.
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
@@ -215,6 +215,9 @@ mod tests {
         let named = of("image: a, command: [sh, -c, '$(A) x']", "");
         assert!(matches!(named, Program::NotRun(why) if why.contains("a variable names")));
         assert_eq!(of("image: a, command: [sh], stdin: true", ""), Program::Attached);
+        let script = "while true; do echo polo; sleep 2; done";
+        let of_script = of(&format!("image: a, command: [sh, -c, '{script}'], stdin: true"), "");
+        assert_eq!(of_script, shell(&["sh", "-c", script]), "it reads no input");
         let ends = "kubelet-sim.kstore.io/exit-code: '3'";
         assert_eq!(of("image: a, command: [echo, hi]", ends), Program::Scripted);
     }

@@ -57,6 +57,12 @@ pub fn is_headless(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
 }
 
+/// The name for which a Service stands. A Service that was of the type `ExternalName` once may still have one, which means nothing.
+pub fn alias(service: &Service) -> Option<&str> {
+    let spec = service.spec.as_ref().filter(|spec| spec.type_.as_deref() == Some("ExternalName"))?;
+    spec.external_name.as_deref()
+}
+
 /// The namespace and name of the Service that leads to the API server.
 pub const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
@@ -269,6 +275,17 @@ const AFFINITY_SECONDS: i32 = 10_800;
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_service_stands_for_another_name_only_by_its_type() {
+        let of = |kind: &str| {
+            let spec = json!({"type": kind, "externalName": "a.example", "clusterIP": "10.96.0.7"});
+            let service: Service = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            alias(&service).map(str::to_owned)
+        };
+        assert_eq!(of("ExternalName").as_deref(), Some("a.example"));
+        assert_eq!(of("ClusterIP"), None, "the API keeps the name when the type changes");
+    }
 
     #[test]
     fn names_mean_what_a_resolver_with_the_search_list_of_a_pod_finds() {

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn commands_that_a_real_shell_runs_differently_are_not_runnable() {
         let command = |name: &str| NotRunnable::Command(name.to_owned());
-        let guestbook = "its subcommand guestbook is not simulated";
+        let stress = "its subcommand stress is not simulated";
         for (argv, why) in [
             (&["/app/server", "--port=1"][..], command("/app/server")),
             (&["sh", "-c", "echo hi; ./server"], command("./server")),
@@ -233,7 +233,7 @@ mod tests {
             (&["sh", "-c", "sh -c './server'"], command("./server")),
             (&["sh", "-c", ". ./env"], command(". ./env")),
             (&["sh", "/run.sh"], command("/run.sh")),
-            (&["/agnhost", "guestbook"], NotRunnable::Arguments("/agnhost".to_owned(), guestbook.to_owned())),
+            (&["/agnhost", "stress"], NotRunnable::Arguments("/agnhost".to_owned(), stress.to_owned())),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
             (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),
             (&["sh", "-c", "echo $(./server)"], command("./server")),

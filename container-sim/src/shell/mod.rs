@@ -48,7 +48,7 @@ pub use network::{
     DnsAnswer, DnsQuestion, DnsRecord, NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received,
     ReceivedEnd, RecordKind, TlsClient, TlsFailure, TlsTrust,
 };
-pub use reading::may_read_files;
+pub use reading::{may_read_files, may_read_input};
 pub use server::{Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub struct Environment {
     pub user: User,
     /// Programs of the container's image beside those of every image, by path.
     pub programs: ImagePrograms,
+    /// Whether its programs cannot gain privileges, such as by the bit `setuid` of a file (`no_new_privs`).
+    pub no_new_privileges: bool,
     /// The command line of the container's first process, for `ps`; empty if the command is that process itself.
     pub first_process: String,
     /// Scripted answers by command line: the words of the command joined by blanks.

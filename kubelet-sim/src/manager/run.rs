@@ -370,6 +370,10 @@ impl Edge {
                     // The requester may have gone away.
                     let _ = answer.send(self.manager.contents(&node));
                 }
+                ManagerMessage::NodePods(address, answer) => {
+                    // The requester may have gone away.
+                    let _ = answer.send(self.manager.pods_with_node_ports(address));
+                }
                 ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
                 ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),
                 ManagerMessage::Logged(line) => self.manager.logged(&line, self.nondet.clock.now()),

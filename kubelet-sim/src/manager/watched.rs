@@ -6,6 +6,7 @@ use super::{Manager, Notice, Regarding};
 use crate::execution::Execution;
 use crate::limits::TWIN_REPORTS;
 use crate::pod::PodEvent;
+use crate::pod_object::PodObject;
 use crate::program::{self, Program};
 use crate::runtime::{Event, Runtime as _};
 use crate::stream::{
@@ -124,6 +125,23 @@ impl Manager {
         let pods = keys.iter().filter_map(|key| self.feed(key)).collect();
         let images = self.runtime.simulated.images(node).into_iter();
         NodeContents { pods, images: images.map(|(name, size)| (name.to_owned(), size)).collect() }
+    }
+
+    /// The pods of the simulated node with an address that are in its network, or that have ports there.
+    pub(crate) fn pods_with_node_ports(&mut self, address: IpAddr) -> Vec<Feed> {
+        let address = address.to_string();
+        let mut nodes = self.nodes.iter();
+        let Some((node, _)) = nodes.find(|(_, entry)| entry.identity.ip == address) else {
+            return Vec::new();
+        };
+        let has_ports = |object: &PodObject| {
+            let mut options = object.containers().filter_map(|spec| spec.options.as_deref());
+            object.spec.host_network || options.any(|one| one.ports.iter().any(|port| port.host_port > 0))
+        };
+        let on_node =
+            self.pods.iter().filter(|(_, entry)| entry.node() == &**node && has_ports(entry.object()));
+        let keys: Vec<Key> = on_node.map(|(key, _)| key.clone()).collect();
+        keys.iter().filter_map(|key| self.feed(key)).collect()
     }
 
     /// The current and later states of the pod.

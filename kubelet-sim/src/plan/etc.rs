@@ -13,6 +13,14 @@ const NAME_SERVERS: usize = 3;
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n\
                      fe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n";
 
+/// The content of a file of a node that a `hostPath` shows, as far as nodes have such files.
+pub fn node_file(path: &str) -> &'static str {
+    match path {
+        "/etc/hosts" => HOSTS,
+        _ => "",
+    }
+}
+
 /// The host name of a pod.
 pub fn hostname(spec: &PodSpec, pod: &str) -> String {
     match (&spec.hostname, spec.host_network, &spec.node_name) {

@@ -42,6 +42,8 @@ pub struct EnvNeed {
 pub enum EnvValue {
     /// A text, in which `$(NAME)` refers to an earlier variable.
     Text(String),
+    /// The value of an annotation of the pod, which may be missing.
+    Annotation(String),
     /// A value from the pod or another object, which the kubelet fills in.
     Filled,
 }
@@ -232,7 +234,7 @@ pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness 
                 }
             }
         }
-        if let Some(problem) = sub_path::problem(&needs.sub_paths, &needs.values) {
+        if let Some(problem) = sub_path::problem(&needs.sub_paths, &needs.values, &pod.metadata.annotations) {
             return Readiness::Blocked(vec![problem]);
         }
     }
@@ -524,6 +526,21 @@ mod tests {
             blocked("unable to provision SubPath `y/../x`: must not contain '..'")
         );
         assert_eq!(of("", "$$(A)"), Readiness::Ready, "an escaped dollar");
+    }
+
+    #[test]
+    fn a_sub_path_of_an_annotation_waits_until_the_pod_has_it() {
+        let mut pod = pod("{containers: [{name: c, image: i, \
+             env: [{name: N, value: foo}, {name: A, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['path']\"}}}], \
+             volumeMounts: [{name: v, mountPath: /m, subPathExpr: $(A)/$(N)}]}]}");
+        let mut of = |annotation: Option<&str>| {
+            let annotation = annotation.map(|text| ("path".to_owned(), text.to_owned()));
+            pod.metadata.annotations = annotation.into_iter().collect();
+            container(&pod, 0, &Sources::default())
+        };
+        assert_eq!(of(None), blocked("missing value for A"));
+        assert_eq!(of(Some("mypath")), Readiness::Ready);
+        assert_eq!(of(Some("/tmp")), blocked("error SubPath `/tmp/foo` must not be an absolute path"));
     }
 
     #[test]

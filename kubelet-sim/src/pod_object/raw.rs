@@ -56,8 +56,24 @@ struct RawVariable {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawValueFrom {
+    field_ref: Option<RawField>,
     config_map_key_ref: Option<RawSource>,
     secret_key_ref: Option<RawSource>,
+}
+
+/// A field of the pod.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawField {
+    field_path: String,
+}
+
+impl RawField {
+    /// The annotation that it is.
+    fn annotation(&self) -> Option<String> {
+        let key = self.field_path.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
+        Some(key.to_owned())
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -178,7 +194,8 @@ fn needs(
             None => EnvValue::Text(variable.value.unwrap_or_default()),
             Some(from) => {
                 needs.env.extend(env_need(from.config_map_key_ref, from.secret_key_ref, true));
-                EnvValue::Filled
+                let annotation = from.field_ref.as_ref().and_then(RawField::annotation);
+                annotation.map_or(EnvValue::Filled, EnvValue::Annotation)
             }
         };
         if !needs.sub_paths.is_empty() {

@@ -9,11 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The kubelet's error for the first of these expressions that has one: a variable without a value, a path that leaves the
 /// volume, or a path that is too long.
-pub(super) fn problem(exprs: &[String], values: &[(String, EnvValue)]) -> Option<String> {
+pub(super) fn problem(
+    exprs: &[String],
+    values: &[(String, EnvValue)],
+    annotations: &BTreeMap<String, String>,
+) -> Option<String> {
     if exprs.is_empty() {
         return None;
     }
-    let Ok(texts) = texts(values) else { return Some(too_long()) };
+    let Ok(texts) = texts(values, annotations) else { return Some(too_long()) };
     exprs.iter().find_map(|expr| problem_of(expr, &texts))
 }
 
@@ -50,11 +54,15 @@ fn problem_of(expr: &str, texts: &BTreeMap<&str, Option<String>>) -> Option<Stri
 
 /// The texts of all variables, with earlier variables expanded; `None` for those that the kubelet fills in. Each is made once:
 /// a variable that doubles the one before would otherwise take twice its time, too.
-fn texts(values: &[(String, EnvValue)]) -> Result<BTreeMap<&str, Option<String>>, TooLong> {
-    let (mut texts, mut bytes) = (BTreeMap::<&str, Option<String>>::new(), 0);
+fn texts<'v>(
+    values: &'v [(String, EnvValue)],
+    annotations: &BTreeMap<String, String>,
+) -> Result<BTreeMap<&'v str, Option<String>>, TooLong> {
+    let (mut texts, mut bytes) = (BTreeMap::<&'v str, Option<String>>::new(), 0);
     for (name, value) in values {
         let text = match value {
             EnvValue::Filled => None,
+            EnvValue::Annotation(key) => Some(annotations.get(key).cloned().unwrap_or_default()),
             EnvValue::Text(text) => {
                 let mut filled = false;
                 let text = expand(text, |name| match texts.get(name) {
@@ -91,6 +99,8 @@ mod tests {
             };
             (0..count).map(|n| (format!("V{n}"), EnvValue::Text(value(n)))).collect::<Vec<_>>()
         };
+        let problem =
+            |exprs: &[String], values: &[(String, EnvValue)]| problem(exprs, values, &BTreeMap::new());
         let of = |count: usize| problem(&[format!("$(V{})", count - 1)], &doubling(count));
         assert_eq!((of(10), of(40)), (None, Some(too_long())));
         // Empty texts cost nothing but time.

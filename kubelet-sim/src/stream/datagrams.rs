@@ -1,6 +1,7 @@
 //! Datagrams between simulated pods: a command or a program of this machine sends one, and the server of a known image or another program
 //! answers it. No queue is between a command and a server, because servers have no task: an answer is made when the datagram is sent.
 
+use super::host_network::own_address;
 use super::network::{AddressOwner, PodNetwork, Transport, vanish};
 use super::services::Destination;
 use super::serving::Served;
@@ -103,12 +104,17 @@ impl PodNetwork {
     /// The endpoint that receives datagrams to an address, such as one of a Service.
     async fn datagram_endpoint(&self, host: &Host, to: SocketAddr) -> Result<SocketAddr, NetworkFailure> {
         let client = (&*self.node, host.address());
-        let service = match self.streams.owner_of(to.ip()).await {
+        let node = own_address(host, to).unwrap_or(to.ip());
+        let service = match self.streams.owner_of(node).await {
             AddressOwner::Outside => Box::pin(self.streams.backend((to, Transport::Udp), client)).await,
             AddressOwner::Node => {
-                let service = Box::pin(self.streams.node_backend((to, Transport::Udp), client)).await;
-                let program = || self.streams.host_links.at_node(to.ip());
-                service.or_else(|| program().map(|_| Ok(Destination::Endpoint(to))))
+                match Box::pin(self.streams.node_backend((to, Transport::Udp), client)).await {
+                    Some(service) => Some(service),
+                    None => {
+                        let endpoint = self.streams.host_port_endpoint(node, (to, Transport::Udp)).await;
+                        Some(Ok(Destination::Endpoint(endpoint.unwrap_or(to))))
+                    }
+                }
             }
             AddressOwner::Pod(_) | AddressOwner::Nobody => Some(Ok(Destination::Endpoint(to))),
         };
@@ -122,12 +128,11 @@ impl PodNetwork {
     /// What receives datagrams at a port of a pod.
     async fn receiver(&self, host: &Host, to: SocketAddr) -> Result<Receiver, NetworkFailure> {
         let ip = to.ip();
-        let is_own = ip.is_loopback() || ip.is_unspecified() || ip == host.address();
-        let feed = match self.streams.owner_of(if is_own { host.address() } else { ip }).await {
+        let own = own_address(host, to);
+        let (is_own, owner) = (own.is_some(), own.unwrap_or(ip));
+        let feed = match self.streams.owner_of(owner).await {
             AddressOwner::Pod(feed) if feed.get().1.reachable => feed,
-            AddressOwner::Node if let Some(link) = self.streams.host_links.at_node(ip) => {
-                return Ok(Receiver::Program(link));
-            }
+            AddressOwner::Node => return Box::pin(self.receiver_of_node(owner, to)).await,
             _ => return Err(vanish(ip).await),
         };
         if !is_own && !Box::pin(self.is_let_through((to, Transport::Udp), Some(&feed.get().1))).await {
@@ -145,7 +150,7 @@ impl PodNetwork {
 }
 
 /// What receives datagrams.
-enum Receiver {
+pub(super) enum Receiver {
     /// A server of a known image.
     Server(Box<Served>),
     /// The programs of this machine in a pod.

@@ -47,13 +47,22 @@ impl Disks {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk of this run of a container. A new run begins with an empty disk.
-    pub(super) fn container(&self, name: &str, run: &str, capacity: &DiskCapacity) -> Disk {
+    /// The disk of this run of a container. A new run begins with the files of its image, as far as there is space for them.
+    pub(super) fn container(
+        &self,
+        name: &str,
+        run: &str,
+        capacity: &DiskCapacity,
+        of_image: impl FnOnce() -> Vec<(&'static str, DiskEntry)>,
+    ) -> Disk {
         let mut files = self.files();
         match files.containers.get(name) {
             Some((of, disk)) if of == run => disk.clone(),
             Some(_) | None => {
                 let disk = Disk::new(capacity.clone());
+                for (path, entry) in of_image() {
+                    let _ = disk.put(path, entry);
+                }
                 files.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
                 disk
             }

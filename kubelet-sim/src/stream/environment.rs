@@ -8,13 +8,13 @@ use crate::expansion::{TooLong, expand};
 use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
 use crate::plan::downward::NodeFacts;
 use crate::plan::volume::Values;
-use crate::plan::{downward, etc, services, user, volume};
+use crate::plan::{cgroup, downward, etc, services, user, volume};
 use crate::pod_object::options::TERMINATION_LOG;
 use crate::service::API_SERVER;
 use crate::{behavior, known_image, program};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, Node, Pod, PodSpec, Secret, Service};
 use kstore_client::{ApiError, ListParams};
-use kstore_container_sim::{Environment, WorkMeter, may_read_files};
+use kstore_container_sim::{Content, DiskEntry, Environment, WorkMeter, may_read_files};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,12 +68,14 @@ impl Streams {
         {
             mounts.volumes.insert(path.to_owned(), file);
         }
-        let is_read_only = found.security_context.as_ref().and_then(|own| own.read_only_root_filesystem);
-        if is_read_only == Some(true) {
+        let security = found.security_context.as_ref();
+        if security.and_then(|own| own.read_only_root_filesystem) == Some(true) {
             mounts.read_only.insert("/".to_owned());
         }
         let image = found.image.clone().unwrap_or_default();
-        let mut files = node.managed_files(&mounting, &image, &hostname);
+        let mut files = managed_files(&mounting, &hostname);
+        files.extend(cgroup_files(snapshot, container));
+        files.extend(sysctl_files(&spec));
         files.retain(|path, _| !mounts.volumes.contains_key(path));
         let workdir = found.working_dir.clone().filter(|folder| !folder.is_empty());
         let environment = Environment {
@@ -85,8 +87,11 @@ impl Streams {
             memory_mounts: mounts.memory,
             volumes: mounts.volumes,
             user,
+            no_new_privileges: security.and_then(|own| own.allow_privilege_escalation) == Some(false),
             programs: known_image::programs(&image),
-            disk: snapshot.disks.container(container, run, &namespace.disks),
+            disk: snapshot
+                .disks
+                .container(container, run, &namespace.disks, || self.image_files(&image, now)),
             first_process: first_process(snapshot, container, argv),
             answers: script.exec,
             now,
@@ -110,25 +115,19 @@ impl Streams {
         }
     }
 
-    /// The files that a kubelet manages, and those of the image.
-    fn managed_files(
-        &self,
-        mounting: &Mounting<'_>,
-        image: &str,
-        hostname: &str,
-    ) -> BTreeMap<String, Arc<[u8]>> {
-        let Mounting { spec, facts, .. } = mounting;
-        let namespace = &mounting.snapshot.record.pod.metadata.namespace;
-        let ip = facts.pod_ip.as_deref().unwrap_or_default();
-        let managed = [
-            ("/etc/hostname", format!("{hostname}\n")),
-            ("/etc/hosts", etc::hosts(spec, namespace, hostname, ip)),
-            ("/etc/resolv.conf", etc::resolver(spec, namespace)),
-        ];
-        let of_image = known_image::find(image).map(|image| image.files).unwrap_or_default();
-        let of_image = of_image.iter().map(|(path, text)| (*path, (*text).to_owned()));
-        let all = managed.into_iter().chain(of_image);
-        all.map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes()))).collect()
+    /// The files that an image brings.
+    pub(super) fn image_files(&self, image: &str, now: i64) -> Vec<(&'static str, DiskEntry)> {
+        let Some(known) = known_image::find(image) else { return Vec::new() };
+        let mut all: Vec<_> =
+            known.files.iter().map(|(path, text)| (*path, DiskEntry::file(text.as_bytes(), now))).collect();
+        if known.has_certificate
+            && let Ok(own) = self.own_certificate()
+        {
+            let shared = |bytes: &Arc<[u8]>| DiskEntry::new(Content::File(Arc::clone(bytes)), 0o644, now);
+            let (chain, key) = known_image::CERTIFICATE;
+            all.extend([(chain, shared(&own.chain)), (key, shared(&own.key))]);
+        }
+        all
     }
 
     /// What the node knows of the pod. The Node is read only for what the container wants of it.
@@ -256,6 +255,40 @@ impl Streams {
         let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
         secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into())).collect()
     }
+}
+
+/// The files that a kubelet manages.
+fn managed_files(mounting: &Mounting<'_>, hostname: &str) -> BTreeMap<String, Arc<[u8]>> {
+    let Mounting { spec, facts, .. } = mounting;
+    let namespace = &mounting.snapshot.record.pod.metadata.namespace;
+    let ip = facts.pod_ip.as_deref().unwrap_or_default();
+    let all = [
+        ("/etc/hostname", format!("{hostname}\n")),
+        ("/etc/hosts", etc::hosts(spec, namespace, hostname, ip)),
+        ("/etc/resolv.conf", etc::resolver(spec, namespace)),
+    ];
+    all.into_iter().map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes()))).collect()
+}
+
+/// The kernel parameters that the pod sets.
+fn sysctl_files(spec: &PodSpec) -> impl Iterator<Item = (String, Arc<[u8]>)> {
+    let all = spec.security_context.iter().flat_map(|context| context.sysctls.iter().flatten());
+    all.map(|one| {
+        let text = format!("{}\n", one.value);
+        (format!("/proc/sys/{}", one.name.replace('.', "/")), Arc::from(text.into_bytes()))
+    })
+}
+
+/// The files in which a container finds the resources that are in effect for it.
+fn cgroup_files(snapshot: &Snapshot, container: &str) -> impl Iterator<Item = (String, Arc<[u8]>)> {
+    let object = &snapshot.record.pod;
+    let index = object.containers().position(|spec| spec.name == container);
+    let own = index.and_then(|index| {
+        let spec = object.container(index).map(|spec| &spec.resources);
+        snapshot.machine.actual(object, index).or(spec)
+    });
+    let files = cgroup::files(own, object.spec.resources.as_deref());
+    files.into_iter().map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes())))
 }
 
 /// The command line of the first process of a container; empty for the command that is that process.

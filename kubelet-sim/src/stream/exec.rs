@@ -9,6 +9,8 @@ use super::runner::ProgramRun;
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
+use crate::program::{self, Program};
+use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
 use kstore_container_sim::{LineDiscipline, LogReader, ShellStep};
@@ -76,6 +78,7 @@ impl Streams {
         }
         if terminal.stdin
             && !host_exec::is_on_host(&snapshot, chosen.container)
+            && !matches!(program::of(&snapshot.record.pod, chosen.container), Program::Shell(_))
             && let Some(process) = Box::pin(self.process(&snapshot, &chosen, &stream.request)).await
         {
             return self.attach_to(feed, chosen, process, terminal, stream).await;

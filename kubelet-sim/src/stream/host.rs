@@ -436,7 +436,9 @@ fn user(
 
 /// The files that a kubelet manages. In the network of this machine names are resolved as it does.
 fn managed_files(environment: &Environment, has_network: bool) -> BTreeMap<String, Vec<u8>> {
-    let files = environment.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
+    // Those of the kernel are this machine's.
+    let files = environment.files.iter().filter(|(path, _)| path.starts_with("/etc/"));
+    let files = files.map(|(path, bytes)| (path.clone(), bytes.to_vec()));
     let mut files: BTreeMap<String, Vec<u8>> = files.collect();
     if !has_network && let Ok(own) = std::fs::read(RESOLVER) {
         files.insert(RESOLVER.to_owned(), own);

@@ -8,7 +8,7 @@ use super::{Snapshot, Streams};
 use crate::limits::DATAGRAM_TIME;
 use crate::plan::etc::DNS;
 use k8s_openapi::api::core::v1::Node;
-use kstore_container_sim::NetworkFailure;
+use kstore_container_sim::{BufferAllowance, NetworkFailure};
 use kstore_fabric::{Host, Stream};
 use kstore_host_runtime::gateway::{Boxed, ByteStream, Datagram, Opened, OuterNetwork, PodPort, Unreached};
 use kstore_host_runtime::{HostPrograms, PodLink};
@@ -117,6 +117,24 @@ impl Streams {
         self.api_server.is_some() && self.programs.as_ref().is_some_and(|programs| programs.network().is_ok())
     }
 
+    /// The place of a simulated pod in the network: its own, or with `hostNetwork` that of its node.
+    pub(super) async fn network_of(
+        &self,
+        snapshot: &Snapshot,
+        memory: BufferAllowance,
+        asker: Asker,
+    ) -> PodNetwork {
+        let network = PodNetwork::new(self, snapshot, memory, asker);
+        let spec = &snapshot.record.pod.spec;
+        if network.address.is_some() || !spec.host_network {
+            return network;
+        }
+        match self.address_of_node(&spec.node_name).await {
+            Some(address) => network.on_node(address),
+            None => network,
+        }
+    }
+
     /// The address of a node.
     async fn address_of_node(&self, name: &str) -> Option<IpAddr> {
         let node = self.client.api::<Node>().get("", name).await.ok()?;
@@ -140,17 +158,22 @@ impl Streams {
 }
 
 impl PodNetwork {
-    /// Connects to a port of a node, at which only a program of a pod with `hostNetwork` can listen.
+    /// Connects to a port of a node, at which a program of a pod with `hostNetwork` listens, or which is that of a pod.
     pub(super) async fn connect_to_node(
         &self,
         host: &Host,
         to: SocketAddr,
     ) -> std::result::Result<Connection, NetworkFailure> {
         let own = own_address(host, to);
-        match self.streams.host_links.at_node(own.unwrap_or(to.ip())) {
-            Some(link) => dial(&link, (host, own.is_some()), to).await,
-            None => Err(NetworkFailure::Refused(to.ip())),
+        let node = own.unwrap_or(to.ip());
+        if let Some(link) = self.streams.host_links.at_node(node) {
+            match dial(&link, (host, own.is_some()), to).await {
+                // A simulated pod may have the port.
+                Err(NetworkFailure::Refused(_)) => {}
+                done => return done,
+            }
         }
+        self.connect_to_pod_of_node(host, node, to).await
     }
 
     /// Answers the questions of a connection, in order, until it ends.

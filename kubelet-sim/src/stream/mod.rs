@@ -24,6 +24,7 @@ mod kubelet;
 mod latest;
 mod log;
 mod network;
+mod node_ports;
 mod outputs;
 mod outside;
 mod pipe;
@@ -63,6 +64,7 @@ use kstore_api::version::Minor;
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
+use kstore_container_sim::ServerCertificate;
 use kstore_fabric::Fabric;
 use kstore_host_runtime::HostPrograms;
 use kstore_informer::Key;
@@ -76,7 +78,7 @@ pub(crate) use program::Launch;
 pub(crate) use real::{RealNode, RuntimeReport, RuntimeState};
 use runner::ProgramRunner;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 pub(crate) use termination::TerminationMessageSource;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -166,6 +168,8 @@ pub(crate) enum ManagerMessage {
     Address(IpAddr, oneshot::Sender<AddressOwner>),
     /// Asks what a simulated node has.
     Contents(String, oneshot::Sender<NodeContents>),
+    /// Asks which pods are in the network of the node with an address, or have ports there.
+    NodePods(IpAddr, oneshot::Sender<Vec<Feed>>),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
     /// The server refuses these nodes, and serves the others.
@@ -205,6 +209,8 @@ pub(crate) struct Streams {
     egress: Arc<Egress>,
     /// Endpoints that clients of Services with session affinity use.
     affinities: Arc<Mutex<Affinities>>,
+    /// The certificate that images bring with servers, once one was asked for it.
+    own_certificate: Arc<OnceLock<ServerCertificate>>,
     /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
     /// Images that are mapped to programs of this machine.
@@ -245,6 +251,7 @@ impl Streams {
                 policies: access.policies,
                 egress: access.egress,
                 affinities: Arc::default(),
+                own_certificate: Arc::default(),
                 program_starts,
                 programs: None,
                 real: None,
@@ -269,6 +276,15 @@ impl Streams {
     /// Lets the containers of a node be those of a container runtime.
     pub(crate) fn with_runtime(self, real: Option<RealNode>) -> Self {
         Self { real: real.map(Arc::new), ..self }
+    }
+
+    /// The certificate for `localhost` of servers whose image brings one.
+    fn own_certificate(&self) -> Result<&ServerCertificate, String> {
+        if let Some(known) = self.own_certificate.get() {
+            return Ok(known);
+        }
+        let made = tls::self_signed(&self.rng)?;
+        Ok(self.own_certificate.get_or_init(|| made))
     }
 
     /// A client of the node that the pod is on.

@@ -105,7 +105,7 @@ impl Streams {
         environment: Environment,
         argv: Vec<String>,
     ) -> Result<ProgramRun, ProgramNotFound> {
-        let network = PodNetwork::new(self, snapshot, environment.memory.clone(), asker);
+        let network = self.network_of(snapshot, environment.memory.clone(), asker).await;
         let run = self.runner.start(budget, environment, argv).await?;
         Ok(run.connected(network))
     }
@@ -276,7 +276,12 @@ impl PodNetwork {
         Ok(Connection { stream, serving: Some(serving) })
     }
 
-    async fn connect_to_pod(&self, host: &Host, to: SocketAddr) -> Result<Connection, Unconnected> {
+    /// Connects to a pod, or to a listener of the own host.
+    pub(super) async fn connect_to_pod(
+        &self,
+        host: &Host,
+        to: SocketAddr,
+    ) -> Result<Connection, Unconnected> {
         let failed = |why| Err(Unconnected::Failed(why));
         let ip = to.ip();
         let own = host_network::own_address(host, to);
@@ -332,7 +337,7 @@ pub(super) async fn vanish(address: IpAddr) -> NetworkFailure {
 }
 
 /// Why there is no connection to a pod.
-enum Unconnected {
+pub(super) enum Unconnected {
     /// The address is that of a node.
     Node,
     /// The address is neither that of a pod nor of a node.
@@ -343,7 +348,7 @@ enum Unconnected {
 
 impl Unconnected {
     /// What the program is told that asked for this address.
-    fn failure(self, address: IpAddr) -> NetworkFailure {
+    pub(super) fn failure(self, address: IpAddr) -> NetworkFailure {
         match self {
             Self::Node => NetworkFailure::Refused(address),
             Self::Outside => NetworkFailure::NoRoute(address),

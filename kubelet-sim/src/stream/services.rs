@@ -50,7 +50,7 @@ impl Streams {
             };
             let Ok(service) = self.client.api::<Service>().get(&namespace, &name).await else { continue };
             let spec = service.spec.as_ref()?;
-            if let Some(other) = spec.external_name.as_deref().filter(|_| !is_alias) {
+            if let Some(other) = service::alias(&service).filter(|_| !is_alias) {
                 (is_alias, wanted) = (true, service::meanings(other, &namespace));
                 continue;
             }
@@ -195,7 +195,7 @@ impl Streams {
         let Ok(service) = self.client.api::<Service>().get(namespace, service).await else {
             return Found::Nothing;
         };
-        if let Some(to) = service.spec.as_ref().and_then(|spec| spec.external_name.as_deref()) {
+        if let Some(to) = service::alias(&service) {
             return Found::Alias(to.trim_end_matches('.').to_ascii_lowercase());
         }
         if !service::is_headless(&service) {

@@ -88,7 +88,7 @@ impl Streams {
                 server,
                 environment: Arc::new(environment),
                 budget,
-                network: PodNetwork::new(self, &snapshot, memory, Asker::Server),
+                network: self.network_of(&snapshot, memory, Asker::Server).await,
                 asker,
                 feed: Arc::clone(&feed),
             });
@@ -127,7 +127,7 @@ impl Served {
     pub(super) fn serve(self, stream: Stream) -> Boxed<()> {
         Box::pin(async move {
             pay_connection(&self.budget).await;
-            match self.server.encryption(&self.environment) {
+            match self.server.encryption(&self.environment, stream.local().port()) {
                 ServerEncryption::Plain => self.serve_plain(stream).await,
                 ServerEncryption::Tls(certificate) => self.serve_tls(stream, &certificate).await,
                 ServerEncryption::Broken(why) => {

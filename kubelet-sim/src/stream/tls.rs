@@ -1,9 +1,12 @@
 //! TLS between simulated pods, over streams of the fabric: of servers whose command names a certificate, and of clients that ask for an
 //! `https` address.
 
+use crate::pod_certificate::ed25519;
 use kstore_container_sim::{ServerCertificate, TlsClient, TlsFailure, TlsTrust};
 use kstore_fabric::Stream;
+use kstore_nondet::Rng;
 use kstore_tls_trust::{AnyServer, ListedServers};
+use rcgen::CertificateParams;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
@@ -43,6 +46,19 @@ fn server_config(certificate: &ServerCertificate) -> Result<ServerConfig, String
     let versions = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let versions = versions.map_err(|error| error.to_string())?;
     versions.with_no_client_auth().with_single_cert(chain, key).map_err(|error| error.to_string())
+}
+
+/// A certificate for `localhost` that its own key signs, as images bring one.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn self_signed(rng: &Rng) -> Result<ServerCertificate, String> {
+    let made = ed25519(rng).and_then(|key| {
+        let certificate = CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    });
+    let (chain, key) = made.map_err(|error| format!("generating a certificate: {error}"))?;
+    Ok(ServerCertificate { chain: Arc::from(chain.into_bytes()), key: Arc::from(key.into_bytes()) })
 }
 
 /// Begins TLS as a client.

@@ -4,7 +4,9 @@
 use super::environment::{MEMORY, TooLarge, container_of, expand_all};
 use super::runner::NamespaceBudget;
 use super::{Feed, Snapshot, Streams};
+use crate::known_image;
 use crate::plan::downward::{self, NodeFacts};
+use crate::plan::etc;
 use crate::plan::volume::{self, Files, Values};
 use k8s_openapi::api::core::v1::{
     Container, DownwardAPIVolumeFile, Pod, PodSpec, Volume, VolumeMount, VolumeProjection,
@@ -60,6 +62,10 @@ impl Streams {
             }
             let is_written = volume::is_written(volume);
             let disk = self.disk(mounting, volume);
+            let is_image = volume.image.is_some();
+            if let Some(reference) = volume.image.as_ref().and_then(|image| image.reference.as_deref()) {
+                unpack(&disk, reference, mounting.now)?;
+            }
             // A command that reads no file may still try to write to a mounted one.
             let has_parts = all.iter().any(|mount| mount.sub_path.is_some() || mount.sub_path_expr.is_some());
             if !is_written && (may_read || (has_parts && !volume::holds_token(volume))) {
@@ -74,13 +80,17 @@ impl Streams {
                 let sub_path = sub_path.filter(|path| !matches!(path.as_str(), "" | "."));
                 let shown = match sub_path {
                     None => disk.clone(),
+                    Some(path) if is_image => match part_of_image(&disk, &path) {
+                        Some(part) => part,
+                        None => continue,
+                    },
                     Some(path) if is_written => part(&disk, &path, mounting.now)?,
                     Some(path) => match copied(&disk, &path, mounting)? {
                         Some(copy) => copy,
                         None => continue,
                     },
                 };
-                if mount.read_only == Some(true) || !is_written {
+                if mount.read_only == Some(true) || !is_written || is_image {
                     mounts.read_only.insert(folder.clone());
                 }
                 if volume::is_memory(volume) {
@@ -102,7 +112,11 @@ impl Streams {
         if let Some(path) = &volume.host_path {
             let node = spec.node_name.as_deref().unwrap_or_default();
             let is_file = path.type_.as_deref().is_some_and(|kind| kind.starts_with("File"));
-            let root = if is_file { DiskEntry::file(b"", now) } else { DiskEntry::folder(now) };
+            let root = if is_file {
+                DiskEntry::file(etc::node_file(&path.path).as_bytes(), now)
+            } else {
+                DiskEntry::folder(now)
+            };
             return self.runner.host_path((node, &path.path), &root, &namespace.disks);
         }
         snapshot.disks.volume(&volume.name, &root, &namespace.disks)
@@ -223,6 +237,26 @@ fn add_field(files: &mut Files, mounting: Mounting<'_>, file: &DownwardAPIVolume
     if let Some(value) = value {
         files.add(&file.path, &Arc::from(value.into_bytes()), file.mode);
     }
+}
+
+/// Puts the files that are known of an image on the disk of a volume of it, unless they are there.
+fn unpack(disk: &Disk, reference: &str, now: i64) -> Result<(), TooLarge> {
+    let files = known_image::find(reference).map(|image| image.files).unwrap_or_default();
+    for (path, text) in files.iter().filter(|(path, _)| disk.get(path).is_none()) {
+        for (at, _) in path.match_indices('/').skip(1) {
+            if disk.get(&path[..at]).is_none() {
+                disk.put(&path[..at], DiskEntry::folder(now)).map_err(|_| MEMORY)?;
+            }
+        }
+        disk.put(path, DiskEntry::file(text.as_bytes(), now)).map_err(|_| MEMORY)?;
+    }
+    Ok(())
+}
+
+/// A file or folder of the volume of an image; `None` if the image has none at this path.
+fn part_of_image(disk: &Disk, path: &str) -> Option<Disk> {
+    let path = format!("/{}", path.trim_matches('/'));
+    disk.get(&path).map(|_| disk.part(&path))
 }
 
 /// A folder of a volume that programs write to, which is made with the permissions of the volume if it is missing.

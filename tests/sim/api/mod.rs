@@ -61,6 +61,7 @@ mod minors;
 mod network;
 /// What simulated pods reach beside each other: the API server, and what NetworkPolicies let through.
 mod network_access;
+mod network_nodes;
 /// TLS between simulated pods, and webhooks and API servers that are pods.
 mod network_tls;
 /// Validation of every object's metadata.

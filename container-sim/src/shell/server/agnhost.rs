@@ -1,7 +1,7 @@
 //! The servers of `agnhost`, the image of Kubernetes' own tests.
 
 use super::files::{error, serve};
-use super::{Kind, Server, ServerAction, ServerPeer, conversion, logged, review, upload};
+use super::{Kind, Server, ServerAction, ServerPeer, conversion, guestbook, logged, nettest, review, upload};
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
 use crate::limits::{DIAL_BYTES, DIAL_TRIES};
 use crate::shell::env::Env;
@@ -60,6 +60,8 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         "serve-hostname" if is_set("http", true) => (vec![port(&["port"], 9376)?], Kind::ServeHostname),
         "test-webserver" => (vec![port(&["port"], 80)?], Kind::TestWebserver),
         "liveness" => (vec![8080], Kind::Liveness),
+        "guestbook" => (vec![port(&["http-port"], 80)?], Kind::Guestbook(port(&["backend-port"], 6379)?)),
+        "nettest" => (vec![port(&["port"], 8080)?], Kind::Nettest),
         "tcp-reset" => (vec![port(&["port"], 8080)?], Kind::Reset),
         "no-snat-test" => (vec![port(&["port"], 8080)?], Kind::Whoami),
         "fakegitserver" => (vec![8000], Kind::Fixed("I am a fake git server".to_owned())),
@@ -74,16 +76,19 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         }
         "porter" => {
             let served = variables.iter().filter_map(|(name, body)| {
-                Some((name.strip_prefix("SERVE_PORT_")?.parse::<u16>().ok()?, body.clone()))
+                let tls = name.strip_prefix("SERVE_TLS_PORT_");
+                let port = tls.or_else(|| name.strip_prefix("SERVE_PORT_"))?;
+                Some((port.parse::<u16>().ok()?, tls.is_some(), body.clone()))
             });
-            let bodies: Vec<(u16, String)> = served.collect();
-            let ports = bodies.iter().map(|(port, _)| *port).collect();
+            let bodies: Vec<(u16, bool, String)> = served.collect();
+            let ports = bodies.iter().map(|(port, ..)| *port).collect();
             (ports, Kind::Porter(bodies, is_set("json-response", false)))
         }
         _ => return None,
     };
     let tls = match kind {
         Kind::Netexec | Kind::Webhook(_) | Kind::Conversion => certificate_files(rest),
+        Kind::Porter(..) => Some(certificate_of_porter(variables)),
         _ => None,
     };
     let datagrams = match kind {
@@ -104,6 +109,15 @@ pub(in crate::shell) fn certificate_files(arguments: &[String]) -> Option<(Strin
     file("tls-cert-file").zip(file("tls-private-key-file"))
 }
 
+/// The files of the certificate and the key of `porter`: those of the image, unless variables name others.
+fn certificate_of_porter(variables: &[(String, String)]) -> (String, String) {
+    let file = |name: &str, usual: &str| {
+        let named = variables.iter().find(|(own, _)| own == name).map(|(_, path)| path.clone());
+        named.unwrap_or_else(|| usual.to_owned())
+    };
+    (file("CERT_FILE", "/localhost.crt"), file("KEY_FILE", "/localhost.key"))
+}
+
 /// The answer to a request.
 pub(super) fn respond(
     kind: &Kind,
@@ -120,9 +134,11 @@ pub(super) fn respond(
         }
         Kind::TestWebserver => (ServerAction::Answer(serve(env, &path)), None),
         Kind::Liveness => (liveness(request, peer), None),
+        Kind::Guestbook(primary) => (guestbook::respond(env, request, *primary), None),
+        Kind::Nettest => (nettest::respond(env, request), None),
         Kind::Porter(bodies, is_json) => {
             let body =
-                bodies.iter().find(|(port, _)| *port == peer.local.port()).map(|(_, body)| body.as_str());
+                bodies.iter().find(|(port, ..)| *port == peer.local.port()).map(|(.., body)| body.as_str());
             let body = body.unwrap_or_default();
             let response = match is_json {
                 true => {
@@ -275,8 +291,8 @@ fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
     ServerAction::Dial(vec![call_of_dial(end, text.into_bytes()); tries])
 }
 
-/// A call of `/dial`.
-fn call_of_dial(end: NetworkEnd, send: Vec<u8>) -> NetworkCall {
+/// A call of a server, with its time limit.
+pub(super) fn call_of_dial(end: NetworkEnd, send: Vec<u8>) -> NetworkCall {
     let limit = Some(DIAL_TIME);
     NetworkCall { end, send, connect_within: limit, idle: None, within: limit, most: DIAL_BYTES, tls: None }
 }

@@ -4,7 +4,9 @@
 mod agnhost;
 mod conversion;
 mod files;
+mod guestbook;
 mod image;
+mod nettest;
 mod review;
 mod upload;
 
@@ -58,8 +60,13 @@ enum Kind {
     /// Go's file server of `/`.
     TestWebserver,
     Liveness,
+    /// `guestbook`, with the port of its primary.
+    Guestbook(u16),
+    /// `nettest`: counts who writes to it.
+    Nettest,
     /// The bodies by port.
-    Porter(Vec<(u16, String)>, bool),
+    /// `porter`: its ports, whether they speak TLS, and their bodies; whether it answers JSON.
+    Porter(Vec<(u16, bool, String)>, bool),
     /// One body for all requests.
     Fixed(String),
     Whoami,
@@ -140,8 +147,13 @@ impl Server {
         Self { ports: vec![port], datagrams: None, kind: Kind::Fixed(text), tls: None }
     }
 
-    /// Whether it speaks TLS, and with which certificate: its files are read anew, because a volume may have got new ones.
-    pub fn encryption(&self, environment: &Arc<Environment>) -> ServerEncryption {
+    /// Whether it speaks TLS at a port, and with which certificate: its files are read anew, because a volume may have got new ones.
+    pub fn encryption(&self, environment: &Arc<Environment>, port: u16) -> ServerEncryption {
+        if let Kind::Porter(served, _) = &self.kind
+            && !served.iter().any(|(own, has_tls, _)| *own == port && *has_tls)
+        {
+            return ServerEncryption::Plain;
+        }
         let Some((chain, key)) = &self.tls else { return ServerEncryption::Plain };
         let env = Env::new(environment);
         match (env.read(&env.path(chain)), env.read(&env.path(key))) {
@@ -216,7 +228,10 @@ impl Server {
 
     /// The answer after the calls of [`ServerAction::Dial`].
     pub fn dialed(&self, calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
-        agnhost::dialed(calls, replies)
+        match self.kind {
+            Kind::Guestbook(_) => guestbook::dialed(calls, replies),
+            _ => agnhost::dialed(calls, replies),
+        }
     }
 
     /// The status code of its answer to a GET of this path, if this depends neither on the container's files and variables nor on the

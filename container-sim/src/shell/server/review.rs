@@ -12,6 +12,8 @@ const DELAY: Duration = Duration::from_secs(5);
 /// The label, and the key of data, whose value decides.
 const DECIDING: &str = "webhook-e2e-test";
 const UNWANTED: &str = "webhook-disallow";
+/// The data of objects that may not be deleted.
+const UNDELETABLE: &str = "webhook-nondeletable";
 const FOREVER: &str = "wait-forever";
 
 /// The answer to a review.
@@ -51,8 +53,9 @@ impl<'a> Reviewed<'a> {
         self.object()["metadata"]["labels"][DECIDING].as_str()
     }
 
+    /// Whether the data forbid the operation: a deletion has a word of its own.
     fn has_unwanted_data(self) -> bool {
-        self.object()["data"][DECIDING] == UNWANTED
+        self.object()["data"][DECIDING] == if self.is_deletion() { UNDELETABLE } else { UNWANTED }
     }
 }
 
@@ -260,9 +263,12 @@ mod tests {
             reason("/configmaps", json!({"object": map})),
             "the configmap contains unwanted key and value"
         );
-        let deletion = json!({"operation": "DELETE", "object": null, "oldObject": map});
-        assert_eq!(reason("/configmaps", deletion.clone()), CONFIG_MAP_KEPT);
-        assert_eq!(reason("/custom-resource", deletion), RESOURCE_KEPT);
+        let deletion = |word: &str| json!({"operation": "DELETE", "object": null, "oldObject": {"data": {"webhook-e2e-test": word}}});
+        assert_eq!(reason("/configmaps", deletion("webhook-nondeletable")), CONFIG_MAP_KEPT);
+        assert_eq!(reason("/custom-resource", deletion("webhook-nondeletable")), RESOURCE_KEPT);
+        for path in ["/configmaps", "/custom-resource"] {
+            assert_eq!(ask(path, deletion("webhook-disallow"))["allowed"], true, "{path}");
+        }
         assert_eq!(
             ask("/crd", json!({"object": {"metadata": labels}}))["status"]["message"],
             "the crd contains unwanted label"

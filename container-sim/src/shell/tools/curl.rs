@@ -13,8 +13,8 @@ use std::time::Duration;
 pub(super) const TOOLS: &[Tool] = &[Tool { name: "curl", reads, run: Runner::Whole(run), check }];
 
 /// Flags of one letter; those in capitals without a short form are only long ones here.
-const FLAGS: &str = "qgsSfkiILvOG#46NX:d:H:o:w:m:u:A:e:b:Z:R:B:C:E:K:P:n:V";
-const LONG: [(&str, char); 42] = [
+const FLAGS: &str = "qgsSfkiILvOG#46NX:d:H:o:w:m:u:A:e:b:Z:R:B:C:E:K:P:n:J:V";
+const LONG: [(&str, char); 43] = [
     ("disable", 'q'),
     ("globoff", 'g'),
     ("silent", 's'),
@@ -54,6 +54,7 @@ const LONG: [(&str, char); 42] = [
     ("retry-delay", 'E'),
     ("retry-max-time", 'K'),
     ("cacert", 'P'),
+    ("interface", 'J'),
     ("noproxy", 'n'),
     ("max-redirs", 'n'),
     ("retry-connrefused", 'V'),

@@ -28,6 +28,7 @@ mod sed;
 mod sort;
 mod stat;
 mod sums;
+mod system;
 mod tar;
 mod text;
 mod users;
@@ -210,7 +211,7 @@ const fn whole(name: &'static str, reads: fn(&[String]) -> bool, run: fn(&ToolCa
 }
 
 /// All programs.
-const TABLES: [&[Tool]; 23] = [
+const TABLES: [&[Tool]; 24] = [
     basic::TOOLS,
     compare::TOOLS,
     compress::TOOLS,
@@ -234,6 +235,7 @@ const TABLES: [&[Tool]; 23] = [
     netcat::TOOLS,
     resolve::TOOLS,
     wget::TOOLS,
+    system::TOOLS,
 ];
 
 /// The program of this name.
@@ -244,7 +246,10 @@ pub(super) fn find(name: &str) -> Option<&'static Tool> {
 /// The program that a word starts in a container with these programs of its image.
 pub(super) fn find_in(programs: &ImagePrograms, word: &str) -> Option<&'static Tool> {
     match programs.get(word) {
-        Some(name) => agnhost::TOOLS.iter().find(|tool| tool.name == name).or_else(|| find(name)),
+        Some(name) => {
+            let mut of_images = agnhost::TOOLS.iter().chain(std::iter::once(&system::NNP));
+            of_images.find(|tool| tool.name == name).or_else(|| find(name))
+        }
         None => find(program_name(word)),
     }
 }

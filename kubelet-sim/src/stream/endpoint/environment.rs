@@ -59,7 +59,8 @@ impl Streams {
         if own.has_read_only_root() {
             read_only.insert("/".to_owned());
         }
-        let mut files = own_files(view, snapshot, &own.image, &hostname);
+        let now = self.clock.now().as_second();
+        let mut files = own_files(view, snapshot, &hostname);
         files.retain(|path, _| !volumes.contains_key(path));
         let workdir = Some(own.config.working_dir.clone()).filter(|folder| !folder.is_empty());
         let environment = Environment {
@@ -71,11 +72,14 @@ impl Streams {
             memory_mounts: BTreeSet::new(),
             volumes,
             user,
+            no_new_privileges: own.has_no_new_privileges(),
             programs: known_image::programs(&own.image),
-            disk: snapshot.disks.container(container, run, &namespace.disks),
+            disk: snapshot
+                .disks
+                .container(container, run, &namespace.disks, || self.image_files(&own.image, now)),
             first_process: first_process(snapshot, container, argv),
             answers: behavior::script(&meta.annotations, container).exec,
-            now: self.clock.now().as_second(),
+            now,
             terminal: None,
             memory,
             reservation: Some(Arc::new(reservation)),
@@ -85,13 +89,8 @@ impl Streams {
     }
 }
 
-/// The files that the runtime makes, and those of the image.
-fn own_files(
-    view: &EndpointView,
-    snapshot: &Snapshot,
-    image: &str,
-    hostname: &str,
-) -> BTreeMap<String, Arc<[u8]>> {
+/// The files that the runtime makes.
+fn own_files(view: &EndpointView, snapshot: &Snapshot, hostname: &str) -> BTreeMap<String, Arc<[u8]>> {
     let ip = snapshot.machine.ip.map(|ip| ip.to_string()).unwrap_or_default();
     let hosts =
         format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{ip}\t{hostname}\n");
@@ -100,8 +99,5 @@ fn own_files(
         ("/etc/hosts", hosts),
         ("/etc/resolv.conf", view.pod.resolver()),
     ];
-    let of_image = known_image::find(image).map(|image| image.files).unwrap_or_default();
-    let of_image = of_image.iter().map(|(path, text)| (*path, (*text).to_owned()));
-    let all = own.into_iter().chain(of_image);
-    all.map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes()))).collect()
+    own.into_iter().map(|(path, text)| (path.to_owned(), Arc::from(text.into_bytes()))).collect()
 }

@@ -51,6 +51,12 @@ impl EndpointContainer {
         let linux = self.config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
         linux.is_some_and(|context| context.readonly_rootfs)
     }
+
+    /// Whether its programs cannot gain privileges.
+    pub(super) fn has_no_new_privileges(&self) -> bool {
+        let linux = self.config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        linux.is_some_and(|context| context.no_new_privs)
+    }
 }
 
 impl EndpointPod {

@@ -25,16 +25,14 @@ const SUBCOMMANDS: [Subcommand; 8] = [
 ];
 
 /// The subcommands of the real program that are not simulated.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 17] = [
     "audit-proxy",
     "external-metrics",
     "fake-registry-server",
-    "guestbook",
     "inclusterclient",
     "mtlsclient",
     "mtlsserver",
     "net",
-    "nettest",
     "no-snat-test-proxy",
     "openidmetadata",
     "podcertificatesigner",

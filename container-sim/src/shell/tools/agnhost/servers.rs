@@ -12,12 +12,14 @@ use crate::shell::tools::{Effect, Networked, Outcome, ToolCall};
 use std::time::Duration;
 
 /// The subcommands that are servers.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 13] = [
     "crd-conversion-webhook",
     "fakegitserver",
     "grpc-health-checking",
+    "guestbook",
     "liveness",
     "netexec",
+    "nettest",
     "no-snat-test",
     "porter",
     "serve-hostname",

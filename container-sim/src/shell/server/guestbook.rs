@@ -1,0 +1,112 @@
+//! `guestbook` of `agnhost`: a frontend that passes requests on to the Service `agnhost-primary`, and the primary, which keeps texts by
+//! their keys. They are in a file of its container, because a server that only answers has no memory of its own. A frontend reads from the
+//! primary, too, so that replicas are asked nothing.
+
+use super::ServerAction;
+use super::agnhost::{call_of_dial, json};
+use super::files::error;
+use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
+use crate::shell::env::Env;
+use crate::shell::network::{NetworkCall, NetworkEnd, NetworkReply, host};
+use std::collections::BTreeMap;
+
+/// The Service of the primary.
+const PRIMARY: &str = "agnhost-primary";
+/// The file of the texts.
+const TEXTS: &str = "/tmp/guestbook.json";
+/// The most keys that a primary keeps; further ones are refused.
+const KEYS: usize = 256;
+
+/// What it does for a request; the primary has the port `primary`.
+pub(super) fn respond(env: &Env, request: &HttpRequest, primary: u16) -> ServerAction {
+    let answer = |text: &str| ServerAction::Answer(HttpResponse::sniffed(200, text));
+    let refused = |code, text: &str| ServerAction::Answer(error(code, text));
+    let key = || request.value("key").unwrap_or_default();
+    match request.path().0.as_str() {
+        "/get" => answer(&texts(env).remove(&key()).unwrap_or_default()),
+        "/set" => match set(env, key(), request.value("value").unwrap_or_default()) {
+            Ok(()) => answer(""),
+            Err(why) => refused(500, why),
+        },
+        "/guestbook" => match request.value("cmd").as_deref() {
+            Some(command @ ("get" | "set")) => {
+                let (_, query) = request.target.split_once('?').unwrap_or_default();
+                let text = format!(
+                    "GET /{command}?{query} HTTP/1.1\r\nHost: {PRIMARY}:{primary}\r\n\
+                     User-Agent: Go-http-client/1.1\r\nConnection: close\r\n\r\n"
+                );
+                let end = NetworkEnd::Connect(host(env, PRIMARY), primary);
+                ServerAction::Dial(vec![call_of_dial(end, text.into_bytes())])
+            }
+            _ => refused(400, "cmd must be get or set"),
+        },
+        _ => refused(404, "404 page not found"),
+    }
+}
+
+fn texts(env: &Env) -> BTreeMap<String, String> {
+    serde_json::from_slice(&env.read(TEXTS).unwrap_or_default()).unwrap_or_default()
+}
+
+fn set(env: &Env, key: String, value: String) -> Result<(), &'static str> {
+    let mut all = texts(env);
+    if all.len() >= KEYS && !all.contains_key(&key) {
+        return Err("too many keys");
+    }
+    all.insert(key, value);
+    let text = serde_json::to_vec(&all).unwrap_or_default();
+    env.write(TEXTS, &text).map_err(|_| "no space left on device")
+}
+
+/// The answer of a frontend after the primary's.
+pub(super) fn dialed(calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
+    let reply = replies.first().and_then(|reply| reply.result.as_ref().ok());
+    let response = reply.and_then(|received| ReceivedResponse::parse(&received.bytes, "GET"));
+    let Some(response) = response.filter(|response| response.code == 200) else {
+        return error(500, "the primary does not answer");
+    };
+    match calls.first().is_some_and(|call| call.send.starts_with(b"GET /set")) {
+        true => HttpResponse::sniffed(200, "{\"message\":\"Updated\"}"),
+        false => {
+            let text = json(&String::from_utf8_lossy(&response.body));
+            HttpResponse::sniffed(200, &format!("{{\"data\":{text}}}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::Environment;
+    use std::sync::Arc;
+
+    fn request(target: &str) -> HttpRequest {
+        HttpRequest { target: target.to_owned(), ..HttpRequest::default() }
+    }
+
+    #[test]
+    fn a_primary_keeps_texts_and_a_frontend_asks_it() {
+        let env = Env::new(&Arc::new(Environment::default()));
+        let ask = |target: &str| match respond(&env, &request(target), 6379) {
+            ServerAction::Answer(response) => {
+                (response.code, String::from_utf8_lossy(&response.body).into_owned())
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(ask("/get?key=messages"), (200, String::new()));
+        assert_eq!(ask("/set?cmd=set&key=messages&value=a%20b").0, 200);
+        assert_eq!(ask("/get?key=messages"), (200, "a b".to_owned()));
+        assert_eq!(ask("/guestbook?cmd=x").0, 400);
+        assert_eq!(ask("/").0, 404);
+        for n in 0..KEYS + 3 {
+            ask(&format!("/set?key=k{n}&value=v"));
+        }
+        assert_eq!(texts(&env).len(), KEYS);
+        assert_eq!(ask("/set?key=one+more&value=v").0, 500);
+        let ServerAction::Dial(calls) = respond(&env, &request("/guestbook?cmd=get&key=messages"), 7) else {
+            panic!("a frontend asks")
+        };
+        assert!(calls[0].send.starts_with(b"GET /get?cmd=get&key=messages HTTP/1.1\r\n"));
+        assert_eq!(calls[0].end, NetworkEnd::Connect(PRIMARY.to_owned(), 7));
+    }
+}

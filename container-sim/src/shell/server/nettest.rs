@@ -1,0 +1,100 @@
+//! `nettest` of `agnhost`: counts who writes to it, and shows the counts. They are in a file of its container, because a server that only
+//! answers has no memory of its own.
+
+use super::ServerAction;
+use super::agnhost::json;
+use super::files::error;
+use crate::http::{HttpRequest, HttpResponse};
+use crate::shell::env::Env;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The file of the counts.
+const COUNTS: &str = "/tmp/nettest-received.json";
+/// The most writers that it counts: the others are not told apart from no writer.
+const WRITERS: usize = 256;
+
+/// What it answers.
+pub(super) fn respond(env: &Env, request: &HttpRequest) -> ServerAction {
+    let (path, _) = request.path();
+    let answer = |text: String| ServerAction::Answer(HttpResponse::sniffed(200, &text));
+    match path.as_str() {
+        "/read" => answer(state(env)),
+        "/write" => {
+            count(env, &request.body);
+            answer(format!("{{\"Hostname\":{}}}\n", json(&env.hostname)))
+        }
+        "/quit" => ServerAction::Exit(HttpResponse::sniffed(200, ""), 0),
+        _ => ServerAction::Answer(error(404, "404 page not found")),
+    }
+}
+
+/// How often each writer has written.
+fn received(env: &Env) -> BTreeMap<String, u64> {
+    let bytes = env.read(COUNTS).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// Counts a writer, whose name is in the body.
+fn count(env: &Env, body: &[u8]) {
+    let written: Value = serde_json::from_slice(body).unwrap_or_default();
+    let Some(source) = written["Source"].as_str() else { return };
+    let mut counts = received(env);
+    if counts.len() >= WRITERS && !counts.contains_key(source) {
+        return;
+    }
+    *counts.entry(source.to_owned()).or_default() += 1;
+    let text = serde_json::to_vec(&counts).unwrap_or_default();
+    // On a full disk the write is not counted.
+    let _ = env.write(COUNTS, &text);
+}
+
+/// What `/read` shows.
+fn state(env: &Env) -> String {
+    let counts = serde_json::to_string(&received(env)).unwrap_or_default();
+    let name = json(&env.hostname);
+    format!(
+        "{{\"Hostname\":{name},\"Sent\":{{}},\"Received\":{counts},\"Errors\":null,\"Log\":null,\"StillContactingPeers\":false}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::Environment;
+    use std::sync::Arc;
+
+    #[test]
+    fn writes_are_counted_by_their_source() {
+        let env = Env::new(&Arc::new(Environment { hostname: "n".to_owned(), ..Environment::default() }));
+        let ask = |path: &str, body: &str| {
+            let request = HttpRequest {
+                target: path.to_owned(),
+                body: body.as_bytes().to_vec(),
+                ..HttpRequest::default()
+            };
+            match respond(&env, &request) {
+                ServerAction::Answer(response) => {
+                    (response.code, String::from_utf8_lossy(&response.body).into_owned())
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let received = || {
+            let state: Value = serde_json::from_str(&ask("/read", "").1).unwrap();
+            state["Received"].to_string()
+        };
+        assert_eq!(received(), "{}");
+        for body in
+            ["{\"Source\": \"prestop\"}", "{\"Source\": \"prestop\"}", "{\"Source\": \"b\"}", "no json", ""]
+        {
+            assert_eq!(ask("/write", body), (200, "{\"Hostname\":\"n\"}\n".to_owned()));
+        }
+        assert_eq!(received(), "{\"b\":1,\"prestop\":2}");
+        assert_eq!(ask("/status", "").0, 404);
+        for n in 0..WRITERS + 10 {
+            ask("/write", &format!("{{\"Source\": \"w{n}\"}}"));
+        }
+        assert_eq!(super::received(&env).len(), WRITERS);
+    }
+}
