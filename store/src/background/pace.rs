@@ -2,6 +2,7 @@
 //! large one is not always busy with checkpoints and defragmentation.
 
 use crate::Limits;
+use std::time::Duration;
 
 /// Log bytes between two checkpoints, for `live` bytes of live data. The store keeps the log of two checkpoints plus
 /// the segments at both ends: together less than half of the live data.
@@ -19,6 +20,13 @@ pub(crate) fn segment_bytes(limits: &Limits, live: u64) -> u64 {
 /// Whether two checkpoints that free `retired` bytes are worth their cost although nothing is written.
 pub(crate) fn is_worth_sealing(limits: &Limits, live: u64, retired: u64) -> bool {
     retired > checkpoint_bytes(limits, live)
+}
+
+/// Rest after a step of packing that looked at this many bytes. Deflating takes some twenty milliseconds a mebibyte, so that steps take a
+/// twelfth of a processor at most, and hardly any where little is superseded.
+pub(crate) fn pack_rest(limits: &Limits, bytes: u64) -> Duration {
+    const BYTES_PER_SECOND: u64 = 4 << 20;
+    limits.pack_rest.min(Duration::from_millis(bytes.saturating_mul(1_000) / BYTES_PER_SECOND))
 }
 
 /// Bytes that one scrub step reads, if the engine's files have `allocated` bytes in all.

@@ -133,8 +133,8 @@ impl Supervisor {
         match self.try_work(last) {
             Ok(true) => Wait::Not,
             Ok(false) => {
-                let scrub = self.background.next_scrub();
-                Wait::Until(self.retry.map_or(scrub, |retry| retry.min(scrub)))
+                let due = self.background.next_due();
+                Wait::Until(self.retry.map_or(due, |retry| retry.min(due)))
             }
             Err(error) => {
                 self.on_engine_refused(&error, "the history engine refuses");
@@ -152,7 +152,7 @@ impl Supervisor {
             return self.background.checkpoint().map(|()| false);
         }
         self.background.checkpoint_if_due()?;
-        Ok(self.background.work()? || self.background.scrub()?)
+        Ok(self.background.work()? || self.background.scrub()? || self.background.pack()?)
     }
 
     /// Handles a failure to prepare the next log file: until it succeeds, the log stays in its current file.

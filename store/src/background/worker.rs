@@ -44,6 +44,8 @@ pub(crate) struct BackgroundWorker {
     next_scrub: Instant,
     /// When the current scrub pass through the engine's files began.
     scrub_began: Instant,
+    /// When the next step of packing is due; none until something is stored.
+    next_pack: Option<Instant>,
 }
 
 /// The disk, directory, log and engine kind that the background worker uses.
@@ -87,6 +89,7 @@ impl BackgroundWorker {
         Self {
             next_scrub,
             scrub_began,
+            next_pack: None,
             core,
             disk,
             dir,
@@ -113,6 +116,10 @@ impl BackgroundWorker {
             self.reclaim_attempts = 0;
         }
         self.store(commits)?;
+        if !self.volatile && !commits.is_empty() {
+            let rest = self.core.limits.pack_rest;
+            self.next_pack.get_or_insert_with(|| Instant::now() + rest);
+        }
         let taken = commits.iter().map(|commit| self.record(commit)).sum();
         self.core.update_usage(taken);
         self.log_bytes += taken as u64;
@@ -269,9 +276,29 @@ impl BackgroundWorker {
         Ok(false)
     }
 
-    /// When [`BackgroundWorker::scrub`] is next due.
-    pub(crate) fn next_scrub(&self) -> Instant {
-        self.next_scrub
+    /// When [`BackgroundWorker::scrub`] or [`BackgroundWorker::pack`] is next due.
+    pub(crate) fn next_due(&self) -> Instant {
+        self.next_pack.map_or(self.next_scrub, |next| next.min(self.next_scrub))
+    }
+
+    /// Stores superseded versions in fewer bytes, a file a step, if a step is due. Steps rest for as long as keeps them at a small part
+    /// of a processor. Returns whether the next step is due at once.
+    pub(crate) fn pack(&mut self) -> Result<bool, EngineError> {
+        let now = Instant::now();
+        if self.next_pack.is_none_or(|next| now < next) {
+            return Ok(false);
+        }
+        // What is copied occupies space twice for a while; without that space it stays as it is.
+        let packed = if self.core.is_low() { Ok(0) } else { self.core.engine.pack() };
+        let bytes = match packed {
+            Err(error) if error.is_full() => {
+                tracing::warn!(%error, "no space to compress superseded versions");
+                0
+            }
+            other => other?,
+        };
+        self.next_pack = (bytes > 0).then(|| now + pace::pack_rest(&self.core.limits, bytes));
+        Ok(self.next_pack.is_some_and(|next| next <= now))
     }
 
     /// Reads the next part of the engine's files in search of damage, if a step is due. The rate is chosen so that a

@@ -34,6 +34,27 @@ pub(crate) enum HistoryEntry<'a> {
     Removed(&'a [u8]),
     /// The replacement of a record that was damaged beyond repair.
     StandIn(StandIn<'a>),
+    /// A record of history that is deflated; see `codec::packed`.
+    Packed(PackedRecord<'a>),
+    /// The dictionary of packed records near it, deflated.
+    Dictionary(&'a [u8]),
+}
+
+/// A deflated record, which is inflated with a dictionary in the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedRecord<'a> {
+    pub(crate) kind: RecordKind,
+    pub(crate) key: RecordKey,
+    /// Bytes from the begin of this entry back to the begin of the first copy of the dictionary's entry.
+    pub(crate) before: u32,
+    /// Bytes from the begin of this entry on to the begin of the second copy.
+    pub(crate) after: u32,
+    /// Length of the record, inflated.
+    pub(crate) len: u32,
+    /// The first bytes of the record, as they are: of a version those up to the end of its key.
+    pub(crate) prefix: &'a [u8],
+    /// The rest of the record, deflated without a header.
+    pub(crate) deflated: &'a [u8],
 }
 
 /// Replaces a record whose content is lost. It keeps the record's name, so that no read returns an older record
@@ -54,6 +75,12 @@ pub(crate) struct StandIn<'a> {
 // Kinds of entries that are no records. The lower numbers are `RecordKind::code`.
 const REMOVED: u8 = 3;
 const STAND_IN: u8 = 4;
+const PACKED: u8 = 5;
+const DICTIONARY: u8 = 6;
+
+/// Size of a packed record's fields before its bytes: the record's kind, then the distances of the dictionary, the record's length, and
+/// that of its prefix.
+const PACKED_FIELDS: usize = 17;
 
 /// Size of a stand-in's fields before the name: the record's kind, then file, offset and length of the damaged bytes.
 const STAND_IN_FIELDS: usize = 13;
@@ -80,6 +107,39 @@ fn stand_in(key: RecordKey, body: &[u8]) -> Option<StandIn<'_>> {
     let mut numbers = numbers.chunks_exact(4).map(|n| u32::from_le_bytes(n.try_into().expect("four bytes")));
     let (file, offset, len) = (numbers.next()?, numbers.next()?, numbers.next()?);
     Some(StandIn { kind: RecordKind::from_code(*kind)?, key, file, offset, len, name })
+}
+
+/// Appends a packed record.
+pub(crate) fn put_packed(out: &mut Vec<u8>, packed: &PackedRecord<'_>) {
+    let PackedRecord { kind, key, before, after, len, prefix, deflated } = *packed;
+    let mut bytes = Vec::with_capacity(PACKED_FIELDS + prefix.len() + deflated.len());
+    bytes.push(kind.code());
+    let prefix_len = u32::try_from(prefix.len()).expect("a record is bounded far below 4 GiB");
+    for number in [before, after, len, prefix_len] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(prefix);
+    bytes.extend_from_slice(deflated);
+    append(out, PACKED, key, &bytes);
+}
+
+/// Length of a packed record's entry.
+pub(crate) fn packed_len(prefix: usize, deflated: usize) -> usize {
+    RECORD_HEADER + PACKED_FIELDS + prefix + deflated
+}
+
+fn packed(key: RecordKey, body: &[u8]) -> Option<PackedRecord<'_>> {
+    let (fields, bytes) = body.split_at_checked(PACKED_FIELDS)?;
+    let (kind, numbers) = fields.split_first()?;
+    let mut numbers = numbers.chunks_exact(4).map(|n| u32::from_le_bytes(n.try_into().expect("four bytes")));
+    let (before, after, len) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let (prefix, deflated) = bytes.split_at_checked(numbers.next()? as usize)?;
+    Some(PackedRecord { kind: RecordKind::from_code(*kind)?, key, before, after, len, prefix, deflated })
+}
+
+/// Appends a deflated dictionary.
+pub(crate) fn put_dictionary(out: &mut Vec<u8>, deflated: &[u8]) {
+    append(out, DICTIONARY, RecordKey::new(Revision(0), 0), deflated);
 }
 
 /// Appends an entry with the keys of removed records.
@@ -134,6 +194,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(HistoryEntry<'_>, usize)> {
     let entry = match fields.kind {
         REMOVED => HistoryEntry::Removed(body),
         STAND_IN => HistoryEntry::StandIn(stand_in(key, body)?),
+        PACKED => HistoryEntry::Packed(packed(key, body)?),
+        DICTIONARY => HistoryEntry::Dictionary(body),
         code => HistoryEntry::Record(RecordKind::from_code(code)?, key, body),
     };
     Some((entry, RECORD_HEADER + body.len()))
@@ -221,6 +283,24 @@ pub(crate) fn peek(bytes: &[u8]) -> Option<(RecordKey, usize)> {
     let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
     let key = RecordKey::new(Revision(fields.main), fields.sub);
     (fields.kind < REMOVED).then_some((key, RECORD_HEADER + fields.len as usize))
+}
+
+/// Reads key and length of the packed record at the start of `bytes` without checking them. None if it is no packed record.
+pub(crate) fn peek_packed(bytes: &[u8]) -> Option<(RecordKey, usize)> {
+    let header = bytes.get(..HEADER)?;
+    let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
+    let key = RecordKey::new(Revision(fields.main), fields.sub);
+    (fields.kind == PACKED).then_some((key, RECORD_HEADER + fields.len as usize))
+}
+
+/// Bytes before the prefix of a packed record in its entry.
+pub(crate) const PACKED_HEADER: usize = RECORD_HEADER + PACKED_FIELDS;
+
+/// Reads the length of the dictionary's entry at the start of `bytes` without checking it. None if it is no dictionary.
+pub(crate) fn peek_dictionary(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..HEADER)?;
+    let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
+    (fields.kind == DICTIONARY).then_some(RECORD_HEADER + fields.len as usize)
 }
 
 /// The files of an engine state, each with the length that belongs to the state.

@@ -10,6 +10,7 @@ pub(crate) mod etcd;
 pub(crate) mod frame;
 pub(crate) mod history;
 pub(crate) mod manifest;
+pub(crate) mod packed;
 pub(crate) mod record;
 
 use bincode::config::{Configuration, standard};

@@ -2,7 +2,10 @@
 //! flipped bit. A record without a copy is reported, and the background worker quarantines it. Reads of it fail;
 //! everything else works.
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
+use super::{
+    DefragmentOutcome, Engine, EngineError, EngineSize, FindNewest, LostRecord, Repairable, Scan,
+    ScrubOutcome,
+};
 use crate::engine::damage::DamagedRecord;
 use crate::engine::feed::Feed;
 use crate::types::metrics::Counter;
@@ -84,6 +87,11 @@ impl HealingEngine {
     /// Sets how copies are found in memory.
     pub(crate) fn set_recall(&self, recall: Box<Recall>) {
         assert!(self.recall.set(recall).is_ok(), "a store has one published state");
+    }
+
+    /// Sets how the newest versions of keys are found.
+    pub(crate) fn set_newest(&self, newest: Box<FindNewest>) {
+        self.inner.set_newest(newest);
     }
 
     /// The lost records that compaction has not removed, by revision.
@@ -169,6 +177,12 @@ impl HealingEngine {
         };
         match self.inner.repair(&record) {
             Ok(()) => self.was_healed(key),
+            // It cannot be written in its place: the background worker writes it to another one.
+            Err(EngineError::Damaged(_)) => {
+                lost.fresh.insert(key);
+                drop(lost);
+                self.feed.wake();
+            }
             Err(error) => {
                 tracing::warn!(%error, revision = key.main.0, "cannot repair a damaged history record on disk");
             }
@@ -283,6 +297,10 @@ impl Engine for HealingEngine {
             }
             other => Ok(other),
         }
+    }
+
+    fn pack(&self) -> Result<u64, EngineError> {
+        self.inner.pack()
     }
 
     fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {

@@ -142,6 +142,12 @@ pub(crate) trait Engine: Send + Sync {
     /// Does one bounded step of defragmentation.
     fn defragment(&self) -> Result<DefragmentOutcome, EngineError>;
 
+    /// Looks at one file for superseded versions, and stores them in fewer bytes if most of it is superseded. Returns the bytes that were
+    /// looked at; zero if there is nothing to look at until more is put. Called from the thread that feeds the engine.
+    fn pack(&self) -> Result<u64, EngineError> {
+        Ok(0)
+    }
+
     /// Reads about this many more bytes of the files, to find damage before a reader does. Called from the thread that
     /// feeds the engine.
     fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
@@ -159,6 +165,9 @@ pub(crate) trait Engine: Send + Sync {
     /// Closes the engine's files. No other method is called afterwards.
     fn close(&self);
 }
+
+/// Finds the newest versions of keys: for each key the record of its newest version, if there is one.
+pub(crate) type FindNewest = dyn Fn(&[&[u8]]) -> Vec<Option<RecordKey>> + Send + Sync;
 
 /// What `healing` needs of an engine to replace damaged records; only `healing` calls it. The default bodies are those of
 /// an engine that cannot replace records.
@@ -204,4 +213,8 @@ pub(crate) trait Repairable: Engine {
     fn repaired(&self) -> u64 {
         0
     }
+
+    /// Tells the engine how to find out which versions are superseded, so that it can store these in fewer bytes. Called once; an engine
+    /// that stores all records alike ignores it.
+    fn set_newest(&self, _newest: Box<FindNewest>) {}
 }

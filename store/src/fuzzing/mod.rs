@@ -4,6 +4,7 @@
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's tests use all of it"))]
 pub(crate) mod model;
 
+use crate::codec::packed::Unpacker;
 use crate::codec::{history, manifest, record};
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
@@ -155,6 +156,13 @@ pub fn history_entries(bytes: &[u8]) {
         assert!(len > 0 && len <= rest.len(), "an entry takes some of the bytes");
         if let history::HistoryEntry::Removed(keys) = entry {
             assert!(history::removed_keys(keys).count() <= keys.len());
+        }
+        if let history::HistoryEntry::Packed(packed) = entry {
+            let record = Unpacker::default().record(&packed, bytes);
+            assert!(record.is_none_or(|record| record.bytes.len() == packed.len as usize));
+        }
+        if let history::HistoryEntry::Dictionary(deflated) = entry {
+            drop(Unpacker::default().dictionary(deflated));
         }
         rest = &rest[len..];
     }

@@ -3,7 +3,8 @@
 
 use super::data_dir;
 use super::survey::{Problems, RecordMap};
-use crate::codec::history::{self, FILE_HEADER, HistoryEntry, RECORD_HEADER};
+use crate::codec::history::{self, FILE_HEADER, HistoryEntry, PACKED_HEADER, PackedRecord, RECORD_HEADER};
+use crate::codec::packed::{ENTRY_BYTES, FileUnpacker, Unpacker, dictionary_places};
 use crate::disk::{Disk, File, read_all, read_full};
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
@@ -70,11 +71,28 @@ impl EngineRecords {
                     Some((HistoryEntry::Record(kind, found, body), _)) if found == key => {
                         Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
                     }
+                    Some((HistoryEntry::Packed(entry), _)) if entry.key == key => {
+                        unpack(&*self.files[*file], &entry, *offset)?
+                    }
                     Some(_) | None => None,
                 })
             }
         }
     }
+}
+
+/// The record of a packed entry at an offset of a file.
+fn unpack(file: &dyn File, entry: &PackedRecord<'_>, offset: u64) -> io::Result<Option<Record>> {
+    let (mut unpacker, mut bytes) = (Unpacker::default(), vec![0; ENTRY_BYTES]);
+    for place in dictionary_places(entry, offset) {
+        let read = read_full(file, place, &mut bytes)?;
+        let Some((HistoryEntry::Dictionary(deflated), _)) = history::read(&bytes[..read]) else { continue };
+        let record = unpacker.dictionary(deflated).and_then(|content| unpacker.record(entry, &content));
+        if record.is_some() {
+            return Ok(record);
+        }
+    }
+    Ok(None)
 }
 
 /// Finds the records of the state that `token` names; without a token, of all files.
@@ -205,18 +223,34 @@ impl FoundRecords {
 
     /// Reads the records of one file from an offset on.
     fn walk(&mut self, at: FileAt<'_>, bytes: &[u8], mut offset: usize, problems: &mut Problems) {
+        let mut unpacker = FileUnpacker::default();
         while offset < bytes.len() {
             if let Some((entry, len)) = history::read(&bytes[offset..]) {
                 let source = RecordSource::File(at.index, offset as u64, len as u32);
-                self.entry(entry, Some(source), at.path, offset, problems);
+                match entry {
+                    HistoryEntry::Packed(packed) => {
+                        let record = unpacker.record(bytes, &packed, offset);
+                        self.packed(&packed, record.map(|_| source), at.path, offset, problems);
+                    }
+                    entry => self.entry(entry, Some(source), at.path, offset, problems),
+                }
                 offset += len;
             } else if let Some(entry) = history::correct(&bytes[offset..]) {
                 problems.add(at.path, Some(offset as u64), "a flipped bit, which can be corrected");
                 if let Some((corrected, len)) = history::read(&entry) {
-                    if let HistoryEntry::Record(_, key, _) = corrected {
-                        self.corrected.insert(key);
+                    match corrected {
+                        HistoryEntry::Packed(packed) => {
+                            self.corrected.insert(packed.key);
+                            let record = unpacker.record(bytes, &packed, offset).map(RecordSource::Memory);
+                            self.packed(&packed, record, at.path, offset, problems);
+                        }
+                        corrected => {
+                            if let HistoryEntry::Record(_, key, _) = corrected {
+                                self.corrected.insert(key);
+                            }
+                            self.entry(corrected, None, at.path, offset, problems);
+                        }
                     }
-                    self.entry(corrected, None, at.path, offset, problems);
                     offset += len;
                 }
             } else {
@@ -225,7 +259,31 @@ impl FoundRecords {
         }
     }
 
-    /// Applies one entry. Without a source, its record is kept in memory.
+    /// Applies one packed record; without a source its dictionary is lost.
+    fn packed(
+        &mut self,
+        packed: &PackedRecord<'_>,
+        source: Option<RecordSource>,
+        path: &Path,
+        offset: usize,
+        problems: &mut Problems,
+    ) {
+        match source {
+            Some(source) => {
+                self.records.insert(packed.key, source);
+                self.damaged.remove(&packed.key);
+            }
+            None => {
+                let what = format!("the dictionary of the record of revision {} is damaged", packed.key.main);
+                problems.add(path, Some(offset as u64), what);
+                if !self.records.contains_key(&packed.key) {
+                    self.damaged.insert(packed.key, key_in(packed.prefix));
+                }
+            }
+        }
+    }
+
+    /// Applies one entry that is not packed. Without a source, its record is kept in memory.
     fn entry(
         &mut self,
         entry: HistoryEntry<'_>,
@@ -250,18 +308,21 @@ impl FoundRecords {
                 self.records.remove(&key);
                 self.damaged.remove(&key);
             }),
+            HistoryEntry::Packed(_) | HistoryEntry::Dictionary(_) => {}
         }
     }
 
     /// Reports the damage at `offset`, and returns the offset of the next intact entry.
     fn pass_over(&mut self, path: &Path, bytes: &[u8], offset: usize, problems: &mut Problems) -> usize {
-        let claim = history::peek(&bytes[offset..]);
+        let packed = history::peek_packed(&bytes[offset..]);
+        let claim = packed.or_else(|| history::peek(&bytes[offset..]));
+        let header = if packed.is_some() { PACKED_HEADER } else { RECORD_HEADER };
         let checks = |at: &usize| *at == bytes.len() || history::read(&bytes[*at..]).is_some();
         // If only the content is damaged, the header has the offset of the next entry.
         let claimed = claim.map(|(_, len)| offset + len).filter(|at| *at <= bytes.len() && checks(at));
         let next = claimed.or_else(|| (offset + 1..bytes.len()).find(checks)).unwrap_or(bytes.len());
         let named = claim.filter(|_| claimed.is_some()).map(|(key, _)| key);
-        let body = &bytes[(offset + RECORD_HEADER).min(next)..next];
+        let body = &bytes[(offset + header).min(next)..next];
         match named {
             // Of a version that names another revision, header or content is wrong.
             Some(key) if key.is_note() || names_revision(body, key.main) => {

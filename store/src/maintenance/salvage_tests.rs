@@ -39,7 +39,11 @@ fn hit_revisions(disk: &SimDisk, path: &Path, offset: usize) -> Revisions {
             if (at..at + len).contains(&offset) {
                 return match entry {
                     HistoryEntry::Record(_, key, _) => Revisions::from([key.main]),
-                    HistoryEntry::Removed(_) | HistoryEntry::StandIn(_) => Revisions::new(),
+                    HistoryEntry::Packed(packed) => Revisions::from([packed.key.main]),
+                    // Of a dictionary there is another copy.
+                    HistoryEntry::Removed(_) | HistoryEntry::StandIn(_) | HistoryEntry::Dictionary(_) => {
+                        Revisions::new()
+                    }
                 };
             }
             at += len;

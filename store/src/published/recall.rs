@@ -17,6 +17,20 @@ impl Core {
         self.engine.set_recall(Box::new(move |keys| {
             core.upgrade().map(|core| core.recall(keys)).unwrap_or_default()
         }));
+        let core = Arc::downgrade(self);
+        self.engine.set_newest(Box::new(move |keys| {
+            core.upgrade().map(|core| core.newest(keys)).unwrap_or_default()
+        }));
+    }
+
+    /// The records of the newest versions of keys.
+    fn newest(&self, keys: &[&[u8]]) -> Vec<Option<RecordKey>> {
+        let visible = self.visible_recursive();
+        let newest = |key: &&[u8]| {
+            let version = visible.index.get(key)?.newest();
+            Some(RecordKey::new(version.main, version.sub))
+        };
+        keys.iter().map(newest).collect()
     }
 
     /// Searches memory for copies of these records. Walks the whole index and holds its lock for one chunk of keys at a

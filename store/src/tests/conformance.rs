@@ -26,6 +26,7 @@ pub(super) fn tiny(config: Config, choice: u8) -> Config {
         engine_file_bytes: 2 << 10,
         disk_free_bytes: 0,
         reserve_bytes: 1 << 10,
+        pack_rest: Duration::ZERO,
         ..Limits::default()
     };
     Config { limits, ..config }

@@ -1,13 +1,15 @@
 //! The examples of FORMAT.md are what the codecs write and read.
 
 use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader};
-use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, StandIn};
+use crate::codec::history::{self, FILE_HEADER, FileList, HistoryEntry, PackedRecord, StandIn};
+use crate::codec::packed::FileUnpacker;
 use crate::codec::{manifest, record};
 use crate::engine::sled;
 use crate::types::alarm::{AlarmChange, Alarms};
 use crate::types::commit::{Commit, LeaseChange};
 use crate::types::event::{Event, EventKind};
 use crate::types::kv::Stamp;
+use crate::types::kv_encoding;
 use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::types::state::DurableState;
 use crate::{Alarm, KeyValue, LeaseId, Revision};
@@ -131,6 +133,27 @@ fn engine_files_are_as_documented() {
     }
     let (entry, len) = (example("entry"), example("entry").len());
     assert_eq!(history::read(&entry), Some((HistoryEntry::Record(kind, key, &content), len)));
+}
+
+#[test]
+fn packed_records_are_as_documented() {
+    let key = put().key;
+    let mut entries: [Vec<u8>; 2] = Default::default();
+    history::put_dictionary(&mut entries[0], b"\x01\x06\0\xf9\xffvalue-");
+    let stamp =
+        Stamp { create_revision: Revision(2), mod_revision: Revision(2), version: 1, lease: LeaseId(0) };
+    let version = kv_encoding::encode(b"k", b"v", &stamp);
+    let (prefix, value) = version.split_at(version.len() - 3);
+    let deflated = [&b"\x01\x03\0\xfc\xff"[..], value].concat();
+    let (before, after, len) = (32, 55, 12);
+    let packed = PackedRecord { kind: RecordKind::Put, key, before, after, len, prefix, deflated: &deflated };
+    history::put_packed(&mut entries[1], &packed);
+    for (name, entry) in ["entry-dictionary", "entry-packed"].into_iter().zip(entries) {
+        assert_eq!(entry, example(name), "{name}");
+    }
+    let group = [example("entry-dictionary"), example("entry-packed"), example("entry-dictionary")].concat();
+    let record = FileUnpacker::default().record(&group, &packed, before as usize).unwrap();
+    assert_eq!(record.bytes, version);
 }
 
 #[test]

@@ -87,6 +87,9 @@ pub struct Limits {
     pub scrub_bytes: u64,
     /// Longest duration of a scrub pass through all files, and shortest time between the starts of two passes.
     pub scrub_pass: Duration,
+    /// Time for which what is written rests before superseded versions are compressed, since a short history loses them soon. Zero
+    /// compresses at once, without a bound on the processor time.
+    pub pack_rest: Duration,
     /// Number of leases that may exist. Memory and every checkpoint hold all of them.
     pub leases: usize,
     /// The shortest time to live of a lease; a shorter request is raised to it. It is etcd's minimum with its default
@@ -133,6 +136,7 @@ impl Default for Limits {
             scrub_interval: Duration::from_secs(60),
             scrub_bytes: 1 << 20,
             scrub_pass: Duration::from_secs(24 * 60 * 60),
+            pack_rest: Duration::from_secs(60),
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }

@@ -36,6 +36,8 @@ pub(super) struct FileState {
     live: u64,
     /// Bytes of removals that must be kept.
     removal_bytes: u64,
+    /// Bytes of the dictionaries of packed records.
+    dictionary_bytes: u64,
 }
 
 /// A file that newer states do not need.
@@ -53,6 +55,8 @@ pub(super) struct FinishedFile {
     pub(super) len: u64,
     /// Bytes of live records and of removals that must be kept.
     pub(super) wanted: u64,
+    /// Bytes of dictionaries, which a copy of the file has, too.
+    pub(super) dictionary_bytes: u64,
 }
 
 /// The name of a file.
@@ -104,7 +108,10 @@ impl Files {
                 io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
                 _ => EngineError::Io(error),
             })?;
-            open.insert(*number, FileState { file, len: *len, live: 0, removal_bytes: 0 });
+            open.insert(
+                *number,
+                FileState { file, len: *len, live: 0, removal_bytes: 0, dictionary_bytes: 0 },
+            );
         }
         let next = present.last().map_or(0, |last| last + 1);
         let others = present.into_iter().filter(|number| !open.contains_key(number));
@@ -158,9 +165,10 @@ impl Files {
         let file = self.disk.create(&self.dir.join(name(number)))?;
         file.write_at(0, FILE_HEADER)?;
         self.names_unsynced = true;
+        let len = FILE_HEADER.len() as u64;
         self.open.insert(
             number,
-            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, removal_bytes: 0 },
+            FileState { file: file.clone(), len, live: 0, removal_bytes: 0, dictionary_bytes: 0 },
         );
         Ok(file)
     }
@@ -182,6 +190,11 @@ impl Files {
     pub(super) fn shrink_live(&mut self, location: Location) {
         self.state(location.file).live -= body_len(location);
         self.live -= body_len(location);
+    }
+
+    /// Counts a dictionary in a file.
+    pub(super) fn add_dictionary_bytes(&mut self, number: u32, bytes: u64) {
+        self.state(number).dictionary_bytes += bytes;
     }
 
     /// Counts a removal in a file that must be kept.
@@ -250,6 +263,7 @@ impl Files {
             number: *number,
             len: state.len,
             wanted: state.live + state.removal_bytes,
+            dictionary_bytes: state.dictionary_bytes,
         })
     }
 
@@ -260,7 +274,8 @@ impl Files {
 
     pub(super) fn size(&self) -> EngineSize {
         let open: u64 = self.open.values().map(|state| state.len).sum();
-        EngineSize { allocated: open + self.retired(), live: self.live }
+        let dictionaries: u64 = self.open.values().map(|state| state.dictionary_bytes).sum();
+        EngineSize { allocated: open + self.retired(), live: self.live + dictionaries }
     }
 }
 

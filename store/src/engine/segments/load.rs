@@ -27,6 +27,8 @@ pub(super) struct LoadedFiles {
     gone: BTreeMap<RecordKey, u32>,
     /// Damaged bytes that stand-ins replace.
     pub(super) replaced: ReplacedRanges,
+    /// Bytes of dictionaries by file.
+    pub(super) dictionaries: BTreeMap<u32, u64>,
     /// Stand-ins with their locations.
     stand_ins: Vec<(RecordKey, Location, QuarantinedRecord)>,
     /// Number of repaired entries.
@@ -44,6 +46,7 @@ struct LoadedRun {
 enum LoadedEntry {
     Record(RecordKey, Location),
     Removed(Vec<RecordKey>, u32),
+    Dictionary(Location),
     /// The previous record is a stand-in.
     StandIn(RecordKey, Location, QuarantinedRecord),
 }
@@ -85,6 +88,9 @@ impl LoadedFiles {
                     for key in keys {
                         self.gone.entry(key).or_insert(file);
                     }
+                }
+                LoadedEntry::Dictionary(Location { file, len, .. }) => {
+                    *self.dictionaries.entry(file).or_default() += u64::from(len);
                 }
                 LoadedEntry::Record(key, location) => {
                     at -= 1;
@@ -254,6 +260,12 @@ fn part<'a>(
             HistoryEntry::Removed(keys) => {
                 seen.push(LoadedEntry::Removed(history::removed_keys(keys).collect(), location.file));
             }
+            // Packed records are superseded by others that the engine has: their values are not needed.
+            HistoryEntry::Packed(packed) => {
+                seen.push(LoadedEntry::Record(packed.key, location));
+                loaded.push(LoadedRecord { key: packed.key, kind: packed.kind, bytes: packed.prefix });
+            }
+            HistoryEntry::Dictionary(_) => seen.push(LoadedEntry::Dictionary(location)),
             HistoryEntry::StandIn(stand_in) => {
                 seen.push(LoadedEntry::Record(stand_in.key, location));
                 loaded.push(LoadedRecord { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });

@@ -1,24 +1,32 @@
 //! The segment engine: history in append-only files. Each record has its own checksum, and a map in memory has the
-//! location of each record. Defragmentation copies live records out of files that contain few of them.
+//! location of each record. Defragmentation copies live records out of files that contain few of them, and superseded ones
+//! in packed form out of files that consist of them (`pack`).
 //!
 //! A file never changes within the length that a token names, and is never appended to after a restart. So a token
 //! describes a state exactly, removals included, as long as its files exist. They exist until two newer tokens are in
 //! the manifest.
 
 mod defragment;
+mod dictionaries;
 mod files;
 mod load;
 mod locations;
+mod pack;
 mod repair;
 mod scrub;
 
 use self::defragment::DefragmentStep;
+use self::dictionaries::Dictionaries;
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number, remove_unnamed, set_aside};
 use self::locations::LocationMap;
+use self::pack::Packing;
 pub(crate) use self::repair::FindCopy;
 use super::reader::LoadCallbacks;
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
+use super::{
+    DefragmentOutcome, Engine, EngineError, EngineSize, FindNewest, LostRecord, Repairable, Scan,
+    ScrubOutcome,
+};
 use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::disk::{Disk, File, read_full};
 use crate::types::record::{Record, RecordKey};
@@ -27,7 +35,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An engine that stores history in append-only segment files.
 pub(crate) struct SegmentsEngine {
@@ -35,6 +43,10 @@ pub(crate) struct SegmentsEngine {
     /// The file being written. Only the feeding thread uses it; locked before `inner`.
     tail: Mutex<Tail>,
     scrub: Mutex<scrub::Cursor>,
+    /// Dictionaries of packed records that were read.
+    dictionaries: Dictionaries,
+    /// Finds superseded versions. Until it is set, nothing is packed.
+    newest: OnceLock<Box<FindNewest>>,
     /// Number of entries that were repaired when the engine was opened.
     repaired: u64,
 }
@@ -51,6 +63,8 @@ struct Inner {
     /// Files that cannot be copied, because a record in them is damaged or the disk cannot read them. They are tried
     /// again after one of their records is removed, or after the scrub finds them intact.
     blocked: BTreeSet<u32>,
+    /// When files are looked at for superseded records.
+    packing: Packing,
 }
 
 /// The damaged bytes and the name of a record that a stand-in replaces.
@@ -117,10 +131,17 @@ impl SegmentsEngine {
         let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
         locations.iter().for_each(|row| files.grow_live(row.location()));
         loaded.removed.values().for_each(|removal| files.add_removal_bytes(removal.removal_file));
-        let (removed, blocked) = (loaded.removed, BTreeSet::new());
-        let inner = Inner { locations, removed, files, lost, damaged, blocked };
-        let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
-        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), repaired: loaded.repaired })
+        loaded.dictionaries.iter().for_each(|(file, bytes)| files.add_dictionary_bytes(*file, *bytes));
+        let (removed, blocked, packing) = (loaded.removed, BTreeSet::new(), Packing::default());
+        let inner = Inner { locations, removed, files, lost, damaged, blocked, packing };
+        Ok(Self {
+            inner: RwLock::new(inner),
+            tail: Mutex::new(Tail::new(next, limits.engine_file_bytes)),
+            scrub: Mutex::default(),
+            dictionaries: Dictionaries::default(),
+            newest: OnceLock::new(),
+            repaired: loaded.repaired,
+        })
     }
 
     /// Opens the engine without reading its records, for tests.
@@ -206,6 +227,7 @@ impl Engine for SegmentsEngine {
         tail.flush(&self.inner)?;
         let mut inner = self.inner.write();
         for (record, location) in known.into_iter().zip(locations) {
+            inner.packing.written(location.len);
             inner.insert(record.key, location);
         }
         Ok(())
@@ -228,7 +250,7 @@ impl Engine for SegmentsEngine {
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
         let Some((location, file)) = self.find(key) else { return Ok(None) };
-        read_record(&*file, key, location).map(|record| Some(record.bytes))
+        self.read_record(&*file, key, location).map(|record| Some(record.bytes))
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
@@ -266,7 +288,7 @@ impl Engine for SegmentsEngine {
         let adjacent =
             |a: &RecordRead, b: &RecordRead| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
         for run in wanted.chunk_by(adjacent) {
-            read_run(run, &mut scan.records)?;
+            self.read_run(run, &mut scan.records)?;
         }
         Ok(scan)
     }
@@ -295,9 +317,16 @@ impl Engine for SegmentsEngine {
         Ok(match defragment::step(&self.inner, &mut tail)? {
             DefragmentStep::Idle => DefragmentOutcome::Idle,
             DefragmentStep::Copied { more: true } | DefragmentStep::Unreadable => DefragmentOutcome::More,
-            DefragmentStep::Copied { more: false } => DefragmentOutcome::Idle,
+            DefragmentStep::Copied { more: false } | DefragmentStep::LeftAlone => DefragmentOutcome::Idle,
             DefragmentStep::Damaged(keys) => DefragmentOutcome::Damaged(keys),
         })
+    }
+
+    fn pack(&self) -> Result<u64, EngineError> {
+        match self.newest.get() {
+            Some(newest) => defragment::pack_step(&self.inner, &mut self.tail.lock(), &**newest),
+            None => Ok(0),
+        }
     }
 
     fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
@@ -333,11 +362,13 @@ impl Repairable for SegmentsEngine {
         let mut bytes = vec![0; location.len as usize];
         let read = read_full(&*file, u64::from(location.offset), &mut bytes)?;
         // The first read may have failed although the bytes are intact.
-        let read_now = check(&bytes[..read], key);
-        Ok(read_now.or_else(|| {
-            let corrected = history::correct(&bytes[..read])?;
-            check(&corrected, key).filter(|_| corrected.len() == location.len as usize)
-        }))
+        if let Some(record) = self.decode(&bytes[..read], key, (&*file, location))? {
+            return Ok(Some(record));
+        }
+        match history::correct(&bytes[..read]).filter(|corrected| corrected.len() == location.len as usize) {
+            Some(corrected) => self.decode(&corrected, key, (&*file, location)),
+            None => Ok(None),
+        }
     }
 
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
@@ -393,48 +424,68 @@ impl Repairable for SegmentsEngine {
     fn repaired(&self) -> u64 {
         self.repaired
     }
+
+    fn set_newest(&self, newest: Box<FindNewest>) {
+        assert!(self.newest.set(newest).is_ok(), "a store has one index");
+    }
 }
 
 type RecordRead = (RecordKey, Location, Arc<dyn File>);
 
-/// Reads records that are adjacent in their file.
-fn read_run(run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineError> {
-    let mut rest = run;
-    while let Some((_, first, file)) = rest.first() {
-        let mut len = 0;
-        let count = rest.iter().take_while(|(_, location, _)| {
-            let fits = len == 0 || len + location.len as usize <= RUN;
-            len += if fits { location.len as usize } else { 0 };
-            fits
-        });
-        let (now, later) = rest.split_at(count.count());
-        let mut bytes = vec![0; now.iter().map(|(_, location, _)| location.len as usize).sum()];
-        let read = read_full(&**file, u64::from(first.offset), &mut bytes)?;
-        bytes.truncate(read);
-        for (key, location, _) in now {
-            let at = (location.offset - first.offset) as usize;
-            let record = bytes.get(at..at + location.len as usize).and_then(|bytes| check(bytes, *key));
-            records.push(record.ok_or(EngineError::Damaged(*key))?);
+impl SegmentsEngine {
+    /// Reads records that are adjacent in their file.
+    fn read_run(&self, run: &[RecordRead], records: &mut Vec<Record>) -> Result<(), EngineError> {
+        let mut rest = run;
+        while let Some((_, first, file)) = rest.first() {
+            let mut len = 0;
+            let count = rest.iter().take_while(|(_, location, _)| {
+                let fits = len == 0 || len + location.len as usize <= RUN;
+                len += if fits { location.len as usize } else { 0 };
+                fits
+            });
+            let (now, later) = rest.split_at(count.count());
+            let mut bytes = vec![0; now.iter().map(|(_, location, _)| location.len as usize).sum()];
+            let read = read_full(&**file, u64::from(first.offset), &mut bytes)?;
+            bytes.truncate(read);
+            for (key, location, _) in now {
+                let at = (location.offset - first.offset) as usize;
+                let own = bytes.get(at..at + location.len as usize).ok_or(EngineError::Damaged(*key))?;
+                let record = self.decode(own, *key, (&**file, *location))?;
+                records.push(record.ok_or(EngineError::Damaged(*key))?);
+            }
+            rest = later;
         }
-        rest = later;
+        Ok(())
     }
-    Ok(())
-}
 
-fn read_record(file: &dyn File, key: RecordKey, location: Location) -> Result<Record, EngineError> {
-    let mut bytes = vec![0; location.len as usize];
-    let read = read_full(file, u64::from(location.offset), &mut bytes)?;
-    check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
-}
+    fn read_record(
+        &self,
+        file: &dyn File,
+        key: RecordKey,
+        location: Location,
+    ) -> Result<Record, EngineError> {
+        let mut bytes = vec![0; location.len as usize];
+        let read = read_full(file, u64::from(location.offset), &mut bytes)?;
+        self.decode(&bytes[..read], key, (file, location))?.ok_or(EngineError::Damaged(key))
+    }
 
-/// Decodes the record if the bytes are intact and have that key. Copies it, so that it does not keep its neighbours in
-/// memory.
-fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
-    match history::read(bytes)? {
-        (HistoryEntry::Record(kind, key, body), _) if key == expected => {
-            Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
-        }
-        (HistoryEntry::Record(..) | HistoryEntry::Removed(_) | HistoryEntry::StandIn(_), _) => None,
+    /// The record of an entry, which is at a location of its file. None if the bytes are not intact, or have another key. It is a copy, so
+    /// that it does not keep its neighbours in memory.
+    fn decode(
+        &self,
+        bytes: &[u8],
+        expected: RecordKey,
+        (file, location): (&dyn File, Location),
+    ) -> Result<Option<Record>, EngineError> {
+        Ok(match history::read(bytes) {
+            Some((HistoryEntry::Record(kind, key, body), _)) if key == expected => {
+                Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
+            }
+            Some((HistoryEntry::Packed(entry), _)) if entry.key == expected => {
+                self.dictionaries.unpack(file, location, &entry)?
+            }
+            _ => None,
+        })
     }
 }
 

@@ -1,9 +1,10 @@
 //! Repair of a file's damaged entries. A single flipped bit is corrected, a record with a copy in the log is rewritten,
-//! and one that a stand-in replaces is skipped. Other damage stays, since the original bytes are unknown.
+//! a dictionary is written again from its other copy, and a record that a stand-in replaces is skipped. Other damage stays, since
+//! the original bytes are unknown.
 
 use super::files::name;
 use super::{EngineError, Location};
-use crate::codec::history::{self, FILE_HEADER};
+use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
 use crate::types::record::{Record, RecordKey};
 use std::collections::BTreeMap;
 
@@ -43,14 +44,23 @@ pub(super) fn repair_entries(
         bytes[..header].copy_from_slice(FILE_HEADER);
         repaired.written.push(Location { file: number, offset: 0, len: header as u32 });
     }
+    // The places of both copies of the last packed record's dictionary.
+    let mut copies = None;
     let mut offset = header;
     while offset < bytes.len() {
-        if let Some((_, len)) = history::read(&bytes[offset..]) {
+        if let Some((entry, len)) = history::read(&bytes[offset..]) {
+            if let HistoryEntry::Packed(packed) = entry {
+                let place = |place: Option<usize>| place.filter(|place| *place < bytes.len());
+                let first = place(offset.checked_sub(packed.before as usize));
+                copies = first.zip(place(offset.checked_add(packed.after as usize)));
+            }
             offset += len;
         } else if let Some(len) = replaced.get(&(number, offset as u32)) {
             repaired.passed.insert(offset, *len as usize);
             offset += *len as usize;
-        } else if let Some(entry) = written(&bytes[offset..], find) {
+        } else if let Some(entry) =
+            written(&bytes[offset..], find).or_else(|| dictionary(bytes, offset, copies))
+        {
             bytes[offset..offset + entry.len()].copy_from_slice(&entry);
             repaired.written.push(Location { file: number, offset: offset as u32, len: entry.len() as u32 });
             offset += entry.len();
@@ -60,6 +70,30 @@ pub(super) fn repair_entries(
         }
     }
     Ok(repaired)
+}
+
+/// The entry of the damaged dictionary at an offset, from its other copy. `copies` are the places of the dictionary of the records before.
+fn dictionary(bytes: &[u8], offset: usize, copies: Option<(usize, usize)>) -> Option<Vec<u8>> {
+    let entry = |place: usize| match history::read(bytes.get(place..)?)? {
+        (HistoryEntry::Dictionary(_), len) => Some(bytes[place..place + len].to_vec()),
+        _ => None,
+    };
+    match copies {
+        Some((first, second)) if second == offset => entry(first),
+        // The first copy: the record after it knows where the second one is.
+        _ => {
+            let len = history::peek_dictionary(&bytes[offset..])?;
+            let next = offset.checked_add(len)?;
+            match history::read(bytes.get(next..)?)? {
+                (HistoryEntry::Packed(packed), _)
+                    if next.checked_sub(packed.before as usize) == Some(offset) =>
+                {
+                    entry(next.checked_add(packed.after as usize)?).filter(|entry| entry.len() == len)
+                }
+                _ => None,
+            }
+        }
+    }
 }
 
 /// The original bytes of the damaged entry at the start of `bytes`, if they can be determined.

@@ -4,10 +4,10 @@
 
 use super::machine::{Machine, RunOutcome, Setup};
 use super::workload::{Step, churn, everything};
-use crate::OpenError;
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SECTOR};
 use crate::fuzzing::model::Model;
 use crate::tests::conformance::block_on;
+use crate::{Limits, OpenError};
 
 /// Counts of the outcomes of damage.
 #[derive(Default)]
@@ -169,10 +169,15 @@ fn a_failed_flipped_or_stale_read_damages_nothing() {
 
 #[test]
 fn a_lost_or_misdirected_write_is_repaired_or_refused() {
+    // Packing reads files again: damage that it finds is quarantined and reported while the store is open, instead of at the next start.
+    let unpacked = |mut machine: Machine| {
+        machine.config.limits.pack_rest = Limits::default().pack_rest;
+        machine
+    };
     block_on(async {
         let (steps, mut tally) = (everything(), OutcomeCounts::default());
         let log = {
-            let machine = Setup::OFTEN.machine();
+            let machine = unpacked(Setup::OFTEN.machine());
             machine.run(&steps, Model::new());
             machine.disk.log()
         };
@@ -181,7 +186,7 @@ fn a_lost_or_misdirected_write_is_repaired_or_refused() {
                 continue;
             }
             for fault in [Fault::LostAt(at), Fault::MisdirectedAt(at)] {
-                let machine = Setup::OFTEN.failing(fault);
+                let machine = unpacked(Setup::OFTEN.failing(fault));
                 let life = machine.run(&steps, Model::new());
                 let after = machine.crash(CrashPolicy::Nothing, at);
                 // The lost write may be the last one, or the one whose loss stopped the store.

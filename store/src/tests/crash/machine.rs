@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct Machine {
     pub(super) disk: SimDisk,
     pub(super) engine: Option<StubStorage>,
-    config: Config,
+    pub(super) config: Config,
 }
 
 /// The engine of a machine, and the frequency of its checkpoints.
