@@ -10,7 +10,6 @@ use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
 use crate::program::{self, Program};
-use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
 use kstore_container_sim::{LineDiscipline, LogReader, ShellStep};
