@@ -2,7 +2,7 @@
 //! carry the other metrics of v2, in a flat form that v1 clients understand.
 
 use super::{put, take};
-use crate::{defaults, meta, object, schema};
+use crate::{meta, object, schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -207,6 +207,23 @@ fn put_annotation(object: &mut Value, key: &str, value: &Value) {
     }
 }
 
+/// Sets the members of a behavior of v2 that are not stated.
+pub(crate) fn default_behavior(behavior: &mut Value) {
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    let up = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [pods, percent]});
+    let down = json!({"selectPolicy": "Max", "policies": [percent]});
+    for (member, defaults) in [("scaleUp", up), ("scaleDown", down)] {
+        let Value::Object(defaults) = defaults else { continue };
+        for (name, value) in defaults {
+            let stated = behavior[member].get(&name).is_some_and(|stated| !stated.is_null());
+            if !stated {
+                set_path(&mut behavior[member], &name, value);
+            }
+        }
+    }
+}
+
 /// Default metrics of an autoscaler without any: 80 % of the requested CPU.
 pub(crate) fn default_metrics() -> Value {
     json!([{"type": "Resource",
@@ -243,7 +260,7 @@ pub(crate) fn to_v2(object: &mut Value) {
         };
         if behavior.is_object() {
             // Kubernetes reads what it stored with the defaults of v2.
-            defaults::autoscaling::behavior(&mut behavior);
+            default_behavior(&mut behavior);
         }
         put(spec, "behavior", behavior);
     }
