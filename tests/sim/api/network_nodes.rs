@@ -87,11 +87,6 @@ fn containers_have_the_files_of_their_image_and_may_move_them() {
         let mut porter = of_image("porter", "agnhost", &["porter"]);
         porter["spec"]["containers"][0]["env"] = json!([{"name": "SERVE_TLS_PORT_443", "value": "secret"}, {"name": "SERVE_PORT_80", "value": "plain"}]);
         run(cluster, porter).await;
-        for (path, body) in [("porter:80", "plain"), ("https:porter:443", "secret")] {
-            let path = format!("/api/v1/namespaces/default/pods/{path}/proxy/");
-            let proxied = cluster.rest().call("GET", &path, "").await;
-            assert_eq!((proxied.code, &*proxied.body), (200, body.as_bytes()), "{path}");
-        }
         let script = "curl -s http://localhost/; echo; curl -s --cacert /localhost.crt https://localhost/; echo; curl -sk https://localhost/";
         assert_eq!(sh(cluster, "porter", script).await.0, "plain\nsecret\nsecret");
         // A volume of an image has its files, too, and is read-only.
