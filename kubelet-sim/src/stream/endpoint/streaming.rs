@@ -151,12 +151,14 @@ impl Endpoint {
         socket.write_all(answer.as_bytes()).await?;
         let (reader, writer) = socket.into_split();
         let (connection, writing) = Connection::raw(tokio::io::join(Cursor::new(rest).chain(reader), writer));
-        match are_ports {
-            true => drop(tokio::join!(writing, self.serve_ports(ticket, connection))),
-            false => {
-                drop(tokio::join!(writing, self.serve_spdy(ticket, connection, protocol == SPDY_CHANNELS[0])))
+        let is_json = protocol == SPDY_CHANNELS[0];
+        let serving = async {
+            match are_ports {
+                true => self.serve_ports(ticket, connection).await,
+                false => self.serve_spdy(ticket, connection, is_json).await,
             }
-        }
+        };
+        tokio::join!(writing, serving);
         Ok(())
     }
 
