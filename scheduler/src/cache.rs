@@ -232,6 +232,11 @@ impl Cache {
         self.pods.get(uid).map(|placed| &*placed.pod)
     }
 
+    /// Whether the cache counts the pod on this node.
+    pub(crate) fn is_on(&self, uid: &Uid, node: &str) -> bool {
+        self.pods.get(uid).is_some_and(|placed| *placed.node == *node)
+    }
+
     /// Whether the cache counts the pod on a node.
     pub fn holds(&self, uid: &Uid) -> bool {
         self.pods.contains_key(uid)

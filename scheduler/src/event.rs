@@ -32,6 +32,13 @@ pub enum ClusterEvent<'a> {
     /// The deletion of an assigned pod began: topology spread constraints do not count the pod any more, but it still
     /// occupies its resources.
     PodTerminating(&'a PodInfo),
+    /// An assigned pod has other labels, and no less than before.
+    PodRelabeled {
+        /// The pod before.
+        old: &'a PodInfo,
+        /// The pod after.
+        new: &'a PodInfo,
+    },
     /// A storage object changed.
     Storage(&'a StorageEvent, &'a Storage),
     /// A claim, class or slice of devices changed.
@@ -57,6 +64,8 @@ pub enum EventKind {
     PodFreed,
     /// [`ClusterEvent::PodTerminating`].
     PodTerminating,
+    /// [`ClusterEvent::PodRelabeled`].
+    PodRelabeled,
     /// [`ClusterEvent::Storage`].
     Storage,
     /// [`ClusterEvent::Devices`].
@@ -69,13 +78,14 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NodeAdded,
         Self::NodeChanged,
         Self::NodeRemoved,
         Self::PodPlaced,
         Self::PodFreed,
         Self::PodTerminating,
+        Self::PodRelabeled,
         Self::Storage,
         Self::Devices,
         Self::PodGroup,
@@ -88,6 +98,7 @@ impl ClusterEvent<'_> {
     pub(crate) fn pod(&self) -> Option<&PodInfo> {
         match self {
             Self::PodPlaced(pod) | Self::PodFreed(pod) | Self::PodTerminating(pod) => Some(pod),
+            Self::PodRelabeled { new, .. } => Some(new),
             _ => None,
         }
     }
@@ -101,6 +112,7 @@ impl ClusterEvent<'_> {
             Self::PodPlaced(_) => EventKind::PodPlaced,
             Self::PodFreed(_) => EventKind::PodFreed,
             Self::PodTerminating(_) => EventKind::PodTerminating,
+            Self::PodRelabeled { .. } => EventKind::PodRelabeled,
             Self::Storage(..) => EventKind::Storage,
             Self::Devices(..) => EventKind::Devices,
             Self::PodGroup(..) => EventKind::PodGroup,

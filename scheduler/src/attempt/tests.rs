@@ -3,7 +3,7 @@
 use super::*;
 use crate::action::NominationChange;
 use crate::decide::{Choice, Refusal};
-use crate::decide::{Outcome, Terms, decide};
+use crate::decide::{Outcome, Terms, Tie, decide};
 use crate::plugin::ClusterView;
 use crate::plugins::Registry;
 use crate::testing::{at, cpu_pod, node, on};
@@ -21,7 +21,7 @@ fn refusal(full: usize) -> Refusal {
     let mut snapshot = crate::snapshot::Snapshot::default();
     snapshot.update(&cache);
     let view = ClusterView { snapshot: &snapshot, inventory: cache.inventory() };
-    let terms = Terms { start: 0, tie: 0, percentage: 0 };
+    let terms = Terms { start: 0, tie: Tie::Number(0), percentage: 0 };
     match decide(&Registry::in_tree(), view, &cpu_pod("p", "2"), terms, &mut ()).outcome {
         Outcome::Unfit(refusal) => refusal,
         other => panic!("{other:?}"),

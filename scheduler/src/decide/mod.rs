@@ -13,13 +13,14 @@
 //!    compare nodes; the search drops that node. Extenders then filter the feasible nodes, one after the other.
 //! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over the plugins of
 //!    weight times score, scaled over the feasible nodes; extenders add to it.
-//! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
+//! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`, or the one that
+//!    kube-scheduler takes ([`Tie`]).
 //! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
-//!    refusals, modulo the number of all nodes. A nominated node that refused the pod counts once. If the nominated node takes the pod,
+//!    refusals, modulo the number of all nodes. A node that a filter could not check does not count. A nominated node that refused the pod counts once. If the nominated node takes the pod,
 //!    or the pod is refused as such, the next search starts where this one would have.
 
 use crate::filter::{PodRefusal, PreFilterState};
-use crate::plugin::{ClusterView, ExtensionPoint, PluginId, PluginSet, PointObserver, Rejection};
+use crate::plugin::{ClusterView, ExtensionPoint, PluginId, PluginSet, PointObserver, Refusals, Rejection};
 use crate::plugins::Registry;
 use crate::pod::PodInfo;
 use crate::sampling;
@@ -27,13 +28,46 @@ use crate::score::Candidates;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// Which of the nodes with the highest score is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// Of `n` nodes, in the order of the search, the one at this number modulo `n`.
+    Number(u64),
+    /// The one that kube-scheduler 1.36 takes: it arranges the nodes as a binary heap by score, in the order of the search, and takes
+    /// the root. That is the first of the best in pre-order of the tree in which the children of node `i` are `2i + 1` and `2i + 2`.
+    HeapRoot,
+}
+
+impl Tie {
+    /// The index of the taken node among nodes with these totals, whose maximum is `highest`.
+    fn choose(self, totals: &[i64], highest: i64) -> usize {
+        match self {
+            Self::Number(number) => {
+                let best: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] == highest).collect();
+                best[(number % best.len() as u64) as usize]
+            }
+            Self::HeapRoot => {
+                let mut open = vec![0];
+                while let Some(at) = open.pop() {
+                    match totals.get(at) {
+                        Some(total) if *total == highest => return at,
+                        Some(_) => open.extend([2 * at + 2, 2 * at + 1]),
+                        None => {}
+                    }
+                }
+                unreachable!("the search visits each node, and one has the maximum")
+            }
+        }
+    }
+}
+
 /// The inputs of a decision besides the pod and the nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The index of the candidate at which the search starts.
     pub start: usize,
-    /// The number that selects among nodes with the highest score.
-    pub tie: u64,
+    /// Which of the nodes with the highest score is taken.
+    pub tie: Tie,
     /// The share of the cluster to search, in per cent; zero is adaptive.
     pub percentage: usize,
 }
@@ -93,6 +127,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// What plugins hear of it that do something for the pod.
+    pub(crate) fn refusals(&self) -> Refusals<'_> {
+        let is_of_pod = self.contradiction.is_some();
+        Refusals { rejections: &self.rejections, is_of_pod, by: self.plugins, is_own: false }
+    }
+
     /// The number of nodes left out because a filter names others.
     pub fn not_named(&self) -> usize {
         if self.contradiction.is_some() { 0 } else { self.nodes - self.rejections.len() }
@@ -207,7 +247,9 @@ pub(crate) fn filter(
         Some(slots) => search(count, |at| slots[at], check, bounds),
     };
     observer.end(ExtensionPoint::Filter, !search.feasible.is_empty());
-    let evaluated = search.feasible.len() + search.rejections.len();
+    // A node that a filter could not check does not count.
+    let checked = search.rejections.len() - usize::from(search.failure.is_some());
+    let evaluated = search.feasible.len() + checked;
     let is_uncounted = |slot: usize| !search.rejections.iter().any(|(other, _)| *other == slot);
     let counted = evaluated + usize::from(nominated.is_some_and(is_uncounted));
     let next_start = (terms.start + counted) % all.len();
@@ -250,7 +292,7 @@ impl FeasibleNodes {
         registry: &Registry,
         cluster: ClusterView<'_>,
         pod: &PodInfo,
-        (tie, extra): (u64, &[i64]),
+        (tie, extra): (Tie, &[i64]),
         observer: &mut dyn PointObserver,
     ) -> Choice {
         let candidates = Candidates::new(cluster.snapshot, cluster.inventory, &self.slots);
@@ -299,7 +341,7 @@ fn choose(
     registry: &Registry,
     pod: &PodInfo,
     candidates: &Candidates<'_>,
-    (tie, extra): (u64, &[i64]),
+    (tie, extra): (Tie, &[i64]),
     evaluated: usize,
     observer: &mut dyn PointObserver,
 ) -> Choice {
@@ -329,13 +371,13 @@ fn choose(
         }
     }
     let highest = totals.iter().copied().max().expect("some node is feasible");
-    let best: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] == highest).collect();
-    let chosen = best[(tie % best.len() as u64) as usize];
+    let best = totals.iter().filter(|total| **total == highest).count();
+    let chosen = tie.choose(&totals, highest);
     Choice {
         node: node(chosen),
         evaluated,
         feasible: nodes.len(),
-        best: best.len(),
+        best,
         total: highest,
         scores: columns.iter().map(|(name, scores)| (*name, scores[chosen])).collect(),
     }

@@ -1,6 +1,6 @@
 //! What plugins reserve for a pod that has a node, and what they do for one that no node fits.
 
-use super::Rejection;
+use super::{PluginSet, Rejection};
 use crate::devices::plan::{Deallocation, DevicePlan};
 use crate::storage::VolumePlan;
 
@@ -29,6 +29,10 @@ pub struct Refusals<'a> {
     pub rejections: &'a [(usize, Rejection)],
     /// Whether a filter refused the pod without a look at any node.
     pub is_of_pod: bool,
+    /// The filters that refused.
+    pub by: PluginSet,
+    /// Whether the plugin that is asked is one of them.
+    pub is_own: bool,
 }
 
 /// What a plugin does for a pod that no node fits.
@@ -38,4 +42,6 @@ pub struct PostFilter {
     pub deallocation: Option<Deallocation>,
     /// What is done, in kube-scheduler's words: a part of the message about the pod.
     pub text: Option<&'static str>,
+    /// Whether it failed, so that nothing else is done for the pod: no other pods are evicted.
+    pub has_failed: bool,
 }

@@ -201,6 +201,10 @@ impl Plugin for DynamicResources {
 
     /// The texts speak about pods without claims too.
     fn post_filter(&self, pod: &PodInfo, cluster: ClusterView<'_>, refusals: Refusals<'_>) -> PostFilter {
+        // kube-scheduler's plugin looks for what it found before the filters, but another filter had refused the pod before it looked.
+        if refusals.is_of_pod && !refusals.is_own {
+            return PostFilter { text: Some("not found"), has_failed: true, ..PostFilter::default() };
+        }
         let devices = &cluster.inventory.devices;
         let is_of_devices = self.extends_resources && is_of_devices(pod, devices);
         let stale = devices.claim_of_resources(&pod.uid, pod.key.namespace());
@@ -216,7 +220,7 @@ impl Plugin for DynamicResources {
             None if !has_claims || refusals.is_of_pod => "no new claims to deallocate",
             None => "still not schedulable",
         };
-        PostFilter { deallocation, text: Some(text) }
+        PostFilter { deallocation, text: Some(text), has_failed: false }
     }
 
     /// A new node helps, and so does a node with changed labels or another number of a requested extended resource. So do free devices,

@@ -243,10 +243,12 @@ impl PodInfo {
         self.deleting == other.deleting && self.occupation() == other.occupation()
     }
 
-    /// Whether this version of the pod on its node says nothing new but that the pod is being deleted.
-    pub fn differs_only_in_deletion(&self, before: &Self) -> bool {
-        let starts = self.deleting && !before.deleting && self.node_name == before.node_name;
-        starts && self.occupation() == before.occupation()
+    /// Whether this version of the pod occupies at least what the one `before` does on the same node.
+    pub fn keeps_all_of(&self, before: &Self) -> bool {
+        !before.requests.exceeds(&self.requests)
+            && before.ports == self.ports
+            && before.priority == self.priority
+            && before.deleting <= self.deleting
     }
 
     fn occupation(&self) -> (&Resources, NonZero, &[HostPort], i32, &Labels) {

@@ -5,7 +5,7 @@ use super::*;
 use crate::budgets;
 use crate::cache::Cache;
 use crate::decide::tests::decided;
-use crate::decide::{Outcome, Terms};
+use crate::decide::{Outcome, Terms, Tie};
 use crate::reference::ReferenceCluster;
 use crate::snapshot::Snapshot;
 use crate::testing::{any_node, any_pod, at, cpu_pod, node, on, pod, processor_time, with};
@@ -15,7 +15,7 @@ use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::json;
 use std::sync::Arc;
 
-const TERMS: Terms = Terms { start: 0, tie: 0, percentage: 0 };
+const TERMS: Terms = Terms { start: 0, tie: Tie::Number(0), percentage: 0 };
 
 /// A cluster with its caches.
 #[derive(Default)]

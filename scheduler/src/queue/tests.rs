@@ -4,6 +4,7 @@ use super::*;
 use crate::devices::Devices;
 use crate::plugins::Registry;
 use crate::testing::{at, cpu_pod, node, on, pod, with};
+use serde_json::json;
 
 fn queue(pods: &[(&str, i32)]) -> Queue {
     let mut queue = Queue::default();
@@ -87,7 +88,8 @@ fn every_filter_knows_the_events_that_may_help() {
     let declaring =
         change(&bare, |n| n.declared_features = vec!["RestartAllContainersOnContainerExits".into()]);
     let other = on(&cpu_pod("q", "1"), "n1");
-    use ClusterEvent::{NodeAdded, NodeChanged, PodFreed};
+    let relabeled = on(&pod("q", json!({ "metadata": { "labels": { "a": "b" } } })), "n1");
+    use ClusterEvent::{NodeAdded, NodeChanged, PodFreed, PodRelabeled};
     let devices = Devices::default();
     let added = |node| NodeAdded(node, &devices);
     let changed = |old, new| NodeChanged { old, new, devices: &devices };
@@ -107,6 +109,9 @@ fn every_filter_knows_the_events_that_may_help() {
         ("NodePorts", PodFreed(&wanting), true),
         ("NodePorts", added(&bare), true),
         ("NodeResourcesFit", PodFreed(&other), true),
+        ("NodeResourcesFit", PodRelabeled { old: &other, new: &relabeled }, false),
+        ("PodTopologySpread", PodRelabeled { old: &other, new: &relabeled }, true),
+        ("InterPodAffinity", PodRelabeled { old: &other, new: &relabeled }, false),
         ("NodeResourcesFit", added(&tiny), false),
         ("NodeResourcesFit", changed(&bare, &bigger), true),
         ("NodeResourcesFit", changed(&bare, &labelled), false),

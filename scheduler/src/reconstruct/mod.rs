@@ -7,10 +7,10 @@
 mod kinds;
 
 use crate::cache::Cache;
-use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
+use crate::decide::{Choice, Outcome, Refusal, Terms, Tie, decide};
 use crate::explain;
 use crate::node::NodeInfo;
-use crate::plugin::{ClusterView, Refusals};
+use crate::plugin::ClusterView;
 use crate::plugins::Registry;
 use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, Preemption};
@@ -101,15 +101,16 @@ impl Reconstruction {
             Outcome::Fits(choice) => ComputedResult::Fits(choice),
             Outcome::Failed(why) => ComputedResult::Failed(why),
             Outcome::Unfit(refusal) => {
-                let is_of_pod = refusal.contradiction.is_some();
-                let refusals = Refusals { rejections: &refusal.rejections, is_of_pod };
-                let devices = registry.post_filter(pod, self.view(), refusals).text;
-                let (evictions, why) = match preemption::preempt(registry, self.view(), pod, &refusal, 0) {
-                    Preemption::Victims(candidate) => (Some(candidate), None),
-                    Preemption::Ineligible(why) => (None, Some(why.into_owned())),
-                    Preemption::Unhelpful(why) => (None, why),
+                let done = registry.post_filter(pod, self.view(), refusal.refusals());
+                let (evictions, why) = match done.has_failed {
+                    true => (None, None),
+                    false => match preemption::preempt(registry, self.view(), pod, &refusal, 0) {
+                        Preemption::Victims(candidate) => (Some(candidate), None),
+                        Preemption::Ineligible(why) => (None, Some(why.into_owned())),
+                        Preemption::Unhelpful(why) => (None, why),
+                    },
                 };
-                let message = explain::message(&refusal, devices, why.as_deref());
+                let message = explain::message(&refusal, done.text, why.as_deref());
                 ComputedResult::Refused(ComputedRefusal { message, evictions, refusal })
             }
         }
@@ -133,7 +134,7 @@ impl Reconstruction {
 
     fn outcome(&mut self, registry: &Registry, pod: &PodInfo) -> Outcome {
         self.prepare(pod);
-        let terms = Terms { start: 0, tie: 0, percentage: 100 };
+        let terms = Terms { start: 0, tie: Tie::Number(0), percentage: 100 };
         decide(registry, self.view(), pod, terms, &mut ()).outcome
     }
 

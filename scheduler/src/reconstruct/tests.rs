@@ -25,7 +25,7 @@ proptest! {
         let mut state = reconstruction(&cluster);
         let registry = Registry::in_tree();
         let table = state.table(&registry, &pod);
-        let terms = Terms { start: 0, tie: 0, percentage: 100 };
+        let terms = Terms { start: 0, tie: Tie::Number(0), percentage: 100 };
         match decided(&state.snapshot, state.cache.inventory(), &pod, terms).outcome {
             Outcome::Fits(choice) => {
                 let fitting: Vec<_> = table.nodes.iter().filter(|node| node.refusals.is_empty()).collect();

@@ -6,7 +6,7 @@ pub(crate) mod profile;
 mod score;
 
 use crate::affinity::Term;
-use crate::decide::Terms;
+use crate::decide::{Terms, Tie};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, LabelSelector, Namespaces};
@@ -322,7 +322,7 @@ impl ReferenceCluster {
         reasons
     }
 
-    fn best(&self, pod: &PodInfo, feasible: &[&NodeInfo], tie: u64) -> ReferenceDecision {
+    fn best(&self, pod: &PodInfo, feasible: &[&NodeInfo], tie: Tie) -> ReferenceDecision {
         if let [only] = feasible {
             return ReferenceDecision::Node { name: Arc::clone(&only.name), total: 0, best: 1, feasible: 1 };
         }
@@ -333,7 +333,10 @@ impl ReferenceCluster {
         }
         let highest = totals.iter().copied().max().unwrap();
         let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();
-        let chosen = feasible[best[(tie % best.len() as u64) as usize]];
+        let chosen = feasible[match tie {
+            Tie::Number(number) => best[(number % best.len() as u64) as usize],
+            Tie::HeapRoot => heap_root(&totals),
+        }];
         ReferenceDecision::Node {
             name: Arc::clone(&chosen.name),
             total: highest,
@@ -465,4 +468,22 @@ fn message(nodes: usize, refused: &[Vec<String>]) -> String {
     let mut texts: Vec<String> = counts.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
     texts.sort();
     format!("0/{nodes} nodes are available: {}.", texts.join(", "))
+}
+
+/// The index of the total at the root, after a heap with the greatest total at its root is made from the totals in their order.
+fn heap_root(totals: &[i64]) -> usize {
+    let mut heap: Vec<usize> = (0..totals.len()).collect();
+    for top in (0..heap.len() / 2).rev() {
+        let mut at = top;
+        loop {
+            let children = (2 * at + 1..2 * at + 3).filter(|child| *child < heap.len());
+            let Some(greatest) = children.rev().max_by_key(|child| totals[heap[*child]]) else { break };
+            if totals[heap[greatest]] <= totals[heap[at]] {
+                break;
+            }
+            heap.swap(at, greatest);
+            at = greatest;
+        }
+    }
+    heap[0]
 }

@@ -8,7 +8,7 @@ use crate::action::{Action, Binding, NominationChange, Notice, SchedulingFailure
 use crate::budgets::Budget;
 use crate::cache::Cache;
 use crate::change::Change;
-use crate::decide::Choice;
+use crate::decide::{Choice, Tie};
 use crate::device_waits::DeviceWaits;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
@@ -34,10 +34,22 @@ use kstore_nondet::{HashMap, HashSet, Rng};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// How a scheduler chooses among nodes of equal score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TieMode {
+    /// By a random number that follows from the seed, the pod and the attempt alone, so that the choice for a pod does not depend on the
+    /// number of earlier decisions.
+    #[default]
+    Random,
+    /// As kube-scheduler 1.36 without extenders ([`Tie::HeapRoot`]), so that both decide alike.
+    KubeScheduler,
+}
+
 /// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
 pub struct Scheduler {
     profiles: Profiles,
     seed: u64,
+    ties: TieMode,
     start: usize,
     cache: Cache,
     snapshot: Snapshot,
@@ -79,6 +91,7 @@ impl Scheduler {
             queue: Queue::new(profiles.clone(), backoff),
             profiles,
             seed: rng.next_u64(),
+            ties: TieMode::default(),
             start: 0,
             cache: Cache::default(),
             snapshot: Snapshot::default(),
@@ -100,6 +113,12 @@ impl Scheduler {
     #[must_use]
     pub fn with_extenders(self, extenders: Extenders) -> Self {
         Self { extenders, ..self }
+    }
+
+    /// The scheduler with this choice among nodes of equal score; without a call it has the default one.
+    #[must_use]
+    pub fn with_ties(self, ties: TieMode) -> Self {
+        Self { ties, ..self }
     }
 
     /// The scheduler with the messages of a version of Kubernetes; without a call it has those of 1.36.
@@ -426,16 +445,26 @@ impl Scheduler {
     fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
         self.cancel_wait(&pod.uid, now);
         self.dequeue(&pod, now);
-        let known = self.cache.holds(&pod.uid);
+        let (known, stays) = (self.cache.holds(&pod.uid), self.cache.is_on(&pod.uid, node));
         let before = self.cache.set_pod(Arc::clone(&pod), node);
         if let Some(before) = &before {
-            if pod.differs_only_in_deletion(before) {
-                return self.wake(ClusterEvent::PodTerminating(before), pod.revision, now);
+            if stays && pod.keeps_all_of(before) {
+                return self.changed(before, &pod, now);
             }
             self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
         }
         if !known || before.is_some() {
             self.wake(ClusterEvent::PodPlaced(&pod), pod.revision, now);
+        }
+    }
+
+    /// Processes a change of an assigned pod that leaves no room on its node.
+    fn changed(&mut self, old: &PodInfo, new: &PodInfo, now: Timestamp) {
+        if new.deleting && !old.deleting {
+            self.wake(ClusterEvent::PodTerminating(old), new.revision, now);
+        }
+        if new.labels != old.labels {
+            self.wake(ClusterEvent::PodRelabeled { old, new }, new.revision, now);
         }
     }
 
@@ -521,10 +550,12 @@ impl Scheduler {
         writes
     }
 
-    /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod
-    /// does not depend on the number of earlier decisions.
-    fn tie(&self, queued: &QueuedPod) -> u64 {
-        self.attempt(queued).next_u64()
+    /// The choice among nodes of equal score in the pod's attempt.
+    fn tie(&self, queued: &QueuedPod) -> Tie {
+        match self.ties {
+            TieMode::Random => Tie::Number(self.attempt(queued).next_u64()),
+            TieMode::KubeScheduler => Tie::HeapRoot,
+        }
     }
 
     /// The random numbers of the pod's attempt.

@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::decide::Refusal;
 use crate::event::ClusterEvent;
 use crate::explain;
-use crate::plugin::{ClusterView, ExtensionPoint, PointObserver, PostFilter, Refusals};
+use crate::plugin::{ClusterView, ExtensionPoint, PointObserver, PostFilter};
 use crate::pod::{PodInfo, Uid};
 use crate::preemption::{self, Candidate, CandidateSearch, Preemption};
 use crate::queue::QueuedPod;
@@ -33,6 +33,10 @@ impl Scheduler {
         now: Timestamp,
         observer: &mut dyn PointObserver,
     ) -> Action {
+        if self.post_filter(&queued.pod, &refusal).has_failed {
+            observer.end(ExtensionPoint::PostFilter, false);
+            return Action::Refuse(self.park(queued, refusal, None, NominationChange::Keep, now));
+        }
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
         let offset = self.attempt(&queued).fork("preemption").next_u64();
         let plugins = self.plugins(&queued.pod);
@@ -84,7 +88,7 @@ impl Scheduler {
     ) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let PostFilter { deallocation, text } = self.post_filter(&pod, &refusal);
+        let PostFilter { deallocation, text, .. } = self.post_filter(&pod, &refusal);
         let message = explain::message(&refusal, text, preemption);
         Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
     }
@@ -103,8 +107,7 @@ impl Scheduler {
     /// What plugins do so that the pod may fit, besides preemption.
     fn post_filter(&self, pod: &PodInfo, refusal: &Refusal) -> PostFilter {
         let cluster = ClusterView { snapshot: &self.snapshot, inventory: self.cache.inventory() };
-        let is_of_pod = refusal.contradiction.is_some();
-        self.plugins(pod).post_filter(pod, cluster, Refusals { rejections: &refusal.rejections, is_of_pod })
+        self.plugins(pod).post_filter(pod, cluster, refusal.refusals())
     }
 
     /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose

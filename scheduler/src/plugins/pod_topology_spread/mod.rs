@@ -6,7 +6,7 @@ mod score;
 
 use super::taint_toleration;
 use crate::event::EventKind::{
-    NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced, PodTerminating,
+    NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced, PodRelabeled, PodTerminating,
 };
 use crate::event::{ClusterEvent, EventSet};
 use crate::fields::Fields;
@@ -55,6 +55,7 @@ impl Plugin for PodTopologySpread {
             PodPlaced,
             PodFreed,
             PodTerminating,
+            PodRelabeled,
             OwnChange,
         ]),
     };
@@ -99,6 +100,11 @@ impl Plugin for PodTopologySpread {
             | ClusterEvent::PodTerminating(other) => {
                 other.key.namespace() == pod.key.namespace()
                     && (default.is_some() || spreads.iter().any(|s| s.counts(&other.labels)))
+            }
+            ClusterEvent::PodRelabeled { old, new } => {
+                new.key.namespace() == pod.key.namespace()
+                    && (default.is_some()
+                        || spreads.iter().any(|s| s.counts(&old.labels) != s.counts(&new.labels)))
             }
             ClusterEvent::OwnChange(old) => old.labels != pod.labels,
             ClusterEvent::Storage(..) | ClusterEvent::Devices(..) | ClusterEvent::PodGroup(..) => false,

@@ -304,10 +304,12 @@ impl Registry {
     ) -> PostFilter {
         let post_filters = self.line_up.at(ExtensionPoint::PostFilter).iter();
         post_filters.fold(PostFilter::default(), |done, id| {
-            let more = self.get(*id).post_filter(pod, cluster, refusals);
+            let is_own = refusals.by.contains(*id);
+            let more = self.get(*id).post_filter(pod, cluster, Refusals { is_own, ..refusals });
             PostFilter {
                 deallocation: done.deallocation.or(more.deallocation),
                 text: done.text.or(more.text),
+                has_failed: done.has_failed || more.has_failed,
             }
         })
     }

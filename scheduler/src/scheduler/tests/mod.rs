@@ -3,7 +3,7 @@
 use super::*;
 use crate::action::Evict;
 use crate::decide::tests::reference_decision;
-use crate::decide::{Outcome, Terms};
+use crate::decide::{Outcome, Terms, Tie};
 use crate::profile::DEFAULT_SCHEDULER_NAME;
 use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
@@ -45,6 +45,24 @@ fn an_unschedulable_pod_is_retried_only_when_resources_become_free() {
     assert!(!s.is_ready(at(200)), "a heartbeat is no news");
     s.pod(Change::Set(with(&on(&cpu_pod("old", "3"), "n1"), |pod| pod.ended = true)), at(200));
     assert_eq!(&*bind(&mut s, 200).choice.node, "n1");
+}
+
+#[test]
+fn labels_that_the_server_adds_at_a_bind_wake_no_pod_that_lacks_room() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.pod(Change::Set(cpu_pod("large", "5")), at(0));
+    refuse(&mut s, 0);
+    s.pod(Change::Set(cpu_pod("small", "1")), at(0));
+    let binding = bind(&mut s, 0);
+    s.bound(&binding.pod.uid);
+    let labelled = with(&on(&binding.pod, "n1"), |pod| {
+        pod.labels.insert("topology.kubernetes.io/zone".to_owned(), "z".to_owned());
+    });
+    s.pod(Change::Set(Arc::clone(&labelled)), at(1));
+    assert!(!s.is_ready(at(200)), "the pod occupies what it was assumed to occupy");
+    s.pod(Change::Set(with(&labelled, |pod| pod.requests.milli_cpu -= 1)), at(200));
+    refuse(&mut s, 200);
 }
 
 #[test]
@@ -332,7 +350,7 @@ impl ModelRun {
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
-        let (expected, next) = self.cluster.decide(&pod, Terms { start, tie, percentage: 0 });
+        let (expected, next) = self.cluster.decide(&pod, Terms { start, tie: Tie::Number(tie), percentage: 0 });
         assert_eq!(reference_decision(&outcome), expected);
         assert_eq!(self.scheduler.start, next);
         assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
@@ -416,7 +434,7 @@ impl ModelRun {
             assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
         }
         for pod in self.scheduler.queue.unschedulable() {
-            let (reference_decision, _) = self.cluster.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
+            let (reference_decision, _) = self.cluster.decide(pod, Terms { start: 0, tie: Tie::Number(0), percentage: 0 });
             assert!(
                 matches!(reference_decision, ReferenceDecision::Nowhere { .. }),
                 "{} sleeps although it fits",

@@ -10,7 +10,11 @@ fn bind_volumes(scheduler: &mut Scheduler, second: i64) -> VolumeWrites {
     }
 }
 
+/// The message of a refusal, with counted reasons, or with one of the pod as such: then nothing else is done for the pod.
 fn refused(nodes: usize, why: &str) -> String {
+    if !why.starts_with(|first: char| first.is_ascii_digit()) {
+        return format!("0/{nodes} nodes are available: {why}. not found");
+    }
     format!(
         "0/{nodes} nodes are available: {why}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
          {nodes} Preemption is not helpful for scheduling."
