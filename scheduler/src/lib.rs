@@ -56,6 +56,7 @@ mod run;
 pub mod sampling;
 pub mod scheduler;
 pub mod score;
+pub mod shadow;
 pub mod snapshot;
 pub mod spread_constraints;
 pub mod storage;

@@ -407,7 +407,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["attempt", "extender_client", "verdict"],
             &["bind", "device_waits", "metrics", "preemption", "volume_waits"],
             &["reconstruct", "scheduler"],
-            &["suggest"],
+            &["shadow", "suggest"],
             &["run"],
         ],
     },
