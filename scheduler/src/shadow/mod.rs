@@ -158,7 +158,8 @@ pub fn devices_of(allocation: &Value) -> Vec<String> {
     let results = allocation["devices"]["results"].as_array();
     let text = |result: &Value, name: &str| result[name].as_str().unwrap_or_default().to_owned();
     let device = |result: &Value| {
-        let [request, driver, pool, device] = ["request", "driver", "pool", "device"].map(|n| text(result, n));
+        let [request, driver, pool, device] =
+            ["request", "driver", "pool", "device"].map(|n| text(result, n));
         format!("{request}={driver}/{pool}/{device}")
     };
     results.into_iter().flatten().map(device).collect()
@@ -172,7 +173,9 @@ fn decision(action: &Action) -> Decision {
         Action::Preempt(evict) => (&evict.notice.pod, preempts(evict)),
         Action::ClaimDevices(binding) => (&binding.pod, Outcome::Other("waits for devices".to_owned())),
         Action::ReportGang(report) => (&report.pod, Outcome::Other(report.message.clone())),
-        Action::Ask(question) => return Decision { pod: String::new(), outcome: Outcome::Other(format!("{question:?}")) },
+        Action::Ask(question) => {
+            return Decision { pod: String::new(), outcome: Outcome::Other(format!("{question:?}")) };
+        }
     };
     Decision { pod: name(pod), outcome }
 }
@@ -193,10 +196,15 @@ fn claims(plan: &DevicePlan) -> BTreeMap<String, Vec<String>> {
 }
 
 fn binds_volumes(writes: &VolumeWrites) -> Outcome {
-    let volumes = writes.bind.iter().map(|(volume, claim)| (claim.key.name().to_owned(), volume.key.name().to_owned()));
+    let volumes =
+        writes.bind.iter().map(|(volume, claim)| (claim.key.name().to_owned(), volume.key.name().to_owned()));
     let mut provision: Vec<_> = writes.provision.iter().map(|claim| claim.key.name().to_owned()).collect();
     provision.sort();
-    Outcome::BindsVolumes { node: writes.binding.choice.node.to_string(), volumes: volumes.collect(), provision }
+    Outcome::BindsVolumes {
+        node: writes.binding.choice.node.to_string(),
+        volumes: volumes.collect(),
+        provision,
+    }
 }
 
 fn refused(notice: &Notice) -> Outcome {

@@ -107,7 +107,9 @@ impl Recorder {
     pub fn delete(&mut self, t: i64, name: &ObjectName) -> Result<(), String> {
         let Some(object) = self.objects.remove(name) else { return Ok(()) };
         let kind = name.kind().ok_or("an unknown kind")?;
-        self.shadow.delete(kind, object.to_string().as_bytes(), time(t)).map_err(|error| error.to_string())?;
+        self.shadow
+            .delete(kind, object.to_string().as_bytes(), time(t))
+            .map_err(|error| error.to_string())?;
         self.write(t, Entry::Gone(name.clone()));
         Ok(())
     }
@@ -163,7 +165,8 @@ pub fn replay(lines: &str) -> Result<Replayed, String> {
     let mut objects = BTreeMap::new();
     let (mut replayed, mut step) = (Replayed::default(), String::new());
     for (number, line) in lines.lines().enumerate() {
-        let line: Line = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+        let line: Line =
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
         if let Entry::Step(name) = &line.entry {
             step.clone_from(name);
             replayed.steps += 1;
@@ -209,7 +212,9 @@ fn replay_line(
         Entry::Quiet => {
             return match skip(shadow, now, Decision::is_refusal) {
                 (None, extra) => Ok(extra),
-                (Some(ours), _) => Err(format!("decided where the other scheduler did not\n  ours: {ours:?}")),
+                (Some(ours), _) => {
+                    Err(format!("decided where the other scheduler did not\n  ours: {ours:?}"))
+                }
             };
         }
     }

@@ -86,7 +86,8 @@ fn a_replay_ends_at_the_first_decision_that_differs() {
     assert_ne!(lines, other);
     let error = replay(&other).unwrap_err();
     assert!(error.contains("step 2 (grow node)") && error.contains("differently"), "{error}");
-    let without: String = lines.lines().filter(|line| !line.contains("decided")).map(|l| format!("{l}\n")).collect();
+    let without: String =
+        lines.lines().filter(|line| !line.contains("decided")).map(|l| format!("{l}\n")).collect();
     let error = replay(&without).unwrap_err();
     assert!(error.contains("decided where the other scheduler did not"), "{error}");
 }

@@ -36,7 +36,8 @@ pub(crate) fn volume(dice: &Dice, name: &str, class: &str) -> Value {
         1 => meta["labels"] = json!({ ZONE: dice.pick(&["z0", "z1", "z0__z2"]) }),
         _ => {
             let zone = json!({ "key": ZONE, "operator": "In", "values": [dice.pick(&["z0", "z1", "z2"])] });
-            spec["nodeAffinity"] = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [zone] }] } });
+            spec["nodeAffinity"] =
+                json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [zone] }] } });
         }
     }
     json!({ "metadata": meta, "spec": spec })
@@ -55,9 +56,7 @@ pub(crate) fn volume_claim(dice: &Dice, (namespace, name): (&str, &str), class: 
 
 /// The classes of devices.
 pub(crate) fn device_classes() -> Vec<Value> {
-    let class = |name: &str, expression: String| {
-        json!({ "metadata": { "name": name }, "spec": { "selectors": [{ "cel": { "expression": expression } }] } })
-    };
+    let class = |name: &str, expression: String| json!({ "metadata": { "name": name }, "spec": { "selectors": [{ "cel": { "expression": expression } }] } });
     let driver = DRIVERS.1;
     vec![
         class("any", format!("device.driver == '{driver}'")),
@@ -130,7 +129,8 @@ pub(crate) fn device_claim(dice: &Dice, (namespace, name): (&str, &str)) -> Valu
     let requests: Vec<_> = (0..1 + dice.below(2)).map(one).collect();
     let mut devices = json!({ "requests": requests });
     if dice.percent(30) {
-        devices["constraints"] = json!([{ "matchAttribute": format!("{}/{}", DRIVERS.1, dice.pick(&["numa", "model"])) }]);
+        devices["constraints"] =
+            json!([{ "matchAttribute": format!("{}/{}", DRIVERS.1, dice.pick(&["numa", "model"])) }]);
     }
     json!({ "metadata": { "name": name, "namespace": namespace }, "spec": { "devices": devices } })
 }

@@ -84,7 +84,9 @@ fn selector(dice: &Dice) -> Value {
     match dice.below(5) {
         0 => json!({ "matchLabels": { "tier": dice.pick(&TIERS) } }),
         1 => json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web", "db"] }] }),
-        2 => json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": [dice.pick(&APPS)] }] }),
+        2 => {
+            json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": [dice.pick(&APPS)] }] })
+        }
         _ => json!({ "matchLabels": { "app": dice.pick(&APPS) } }),
     }
 }
@@ -129,7 +131,8 @@ fn node_affinity(dice: &Dice, nodes: &[String]) -> Value {
 }
 
 fn pod_term(dice: &Dice) -> Value {
-    let mut term = json!({ "topologyKey": dice.pick(&[ZONE, ZONE, HOST, "rack"]), "labelSelector": selector(dice) });
+    let mut term =
+        json!({ "topologyKey": dice.pick(&[ZONE, ZONE, HOST, "rack"]), "labelSelector": selector(dice) });
     match dice.below(8) {
         0 => term["namespaces"] = json!(["a", "b"]),
         1 => term["namespaceSelector"] = json!({}),
@@ -158,7 +161,13 @@ fn pod_affinity(dice: &Dice) -> Value {
 
 fn spread(dice: &Dice) -> Value {
     // One constraint per topology and action: the API takes no second one.
-    let keys = [(ZONE, "DoNotSchedule"), (HOST, "ScheduleAnyway"), ("rack", "DoNotSchedule"), (ZONE, "ScheduleAnyway"), (HOST, "DoNotSchedule")];
+    let keys = [
+        (ZONE, "DoNotSchedule"),
+        (HOST, "ScheduleAnyway"),
+        ("rack", "DoNotSchedule"),
+        (ZONE, "ScheduleAnyway"),
+        (HOST, "DoNotSchedule"),
+    ];
     let chosen = keys.into_iter().filter(|_| dice.percent(30));
     let constraint = |(key, action): (&str, &str)| {
         let mut found = json!({ "maxSkew": 1 + dice.below(2), "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector(dice) });
@@ -241,7 +250,8 @@ pub(crate) fn pod(dice: &Dice, (namespace, name): (&str, &str), flavour: Flavour
     let mut spec = json!({ "automountServiceAccountToken": false, "tolerations": tolerations(dice), "restartPolicy": "Always" });
     spec["terminationGracePeriodSeconds"] = json!(if dice.percent(75) { 0 } else { 30 });
     let count = 1 + dice.below(2);
-    let containers: Vec<_> = (0..count).map(|at| container(dice, &format!("c{at}"), is_large, nodes)).collect();
+    let containers: Vec<_> =
+        (0..count).map(|at| container(dice, &format!("c{at}"), is_large, nodes)).collect();
     spec["containers"] = containers.into();
     if dice.percent(12) {
         let mut init = container(dice, "i0", is_large, nodes);

@@ -123,8 +123,13 @@ pub(crate) struct Script {
 impl Script {
     /// The script of a seed.
     pub(crate) fn new(rng: Rng, seed: usize) -> Self {
-        let mut script =
-            Self { dice: Dice(rng), seed, flavour: FLAVOURS[seed % FLAVOURS.len()], made: 0, opening: Vec::new() };
+        let mut script = Self {
+            dice: Dice(rng),
+            seed,
+            flavour: FLAVOURS[seed % FLAVOURS.len()],
+            made: 0,
+            opening: Vec::new(),
+        };
         for _ in 0..3 + script.dice.below(6) {
             let ops = script.create_node();
             script.opening.push(("create node".to_owned(), ops));
@@ -132,18 +137,25 @@ impl Script {
         let mut shared = Vec::new();
         match script.flavour {
             Flavour::Volumes => {
-                shared.extend(devices::storage_classes().into_iter().map(|class| Op::Create(Kind::StorageClass, class)));
+                shared.extend(
+                    devices::storage_classes().into_iter().map(|class| Op::Create(Kind::StorageClass, class)),
+                );
             }
             Flavour::Devices => {
-                shared.extend(devices::device_classes().into_iter().map(|class| Op::Create(Kind::DeviceClass, class)));
+                shared.extend(
+                    devices::device_classes().into_iter().map(|class| Op::Create(Kind::DeviceClass, class)),
+                );
             }
             _ => {}
         }
         if script.dice.percent(40) {
-            shared.push(Op::Create(Kind::Service, json!({
-                "metadata": { "name": "web", "namespace": "a" },
-                "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] },
-            })));
+            shared.push(Op::Create(
+                Kind::Service,
+                json!({
+                    "metadata": { "name": "web", "namespace": "a" },
+                    "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] },
+                }),
+            ));
             shared.push(Op::Create(Kind::ReplicaSet, json!({
                 "metadata": { "name": "set", "namespace": "a" },
                 "spec": { "replicas": 0, "selector": { "matchLabels": { "tier": "x" } }, "template": {
@@ -169,7 +181,8 @@ impl Script {
         let pods = all(objects, "Pod");
         let pending: Vec<_> = pods.iter().filter(|(_, pod)| is_pending(pod)).collect();
         if pending.len() > 3 || pods.len() > 40 {
-            let (name, _) = if pending.is_empty() { self.dice.pick(&pods) } else { *self.dice.pick(&pending) };
+            let (name, _) =
+                if pending.is_empty() { self.dice.pick(&pods) } else { *self.dice.pick(&pending) };
             return ("delete pod".to_owned(), vec![Op::Delete(name.clone(), 0)]);
         }
         let roll = self.dice.below(100);
@@ -200,7 +213,9 @@ impl Script {
             Op::Patch(named, "", json!({ "spec": { "taints": taints } })),
         ];
         match self.flavour {
-            Flavour::Volumes => ops.insert(0, Op::Create(Kind::CsiNode, devices::csi_node(&self.dice, &name))),
+            Flavour::Volumes => {
+                ops.insert(0, Op::Create(Kind::CsiNode, devices::csi_node(&self.dice, &name)))
+            }
             Flavour::Devices => ops.push(Op::Create(Kind::ResourceSlice, devices::slice(&self.dice, &name))),
             _ => {}
         }
@@ -224,7 +239,8 @@ impl Script {
     }
 
     fn add_volume(&mut self, pod: &mut Value, (namespace, name): (&str, &str), objects: &Objects) -> Vec<Op> {
-        let claims: Vec<_> = all(objects, "PersistentVolumeClaim").into_iter().filter(|(own, _)| own.1 == namespace).collect();
+        let claims: Vec<_> =
+            all(objects, "PersistentVolumeClaim").into_iter().filter(|(own, _)| own.1 == namespace).collect();
         let mut ops = Vec::new();
         let claim = match claims.is_empty() || self.dice.percent(75) {
             false => self.dice.pick(&claims).0.2.clone(),
@@ -234,7 +250,10 @@ impl Script {
                 let stored = if class == "bound" { "soon" } else { class };
                 if class == "waits" || class == "bound" {
                     let volume = self.name("v");
-                    ops.push(Op::Create(Kind::PersistentVolume, devices::volume(&self.dice, &volume, stored)));
+                    ops.push(Op::Create(
+                        Kind::PersistentVolume,
+                        devices::volume(&self.dice, &volume, stored),
+                    ));
                 }
                 let object = devices::volume_claim(&self.dice, (namespace, &claim), stored);
                 if class == "bound"
@@ -255,13 +274,17 @@ impl Script {
     }
 
     fn add_device(&mut self, pod: &mut Value, (namespace, name): (&str, &str), objects: &Objects) -> Vec<Op> {
-        let claims: Vec<_> = all(objects, "ResourceClaim").into_iter().filter(|(own, _)| own.1 == namespace).collect();
+        let claims: Vec<_> =
+            all(objects, "ResourceClaim").into_iter().filter(|(own, _)| own.1 == namespace).collect();
         let mut ops = Vec::new();
         let claim = match claims.is_empty() || self.dice.percent(75) {
             false => self.dice.pick(&claims).0.2.clone(),
             true => {
                 let claim = format!("{name}-device");
-                ops.push(Op::Create(Kind::ResourceClaim, devices::device_claim(&self.dice, (namespace, &claim))));
+                ops.push(Op::Create(
+                    Kind::ResourceClaim,
+                    devices::device_claim(&self.dice, (namespace, &claim)),
+                ));
                 claim
             }
         };
@@ -271,7 +294,8 @@ impl Script {
     }
 
     fn delete_pod(&self, pods: &[(&ObjectName, &Value)]) -> Vec<Op> {
-        let (leaving, alive): (Vec<&(&ObjectName, &Value)>, Vec<_>) = pods.iter().partition(|(_, pod)| is_deleting(pod));
+        let (leaving, alive): (Vec<&(&ObjectName, &Value)>, Vec<_>) =
+            pods.iter().partition(|(_, pod)| is_deleting(pod));
         let from = if leaving.is_empty() || self.dice.percent(50) { alive } else { leaving };
         if from.is_empty() {
             return Vec::new();
@@ -303,7 +327,11 @@ impl Script {
             2 => {
                 let is_cordoned = node["spec"]["unschedulable"] == true;
                 // The controller of nodes would add and remove the taint.
-                let taints = if is_cordoned { json!([]) } else { json!([{ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" }]) };
+                let taints = if is_cordoned {
+                    json!([])
+                } else {
+                    json!([{ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" }])
+                };
                 let taints = if self.dice.percent(50) { taints } else { json!([]) };
                 json!({ "spec": { "unschedulable": !is_cordoned, "taints": taints } })
             }
@@ -329,7 +357,9 @@ impl Script {
             ops.extend(pods.map(|(name, _)| Op::Delete(name.clone(), 0)));
         }
         for kind in ["ResourceSlice", "CsiNode"] {
-            let of = all(objects, kind).into_iter().filter(|(own, _)| own.2 == name.2 || own.2 == format!("slice-{}", name.2));
+            let of = all(objects, kind)
+                .into_iter()
+                .filter(|(own, _)| own.2 == name.2 || own.2 == format!("slice-{}", name.2));
             ops.extend(of.map(|(own, _)| Op::Delete(own.clone(), 0)));
         }
         ops.push(Op::Delete(name.clone(), 0));
@@ -337,7 +367,8 @@ impl Script {
     }
 
     fn lift_gates(&self, pods: &[(&ObjectName, &Value)]) -> Vec<Op> {
-        let is_gated = |pod: &Value| pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+        let is_gated =
+            |pod: &Value| pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
         let gated: Vec<_> = pods.iter().filter(|(_, pod)| is_gated(pod) && !is_deleting(pod)).collect();
         if gated.is_empty() {
             return Vec::new();
@@ -349,13 +380,18 @@ impl Script {
         if pods.is_empty() {
             return Vec::new();
         }
-        let labels = json!({ "app": self.dice.pick(&["web", "db", "job"]), "tier": self.dice.pick(&["x", "y"]) });
+        let labels =
+            json!({ "app": self.dice.pick(&["web", "db", "job"]), "tier": self.dice.pick(&["x", "y"]) });
         vec![Op::Patch(self.dice.pick(pods).0.clone(), "", json!({ "metadata": { "labels": labels } }))]
     }
 
     fn label_namespace(&self) -> Vec<Op> {
         let name = ObjectName("Namespace".to_owned(), String::new(), self.dice.pick(&NAMESPACES).to_owned());
-        vec![Op::Patch(name, "", json!({ "metadata": { "labels": { "team": self.dice.pick(&["a", "b", "c"]) } } }))]
+        vec![Op::Patch(
+            name,
+            "",
+            json!({ "metadata": { "labels": { "team": self.dice.pick(&["a", "b", "c"]) } } }),
+        )]
     }
 
     fn change_other(&mut self, objects: &Objects) -> Vec<Op> {
@@ -394,10 +430,15 @@ impl Script {
     fn release(&self, objects: &Objects) -> Vec<Op> {
         let pods = objects.iter().filter(|(name, _)| name.0 == "Pod");
         let used: Vec<_> = pods
-            .filter_map(|(name, pod)| Some((name.1.clone(), pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str()?)))
+            .filter_map(|(name, pod)| {
+                Some((name.1.clone(), pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str()?))
+            })
             .collect();
-        let is_unused = |name: &ObjectName| !used.iter().any(|(namespace, claim)| name.1 == *namespace && name.2 == *claim);
-        let unused: Vec<_> = all(objects, "ResourceClaim").into_iter().filter(|(name, _)| is_unused(name)).collect();
+        let is_unused = |name: &ObjectName| {
+            !used.iter().any(|(namespace, claim)| name.1 == *namespace && name.2 == *claim)
+        };
+        let unused: Vec<_> =
+            all(objects, "ResourceClaim").into_iter().filter(|(name, _)| is_unused(name)).collect();
         if unused.is_empty() {
             return Vec::new();
         }
@@ -405,6 +446,10 @@ impl Script {
         if claim["status"]["allocation"].is_null() {
             return vec![Op::Delete(name.clone(), 0)];
         }
-        vec![Op::Patch(name.clone(), "/status", json!({ "status": { "allocation": null, "reservedFor": null } }))]
+        vec![Op::Patch(
+            name.clone(),
+            "/status",
+            json!({ "status": { "allocation": null, "reservedFor": null } }),
+        )]
     }
 }

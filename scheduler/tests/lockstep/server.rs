@@ -116,7 +116,13 @@ impl Rest {
     }
 
     /// Sends a request with a body of this content type.
-    pub(crate) async fn call_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> Reply {
+    pub(crate) async fn call_as(
+        &mut self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> Reply {
         let request = http::Request::builder()
             .method(method)
             .uri(path)

@@ -3,7 +3,9 @@
 
 mod score;
 
-use crate::event::EventKind::{NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced, PodRelabeled};
+use crate::event::EventKind::{
+    NodeAdded, NodeChanged, NodeRemoved, OwnChange, PodFreed, PodPlaced, PodRelabeled,
+};
 use crate::event::{ClusterEvent, EventSet};
 use crate::fields::Fields;
 use crate::node::NodeInfo;
@@ -52,7 +54,15 @@ impl Plugin for InterPodAffinity {
             "node(s) didn't match pod anti-affinity rules",
             "node(s) didn't satisfy existing pods anti-affinity rules",
         ],
-        events: EventSet::of(&[NodeAdded, NodeChanged, NodeRemoved, PodPlaced, PodFreed, PodRelabeled, OwnChange]),
+        events: EventSet::of(&[
+            NodeAdded,
+            NodeChanged,
+            NodeRemoved,
+            PodPlaced,
+            PodFreed,
+            PodRelabeled,
+            OwnChange,
+        ]),
     };
 
     fn configured(&self, args: &mut Fields<'_>) -> Option<Self> {
@@ -219,8 +229,9 @@ fn may_help(pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
                 || pod.pod_affinity.required.iter().any(|t| selects(t, other))
         }
         ClusterEvent::PodRelabeled { old, new } => {
-            let changes =
-                |term: &AffinityTerm| term.namespace_selector.is_some() || selects(term, old) != selects(term, new);
+            let changes = |term: &AffinityTerm| {
+                term.namespace_selector.is_some() || selects(term, old) != selects(term, new)
+            };
             pod.pod_affinity.required.iter().chain(&pod.pod_affinity.anti_required).any(changes)
         }
         ClusterEvent::OwnChange(old) => old.labels != pod.labels,

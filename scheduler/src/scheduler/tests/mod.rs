@@ -350,7 +350,8 @@ impl ModelRun {
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
-        let (expected, next) = self.cluster.decide(&pod, Terms { start, tie: Tie::Number(tie), percentage: 0 });
+        let (expected, next) =
+            self.cluster.decide(&pod, Terms { start, tie: Tie::Number(tie), percentage: 0 });
         assert_eq!(reference_decision(&outcome), expected);
         assert_eq!(self.scheduler.start, next);
         assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
@@ -434,7 +435,8 @@ impl ModelRun {
             assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
         }
         for pod in self.scheduler.queue.unschedulable() {
-            let (reference_decision, _) = self.cluster.decide(pod, Terms { start: 0, tie: Tie::Number(0), percentage: 0 });
+            let (reference_decision, _) =
+                self.cluster.decide(pod, Terms { start: 0, tie: Tie::Number(0), percentage: 0 });
             assert!(
                 matches!(reference_decision, ReferenceDecision::Nowhere { .. }),
                 "{} sleeps although it fits",

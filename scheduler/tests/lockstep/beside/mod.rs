@@ -80,7 +80,11 @@ fn written(pod: &Value) -> Value {
     let scheduled = conditions.into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
     let part = |name: &str| scheduled.map_or(Value::Null, |condition| condition[name].clone());
     json!([
-        pod["spec"]["nodeName"], pod["status"]["nominatedNodeName"], part("status"), part("reason"), part("message"),
+        pod["spec"]["nodeName"],
+        pod["status"]["nominatedNodeName"],
+        part("status"),
+        part("reason"),
+        part("message"),
         pod["metadata"]["deletionTimestamp"].is_null(),
     ])
 }
@@ -210,7 +214,9 @@ impl Beside {
             self.rest.call("DELETE", &path, &body).await;
         }
         for namespace in NAMESPACES {
-            self.rest.call("DELETE", &format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"), "").await;
+            self.rest
+                .call("DELETE", &format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"), "")
+                .await;
         }
         self.events.clear();
     }
@@ -222,7 +228,8 @@ impl Beside {
         let (pods, others): (Vec<_>, Vec<_>) = names.iter().partition(is_first);
         let pending = |name: &&&ObjectName| self.recorder.objects()[*name]["spec"]["nodeName"].is_null();
         let (pending, bound): (Vec<_>, Vec<_>) = pods.iter().partition(pending);
-        let ordered: Vec<ObjectName> = pending.into_iter().chain(bound).copied().chain(others).cloned().collect();
+        let ordered: Vec<ObjectName> =
+            pending.into_iter().chain(bound).copied().chain(others).cloned().collect();
         for name in ordered.into_iter().filter(|name| name.0 != "Namespace") {
             self.operate(Op::Delete(name, 0)).await?;
         }
@@ -305,7 +312,11 @@ impl Beside {
     }
 
     /// Waits until kube-scheduler has seen a change.
-    async fn wait_seen(&mut self, ObjectName(kind, namespace, name): &ObjectName, text: &str) -> Result<(), String> {
+    async fn wait_seen(
+        &mut self,
+        ObjectName(kind, namespace, name): &ObjectName,
+        text: &str,
+    ) -> Result<(), String> {
         let (key, value) = match kind.as_str() {
             "Node" => ("node", name.clone()),
             "Pod" => ("pod", format!("{namespace}/{name}")),
@@ -343,7 +354,9 @@ impl Beside {
         };
         self.recorder.decided(self.t(), theirs.clone());
         if *ours != theirs {
-            return Err(format!("different decisions\n  kube-scheduler: {theirs:?}\n  kstore:         {ours:?}"));
+            return Err(format!(
+                "different decisions\n  kube-scheduler: {theirs:?}\n  kstore:         {ours:?}"
+            ));
         }
         self.decisions += 1;
         self.take_outcome(&theirs).await
@@ -418,7 +431,11 @@ impl Beside {
                 "1" => Some(update.value("nominatedNodeName").to_owned()).filter(|node| !node.is_empty()),
                 _ => known.as_str().map(str::to_owned),
             };
-            return Outcome::Refused { reason: update.value("conditionReason").to_owned(), message, nominated };
+            return Outcome::Refused {
+                reason: update.value("conditionReason").to_owned(),
+                message,
+                nominated,
+            };
         };
         let expected = match ours {
             Outcome::Preempts { victims, .. } => victims.len(),
@@ -485,7 +502,11 @@ impl Beside {
             made.sort();
             let is_complete = found.len() + made.len() == volumes.len() + provision.len() && !node.is_empty();
             if is_complete || Instant::now() > deadline {
-                return is_complete.then_some(Outcome::BindsVolumes { node, volumes: found, provision: made });
+                return is_complete.then_some(Outcome::BindsVolumes {
+                    node,
+                    volumes: found,
+                    provision: made,
+                });
             }
             tokio::time::sleep(INTERVAL).await;
         }

@@ -1,6 +1,8 @@
 //! What follows from a decision: the writes of kube-scheduler, of a kubelet and of the controller of volumes.
 
-use super::{Beside, INTERVAL, Kind, NAMESPACES, pod_name, revision, set_nominated, set_scheduled, stripped, written};
+use super::{
+    Beside, INTERVAL, Kind, NAMESPACES, pod_name, revision, set_nominated, set_scheduled, stripped, written,
+};
 use crate::log::PATIENCE;
 use kstore_scheduler::shadow::recording::ObjectName;
 use kstore_scheduler::shadow::{Decision, Outcome, event_text};
@@ -20,7 +22,10 @@ impl Beside {
                 pod["spec"]["nodeName"] = node.as_str().into();
                 set_scheduled(&mut pod, "True", ("", ""));
                 set_nominated(&mut pod, None);
-                self.events.insert(key("Scheduled"), vec![format!("Successfully assigned {} to {node}", decision.pod)]);
+                self.events.insert(
+                    key("Scheduled"),
+                    vec![format!("Successfully assigned {} to {node}", decision.pod)],
+                );
                 newest = newest.max(self.read_claims(&pod).await?);
             }
             Outcome::Refused { .. } => {
@@ -106,7 +111,8 @@ impl Beside {
     ) -> Result<(), String> {
         self.waiting.insert(pod.to_owned());
         let namespace = pod_name(pod).1;
-        let mut pairs: Vec<_> = volumes.iter().map(|(claim, volume)| (claim.clone(), volume.clone())).collect();
+        let mut pairs: Vec<_> =
+            volumes.iter().map(|(claim, volume)| (claim.clone(), volume.clone())).collect();
         let mut newest = 0;
         for (_, volume) in &pairs {
             let written = self.get(Kind::PersistentVolume, "", volume).await.ok_or("the volume is gone")?;
@@ -114,7 +120,8 @@ impl Beside {
             self.recorder.set(self.t(), Kind::PersistentVolume, stripped(written))?;
         }
         for claim in provision {
-            let asked = self.get(Kind::PersistentVolumeClaim, &namespace, claim).await.ok_or("the claim is gone")?;
+            let asked =
+                self.get(Kind::PersistentVolumeClaim, &namespace, claim).await.ok_or("the claim is gone")?;
             newest = newest.max(revision(&asked));
             let volume = crate::script::provisioned(&asked);
             pairs.push((claim.clone(), volume["metadata"]["name"].as_str().unwrap_or_default().to_owned()));
@@ -135,7 +142,11 @@ impl Beside {
     }
 
     /// Binds a claim and a volume to each other.
-    pub(super) async fn bind_volume(&mut self, claim: &ObjectName, volume: &ObjectName) -> Result<(), String> {
+    pub(super) async fn bind_volume(
+        &mut self,
+        claim: &ObjectName,
+        volume: &ObjectName,
+    ) -> Result<(), String> {
         const MERGE: &str = "application/merge-patch+json";
         let uid = self.recorder.objects()[claim]["metadata"]["uid"].clone();
         let reference = json!({ "kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": claim.1, "name": claim.2, "uid": uid });
@@ -175,10 +186,15 @@ impl Beside {
             let is_different = |(name, known): &&(&ObjectName, &Value)| {
                 pods.get(*name).is_none_or(|pod| !is_waiting(name) && written(pod) != written(known))
             };
-            let differs = known.iter().find(is_different).map(|(name, known)| ((*name).clone(), written(known)));
+            let differs =
+                known.iter().find(is_different).map(|(name, known)| ((*name).clone(), written(known)));
             match differs {
                 None => {
-                    let news: Vec<_> = known.iter().filter(|(name, known)| revision(&pods[*name]) != revision(known)).map(|(name, _)| (*name).clone()).collect();
+                    let news: Vec<_> = known
+                        .iter()
+                        .filter(|(name, known)| revision(&pods[*name]) != revision(known))
+                        .map(|(name, _)| (*name).clone())
+                        .collect();
                     for name in &news {
                         self.recorder.set(self.t(), Kind::Pod, pods[name].clone())?;
                     }
@@ -198,9 +214,13 @@ impl Beside {
 
     /// Starts bound pods, each a second after the one before, as kubelets do. True if any was started.
     pub(super) async fn start_pods(&mut self) -> Result<bool, String> {
-        let is_new = |pod: &Value| pod["spec"]["nodeName"].is_string() && pod["status"]["startTime"].is_null();
+        let is_new =
+            |pod: &Value| pod["spec"]["nodeName"].is_string() && pod["status"]["startTime"].is_null();
         let objects = self.recorder.objects().iter();
-        let new: Vec<_> = objects.filter(|(name, pod)| name.0 == "Pod" && is_new(pod)).map(|(name, _)| name.clone()).collect();
+        let new: Vec<_> = objects
+            .filter(|(name, pod)| name.0 == "Pod" && is_new(pod))
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in &new {
             self.started += 1;
             let (minute, second) = (self.started / 60, self.started % 60);
@@ -240,7 +260,9 @@ impl Beside {
                 break;
             }
             if Instant::now() > deadline {
-                return Err(format!("different events\n  kube-scheduler: {unknown:?}\n  kstore:         {missing:?}"));
+                return Err(format!(
+                    "different events\n  kube-scheduler: {unknown:?}\n  kstore:         {missing:?}"
+                ));
             }
             tokio::time::sleep(INTERVAL).await;
         }
