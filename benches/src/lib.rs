@@ -25,6 +25,7 @@ mod feed;
 mod flood;
 pub mod gate;
 mod get;
+mod history;
 mod idle;
 #[cfg(feature = "informer")]
 pub mod informer;

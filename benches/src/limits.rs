@@ -162,3 +162,15 @@ pub(crate) const LOST_PODS_PER_NODE: usize = 5;
 
 /// Pods that one turn with, or without, admission plugins creates.
 pub(crate) const ADMITTED_PODS: usize = 20_000;
+
+/// Definitions of a view whose first request is measured.
+pub(crate) const VIEW_DEFINITIONS: usize = 100;
+
+/// Versions of the object whose history is printed.
+pub(crate) const HISTORY_VERSIONS: usize = 1_000;
+
+/// Replicas of the Deployment whose history is packed.
+pub(crate) const HISTORY_PODS: usize = 500;
+
+/// Longest wait until superseded versions are packed: they rest for a minute, and are packed a file after another.
+pub(crate) const PACK_TIMEOUT: Duration = Duration::from_secs(240);

@@ -9,6 +9,7 @@ mod reads;
 mod visible;
 mod webhook;
 
+use crate::connection::Connection;
 use crate::process::Server;
 use bytes::Bytes;
 pub(crate) use creates::{Rates, rates};
@@ -41,6 +42,18 @@ fn config_map(name: &str) -> Value {
 
 fn bytes(object: &Value) -> Bytes {
     Bytes::from(object.to_string())
+}
+
+/// Creates definitions of about 36 KB with these numbers, over one connection.
+pub(crate) async fn define_large(
+    connection: &mut Connection,
+    numbers: std::ops::Range<usize>,
+) -> anyhow::Result<()> {
+    for index in numbers {
+        let definition = definition::large(index, crate::limits::DEFINITIONS_PER_GROUP);
+        connection.create(DEFINITIONS, bytes(&definition)).await?;
+    }
+    Ok(())
 }
 
 /// Creates a definition.
