@@ -5,7 +5,7 @@ use super::mask::Masks;
 use crate::args::SecretPolicy;
 use kstore_api::resource::Resource;
 use kstore_api::wire::protobuf::MAGIC;
-use kstore_api::{meta, object, stored};
+use kstore_api::{defaults, meta, object, stored};
 use kstore_nondet::Rng;
 use kstore_storage::storage_key::{self, KeyPlace};
 use serde_json::Value;
@@ -68,22 +68,32 @@ impl Conversion {
                 false => "a kind that kstore does not have".into(),
             }));
         };
+        if self.is_excluded(place) {
+            return Err(left_out("--exclude".into()));
+        }
         if value.starts_with(ENCRYPTED) {
             return Err(left_out(encrypted(value)));
         }
         if value.starts_with(&CBOR) {
             return Err(left_out("it is stored as CBOR, which kstore does not read".into()));
         }
-        let bytes = match storage_key::built_in_of_key(key) {
-            Some(row) => match stored::read(row, value) {
-                Ok(Some(converted)) => converted,
-                Ok(None) => value.to_vec(),
-                Err(error) => return Err(left_out(error.to_string().into())),
-            },
-            None => custom(value).map_err(|reason| left_out(reason.into()))?,
+        let row = storage_key::built_in_of_key(key);
+        let (bytes, is_foreign) = match row.map(|row| stored::read(row, value)) {
+            Some(Ok(Some(converted))) => (converted, true),
+            Some(Ok(None)) => (value.to_vec(), false),
+            Some(Err(error)) => return Err(left_out(error.to_string().into())),
+            None => (custom(value).map_err(|reason| left_out(reason.into()))?, false),
         };
-        let parsed: Value = serde_json::from_slice(&bytes)
+        let mut parsed: Value = serde_json::from_slice(&bytes)
             .map_err(|error| left_out(format!("it is not JSON: {error}").into()))?;
+        let bytes = match row.filter(|_| is_foreign) {
+            None => bytes,
+            // A kube-apiserver fills in defaults whenever it reads an object, and so has them in no stored object of an older release.
+            Some(row) => {
+                defaults::apply(row, &mut parsed);
+                object::encode_stored(&parsed)
+            }
+        };
         if (meta::namespace(&parsed), meta::name(&parsed)) != (place.namespace, place.name) {
             return Err(left_out("it is stored under the name of another object".into()));
         }
@@ -120,6 +130,10 @@ impl Conversion {
         Ok(ImportedObject { bytes, author })
     }
 
+    fn is_excluded(&self, place: KeyPlace<'_>) -> bool {
+        self.excluded.iter().any(|plural| plural == place.plural)
+    }
+
     /// Applies the rules of the import to an object, whose stored form is `bytes`.
     fn apply_rules(
         &mut self,
@@ -127,7 +141,7 @@ impl Conversion {
         mut value: Value,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, &'static str> {
-        if self.excluded.iter().any(|plural| plural == place.plural) {
+        if self.is_excluded(place) {
             return Err("--exclude");
         }
         if place.is("", "secrets") {
@@ -194,6 +208,7 @@ fn first_part(key: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::prelude::{BASE64_STANDARD, Engine};
     use kstore_api::kind;
     use serde_json::json;
 
@@ -275,6 +290,48 @@ mod tests {
         }
         let refused = plain.convert_stored("/registry/pods/a/b", &message[..message.len() / 2]).unwrap_err();
         assert!(refused.reason.contains("protobuf"), "{refused:?}");
+    }
+
+    /// Values that a kube-apiserver 1.36.2 stored in its etcd: a line has key, value in base64, and the object that the server answered.
+    const STORED: &str = include_str!("testdata/kube_apiserver_1_36_2.jsonl");
+
+    #[test]
+    fn what_a_kube_apiserver_stored_is_imported_as_it_serves_it() {
+        let mut plain = conversion(SecretPolicy::Mask, false, &[]);
+        for line in STORED.lines() {
+            let (key, stored, mut served): (String, String, Value) = serde_json::from_str(line).unwrap();
+            let stored = BASE64_STANDARD.decode(stored).unwrap();
+            meta::metadata_mut(&mut served).remove("resourceVersion");
+            let kept = plain.convert_stored(&key, &stored).unwrap().bytes;
+            let read: Value = serde_json::from_slice(&kept).unwrap();
+            assert_eq!(read, served, "{key}");
+        }
+        assert_eq!(STORED.lines().count(), 24);
+    }
+
+    #[test]
+    fn objects_of_a_kube_apiserver_have_the_defaults_that_it_fills_in_when_it_reads_them() {
+        let mut plain = conversion(SecretPolicy::Mask, false, &[]);
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "a", "uid": "u"},
+            "spec": {"volumeName": "v"}});
+        let rule = json!({"policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]});
+        let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h", "namespace": "a"},
+            "spec": {"maxReplicas": 3, "behavior": {"scaleUp": rule}}});
+        for (key, object, pointer, expected) in [
+            ("/registry/persistentvolumeclaims/a/c", &claim, "/status/phase", json!("Pending")),
+            (
+                "/registry/horizontalpodautoscalers/a/h",
+                &scaler,
+                "/spec/behavior/scaleUp/selectPolicy",
+                json!("Max"),
+            ),
+            ("/registry/horizontalpodautoscalers/a/h", &scaler, "/spec/minReplicas", json!(1)),
+        ] {
+            let message = kstore_api::wire::protobuf::encode(object).unwrap();
+            let kept = plain.convert_stored(key, &message).unwrap().bytes;
+            let read: Value = serde_json::from_slice(&kept).unwrap();
+            assert_eq!(read.pointer(pointer), Some(&expected), "{pointer}: {read}");
+        }
     }
 
     fn kept_pod() -> String {
