@@ -5,7 +5,7 @@ use super::mask::Masks;
 use crate::args::SecretPolicy;
 use kstore_api::resource::Resource;
 use kstore_api::wire::protobuf::MAGIC;
-use kstore_api::{defaults, meta, object, stored};
+use kstore_api::{meta, object, stored};
 use kstore_nondet::Rng;
 use kstore_storage::storage_key::{self, KeyPlace};
 use serde_json::Value;
@@ -77,23 +77,16 @@ impl Conversion {
         if value.starts_with(&CBOR) {
             return Err(left_out("it is stored as CBOR, which kstore does not read".into()));
         }
-        let row = storage_key::built_in_of_key(key);
-        let (bytes, is_foreign) = match row.map(|row| stored::read(row, value)) {
-            Some(Ok(Some(converted))) => (converted, true),
-            Some(Ok(None)) => (value.to_vec(), false),
-            Some(Err(error)) => return Err(left_out(error.to_string().into())),
-            None => (custom(value).map_err(|reason| left_out(reason.into()))?, false),
+        let bytes = match storage_key::built_in_of_key(key) {
+            Some(row) => match stored::read(row, value) {
+                Ok(Some(converted)) => converted,
+                Ok(None) => value.to_vec(),
+                Err(error) => return Err(left_out(error.to_string().into())),
+            },
+            None => custom(value).map_err(|reason| left_out(reason.into()))?,
         };
-        let mut parsed: Value = serde_json::from_slice(&bytes)
+        let parsed: Value = serde_json::from_slice(&bytes)
             .map_err(|error| left_out(format!("it is not JSON: {error}").into()))?;
-        let bytes = match row.filter(|_| is_foreign) {
-            None => bytes,
-            // A kube-apiserver fills in defaults whenever it reads an object, and so has them in no stored object of an older release.
-            Some(row) => {
-                defaults::apply(row, &mut parsed);
-                object::encode_stored(&parsed)
-            }
-        };
         if (meta::namespace(&parsed), meta::name(&parsed)) != (place.namespace, place.name) {
             return Err(left_out("it is stored under the name of another object".into()));
         }
