@@ -2,6 +2,7 @@
 //! without root, a test says so and passes; with `KSTORE_NEEDS_CONTAINERD` it fails.
 
 mod containerd;
+mod kubelet;
 mod simulated;
 
 use crate::SERVER;
