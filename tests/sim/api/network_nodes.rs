@@ -24,6 +24,7 @@ async fn address_of(cluster: &Cluster, node: &str) -> String {
 #[test]
 fn ports_of_nodes_lead_to_pods_by_address_and_protocol() {
     simulate(Setup::seed(51), async |cluster| {
+        cluster.wait_until("a node is there", async || !cluster.list("nodes", "").await.is_empty()).await;
         let nodes = cluster.list("nodes", "").await;
         let node = nodes[0]["metadata"]["name"].as_str().unwrap().to_owned();
         let ip = address_of(cluster, &node).await;

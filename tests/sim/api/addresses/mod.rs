@@ -80,7 +80,7 @@ fn service_addresses_are_recorded_by_family_and_not_in_managed_fields() {
             let record = get(cluster, &format!("{RECORDS}/{ip}")).await;
             let labels = json!({ "ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io" });
             assert_eq!(record["metadata"]["labels"], labels, "{record}");
-            let parent = json!({ "group": "", "resource": "services", "namespace": "default", "name": "a" });
+            let parent = json!({ "resource": "services", "namespace": "default", "name": "a" });
             assert_eq!(record["spec"]["parentRef"], parent);
         }
         let stored = get(cluster, &format!("{SERVICES}/a")).await;

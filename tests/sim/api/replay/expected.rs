@@ -108,11 +108,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["policies-200", "policies-201", "policies-261"],
         "meant: descriptions of columns are our own",
     ),
-    (
-        "policies.jsonl",
-        &["policies-266"],
-        "meant: mutating policies are stored as v1, not as v1beta1, which the hashes of storage versions say",
-    ),
     ("webhooks.jsonl", &["webhooks-156"], "meant: descriptions of columns are our own"),
     (
         "webhooks.jsonl",
@@ -234,11 +229,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         ],
         "open: annotations of seccomp are not warned of",
     ),
-    (
-        "podsecurity.jsonl",
-        &["230-wl-daemonset-bare", "231-wl-daemonset-everything", "232-wl-enforce-only-daemonset"],
-        "meant: the annotation of the generation of a DaemonSet belongs to no manager",
-    ),
     ("admission.jsonl", &["035-pc-list"], "meant: texts and manager of built-in objects are our own"),
     ("admission.jsonl", &["055-pvc-no-default"], "meant: there is a default StorageClass here"),
     (
@@ -248,19 +238,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "admission.jsonl",
-        &[
-            "088-csr-masters-other-signer",
-            "089-csr-plain",
-            "090-csr-spoofed-user",
-            "101-approve-bob-q",
-            "103-approve-admin",
-            "106-csr-signed",
-            "109-sign-bob",
-            "112-sign-condition-bob",
-            "113-csr-as-node",
-            "114-csr-as-node-get",
-            "116-csr-serving-as-node",
-        ],
+        &["106-csr-signed", "109-sign-bob"],
         "open: certificate requests have managed fields, which Kubernetes drops",
     ),
     (
@@ -291,7 +269,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["182-ns-delete-lease-dry"],
         "meant: texts and manager of built-in objects are our own",
     ),
-    ("admission.jsonl", &["191-gone-lsar"], "open: a review has no managed fields"),
 ];
 
 /// The user agents of recordings whose clients sent one.
