@@ -16,8 +16,9 @@
 //! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`, or the one that
 //!    kube-scheduler takes ([`Tie`]).
 //! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
-//!    refusals, modulo the number of all nodes. A node that a filter could not check does not count. A nominated node that refused the pod counts once. If the nominated node takes the pod,
-//!    or the pod is refused as such, the next search starts where this one would have.
+//!    refusals, modulo the number of all nodes. A node that a filter could not check does not count. A nominated node that
+//!    refused the pod counts once. If the nominated node takes the pod, or the pod is refused as such, the next search starts
+//!    where this one would have.
 
 use crate::filter::{PodRefusal, PreFilterState};
 use crate::plugin::{ClusterView, ExtensionPoint, PluginId, PluginSet, PointObserver, Refusals, Rejection};
