@@ -70,12 +70,7 @@ async fn a_kubelet_runs_its_pods_in_the_served_runtime() {
     let served = Served::start(dir.path(), &format!(",node={NODE}"), "1");
     let https = Https::new(&Kubeconfig::read(served.server.kubeconfig()).unwrap());
     let kubelet = Kubelet::start(&program, dir.path(), &served);
-    until("the node of the kubelet is ready", async || {
-        let node = https.call("GET", &format!("/api/v1/nodes/{NODE}"), "").await.json();
-        let conditions = node["status"]["conditions"].as_array()?;
-        conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True").then_some(())
-    })
-    .await;
+    node_is_ready(&https).await;
     let run = async |name: &str, policy: &str, container: Value| {
         let mut container = container;
         container["name"] = "c".into();
@@ -103,10 +98,23 @@ async fn a_kubelet_runs_its_pods_in_the_served_runtime() {
     let ended = &ended["state"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["message"]), (&json!(3), &json!("last words")), "{ended}");
     for name in ["shell", "words"] {
-        let path = format!("{PODS}/{name}");
-        assert_eq!(https.call("DELETE", &path, "").await.code, 200);
-        until("the pod is gone", async || (https.call("GET", &path, "").await.code == 404).then_some(()))
-            .await;
+        delete(&https, name).await;
     }
     drop(kubelet);
+}
+
+async fn node_is_ready(https: &Https) {
+    until("the node of the kubelet is ready", async || {
+        let node = https.call("GET", &format!("/api/v1/nodes/{NODE}"), "").await.json();
+        let conditions = node["status"]["conditions"].as_array()?;
+        conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True").then_some(())
+    })
+    .await;
+}
+
+/// Deletes a pod, and waits until its kubelet has ended it.
+async fn delete(https: &Https, name: &str) {
+    let path = format!("{PODS}/{name}");
+    assert_eq!(https.call("DELETE", &path, "").await.code, 200);
+    until("the pod is gone", async || (https.call("GET", &path, "").await.code == 404).then_some(())).await;
 }
