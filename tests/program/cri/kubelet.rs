@@ -83,7 +83,7 @@ async fn a_kubelet_runs_its_pods_in_the_served_runtime() {
     let status = async |name: &str, what: &str, holds: fn(&Value) -> bool| {
         until(&format!("{name}: {what}"), async || {
             let pod = https.call("GET", &format!("{PODS}/{name}"), "").await.json();
-            Some(pod["status"]["containerStatuses"][0].clone()).filter(|status| holds(status))
+            Some(pod["status"]["containerStatuses"][0].clone()).filter(&holds)
         })
         .await
     };
