@@ -214,7 +214,7 @@ impl Script {
         ];
         match self.flavour {
             Flavour::Volumes => {
-                ops.insert(0, Op::Create(Kind::CsiNode, devices::csi_node(&self.dice, &name)))
+                ops.insert(0, Op::Create(Kind::CsiNode, devices::csi_node(&self.dice, &name)));
             }
             Flavour::Devices => ops.push(Op::Create(Kind::ResourceSlice, devices::slice(&self.dice, &name))),
             _ => {}
