@@ -27,7 +27,7 @@ impl Plugin for VolumeRestrictions {
         points: &[ExtensionPoint::PreFilter, ExtensionPoint::Filter],
         weight: 0,
         reasons: &[
-            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
             "node(s) had no available disk",
         ],
         events: EventSet::of(&[NodeAdded, NodeChanged, PodFreed, EventKind::Storage]),
