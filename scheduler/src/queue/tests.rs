@@ -110,7 +110,7 @@ fn every_filter_knows_the_events_that_may_help() {
         ("NodePorts", added(&bare), true),
         ("NodeResourcesFit", PodFreed(&other), true),
         ("NodeResourcesFit", PodRelabeled { old: &other, new: &relabeled }, false),
-        ("PodTopologySpread", PodRelabeled { old: &other, new: &relabeled }, true),
+        ("PodTopologySpread", PodRelabeled { old: &other, new: &relabeled }, false),
         ("InterPodAffinity", PodRelabeled { old: &other, new: &relabeled }, false),
         ("NodeResourcesFit", added(&tiny), false),
         ("NodeResourcesFit", changed(&bare, &bigger), true),

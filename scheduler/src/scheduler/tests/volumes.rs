@@ -266,8 +266,7 @@ fn a_read_write_once_pod_claim_excludes_other_pods_until_its_pod_is_deleted() {
     s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
     let first = bind(&mut s, 0);
     s.pod(Change::Set(claiming_pod("q", &["c"])), at(0));
-    let why =
-        "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+    let why = "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
     let message = refuse(&mut s, 0).message;
     assert!(
         message.starts_with(&format!(

@@ -334,6 +334,8 @@ impl Beside {
 
     /// Compares a decision with kube-scheduler's, and takes what it writes for it.
     async fn decide(&mut self, ours: &Decision) -> Result<(), String> {
+        // The moment of the shadow's decision: a replay asks for it then.
+        let at = self.t();
         let known = self.recorder.objects().get(&pod_name(&ours.pod));
         let was_refused = known.is_some_and(|pod| written(pod)[2].is_string());
         let is_retry = was_refused && ours.is_refusal();
@@ -352,7 +354,7 @@ impl Beside {
                 }
             }
         };
-        self.recorder.decided(self.t(), theirs.clone());
+        self.recorder.decided(at, theirs.clone());
         if *ours != theirs {
             return Err(format!(
                 "different decisions\n  kube-scheduler: {theirs:?}\n  kstore:         {ours:?}"
