@@ -9,7 +9,7 @@ Runs the workloads of configurations of Kubernetes' test/integration/scheduler_p
 process, and prints how many pods a second got a node. Templates are read from the paths in the configuration, relative to its folder. The \
 exit code is 1 if a workload is slower than its threshold.
 
-The opcodes for resource claims and pod groups are not executed: a workload that has them is refused.
+A workload with an opcode or a kind that is not known is refused.
 
 Example:
   kstore-server scheduler-perf misc/performance-config.yaml --label performance --name SchedulingBasic";

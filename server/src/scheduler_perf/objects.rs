@@ -6,6 +6,8 @@ use kstore_api::kind;
 use kstore_client::Gvr;
 use serde_json::{Value, json};
 
+/// The label with which nodes are told apart.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Annotation of a CSINode: the in-tree plugins whose volumes its drivers attach.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Sources of volumes with the member that tells the volumes apart.
@@ -163,9 +165,17 @@ pub(super) fn node(nodes: &CreateNodes, index: usize) -> Result<Vec<NewObject>, 
         value["status"]["allocatable"][resource] = json!(amount);
         value["status"]["capacity"][resource] = json!(amount);
     }
+    let metadata = &mut value["metadata"];
+    let name = match metadata["name"].as_str() {
+        Some(name) => name.to_owned(),
+        None => {
+            format!("{}{}-{index}", metadata["generateName"].as_str().unwrap_or_default(), nodes.operation)
+        }
+    };
+    metadata["name"] = json!(name);
+    // As scheduler_perf does, which chooses the names for it, too.
+    metadata["labels"][HOSTNAME] = json!(name);
     let Some(csi) = &nodes.csi else { return Ok(vec![NewObject::of(value, "")?]) };
-    let name = format!("{}{index}", csi.name_prefix);
-    value["metadata"]["name"] = json!(name);
     let drivers = csi.counts.iter().map(|(driver, count)| {
         json!({ "name": driver, "nodeID": name, "topologyKeys": [], "allocatable": { "count": count } })
     });
@@ -211,6 +221,7 @@ mod tests {
     #[test]
     fn nodes_get_labels_in_turn_and_further_resources() {
         let nodes = CreateNodes {
+            operation: 4,
             count: 3,
             template: None,
             label: Some(NodeLabel::InTurn("zone".to_owned(), vec!["a".to_owned(), "b".to_owned()])),
@@ -222,6 +233,8 @@ mod tests {
         assert_eq!(zones, ["a", "b", "a"]);
         let (object, value) = value(node(&nodes, 0));
         assert_eq!((object.resource, object.namespace.as_str()), (Gvr::new("", "v1", "nodes"), ""));
+        let name = "scheduler-perf-4-0";
+        assert_eq!((object.name.as_str(), &value["metadata"]["labels"][HOSTNAME]), (name, &json!(name)));
         assert_eq!(
             value["status"]["allocatable"],
             json!({"pods": "110", "cpu": "4", "memory": "32Gi", "gpu": "2"})

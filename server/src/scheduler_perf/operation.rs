@@ -103,6 +103,8 @@ pub(super) enum Operation {
 /// The arguments of createNodes.
 #[derive(Clone, Debug)]
 pub(super) struct CreateNodes {
+    /// Position of the operation, which is in the names of its nodes.
+    pub(super) operation: usize,
     pub(super) count: usize,
     pub(super) template: Option<Arc<Template>>,
     pub(super) label: Option<NodeLabel>,
@@ -115,8 +117,6 @@ pub(super) struct CreateNodes {
 /// The CSINodes that createNodes makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CsiNodes {
-    /// Beginning of the names of the nodes, which the operation chooses itself.
-    pub(super) name_prefix: String,
     /// How many volumes each driver attaches to a node.
     pub(super) counts: BTreeMap<String, u32>,
     /// In-tree plugins that are replaced by drivers.
@@ -322,10 +322,9 @@ fn create_nodes(index: usize, fields: &mut Fields, templates: &Templates<'_>) ->
             count.map(|count| (driver, count)).ok_or("csiNodeAllocatable: \"count\" is missing")
         };
         let counts = drivers.into_iter().map(count).collect::<Result<_, _>>()?;
-        let name_prefix = format!("scheduler-perf-{index}-");
-        csi = Some(CsiNodes { name_prefix, counts, migrated_plugins });
+        csi = Some(CsiNodes { counts, migrated_plugins });
     }
-    Ok(CreateNodes { count, template, label, allocatable, csi })
+    Ok(CreateNodes { operation: index, count, template, label, allocatable, csi })
 }
 
 fn create_pods(
