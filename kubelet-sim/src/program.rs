@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(of("image: agnhost, command: [echo, hi]", ""), shell(&["echo", "hi"]));
         assert_eq!(of("image: agnhost, args: [netexec]", ""), shell(&["/agnhost", "netexec"]));
         assert!(
-            matches!(of("image: agnhost, args: [fake-gitserver]", ""), Program::NotRun(why) if why.contains("fake-gitserver"))
+            matches!(of("image: agnhost, args: [inclusterclient]", ""), Program::NotRun(why) if why.contains("inclusterclient"))
         );
         assert_eq!(of("image: 'nginx:1.27'", ""), Program::Image);
         assert_eq!(of("image: http-echo, args: [-text=x]", ""), Program::Image);

@@ -295,6 +295,10 @@ mod tests {
             let (key, stored, mut served): (String, String, Value) = serde_json::from_str(line).unwrap();
             let stored = BASE64_STANDARD.decode(stored).unwrap();
             meta::metadata_mut(&mut served).remove("resourceVersion");
+            if key.starts_with("/registry/statefulsets/") {
+                // A default since 1.37, whose API an import serves.
+                served["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(1);
+            }
             let kept = plain.convert_stored(&key, &stored).unwrap().bytes;
             let read: Value = serde_json::from_slice(&kept).unwrap();
             assert_eq!(read, served, "{key}");

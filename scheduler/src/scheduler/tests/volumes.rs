@@ -288,7 +288,8 @@ fn a_pod_of_lower_priority_with_the_claim_is_evicted() {
     s.pod(Change::Set(on(&claiming_pod("p", &["c"]), "n1")), at(0));
     s.pod(Change::Set(with(&claiming_pod("q", &["c"]), |pod| pod.priority = 5)), at(0));
     let Some(Action::Preempt(evict)) = s.next(at(0)) else { panic!("the pod is evicted") };
-    assert!(evict.notice.message.ends_with("ReadWriteOncePod access mode."), "{}", evict.notice.message);
+    let message = &evict.notice.message;
+    assert!(message.ends_with("ReadWriteOncePod access mode already in-use by another pod."), "{message}");
     assert_eq!((&*evict.victims[0].uid, evict.victims.len()), ("p", 1));
 }
 
