@@ -65,7 +65,8 @@ fn ports_of_nodes_lead_to_pods_by_address_and_protocol() {
             format!("curl -s http://{}:8080/clientip | cut -d: -f1", c["status"]["podIP"].as_str().unwrap());
         assert_eq!(sh(cluster, "host", &asked).await.0, format!("{ip}\n"));
         sh(cluster, "outer", "curl -s localhost:8080/exit?code=0").await;
-        assert_eq!(sh(cluster, "c", &format!("curl -s {ip}:5000/hostname; echo $?")).await.0, "7\n");
+        let asked = format!("curl -s {ip}:5000/hostname; echo $?");
+        cluster.wait_until("the port is closed", async || sh(cluster, "c", &asked).await.0 == "7\n").await;
     });
 }
 
