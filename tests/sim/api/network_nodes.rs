@@ -32,6 +32,7 @@ fn ports_of_nodes_lead_to_pods_by_address_and_protocol() {
             [("local", "127.0.0.1", "TCP"), ("outer", &*ip, "TCP"), ("udp", &*ip, "UDP")]
         {
             let mut pod = of_image(name, "agnhost", &["netexec"]);
+            pod["spec"]["restartPolicy"] = json!("Never");
             let port = if protocol == "UDP" { 8081 } else { 8080 };
             pod["spec"]["containers"][0]["ports"] =
                 json!([{"containerPort": port, "hostPort": 5000, "hostIP": host, "protocol": protocol}]);
