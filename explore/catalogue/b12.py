@@ -1,6 +1,7 @@
 """rabbitmq/cluster-operator#758: refuses to scale below what it last saw. 1, 3, 2 ends at 3 if 3 was seen, and at 2 if it was not.
 
-On kopf, which notes at each object what its handlers last saw. Fixed: decides by the wish alone.
+On kopf, which notes at each object what its handlers last saw. It repeats after a second, and not after kopf's minute, which passes by its
+own clock: a search takes it to have given up before. Fixed: decides by the wish alone.
 """
 
 import kopf
@@ -16,8 +17,8 @@ def configure(settings, **_):
     settings.posting.enabled = False
 
 
-@kopf.on.create(*THINGS, field="spec.replicas")
-@kopf.on.update(*THINGS, field="spec.replicas")
+@kopf.on.create(*THINGS, field="spec.replicas", backoff=1)
+@kopf.on.update(*THINGS, field="spec.replicas", backoff=1)
 def scale(name, old, new, **_):
     if old is not None and new < old and not FIXED:
         print(f"{name} is not scaled from {old} down to {new}", flush=True)
