@@ -45,7 +45,7 @@ impl CriSocket {
             }
             Ok(_) | Err(_) => {}
         }
-        // The socket is made in a folder that only its owner enters, so that nobody connects before its mode is set.
+        // Between bind and the change of its mode others could connect to the socket: until then it is in a folder of mode 0700.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let private = folder.join(format!(".kstore-cri-{}", std::process::id()));
         std::fs::create_dir(&private)?;

@@ -274,7 +274,7 @@ pub(crate) const ENDPOINT_IMAGES: usize = 1000;
 pub(crate) const IMAGE_NAME_BYTES: usize = 1024;
 /// Open connections of clients. Further ones wait.
 pub(crate) const ENDPOINT_CONNECTIONS: usize = 64;
-/// Events that a client has not read. One that is slower gets an error, and lists what there is.
+/// Most events that wait for a client of the CRI endpoint. A client that is slower gets an error, and then lists its containers.
 pub(crate) const ENDPOINT_EVENTS: usize = 1024;
 /// Commands that run to their end at a time for clients. Further ones wait.
 pub(crate) const ENDPOINT_COMMANDS: usize = 64;

@@ -25,7 +25,7 @@ impl Slots {
         })
     }
 
-    /// Takes a number back. One that nobody holds changes nothing.
+    /// Takes back a number, which the next [`Self::take`] may give out. A number that nobody holds changes nothing.
     pub(super) fn give_back(&mut self, number: usize) {
         if number < self.next {
             self.free.insert(number);

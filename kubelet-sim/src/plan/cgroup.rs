@@ -3,7 +3,7 @@
 use crate::amounts::Amounts;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-/// The scheduling period of the processor in microseconds, of which a container gets its quota.
+/// The period of `cpu.max` in microseconds. A container may use the processor for its quota in each period.
 const PERIOD: i64 = 100_000;
 /// The smallest quota in microseconds.
 const LEAST_QUOTA: i64 = 1_000;

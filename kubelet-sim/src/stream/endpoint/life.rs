@@ -21,7 +21,7 @@ const KILLED: i32 = 137;
 const NEVER_STARTED: i32 = 0;
 
 impl Endpoint {
-    /// The id of a client's container that this is, or of which it is the beginning.
+    /// The id of the container of a CRI client that has this id, or alone has an id that begins so.
     pub(super) fn container_key(&self, id: &str) -> Result<String, Status> {
         let table = self.table();
         let known = key_of(&table.containers, id).map(str::to_owned);
@@ -30,7 +30,7 @@ impl Endpoint {
         })
     }
 
-    /// The id of a client's sandbox that this is, or of which it is the beginning.
+    /// The id of the sandbox of a CRI client that has this id, or alone has an id that begins so.
     pub(super) fn sandbox_key(&self, id: &str) -> Result<String, Status> {
         let table = self.table();
         let known = key_of(&table.sandboxes, id).map(str::to_owned);
