@@ -55,7 +55,10 @@ func b8(k *kube) reconciler {
 		if !areReady || next == "" {
 			return nil
 		}
+		if err := k.remove(pods, next, metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
 		restarted[next+wanted] = true
-		return k.remove(pods, next, metav1.DeletePropagationBackground)
+		return nil
 	}
 }

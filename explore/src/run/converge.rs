@@ -54,7 +54,7 @@ impl ActiveRun<'_> {
             if self.revision() != revision {
                 (written, revision) = (clock.now(), self.revision());
             }
-            if settled.settled && passed >= PASSES && since(written) >= self.limits.silence {
+            if settled.settled && passed >= PASSES && since(written) >= self.silence() {
                 return Ok((RunEnd::Quiet, false));
             }
             if self.is_over() {

@@ -31,6 +31,9 @@ const READY: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 /// Real time that an operator has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+/// Real time without a write for which an operator may wait to open a watch again: informers of client-go do so 0.8 to 12.8 s after each of
+/// their first four failures, by their own clock.
+const REOPEN: Duration = Duration::from_secs(15);
 /// Number of SIGKILL.
 const KILLED: i32 = 9;
 /// Number of SIGTERM.
@@ -337,6 +340,19 @@ impl ActiveRun<'_> {
             started.map_err(RunError::lab("an operator does not start again"))?;
         }
         Ok(())
+    }
+
+    /// Real time without a write after which an operator has given up. One whose watch was cut waits before it opens it again.
+    pub(super) fn silence(&self) -> Duration {
+        let clients = &self.current.bridge.clients;
+        let waits = |operator: &Operator| {
+            let is_running = self.report(&operator.name).is_ok_and(|report| report.state != "ended");
+            is_running && clients.view(&operator.name).is_some_and(|view| view.is_interrupted())
+        };
+        match self.prepared.scenario.operators.iter().any(waits) {
+            true => self.limits.silence.max(REOPEN),
+            false => self.limits.silence,
+        }
     }
 
     /// Whether an operator has ended and is not started again yet.

@@ -227,8 +227,7 @@ impl ActiveRun<'_> {
         let found = 'late: loop {
             let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
             self.advance_to(target, Some(goal.clone())).await?;
-            let revision = self.revision();
-            let end = (self.elapsed() + self.limits.silence).min(self.limits.total);
+            let (revision, begin) = (self.revision(), self.elapsed());
             loop {
                 let found = self.read(&name).await?;
                 // What a plan holds back comes after a later step.
@@ -236,7 +235,7 @@ impl ActiveRun<'_> {
                     return Ok(());
                 }
                 // A program's own timers, such as those of repetitions, are in real time.
-                if self.elapsed() >= end {
+                if self.elapsed() >= (begin + self.silence()).min(self.limits.total) {
                     break 'late found;
                 }
                 tokio::time::sleep(LOOK).await;

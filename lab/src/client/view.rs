@@ -21,6 +21,9 @@ pub struct KindView {
     pub lists: u64,
     /// Objects that were read one by one.
     pub gets: u64,
+    /// Whether the client has ever begun a watch.
+    #[serde(skip)]
+    pub has_watched: bool,
     /// Whether something was delivered in a form that the lab does not read, so that `delivered` may be too old.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -56,11 +59,19 @@ impl ClientView {
         self.lists_from_cache |= verb == Verb::List && version == Version::Any;
         let Some(kind) = self.kind(resource) else { return };
         match verb {
-            Verb::Watch => kind.watches += 1,
+            Verb::Watch => {
+                kind.watches += 1;
+                kind.has_watched = true;
+            }
             Verb::List => kind.lists += 1,
             Verb::Get => kind.gets += 1,
             _ => {}
         }
+    }
+
+    /// Whether the client has no watch any more of a kind that it watched, as while an informer waits before it lists again.
+    pub fn is_interrupted(&self) -> bool {
+        self.kinds.values().any(|kind| kind.has_watched && kind.watches == 0)
     }
 
     /// A watch of the client ended.
@@ -227,8 +238,14 @@ mod tests {
         let kind = &view.kinds["pods"];
         assert_eq!((kind.delivered, kind.watches, kind.lists, kind.events), (8, 1, 1, 1));
         assert!(view.lists_from_cache);
+        assert!(!view.is_interrupted(), "pods are watched");
         view.watch_ended("pods");
         assert_eq!(view.kinds["pods"].watches, 0);
+        assert!(view.is_interrupted(), "until an informer opens its watch again");
+        view.began("pods", Verb::Watch, Version::Min(8));
+        assert!(!view.is_interrupted());
+        view.began("nodes", Verb::List, Version::Any);
+        assert!(!view.is_interrupted(), "a kind that was only listed");
     }
 
     #[test]

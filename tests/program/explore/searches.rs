@@ -118,3 +118,13 @@ fn what_an_operator_does_late_has_time_of_the_cluster_before_a_wait_ends() {
     let output = other_command("late", &flags, folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
+
+#[test]
+fn an_operator_has_time_to_open_its_watch_again_before_it_counts_as_stuck() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--only", "cut", "--seeds", "0", "--budget", "1h"];
+    let output = other_command("reopens", &flags, folder.path()).output().unwrap();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("after pruning: cut "), "{said}");
+}
