@@ -23,9 +23,10 @@ runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNN
 declare -x "$runner=$(realpath "$(dirname "${BASH_SOURCE[0]}")/runner")"
 
 # The packages and features of that build. Every call names the same ones: with others, cargo would build much of it again.
-WORKSPACE=(--profile "$PROFILE" --workspace --features kstore-benches/ratchet)
+# Default features but jemalloc.
+WORKSPACE=(--profile "$PROFILE" --workspace --no-default-features --features kstore-benches/informer,kstore-benches/ratchet,kstore-testing/kube)
 # Those of the released program and of what measures it.
-MEASURED=(-p kstore-server -p kstore-benches --no-default-features --bench gate)
+MEASURED=(-p kstore-server -p kstore-benches --no-default-features --features kstore-server/jemalloc --bench gate)
 
 # built TARGET: prints the path of the executable of a test or benchmark of that build, which is brought up to date first.
 built() {

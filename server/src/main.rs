@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// Allocator that returns memory to the system after a busy time: see "Memory" in ARCHITECTURE.md.
-#[cfg(not(target_env = "msvc"))]
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -28,8 +28,8 @@ pub(super) enum Times {
 /// All paths. Long ones are first, so that the last child does not run alone for long.
 pub(super) static PATHS: [CountedPath; 12] = [
     CountedPath::prepared("restart", Times::Once, restart::run, restart::prepare),
-    CountedPath::new("pod", Times::Between(10, 50), pod::run),
-    CountedPath::new("list-page", Times::Between(2, 22), requests::list_page),
+    CountedPath::new("pod", Times::Between(5, 25), pod::run),
+    CountedPath::new("list-page", Times::Between(2, 12), requests::list_page),
     CountedPath::new("scheduler-decision", Times::Between(50, 250), scheduler::run),
     CountedPath::new("watch-dispatch", Times::Between(10, 50), watch::run),
     CountedPath::new("start", Times::Once, start::run),
