@@ -278,6 +278,9 @@ impl Rest {
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
+        if let Some(identified) = parts.extensions.get() {
+            return Ok(self.pipeline.take_over(identified));
+        }
         let authentication =
             self.pipeline.authenticate(parts.extensions.get(), authn::RequestHead::of(parts));
         tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await

@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{Extensions, Request, Response};
 use kstore_access::authn::RequestHead;
 use kstore_api::status::Status;
+use kstore_pipeline::pipeline::Identified;
 use kstore_registry::user::UserInfo;
 use std::sync::Arc;
 
@@ -82,5 +83,14 @@ impl ApiServer {
     /// The credentials are refused, or the caller may not act as the user that it names.
     pub async fn identify(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         self.pipeline.identify(parts.extensions.get(), RequestHead::of(parts)).await
+    }
+
+    /// Authenticates a request that [`Self::answer`] will get at once: with the result in its extensions, it is not authenticated again
+    /// there.
+    ///
+    /// # Errors
+    /// As [`Self::identify`]; then the answer is the refusal.
+    pub async fn identify_ahead(&self, parts: &Parts) -> Result<Identified, Status> {
+        self.pipeline.identify_ahead(parts.extensions.get(), RequestHead::of(parts)).await
     }
 }

@@ -39,9 +39,19 @@ impl Bridge {
     async fn identified(self: Arc<Self>, request: Request<Body>) -> (Request<Body>, Stage) {
         let waiting = self.clients.unidentified();
         let program = self.program(&request);
-        let (parts, body) = request.into_parts();
-        let user = self.user(&parts).await;
+        let (mut parts, body) = request.into_parts();
+        let (user, identified) = match certified(&parts.extensions) {
+            Some(user) => (Some(user.clone()), None),
+            None => {
+                let identified = self.running.api().identify_ahead(&parts).await.ok();
+                (identified.as_ref().map(|identified| identified.user().clone()), identified)
+            }
+        };
         let stage = self.arrive(&parts, user.as_deref(), program.as_deref());
+        // What may be held is authenticated when it is performed.
+        if let Some(identified) = identified.filter(|_| stage.is_at_once()) {
+            parts.extensions.insert(identified);
+        }
         drop(waiting);
         (Request::from_parts(parts, body), stage)
     }

@@ -280,6 +280,11 @@ impl Stage {
         self.pump(body, frames, reader, control.as_deref()).await;
     }
 
+    /// Whether the request is performed at once: it has no turn to wait for, and nothing perturbs it.
+    fn is_at_once(&self) -> bool {
+        self.unlogged.is_none() && !self.is_perturbed
+    }
+
     /// Performs the request and notes the answer. The control is that of a watch.
     async fn answer(
         &mut self,

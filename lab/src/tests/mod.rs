@@ -105,3 +105,28 @@ async fn wrong_calls_are_refused_by_name() {
     assert_eq!(refused(Method::POST, "/images", large).await.0, 413);
     lab.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_checked_once_for_each_request_and_again_for_the_next() {
+    let (lab, admin) = lab(Mode::Real, ComponentChoice::NONE).await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    admin.api(Method::POST, accounts, Some(account)).await;
+    let token =
+        admin.lab(Method::POST, "/kubeconfigs", Some(json!({"serviceAccount": "default/robot"}))).await;
+    let robot = TestClient::of(token.body["kubeconfig"].as_str().unwrap(), "robot");
+    let counted = async || {
+        let metrics = admin.api(Method::GET, "/metrics", None).await.body;
+        let text = metrics.as_str().unwrap().to_owned();
+        let row = text.lines().find(|line| line.starts_with("authentication_attempts{result=\"success\"}"));
+        row.unwrap().rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    let before = counted().await;
+    for _ in 0..3 {
+        assert_eq!(robot.api(Method::GET, CONFIG_MAPS, None).await.code, 403, "it authenticates");
+    }
+    assert_eq!(counted().await - before, 3 + 1, "one more is the second look at the metrics");
+    assert_eq!(admin.api(Method::DELETE, &format!("{accounts}/robot"), None).await.code, 200);
+    assert_eq!(robot.api(Method::GET, CONFIG_MAPS, None).await.code, 401, "the account is gone");
+    lab.end().await;
+}

@@ -70,6 +70,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+pub use token::Identified;
 use tokio::time::Instant;
 pub use transact::Transacted;
 pub use unsupported::{AnnotationCheck, LocalComponents};

@@ -22,6 +22,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The user of a request that was authenticated before its server got it. In the request's extensions, it spares the server to do so again:
+/// only for requests that are performed at once, because credentials and rights may end.
+#[derive(Clone, Debug)]
+pub struct Identified {
+    user: Arc<UserInfo>,
+    /// How long the authentication took.
+    took: Duration,
+}
+
+impl Identified {
+    /// The user.
+    pub fn user(&self) -> &Arc<UserInfo> {
+        &self.user
+    }
+}
+
 /// The user that a token authenticates, and the audiences for which it is valid.
 type Named = (Arc<UserInfo>, Vec<String>);
 
@@ -40,6 +56,26 @@ impl Pipeline {
         let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
         self.metrics.authenticated(name, began.elapsed());
         user
+    }
+
+    /// Authenticates a request whose server has not got it yet. Leaves no trace in the metrics before [`Self::take_over`].
+    ///
+    /// # Errors
+    /// See [`Self::authenticate`].
+    pub async fn identify_ahead(
+        &self,
+        peer: Option<&Peer>,
+        head: RequestHead<'_>,
+    ) -> Result<Identified, Status> {
+        let began = Instant::now();
+        let user = self.identify(peer, head).await?;
+        Ok(Identified { user, took: began.elapsed() })
+    }
+
+    /// The user of a request that was authenticated ahead; counts the authentication.
+    pub fn take_over(&self, identified: &Identified) -> Arc<UserInfo> {
+        self.metrics.authenticated(Ok(&identified.user.username), identified.took);
+        identified.user.clone()
     }
 
     /// Authenticates like [`Self::authenticate`], without a trace in the metrics. Boxed here, so that no crate above generates the code
