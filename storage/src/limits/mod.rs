@@ -436,6 +436,9 @@ pub const FORWARDED: usize = 256;
 /// does; here a silent backend must not occupy a stream of its node's tunnel forever.
 pub const PROXY_HEAD: Duration = Duration::from_secs(600);
 
+/// How long a backend behind `proxy` may take for the handshake of TLS, as in Kubernetes.
+pub const PROXY_TLS: Duration = Duration::from_secs(10);
+
 /// How long a proxied connection continues after the client stopped sending.
 pub const PROXY_LINGER: Duration = Duration::from_secs(30);
 

@@ -1,5 +1,6 @@
 //! Requests that the apiserver proxies to pods, services and nodes.
 
+use super::network::of_image;
 use super::streams::{pod, run, with_expiring_certificate};
 use kstore_registry::user::UserInfo;
 use kstore_tests::{Cluster, Setup, simulate, websocket};
@@ -28,6 +29,11 @@ async fn create_served(cluster: &Cluster) {
         let meta = json!({"name": name});
         cluster.create(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})).await;
     }
+    wait_for_endpoint(cluster).await;
+}
+
+/// Waits until a Service has a ready pod.
+async fn wait_for_endpoint(cluster: &Cluster) {
     let listed = async || {
         let slices = cluster.list("endpointslices", "default").await;
         slices.iter().any(|slice| slice["endpoints"][0]["conditions"]["ready"] == true)
@@ -77,6 +83,50 @@ fn requests_are_proxied_to_pods_services_and_nodes() {
         let reply = cluster.rest().call("GET", "/api/v1/namespaces/default/pods/web/proxy?a=b", "").await;
         assert_eq!(reply.code, 301);
         assert_eq!(reply.headers["location"], "/api/v1/namespaces/default/pods/web/proxy/?a=b");
+    });
+}
+
+#[test]
+fn requests_are_proxied_over_tls_without_verification_of_the_certificate() {
+    simulate(Setup::seed(14), async |cluster| {
+        let mut porter = of_image("porter", "agnhost", &["porter"]);
+        porter["metadata"]["labels"] = json!({"app": "porter"});
+        let container = &mut porter["spec"]["containers"][0];
+        container["env"] = json!([{"name": "SERVE_TLS_PORT_443", "value": "secret"}, {"name": "SERVE_PORT_80", "value": "plain"}]);
+        container["ports"] =
+            json!([{"name": "https", "containerPort": 443}, {"name": "http", "containerPort": 80}]);
+        run(cluster, porter).await;
+        let spec = json!({"selector": {"app": "porter"}, "ports": [
+            {"name": "https", "port": 8443, "targetPort": "https"}, {"name": "http", "port": 80, "targetPort": 80}]});
+        cluster
+            .create(
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "porter"}, "spec": spec}),
+            )
+            .await;
+        wait_for_endpoint(cluster).await;
+        run(cluster, pod("web", &[("http", "hello\n")], &["web"])).await;
+        let ip = cluster.get("pods", "default", "porter").await.unwrap()["status"]["podIP"].clone();
+        let refused = format!("dial tcp {}:81: connect: connection refused", ip.as_str().unwrap());
+        let plain = "http: server gave HTTP response to HTTPS client";
+        for (path, code, text) in [
+            ("pods/https:porter:443", 200, "secret"),
+            ("pods/https:porter", 200, "secret"),
+            ("pods/https:porter:", 200, "secret"),
+            ("services/https:porter:https", 200, "secret"),
+            ("services/https:porter:8443", 200, "secret"),
+            ("services/http:porter:http", 200, "plain"),
+            ("services/porter:https", 400, "Client sent an HTTP request to an HTTPS server.\n"),
+            ("pods/porter:443", 400, "Client sent an HTTP request to an HTTPS server.\n"),
+            ("pods/https:porter:80", 503, plain),
+            ("services/https:porter:http", 503, plain),
+            ("pods/https:porter:81", 503, &refused),
+            ("pods/https:web:8080", 503, plain),
+        ] {
+            let text =
+                if code == 503 { format!("error trying to reach service: {text}") } else { text.to_owned() };
+            let answer = proxied(cluster, "GET", &format!("namespaces/default/{path}/proxy/")).await;
+            assert_eq!(answer, (code, text), "{path}");
+        }
     });
 }
 
@@ -219,10 +269,20 @@ fn a_silent_backend_times_out() {
                 streams.push(tunnel.next().await.unwrap().opened().unwrap().begin());
             }
         };
-        let why = "error trying to reach service: net/http: timeout awaiting response headers";
+        let ask = async {
+            for (path, why, seconds) in [
+                (path, "net/http: timeout awaiting response headers", 600),
+                ("namespaces/default/pods/https:web:443/proxy/", "net/http: TLS handshake timeout", 10),
+            ] {
+                let begun = tokio::time::Instant::now();
+                let why = format!("error trying to reach service: {why}");
+                assert_eq!(proxied(cluster, "GET", path).await, (503, why));
+                assert_eq!(begun.elapsed().as_secs(), seconds);
+            }
+        };
         tokio::select! {
             biased;
-            answer = proxied(cluster, "GET", path) => assert_eq!(answer, (503, why.to_owned())),
+            () = ask => {}
             () = mute => {}
         }
     });

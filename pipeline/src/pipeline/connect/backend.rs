@@ -22,6 +22,8 @@ pub struct Backend {
     pub open: pb::StreamOpen,
     /// The address and port of the backend.
     pub host: String,
+    /// Whether the connection to it begins with TLS: the request names the scheme `https`.
+    pub has_tls: bool,
 }
 
 impl Backend {
@@ -152,7 +154,7 @@ impl Pipeline {
         }
         let what = Some(What::Kubelet(pb::KubeletStream {}));
         let open = pb::StreamOpen { node: id.name.to_owned(), what, ..Default::default() };
-        Ok(Backend { open, host: host(&kubelet) })
+        Ok(Backend { open, host: host(&kubelet), has_tls: false })
     }
 }
 
@@ -192,10 +194,6 @@ fn port_of(pod: &Value, port: &str, scheme: &str) -> Result<Backend, Status> {
     let Ok(number) = port.parse::<u16>() else {
         return Err(unreachable(&format_args!("dial tcp: lookup tcp/{port}: unknown port")));
     };
-    if scheme == "https" {
-        // Backends behind a tunnel speak HTTP; this is a TLS client's text for that.
-        return Err(unreachable(&"http: server gave HTTP response to HTTPS client"));
-    }
     let open = pb::StreamOpen {
         id: 0,
         node: text(&pod["spec"]["nodeName"]),
@@ -205,7 +203,7 @@ fn port_of(pod: &Value, port: &str, scheme: &str) -> Result<Backend, Status> {
         container: String::new(),
         what: Some(What::Port(pb::PortStream { port: number.into() })),
     };
-    Ok(Backend { open, host })
+    Ok(Backend { open, host, has_tls: scheme == "https" })
 }
 
 fn host_port(ip: &str, port: &str) -> String {

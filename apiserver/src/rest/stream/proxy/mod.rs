@@ -5,6 +5,7 @@
 pub(in crate::rest) mod headers;
 mod links;
 mod page;
+mod tls;
 mod wire;
 
 use super::{Expiry, Streams};

@@ -1,5 +1,6 @@
 //! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
+use super::tls;
 use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::Refused;
 use axum::body::Body;
@@ -9,8 +10,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use kstore_pipeline::pipeline::connect::backend::{Backend, unreachable};
-use kstore_storage::limits::PROXY_HEAD;
-use tokio::io::DuplexStream;
+use kstore_storage::limits::{PROXY_HEAD, PROXY_TLS};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 impl Streams {
     /// Sends a user's request to the backend on a connection of its own, and waits for the head of the answer.
@@ -26,17 +27,35 @@ impl Streams {
     ) -> Result<Response<Incoming>, Status> {
         let refused = Refused::default();
         let connection = self.connect(user, backend, &refused, expiry).await?;
+        let failed = |why: Status| refused.get().map_or(why, |text| backend.refused(text));
+        let answered = match backend.has_tls {
+            false => self.send(connection, request, expiry).await,
+            true => match tokio::time::timeout(PROXY_TLS, tls::connect(connection)).await {
+                Ok(Ok(connection)) => self.send(connection, request, expiry).await,
+                Ok(Err(why)) => Err(unreachable(&why)),
+                Err(_) => Err(unreachable(&"net/http: TLS handshake timeout")),
+            },
+        };
+        answered.map_err(failed)
+    }
+
+    /// Sends a request on a connection, and waits for the head of the answer.
+    async fn send<C>(
+        &self,
+        connection: C,
+        request: Request<Body>,
+        expiry: Expiry,
+    ) -> Result<Response<Incoming>, Status>
+    where
+        C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let mut http = http1::Builder::new();
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
         let (mut sender, serving) = handshake.map_err(|error| unreachable(&error))?;
         self.spawn_stream(expiry, async move { drop(serving.with_upgrades().await) });
         match tokio::time::timeout(PROXY_HEAD, sender.send_request(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => match refused.get() {
-                Some(text) => Err(backend.refused(text)),
-                None => Err(closed(&error)),
-            },
+            Ok(answered) => answered.map_err(|error| closed(&error)),
             Err(_) => Err(unreachable(&"net/http: timeout awaiting response headers")),
         }
     }
