@@ -95,7 +95,11 @@ pub(crate) const RECEIVED_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) const DIAL_TRIES: usize = 100;
 /// Bytes that each of them receives at most.
 pub(crate) const DIAL_BYTES: usize = 64 * 1024;
-/// Redirects that `wget` and `curl` follow, so that a circle of them ends.
+/// Bytes of a document of an issuer of tokens that `agnhost` reads: thousands of keys. A longer one is cut, and so not understood.
+pub(crate) const DISCOVERY_BYTES: usize = 1024 * 1024;
+/// Work of the verification of a signature: about a tenth of a millisecond, for which a program reads that many bytes.
+pub(crate) const VERIFICATION_WORK: usize = 64 * 1024;
+/// Redirects that `wget`, `curl` and `agnhost` follow, so that a circle of them ends.
 pub(crate) const REDIRECTS: usize = 10;
 /// Bytes of the head of an HTTP request. A longer one is answered by 431 and ends the connection. Go's servers take a MiB.
 pub(crate) const HTTP_HEAD_BYTES: usize = 64 * 1024;

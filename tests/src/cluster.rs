@@ -518,7 +518,12 @@ impl ExternalDependencies {
     fn of(setup: &Setup, webhooks: &Webhooks) -> Self {
         let plugins =
             PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
-        let names = ["kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
+        let names = [
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "10.96.0.1",
+        ];
         let outbound: Arc<dyn Outbound> = match setup.network {
             true => Arc::new(Network::new(ServiceBackends::default())),
             false => Arc::new(webhooks.clone()),

@@ -10,7 +10,7 @@ use super::ordered::Ordered;
 use super::page_data::{self, PageData};
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
-use super::{accept, content, path_verb};
+use super::{accept, content, header, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
 use crate::attempt_source::AttemptSource;
@@ -18,8 +18,9 @@ use crate::view::View;
 use crate::view::history::History;
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, HOST};
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_access::authz::{Attributes, More, Target};
 use kstore_api::kind;
@@ -36,6 +37,7 @@ use kstore_storage::{limits, metrics, version};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -259,7 +261,7 @@ impl Paths {
                 .await
                 .map_or_else(|status| refusal(&status), |found| json(parts, &found)),
             "/.well-known/openid-configuration" => match self.pipeline.tokens() {
-                Some(tokens) => json(parts, &tokens.configuration(&self.advertised)),
+                Some(tokens) => json(parts, &tokens.configuration(self.keys_address(parts))),
                 None => not_found(),
             },
             "/openid/v1/jwks" => match self.pipeline.tokens() {
@@ -276,6 +278,15 @@ impl Paths {
                 None => self.dump(parts).unwrap_or_else(not_found),
             },
         }
+    }
+
+    /// The `host:port` at which the client of a request finds the keys of tokens. A loopback address is another server to a client elsewhere,
+    /// such as a pod: then it is the one that the client used.
+    fn keys_address<'a>(&'a self, parts: &'a Parts) -> &'a str {
+        let is_local = self.advertised.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
+        let used = parts.uri.authority().map(Authority::as_str);
+        let used = used.unwrap_or_else(|| header(&parts.headers, HOST.as_str()));
+        if is_local && !used.is_empty() { used } else { &self.advertised }
     }
 
     /// A document about the priority levels; `None` for other paths.

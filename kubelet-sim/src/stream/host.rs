@@ -22,6 +22,7 @@ use kstore_host_runtime::{HostPrograms, ImageConfig, MappedProgram, PodLink, Unp
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -273,7 +274,8 @@ impl Streams {
         mut env: Vec<(String, String)>,
         container: &Container,
     ) -> Vec<(String, String)> {
-        let Some((host, port)) = self.api_server().await else { return env };
+        let Some((host, port)) = self.api_server_address().await else { return env };
+        let (host, port) = (host.to_string(), port.to_string());
         for (name, value) in &mut env {
             let is_own = container.env.iter().flatten().any(|own| own.name == *name);
             match name.as_str() {
@@ -287,11 +289,11 @@ impl Streams {
     }
 
     /// The address and port of the API server on this machine, as it publishes them.
-    async fn api_server(&self) -> Option<(String, String)> {
+    pub(super) async fn api_server_address(&self) -> Option<(IpAddr, u16)> {
         let slice = self.client.api::<EndpointSlice>().get(API_SERVER.0, API_SERVER.1).await.ok()?;
-        let host = slice.endpoints?.first()?.addresses.first()?.clone();
+        let host = slice.endpoints?.first()?.addresses.first()?.parse().ok()?;
         let port = slice.ports.into_iter().flatten().next()?.port?;
-        Some((host, port.to_string()))
+        Some((host, port.try_into().ok()?))
     }
 
     /// Keeps the termination message of a run that is about to end.

@@ -255,6 +255,7 @@ impl PodNetwork {
             {
                 self.connect_to_node(host, to).await
             }
+            None if self.streams.is_api_server(to).await => self.connect_to_api_server(host, to).await,
             None => self.connect_outside(host, (to, to)).await,
         }
     }

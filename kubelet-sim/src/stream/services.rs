@@ -78,6 +78,15 @@ impl Streams {
         Some(self.chosen(service, (asked, transport), to, client).await.map(Destination::Endpoint))
     }
 
+    /// Whether the API server of this process publishes this address, other than that of its Service.
+    pub(super) async fn is_api_server(&self, to: SocketAddr) -> bool {
+        if self.api_server.is_none() {
+            return false;
+        }
+        let published = self.api_server_address().await;
+        published.is_some_and(|(host, port)| SocketAddr::new(host, port) == to)
+    }
+
     /// What takes connections to a port that all nodes have for a Service; `None` if no Service has it.
     pub(super) async fn node_backend(
         &self,

@@ -64,7 +64,6 @@ enum Kind {
     Guestbook(u16),
     /// `nettest`: counts who writes to it.
     Nettest,
-    /// The bodies by port.
     /// `porter`: its ports, whether they speak TLS, and their bodies; whether it answers JSON.
     Porter(Vec<(u16, bool, String)>, bool),
     /// One body for all requests.
@@ -246,7 +245,7 @@ impl Server {
 }
 
 /// A text as Go's `log` prints it.
-fn logged(env: &Env, text: &str) -> String {
+pub(super) fn logged(env: &Env, text: &str) -> String {
     let time = jiff::Timestamp::from_second(env.now).unwrap_or_default();
     format!("{} {text}\n", time.strftime("%Y/%m/%d %H:%M:%S"))
 }

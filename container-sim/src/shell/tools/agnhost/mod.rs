@@ -1,5 +1,6 @@
 //! `agnhost`, the image of Kubernetes' own tests: its subcommands.
 
+mod discovery;
 mod logs;
 mod mounttest;
 mod servers;
@@ -13,7 +14,7 @@ pub(super) const TOOLS: &[Tool] =
 /// A subcommand: its name, and what it does with the arguments behind it.
 type Subcommand = (&'static str, fn(&ToolCall<'_>, &[String]) -> Outcome);
 
-const SUBCOMMANDS: [Subcommand; 8] = [
+const SUBCOMMANDS: [Subcommand; 9] = [
     ("connect", servers::connect),
     ("pause", |call, _| pause(call.env)),
     ("entrypoint-tester", |call, _| Outcome::text(format!("[{}]\n", call.argv.join(" ")))),
@@ -21,11 +22,12 @@ const SUBCOMMANDS: [Subcommand; 8] = [
     ("logs-generator", logs::run),
     ("dns-suffix", |call, _| Outcome::text(resolver(call.env, "search"))),
     ("dns-server-list", |call, _| Outcome::text(resolver(call.env, "nameserver"))),
+    ("test-service-account-issuer-discovery", discovery::run),
     ("etc-hosts", |call, _| Outcome::text(call.env.read("/etc/hosts").unwrap_or_default().to_vec())),
 ];
 
 /// The subcommands of the real program that are not simulated.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 16] = [
     "audit-proxy",
     "external-metrics",
     "fake-registry-server",
@@ -39,7 +41,6 @@ const OTHERS: [&str; 17] = [
     "port-forward-tester",
     "resource-consumer-controller",
     "stress",
-    "test-service-account-issuer-discovery",
     "completion",
     "help",
     "version",

@@ -7,7 +7,7 @@ use crate::shell::env::Env;
 use crate::shell::network::{
     NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, Received, ReceivedEnd, host,
 };
-use crate::shell::server::certificate_files;
+use crate::shell::server::{certificate_files, logged};
 use crate::shell::tools::{Effect, Networked, Outcome, ToolCall};
 use std::time::Duration;
 
@@ -45,10 +45,7 @@ pub(super) fn check(name: &str, arguments: &[String]) -> Result<(), String> {
 }
 
 pub(super) fn run(env: &Env, name: &str, arguments: &[String]) -> Outcome {
-    let logged = |text: &str| {
-        let time = jiff::Timestamp::from_second(env.now).unwrap_or_default();
-        format!("{} {text}\n", time.strftime("%Y/%m/%d %H:%M:%S"))
-    };
+    let logged = |text: &str| logged(env, text);
     let files = certificate_files(arguments);
     // A program of Go's ends with this code when it logs a fatal error.
     let missing = files.iter().flat_map(|(chain, key)| [chain, key]).find_map(|path| {
