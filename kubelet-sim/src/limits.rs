@@ -284,6 +284,9 @@ pub(crate) const ENDPOINT_PORTS: usize = 64;
 pub(crate) const EXEC_ARGUMENTS: usize = 4096;
 /// Bytes of each output of a command that runs to its end for a client. What exceeds them is dropped.
 pub(crate) const EXEC_SYNC_OUTPUT: usize = 1024 * 1024;
+/// The least time from the moment when a kubelet begins to end a deleted pod to the pod's removal, however soon its processes end: kubelets
+/// look that often whether volumes are unmounted. So a client that deletes a pod can still read it.
+pub(crate) const LEAST_TERMINATION: Duration = Duration::from_millis(300);
 /// Time that open calls have to end with the endpoint.
 pub(crate) const ENDPOINT_STOP: Duration = Duration::from_millis(200);
 /// The longest time that a container has to end: a day, so that a clock can add it.

@@ -4,19 +4,20 @@ use super::admission::Admission;
 use super::write::{Failure, Write, Written};
 use super::write_delay::WriteDelay;
 use crate::execution::Execution;
-use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
+use crate::limits::{LEAST_TERMINATION, RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
 use crate::pod::adopt::adopt;
 use crate::pod::container::Container;
 use crate::pod::{Input, Output, Pod, PodEvent, Stage, Why, resize, step};
 use crate::pod_object::PodObject;
 use crate::pod_object::source::{SourceKey, Sources};
+use crate::program;
 use crate::record::PodRecord;
 use crate::runtime::{Event, Runtime};
 use crate::status::{self, KubeletFacts};
 use crate::stream::{Disks, Outputs, Snapshot, TerminationMessageSource};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
-use kstore_container_sim::time::later;
+use kstore_container_sim::time::{between, later};
 use kstore_informer::{Key, Object, Revision};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(super) struct PodEntry {
     /// written.
     remove: bool,
     removed: bool,
+    /// When this kubelet began to end the pod because of its deletion.
+    deletion_seen: Option<Timestamp>,
     failures: u32,
     retry_at: Option<Timestamp>,
     /// When a status that another writer overwrote may be written again, unless it is restored before.
@@ -73,6 +76,7 @@ impl PodEntry {
             in_flight: false,
             remove: false,
             removed: false,
+            deletion_seen: None,
             failures: 0,
             retry_at: None,
             reconcile_at: None,
@@ -167,6 +171,9 @@ impl PodEntry {
         runtime: &mut dyn Runtime,
         (at, now): (Timestamp, Timestamp),
     ) -> Effects {
+        if self.record.pod.deleted() && self.deletion_seen.is_none() {
+            self.deletion_seen = Some(at);
+        }
         let input = self.with_termination_message(input, at);
         let machine = self.machine.take().expect("the machine is put back after each step");
         let span = tracing::debug_span!("pod", pod = %self.record.key());
@@ -249,12 +256,28 @@ impl PodEntry {
                 return None;
             }
         };
+        let late = late.saturating_add(self.unmounting(&write, now));
         if !self.delay.admits(late, now) {
             self.reconcile = reconcile;
             return None;
         }
         self.in_flight = true;
         Some(write)
+    }
+
+    /// What is left of the time that a kubelet takes to end a pod, if this write removes one whose processes its deletion has ended.
+    /// Containers without a process take the time of their script, and a pod that had ended by itself has no volumes any more.
+    fn unmounting(&self, write: &Write, now: Timestamp) -> Duration {
+        let Some(machine) = self.machine.as_ref().filter(|_| matches!(write, Write::RemovePod { .. })) else {
+            return Duration::ZERO;
+        };
+        let has_processes = || {
+            let mut containers = 0..machine.containers.len();
+            containers.any(|index| program::ends_with_process(&self.record.pod, index))
+        };
+        let since =
+            self.deletion_seen.filter(|_| machine.stage == Stage::Ended(Why::Deleted) && has_processes());
+        since.map_or(Duration::ZERO, |since| between(now, later(since, LEAST_TERMINATION)))
     }
 
     fn due_status(&mut self, host: KubeletFacts<'_>, now: Timestamp) -> Option<PodStatus> {

@@ -1,6 +1,7 @@
 //! Deletion as clients observe it: grace periods, finalizers, propagation, preconditions and answers, also of
 //! collections.
 
+use super::network::of_image;
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
 use kstore_client::{DeleteParams, ListParams};
 use kstore_tests::{Cluster, Reply, Rest, Setup, Storage, manifests, simulate};
@@ -74,6 +75,29 @@ fn a_running_pods_grace_period_can_only_be_shortened() {
             ],
         )
         .await;
+    });
+}
+
+/// A kubelet takes a moment to end a pod, so that its client sees it terminating.
+#[test]
+fn a_deleted_pod_can_be_read_for_a_moment_although_its_program_ends_at_once() {
+    simulate(Setup::seed(15), async |cluster| {
+        super::streams::run(cluster, of_image("pause", "agnhost", &["pause"])).await;
+        let path = "/api/v1/namespaces/default/pods/pause";
+        let begun = cluster.nondet().clock.now();
+        assert_eq!(
+            cluster.rest().call("DELETE", &format!("{path}?gracePeriodSeconds=60"), "").await.code,
+            200
+        );
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let pod = cluster.get("pods", "default", "pause").await.unwrap();
+        assert_eq!(pod["metadata"]["generation"], 2, "{pod}");
+        let is_gone = async || cluster.get("pods", "default", "pause").await.is_none();
+        cluster.wait_until("the pod is gone", is_gone).await;
+        assert!(
+            cluster.nondet().clock.now().duration_since(begun).as_secs() < 2,
+            "its program needs no grace period"
+        );
     });
 }
 
