@@ -82,7 +82,9 @@ impl Connection {
 
     /// A connection whose bytes are inside of another protocol's messages: `incoming` are those of the client, and the result has those for
     /// it, which end with the connection and its senders.
-    pub fn inside(incoming: impl Stream<Item = Bytes> + Send + 'static) -> (Self, mpsc::Receiver<Bytes>) {
+    pub(crate) fn inside(
+        incoming: impl Stream<Item = Bytes> + Send + 'static,
+    ) -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, outbox) = mpsc::channel(OUTBOX_FRAMES);
         (Self::new(incoming.boxed(), sender), outbox)
     }

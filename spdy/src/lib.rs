@@ -6,12 +6,17 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod channels;
 mod connection;
 mod frame;
 mod headers;
 pub mod limits;
+mod ports;
 #[cfg(test)]
 mod tests;
+pub mod websocket;
 
+pub use channels::{ChannelStreams, WantedChannels};
 pub use connection::{Connection, Event, Sender};
 pub use frame::{Decoder, Frame, SpdyError, data, open, pong};
+pub use ports::{PortPairs, PortStreams};

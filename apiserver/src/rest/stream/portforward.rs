@@ -14,10 +14,10 @@ use http::Response;
 use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
-use kstore_spdy::{Connection, Event, Sender};
+use kstore_spdy::websocket::tunnelled;
+use kstore_spdy::{Connection, PortPairs, PortStreams, Sender};
 use kstore_storage::limits::{FORWARD_PIECES, FORWARDED, STREAM_BEGIN};
 use pb::stream_open::What;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -62,7 +62,7 @@ impl Streams {
             let (response, opening) = handshake.accept(TUNNELLED);
             self.spawn_stream(request.expiry, async move {
                 let Some(socket) = opening.socket().await else { return };
-                let (connection, writing) = websocket::tunnelled_spdy(socket);
+                let (connection, writing) = tunnelled(socket);
                 tokio::join!(writing, forward(connection, ports));
             });
             return Ok(response);
@@ -116,64 +116,27 @@ impl Ports {
     }
 }
 
-/// The error and the data stream of one connection; clients open both, one after the other.
-#[derive(Default)]
-struct Pair {
-    error: Option<u32>,
-    data: Option<(u32, mpsc::Receiver<Bytes>)>,
-    port: u16,
-}
-
 /// Serves the connections of a client until it leaves.
 async fn forward(mut connection: Connection, ports: Ports) {
     let mut tasks = JoinSet::new();
-    let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
-    let mut inboxes: BTreeMap<u32, mpsc::Sender<Bytes>> = BTreeMap::new();
+    let mut pairs = PortPairs::new(FORWARDED, FORWARD_PIECES);
     while let Some(event) = connection.next().await {
         while tasks.try_join_next().is_some() {}
-        match event {
-            Event::Opened(id, headers) => {
-                let header = |name: &str| headers.get(name).map_or("", String::as_str);
-                if pairs.len() + tasks.len() >= FORWARDED {
-                    connection.sender().end(id).await;
-                    continue;
-                }
-                let request = header("requestid").to_owned();
-                let pair = pairs.entry(request.clone()).or_default();
-                pair.port = header("port").parse().unwrap_or(0);
-                if header("streamtype") == "error" {
-                    pair.error = Some(id);
-                } else {
-                    let (inbox, pieces) = mpsc::channel(FORWARD_PIECES);
-                    inboxes.insert(id, inbox);
-                    pair.data = Some((id, pieces));
-                }
-                if pair.error.is_some() && pair.data.is_some() {
-                    let pair = pairs.remove(&request).expect("it was just looked at");
-                    tasks.spawn(serve(pair, ports.clone(), connection.sender()));
-                }
-            }
-            Event::Data(id, data) => {
-                // A connection that has ended accepts no more data.
-                if let Some(inbox) = inboxes.get(&id)
-                    && inbox.send(data).await.is_err()
-                {
-                    inboxes.remove(&id);
-                }
-            }
-            Event::Ended(id) => drop(inboxes.remove(&id)),
+        let sender = connection.sender();
+        if let Some(streams) = pairs.handle(event, &sender, tasks.len()).await {
+            tasks.spawn(serve(streams, ports.clone(), sender));
         }
     }
 }
 
 /// Serves one connection until it ends.
-async fn serve(pair: Pair, ports: Ports, sender: Sender) {
-    let (Some(error), Some((data, mut pieces))) = (pair.error, pair.data) else { return };
-    match ports.connect(pair.port).await {
+async fn serve(streams: PortStreams, ports: Ports, sender: Sender) {
+    let PortStreams { port, data, error, mut input } = streams;
+    match ports.connect(port).await {
         Err(why) => drop(sender.data(error, why.as_bytes()).await),
         Ok((mut reader, writer)) => {
             let to_node = async {
-                while let Some(piece) = pieces.recv().await {
+                while let Some(piece) = input.recv().await {
                     if !writer.send(0, piece).await {
                         break;
                     }

@@ -16,12 +16,11 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use kstore_access::audit;
 use kstore_api::status::Status;
-use kstore_spdy::Connection;
+use kstore_spdy::websocket::{accepted_key, server_socket};
 use kstore_storage::limits;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// A WebSocket connection on the server.
@@ -54,13 +53,10 @@ impl Handshake {
             return Ok(None);
         }
         let key = header(headers, SEC_WEBSOCKET_KEY.as_str());
-        if !has(CONNECTION.as_str(), "upgrade") || key.is_empty() {
-            return Err(Status::bad_request("the WebSocket handshake is incomplete"));
-        }
-        if header(headers, SEC_WEBSOCKET_VERSION.as_str()) != "13" {
-            return Err(Status::bad_request("only version 13 of the WebSocket protocol is served"));
-        }
-        let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).expect("base64 is a header");
+        let key = if has(CONNECTION.as_str(), "upgrade") { key } else { "" };
+        let accept = accepted_key(key, header(headers, SEC_WEBSOCKET_VERSION.as_str()));
+        let accept = accept.map_err(|error| Status::bad_request(error.to_string()))?;
+        let accept = HeaderValue::try_from(accept).expect("base64 is a header");
         let offered: Vec<_> = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().collect();
         let offered: Vec<_> = offered.into_iter().filter_map(|value| value.to_str().ok()).collect();
         let offered = offered.join(",");
@@ -102,10 +98,7 @@ impl Opening {
     /// Waits until the response was sent. `None` if the connection ended before.
     pub(super) async fn socket(self) -> Option<Socket> {
         let upgraded = self.0.await.ok()?;
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(limits::WEBSOCKET_MESSAGE))
-            .max_frame_size(Some(limits::WEBSOCKET_MESSAGE));
-        Some(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await)
+        Some(server_socket(TokioIo::new(upgraded), Vec::new(), limits::WEBSOCKET_MESSAGE).await)
     }
 }
 
@@ -124,26 +117,6 @@ impl Streams {
             }
         });
     }
-}
-
-/// A SPDY connection in the binary messages of a WebSocket, and the future that writes its bytes.
-pub(super) fn tunnelled_spdy(socket: Socket) -> (Connection, impl Future<Output = ()> + Send) {
-    let (mut outgoing, incoming) = socket.split();
-    let incoming = incoming.take_while(|message| std::future::ready(message.is_ok()));
-    let incoming = incoming.filter_map(async |message| match message {
-        Ok(Message::Binary(data)) => Some(data),
-        _ => None,
-    });
-    let (connection, mut outbox) = Connection::inside(incoming);
-    let writing = async move {
-        while let Some(bytes) = outbox.recv().await {
-            if send(&mut outgoing, Message::Binary(bytes)).await.is_err() {
-                return;
-            }
-        }
-        let _ = outgoing.close().await;
-    };
-    (connection, writing)
 }
 
 /// Sends a close message and waits briefly for the client's, so that the client has read everything.

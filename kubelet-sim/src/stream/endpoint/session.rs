@@ -10,10 +10,8 @@ use kstore_client::{
     LocalEvent, LocalReceiver, LocalSender, NodeStream, StreamKind, StreamRequest, Terminal,
 };
 use kstore_proto::cri::v1::ExecSyncResponse;
-use kstore_spdy::{Connection, Event, Sender};
-use std::collections::BTreeMap;
+use kstore_spdy::{ChannelStreams, Connection, PortPairs, PortStreams, Sender, WantedChannels};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::Status;
@@ -84,15 +82,17 @@ impl Endpoint {
         let (StreamKind::Exec(_, terminal) | StreamKind::Attach(terminal)) = ticket.request.kind else {
             return;
         };
-        let wanted = expected(terminal, is_json);
-        let Ok(Some(ids)) = timeout(STREAMS_OPENED, streams(&mut connection, wanted)).await else { return };
+        let Terminal { stdin, stdout, stderr, tty } = terminal;
+        let wanted = WantedChannels { stdin, stdout, stderr, tty, has_sizes: is_json };
+        let opened = timeout(STREAMS_OPENED, ChannelStreams::opened(&mut connection, wanted)).await;
+        let Ok(Some(ids)) = opened else { return };
         let Opened { mut receiver, sender: to_node, _serving } =
             self.open(ticket.request, ticket.is_of_simulation);
         let sender = connection.sender();
         tokio::select! {
             biased;
             () = self.tasks.stop().cancelled() => {}
-            status = from_node(&mut receiver, &sender, &ids) => end(&sender, &ids, &status, is_json).await,
+            status = from_node(&mut receiver, &sender, &ids) => ids.end(&sender, &result(&status, is_json)).await,
             () = from_client(&mut connection, &to_node, &ids) => {}
         }
     }
@@ -108,46 +108,15 @@ impl Endpoint {
 
     async fn forward(&self, ticket: Ticket, mut connection: Connection) {
         let mut tasks = JoinSet::new();
-        let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
-        let mut inboxes: BTreeMap<u32, mpsc::Sender<Bytes>> = BTreeMap::new();
+        let mut pairs = PortPairs::new(FORWARDED_PORTS, FORWARD_QUEUE);
         while let Some(event) = connection.next().await {
             while tasks.try_join_next().is_some() {}
-            match event {
-                Event::Opened(id, headers) => {
-                    let header = |name: &str| headers.get(name).map_or("", String::as_str);
-                    if pairs.len() + tasks.len() >= FORWARDED_PORTS {
-                        connection.sender().end(id).await;
-                        continue;
-                    }
-                    let number = header("requestid").to_owned();
-                    let pair = pairs.entry(number.clone()).or_default();
-                    pair.port = header("port").parse().unwrap_or(0);
-                    if header("streamtype") == "error" {
-                        pair.error = Some(id);
-                    } else {
-                        let (inbox, pieces) = mpsc::channel(FORWARD_QUEUE);
-                        inboxes.insert(id, inbox);
-                        pair.data = Some((id, pieces));
-                    }
-                    if pair.error.is_some()
-                        && pair.data.is_some()
-                        && let Some(pair) = pairs.remove(&number)
-                    {
-                        let request =
-                            StreamRequest { kind: StreamKind::Port(pair.port), ..ticket.request.clone() };
-                        let opened = self.open(request, ticket.is_of_simulation);
-                        tasks.spawn(pair.serve(opened, connection.sender()));
-                    }
-                }
-                Event::Data(id, data) => {
-                    // A connection that has ended accepts no more data.
-                    if let Some(inbox) = inboxes.get(&id)
-                        && inbox.send(data).await.is_err()
-                    {
-                        inboxes.remove(&id);
-                    }
-                }
-                Event::Ended(id) => drop(inboxes.remove(&id)),
+            let sender = connection.sender();
+            if let Some(streams) = pairs.handle(event, &sender, tasks.len()).await {
+                let kind = StreamKind::Port(streams.port);
+                let request = StreamRequest { kind, ..ticket.request.clone() };
+                let opened = self.open(request, ticket.is_of_simulation);
+                tasks.spawn(serve_port(streams, opened, sender));
             }
         }
     }
@@ -169,43 +138,6 @@ fn exit_code(status: Option<&ApiStatus>) -> Result<i32, Status> {
     }
 }
 
-/// The SPDY stream of each channel.
-#[derive(Default)]
-struct ChannelStreams {
-    error: Option<u32>,
-    stdin: Option<u32>,
-    stdout: Option<u32>,
-    stderr: Option<u32>,
-    resize: Option<u32>,
-}
-
-/// How many streams a client opens.
-fn expected(terminal: Terminal, has_sizes: bool) -> usize {
-    let Terminal { stdin, stdout, stderr, tty } = terminal;
-    let all = [true, stdin, stdout, stderr && !tty, tty && has_sizes];
-    all.into_iter().filter(|is_wanted| *is_wanted).count()
-}
-
-/// Waits until the client has opened all its streams; `None` if it leaves before, or opens an unknown one.
-async fn streams(connection: &mut Connection, expected: usize) -> Option<ChannelStreams> {
-    let mut ids = ChannelStreams::default();
-    let mut count = 0;
-    while count < expected {
-        let Event::Opened(id, headers) = connection.next().await? else { continue };
-        let slot = match headers.get("streamtype").map(String::as_str) {
-            Some("error") => &mut ids.error,
-            Some("stdin") => &mut ids.stdin,
-            Some("stdout") => &mut ids.stdout,
-            Some("stderr") => &mut ids.stderr,
-            Some("resize") => &mut ids.resize,
-            Some(_) | None => return None,
-        };
-        *slot = Some(id);
-        count += 1;
-    }
-    Some(ids)
-}
-
 /// The status of a stream that ended without one.
 pub(super) fn lost() -> ApiStatus {
     ApiStatus::internal("the container ended")
@@ -216,10 +148,7 @@ async fn from_node(receiver: &mut LocalReceiver, sender: &Sender, ids: &ChannelS
     loop {
         match receiver.next().await {
             Some(LocalEvent::Data(channel, data)) => {
-                let id = if channel == STDERR { ids.stderr } else { ids.stdout };
-                if let Some(id) = id {
-                    sender.data(id, &data).await;
-                }
+                ids.output(sender, channel, &data).await;
             }
             Some(LocalEvent::Begun) => {}
             Some(LocalEvent::Closed(status)) => return *status,
@@ -228,82 +157,67 @@ async fn from_node(receiver: &mut LocalReceiver, sender: &Sender, ids: &ChannelS
     }
 }
 
-async fn end(sender: &Sender, ids: &ChannelStreams, status: &ApiStatus, is_json: bool) {
-    let text = match (is_json, status.status) {
+/// The result of a stream as its client reads it: a Status since version 4, and the text of a failure before.
+fn result(status: &ApiStatus, is_json: bool) -> Vec<u8> {
+    match (is_json, status.status) {
         (true, _) => status.to_json(),
         (false, Outcome::Failure) => status.message.clone().into_bytes(),
         (false, Outcome::Success) => Vec::new(),
-    };
-    if let Some(error) = ids.error {
-        sender.data(error, &text).await;
-    }
-    for id in [ids.stdout, ids.stderr, ids.error].into_iter().flatten() {
-        sender.end(id).await;
     }
 }
 
 /// Sends what the client sends to the container. Returns when the client has left.
 async fn from_client(connection: &mut Connection, to_node: &LocalSender, ids: &ChannelStreams) {
     while let Some(event) = connection.next().await {
-        match event {
-            Event::Data(id, data) if Some(id) == ids.stdin => drop(to_node.send(0, data).await),
-            Event::Data(id, data) if Some(id) == ids.resize => drop(to_node.send(4, data).await),
-            Event::Ended(id) if Some(id) == ids.stdin => drop(to_node.end(0).await),
-            Event::Data(..) | Event::Ended(_) | Event::Opened(..) => {}
+        // What a client sends to a command that has ended is lost.
+        match ids.input(event) {
+            Some((channel, Some(data))) => drop(to_node.send(channel, data).await),
+            Some((channel, None)) => drop(to_node.end(channel).await),
+            None => {}
         }
     }
 }
 
-/// The error and the data stream of one connection to a port; clients open both, one after the other.
-#[derive(Default)]
-struct Pair {
-    error: Option<u32>,
-    data: Option<(u32, mpsc::Receiver<Bytes>)>,
-    port: u16,
-}
-
-impl Pair {
-    /// Serves the connection until it ends.
-    async fn serve(self, opened: Opened, sender: Sender) {
-        let (Some(error), Some((data, mut pieces))) = (self.error, self.data) else { return };
-        let Opened { mut receiver, sender: to_node, _serving } = opened;
-        let outgoing = async {
-            while let Some(piece) = pieces.recv().await {
-                if !to_node.send(0, piece).await {
-                    break;
-                }
+/// Serves a connection to a port until it ends.
+async fn serve_port(streams: PortStreams, opened: Opened, sender: Sender) {
+    let PortStreams { data, error, mut input, .. } = streams;
+    let Opened { mut receiver, sender: to_node, _serving } = opened;
+    let outgoing = async {
+        while let Some(piece) = input.recv().await {
+            if !to_node.send(0, piece).await {
+                break;
             }
-            to_node.end(0).await;
-            std::future::pending::<()>().await;
-        };
-        let incoming = async {
-            loop {
-                match receiver.next().await {
-                    Some(LocalEvent::Begun) => {}
-                    Some(LocalEvent::Data(channel, bytes)) => {
-                        let id = if channel == STDERR { error } else { data };
-                        if !sender.data(id, &bytes).await {
-                            return;
-                        }
-                    }
-                    Some(LocalEvent::Closed(status)) => {
-                        if status.status == Outcome::Failure {
-                            sender.data(error, status.message.as_bytes()).await;
-                        }
+        }
+        to_node.end(0).await;
+        std::future::pending::<()>().await;
+    };
+    let incoming = async {
+        loop {
+            match receiver.next().await {
+                Some(LocalEvent::Begun) => {}
+                Some(LocalEvent::Data(channel, bytes)) => {
+                    let id = if channel == STDERR { error } else { data };
+                    if !sender.data(id, &bytes).await {
                         return;
                     }
-                    None => return,
                 }
+                Some(LocalEvent::Closed(status)) => {
+                    if status.status == Outcome::Failure {
+                        sender.data(error, status.message.as_bytes()).await;
+                    }
+                    return;
+                }
+                None => return,
             }
-        };
-        tokio::select! {
-            biased;
-            () = incoming => {}
-            () = outgoing => {}
         }
-        sender.end(data).await;
-        sender.end(error).await;
+    };
+    tokio::select! {
+        biased;
+        () = incoming => {}
+        () = outgoing => {}
     }
+    sender.end(data).await;
+    sender.end(error).await;
 }
 
 #[cfg(test)]
@@ -319,14 +233,5 @@ mod tests {
         assert_eq!(failed.code(), tonic::Code::Unknown);
         assert!(failed.message().contains("no such program"), "{failed}");
         assert!(exit_code(None).is_err());
-    }
-
-    #[test]
-    fn a_terminal_has_one_output_and_sizes() {
-        let of = |stdin, stderr, tty, has_sizes| {
-            expected(Terminal { stdin, stdout: true, stderr, tty }, has_sizes)
-        };
-        assert_eq!([of(true, true, false, true), of(false, true, false, true)], [4, 3]);
-        assert_eq!([of(true, false, true, true), of(true, false, true, false)], [4, 3]);
     }
 }

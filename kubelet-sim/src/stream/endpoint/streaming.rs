@@ -6,6 +6,7 @@ use super::websocket::{CHANNELS, PORTS};
 use crate::limits::{STREAM_CONNECTIONS, STREAM_HEAD_BYTES, STREAM_HEAD_TIME, STREAM_MESSAGE};
 use kstore_client::StreamKind;
 use kstore_spdy::Connection;
+use kstore_spdy::websocket::{accepted_key, server_socket};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -14,9 +15,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 /// The protocols of commands and attached clients over SPDY, the newest first. Those of before version 4 end with a text and not with an
 /// object.
@@ -171,14 +169,14 @@ impl Endpoint {
         let are_ports = matches!(ticket.request.kind, StreamKind::Port(_));
         let served: &[&str] = if are_ports { &PORTS } else { &CHANNELS };
         let key = head.header("sec-websocket-key");
-        if key.is_empty() || head.header("sec-websocket-version") != "13" {
+        let Ok(accept) = accepted_key(key, head.header("sec-websocket-version")) else {
             return refuse(
                 socket,
                 "400 Bad Request",
                 "the handshake of version 13 of WebSockets is incomplete",
             )
             .await;
-        }
+        };
         let Some(protocol) = head.protocol("sec-websocket-protocol", served) else {
             return refuse(
                 socket,
@@ -187,16 +185,12 @@ impl Endpoint {
             )
             .await;
         };
-        let accept = derive_accept_key(key.as_bytes());
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\
              Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
         );
         socket.write_all(answer.as_bytes()).await?;
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(STREAM_MESSAGE))
-            .max_frame_size(Some(STREAM_MESSAGE));
-        let socket = WebSocketStream::from_partially_read(socket, rest, Role::Server, Some(config)).await;
+        let socket = server_socket(socket, rest, STREAM_MESSAGE).await;
         match are_ports {
             true => self.serve_websocket_ports(ticket, socket).await,
             false => self.serve_websocket(ticket, socket, protocol == CHANNELS[0]).await,

@@ -8,7 +8,7 @@ use futures::stream::SplitSink;
 use futures::{SinkExt as _, StreamExt as _};
 use kstore_api::status::Status;
 use kstore_client::{LocalEvent, LocalReceiver, LocalSender};
-use kstore_spdy::Connection;
+use kstore_spdy::websocket::tunnelled;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -58,21 +58,7 @@ impl Endpoint {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (mut outgoing, incoming) = socket.split();
-        let incoming = incoming.take_while(|message| std::future::ready(message.is_ok()));
-        let incoming = incoming.filter_map(async |message| match message {
-            Ok(Message::Binary(data)) => Some(data),
-            _ => None,
-        });
-        let (connection, mut outbox) = Connection::inside(incoming);
-        let writing = async move {
-            while let Some(bytes) = outbox.recv().await {
-                if outgoing.send(Message::Binary(bytes)).await.is_err() {
-                    return;
-                }
-            }
-            let _ = outgoing.close().await;
-        };
+        let (connection, writing) = tunnelled(socket);
         tokio::join!(writing, self.serve_ports(ticket, connection));
     }
 }
