@@ -93,6 +93,8 @@ pub(crate) const NETWORK_CALLS: usize = 256;
 pub(crate) const RECEIVED_BYTES: usize = 32 * 1024 * 1024;
 /// Connections that one request of `/dial` to `netexec` makes at most; a request for more is refused.
 pub(crate) const DIAL_TRIES: usize = 100;
+/// Bytes of host and request of `/dial`, each of whose connections has a copy; longer ones are refused.
+pub(crate) const DIAL_REQUEST_BYTES: usize = 8 * 1024;
 /// Bytes that each of them receives at most.
 pub(crate) const DIAL_BYTES: usize = 64 * 1024;
 /// Bytes of a document of an issuer of tokens that `agnhost` reads: thousands of keys. A longer one is cut, and so not understood.
@@ -105,6 +107,13 @@ pub(crate) const REDIRECTS: usize = 10;
 pub(crate) const HTTP_HEAD_BYTES: usize = 64 * 1024;
 /// Bytes of the body of an HTTP request that a simulated server reads; a larger one is answered by 413 and ends the connection.
 pub(crate) const HTTP_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Names that `nettest` counts, and keys that `guestbook` keeps: more than the pods of a test. Each request reads and writes all of them. Of
+/// further names nothing is counted; further keys are refused.
+pub(crate) const ANSWERED_KEYS: usize = 256;
+/// Bytes of such a name or key: the longest name of an object. A longer one is treated as a further one.
+pub(crate) const ANSWERED_KEY_BYTES: usize = 253;
+/// Bytes of a text that `guestbook` keeps, so that all of them have 4 MiB at most. A longer one is refused.
+pub(crate) const ANSWERED_TEXT_BYTES: usize = 16 * 1024;
 /// Bytes of a line before a chunk of a body; a longer one is answered by 400.
 pub(crate) const HTTP_CHUNK_LINE: usize = 8 * 1024;
 

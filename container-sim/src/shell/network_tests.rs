@@ -409,6 +409,9 @@ fn netexec_dials_others_and_liveness_ails_after_ten_seconds() {
     let env = environment("c");
     let dial = "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=8080&request=hostname&tries=2&protocol=http'";
     assert_eq!(sh(&env, dial).0, "{\"responses\":[\"net\",\"net\"]}");
+    // Each of a hundred connections has a copy of the request.
+    let long = "form=$(printf '%9000s' | tr ' ' x); curl -s -d \"host=10.0.0.1&port=8080&tries=100&request=$form\" 10.0.0.1:8080/dial";
+    assert_eq!(sh(&env, long).0, "host and request parameters are too long\n");
     let refused = sh(&env, "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=7&request=hostname'").0;
     assert_eq!(refused, "{\"errors\":[\"connect: connection refused\"]}");
     let many = sh(&env, "curl -s '10.0.0.1:8080/dial?host=10.0.0.1&port=8080&request=x&tries=100000'").0;

@@ -3,7 +3,7 @@
 use super::files::{error, serve};
 use super::{Kind, Server, ServerAction, ServerPeer, conversion, guestbook, logged, nettest, review, upload};
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
-use crate::limits::{DIAL_BYTES, DIAL_TRIES};
+use crate::limits::{DIAL_BYTES, DIAL_REQUEST_BYTES, DIAL_TRIES};
 use crate::shell::env::Env;
 use crate::shell::network::{NetworkCall, NetworkEnd, NetworkFailure, NetworkReply, ReceivedEnd, host};
 use crate::shell::tools::flag_value as value;
@@ -274,8 +274,14 @@ fn dial(env: &Env, request: &HttpRequest) -> ServerAction {
     let Some(tries) = tries.filter(|tries| (1..=DIAL_TRIES).contains(tries)) else {
         return refused("tries parameter is invalid".to_owned());
     };
-    if name.is_empty() || wanted.is_empty() || wanted.contains(['\r', '\n', ' ']) {
+    if name.is_empty()
+        || wanted.is_empty()
+        || [&name, &wanted].iter().any(|text| text.contains(['\r', '\n', ' ']))
+    {
         return refused("host and request parameters must be set".to_owned());
+    }
+    if name.len() + wanted.len() > DIAL_REQUEST_BYTES {
+        return refused("host and request parameters are too long".to_owned());
     }
     if protocol == "udp" {
         let end = NetworkEnd::Datagram(host(env, &name), port);

@@ -6,6 +6,7 @@ use super::ServerAction;
 use super::agnhost::{call_of_dial, json};
 use super::files::error;
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
+use crate::limits::{ANSWERED_KEY_BYTES, ANSWERED_KEYS, ANSWERED_TEXT_BYTES};
 use crate::shell::env::Env;
 use crate::shell::network::{NetworkCall, NetworkEnd, NetworkReply, host};
 use std::collections::BTreeMap;
@@ -14,8 +15,6 @@ use std::collections::BTreeMap;
 const PRIMARY: &str = "agnhost-primary";
 /// The file of the texts.
 const TEXTS: &str = "/tmp/guestbook.json";
-/// The most keys that a primary keeps; further ones are refused.
-const KEYS: usize = 256;
 
 /// What it does for a request; the primary has the port `primary`.
 pub(super) fn respond(env: &Env, request: &HttpRequest, primary: u16) -> ServerAction {
@@ -49,8 +48,11 @@ fn texts(env: &Env) -> BTreeMap<String, String> {
 }
 
 fn set(env: &Env, key: String, value: String) -> Result<(), &'static str> {
+    if key.len() > ANSWERED_KEY_BYTES || value.len() > ANSWERED_TEXT_BYTES {
+        return Err("key or value too long");
+    }
     let mut all = texts(env);
-    if all.len() >= KEYS && !all.contains_key(&key) {
+    if all.len() >= ANSWERED_KEYS && !all.contains_key(&key) {
         return Err("too many keys");
     }
     all.insert(key, value);
@@ -98,11 +100,21 @@ mod tests {
         assert_eq!(ask("/get?key=messages"), (200, "a b".to_owned()));
         assert_eq!(ask("/guestbook?cmd=x").0, 400);
         assert_eq!(ask("/").0, 404);
-        for n in 0..KEYS + 3 {
+        for n in 0..ANSWERED_KEYS + 3 {
             ask(&format!("/set?key=k{n}&value=v"));
         }
-        assert_eq!(texts(&env).len(), KEYS);
+        assert_eq!(texts(&env).len(), ANSWERED_KEYS);
         assert_eq!(ask("/set?key=one+more&value=v").0, 500);
+        let long = |length: usize| "x".repeat(length);
+        let kept = long(ANSWERED_TEXT_BYTES);
+        assert_eq!(ask(&format!("/set?key=messages&value={kept}")).0, 200);
+        for (key, value) in
+            [("messages".to_owned(), long(ANSWERED_TEXT_BYTES + 1)), (long(ANSWERED_KEY_BYTES + 1), long(1))]
+        {
+            let (code, text) = ask(&format!("/set?key={key}&value={value}"));
+            assert_eq!((code, text.trim()), (500, "key or value too long"));
+        }
+        assert_eq!(ask("/get?key=messages"), (200, kept));
         let ServerAction::Dial(calls) = respond(&env, &request("/guestbook?cmd=get&key=messages"), 7) else {
             panic!("a frontend asks")
         };

@@ -5,14 +5,13 @@ use super::ServerAction;
 use super::agnhost::json;
 use super::files::error;
 use crate::http::{HttpRequest, HttpResponse};
+use crate::limits::{ANSWERED_KEY_BYTES, ANSWERED_KEYS};
 use crate::shell::env::Env;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The file of the counts.
 const COUNTS: &str = "/tmp/nettest-received.json";
-/// The most writers that it counts: the others are not told apart from no writer.
-const WRITERS: usize = 256;
 
 /// What it answers.
 pub(super) fn respond(env: &Env, request: &HttpRequest) -> ServerAction {
@@ -40,7 +39,8 @@ fn count(env: &Env, body: &[u8]) {
     let written: Value = serde_json::from_slice(body).unwrap_or_default();
     let Some(source) = written["Source"].as_str() else { return };
     let mut counts = received(env);
-    if counts.len() >= WRITERS && !counts.contains_key(source) {
+    let is_new = !counts.contains_key(source);
+    if is_new && (counts.len() >= ANSWERED_KEYS || source.len() > ANSWERED_KEY_BYTES) {
         return;
     }
     *counts.entry(source.to_owned()).or_default() += 1;
@@ -64,22 +64,37 @@ mod tests {
     use crate::shell::Environment;
     use std::sync::Arc;
 
+    fn environment() -> Env {
+        Env::new(&Arc::new(Environment { hostname: "n".to_owned(), ..Environment::default() }))
+    }
+
+    /// Code and text of the answer to a request.
+    fn answered(env: &Env, path: &str, body: &str) -> (u16, String) {
+        let request =
+            HttpRequest { target: path.to_owned(), body: body.as_bytes().to_vec(), ..HttpRequest::default() };
+        match respond(env, &request) {
+            ServerAction::Answer(response) => {
+                (response.code, String::from_utf8_lossy(&response.body).into_owned())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn writers_with_long_names_are_not_counted() {
+        let env = environment();
+        for length in [ANSWERED_KEY_BYTES, ANSWERED_KEY_BYTES + 1, 1 << 20] {
+            let name = "w".repeat(length);
+            assert_eq!(answered(&env, "/write", &format!("{{\"Source\": \"{name}\"}}")).0, 200);
+        }
+        let counted: Vec<usize> = received(&env).keys().map(String::len).collect();
+        assert_eq!(counted, [ANSWERED_KEY_BYTES]);
+    }
+
     #[test]
     fn writes_are_counted_by_their_source() {
-        let env = Env::new(&Arc::new(Environment { hostname: "n".to_owned(), ..Environment::default() }));
-        let ask = |path: &str, body: &str| {
-            let request = HttpRequest {
-                target: path.to_owned(),
-                body: body.as_bytes().to_vec(),
-                ..HttpRequest::default()
-            };
-            match respond(&env, &request) {
-                ServerAction::Answer(response) => {
-                    (response.code, String::from_utf8_lossy(&response.body).into_owned())
-                }
-                other => panic!("{other:?}"),
-            }
-        };
+        let env = environment();
+        let ask = |path: &str, body: &str| answered(&env, path, body);
         let received = || {
             let state: Value = serde_json::from_str(&ask("/read", "").1).unwrap();
             state["Received"].to_string()
@@ -92,9 +107,9 @@ mod tests {
         }
         assert_eq!(received(), "{\"b\":1,\"prestop\":2}");
         assert_eq!(ask("/status", "").0, 404);
-        for n in 0..WRITERS + 10 {
+        for n in 0..ANSWERED_KEYS + 10 {
             ask("/write", &format!("{{\"Source\": \"w{n}\"}}"));
         }
-        assert_eq!(super::received(&env).len(), WRITERS);
+        assert_eq!(super::received(&env).len(), ANSWERED_KEYS);
     }
 }
