@@ -72,6 +72,8 @@ impl Cache {
                 self.order.remove(&old);
             }
             self.order.add(&info);
+        }
+        if !existed {
             self.order_generation = self.generation;
         }
         existed.then_some(old)
@@ -257,12 +259,12 @@ impl Cache {
         self.generation
     }
 
-    /// The generation of the last change of the list of nodes or of their order.
+    /// The generation of the last change of the list of nodes, but for a move of a node to another zone.
     pub(crate) fn order_generation(&self) -> u64 {
         self.order_generation
     }
 
-    /// The existing nodes in search order.
+    /// The existing nodes: zones take turns.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeState> {
         self.order.iter().map(|name| &self.nodes[&name])
     }
