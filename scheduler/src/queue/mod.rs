@@ -13,6 +13,7 @@
 //! it. One pod is in flight at a time. Gated pods are not in the queue: the removal of the last gate adds them.
 
 mod backoff;
+mod followed;
 mod refused;
 
 use crate::event::ClusterEvent;
@@ -270,6 +271,10 @@ impl Queue {
     /// pod is not there, backs off after an error, or is held.
     pub(crate) fn pop_pod(&mut self, uid: &Uid) -> Option<QueuedPod> {
         self.pods.get(uid).filter(|(position, _)| position.is_takeable())?;
+        self.pop_any(uid)
+    }
+
+    fn pop_any(&mut self, uid: &Uid) -> Option<QueuedPod> {
         let (_, mut queued) = self.take(uid)?;
         queued.attempts += 1;
         let (pod, revision) = (Arc::clone(&queued.pod), queued.cause);

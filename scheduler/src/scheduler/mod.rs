@@ -245,15 +245,8 @@ impl Scheduler {
 
     /// Like [`next`](Self::next). `observer` hears of the end of each extension point of an attempt.
     pub fn next_observed(&mut self, now: Timestamp, observer: &mut dyn PointObserver) -> Option<Action> {
-        while let Some((wait, outcome)) = self.waits.next(now) {
-            if let Some(verdict) = self.end_wait(wait, outcome, now) {
-                return Some(verdict);
-            }
-        }
-        while let Some((wait, outcome)) = self.device_waits.next(now, self.cache.devices()) {
-            if let Some(verdict) = self.end_device_wait(wait, outcome, now) {
-                return Some(verdict);
-            }
+        if let Some(verdict) = self.end_waits(now) {
+            return Some(verdict);
         }
         loop {
             if let Some(action) = self.decided.pop_front() {
@@ -269,16 +262,26 @@ impl Scheduler {
                     false => continue,
                 }
             };
-            let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
-            self.snapshot.update(&self.cache);
-            self.cache.keep_tallies(&queued.pod);
-            observer.begin();
-            self.was_asked = false;
-            let action = self.search(queued, false, now, observer)?;
+            let action = self.try_pod(queued, now, observer)?;
             if let Some(action) = self.collect(action) {
                 return Some(action);
             }
         }
+    }
+
+    /// Decides on a popped pod; `None` while the decision waits for extenders.
+    fn try_pod(
+        &mut self,
+        queued: QueuedPod,
+        now: Timestamp,
+        observer: &mut dyn PointObserver,
+    ) -> Option<Action> {
+        let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
+        self.snapshot.update(&self.cache);
+        self.cache.keep_tallies(&queued.pod);
+        observer.begin();
+        self.was_asked = false;
+        self.search(queued, false, now, observer)
     }
 
     /// Records that the volumes of a pod's claims were written at `revision`. The pod waits until the claims
@@ -579,6 +582,7 @@ fn random(seed: u64, attempts: u32, uid: &Uid) -> Rng {
 
 mod await_devices;
 mod extend;
+mod followed;
 mod gang;
 mod preempt;
 

@@ -1,6 +1,10 @@
 //! [`Shadow`]: a scheduler that reads the objects of a cluster in which another scheduler decides, and says what it would have done. So
 //! the decisions of kube-scheduler are compared one by one, live or from a [`recording`]. No I/O: objects, the outcome of writes and the
 //! time are arguments.
+//!
+//! The other scheduler chooses the pod of each attempt: what an attempt leaves behind (the start of the next search, the order of the
+//! nodes) is then equal too. The shadow says which pod it would try, and by [`Attempted::is_expected`] whether it would try the pod that
+//! the other one tries.
 
 mod feed;
 pub mod recording;
@@ -18,13 +22,33 @@ use kstore_informer::Revision;
 use kstore_nondet::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A scheduler beside another one.
 pub struct Shadow {
     scheduler: Scheduler,
     /// The last decision, until the other scheduler's writes for it are known.
     open: Option<Action>,
+    /// Pods that were ready and that the other scheduler had not tried when the caller went on.
+    passed: BTreeSet<String>,
+}
+
+/// What a scheduler would do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// This decision about a pod whose volumes or devices were awaited.
+    Continues(Decision),
+    /// It would try this pod, named as in a [`Decision`].
+    Tries(String),
+}
+
+/// An attempt for the pod that the other scheduler tries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempted {
+    /// The decision.
+    pub decision: Decision,
+    /// Whether this scheduler would have tried the pod as well, now or before.
+    pub is_expected: bool,
 }
 
 /// The decision of an attempt for a pod, as other schedulers can be asked for it.
@@ -80,9 +104,13 @@ pub enum Outcome {
 }
 
 impl Decision {
-    /// Whether the scheduler refuses the pod, without more.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self.outcome, Outcome::Refused { .. })
+    /// Whether the attempt changes nothing for other pods: the scheduler refuses the pod, and deletes none that it had not deleted.
+    pub fn is_vain(&self) -> bool {
+        match &self.outcome {
+            Outcome::Refused { .. } => true,
+            Outcome::Preempts { victims, .. } => victims.is_empty(),
+            Outcome::Bound { .. } | Outcome::BindsVolumes { .. } | Outcome::Other(_) => false,
+        }
     }
 }
 
@@ -96,7 +124,7 @@ impl Shadow {
     /// A scheduler of the default profile with the choices of kube-scheduler 1.36, which knows no object yet.
     pub fn new() -> Self {
         let scheduler = Scheduler::of(Profile::default().into(), PodBackoff::default(), &Rng::seeded(0));
-        Self { scheduler: scheduler.with_ties(TieMode::KubeScheduler), open: None }
+        Self { scheduler: scheduler.with_ties(TieMode::KubeScheduler), open: None, passed: BTreeSet::new() }
     }
 
     /// Takes the newest state of an object, as the API has it in JSON.
@@ -125,13 +153,35 @@ impl Shadow {
         feed::feed(&mut self.scheduler, kind, (object, true), now)
     }
 
-    /// The next decision; `None` if no pod is to be tried now. Before the next one, the caller takes the other scheduler's
-    /// writes and calls [`settle`](Self::settle).
-    pub fn next(&mut self, now: Timestamp) -> Option<Decision> {
-        let action = self.scheduler.next(now)?;
+    /// What the scheduler would do next; `None` if no pod is to be tried now. After a decision, and before the next call, the caller takes
+    /// the other scheduler's writes and calls [`settle`](Self::settle).
+    pub fn next(&mut self, now: Timestamp) -> Option<Turn> {
+        match self.scheduler.end_waits(now) {
+            Some(action) => Some(Turn::Continues(self.opened(action))),
+            None => self.scheduler.next_to_try(now).map(|pod| Turn::Tries(name(pod))),
+        }
+    }
+
+    /// Tries the pod of this name, as the other scheduler does; `None` if it does not wait. The caller goes on as after
+    /// [`next`](Self::next).
+    pub fn attempt(&mut self, pod: &str, now: Timestamp) -> Option<Attempted> {
+        let (action, is_ready) = self.scheduler.try_named(pod, now)?;
+        let is_expected = self.passed.remove(pod) || is_ready;
+        Some(Attempted { decision: self.opened(action), is_expected })
+    }
+
+    /// The other scheduler does not try the pod that this one would try: the pod waits for what may help it.
+    pub fn pass(&mut self, now: Timestamp) {
+        if let Some(pod) = self.scheduler.next_to_try(now).map(|pod| name(pod)) {
+            self.scheduler.pass(now);
+            self.passed.insert(pod);
+        }
+    }
+
+    fn opened(&mut self, action: Action) -> Decision {
         let decision = decision(&action);
         self.open = Some(action);
-        Some(decision)
+        decision
     }
 
     /// Ends the last decision: the other scheduler has made the writes for it, the last of them at `revision`.

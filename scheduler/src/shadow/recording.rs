@@ -1,12 +1,12 @@
 //! Recordings of clusters in which another scheduler decides: lines of JSON, each a [`Line`], one after the other as a [`Shadow`] takes
 //! them. [`Recorder`] writes one, [`replay`] compares it with this scheduler.
 //!
-//! Only the decisions must be equal, not how often a pod is tried in vain: this scheduler may refuse a pod once more where the other one
-//! does not try it, and the other way round.
+//! The decision of each attempt must be equal, not how often a pod is tried in vain: this scheduler may try a pod where the other one does
+//! not, and the other one may try a pod in vain where this one does not.
 //!
 //! An object is recorded as a merge patch to its last state, so that a line has only what changed.
 
-use super::{Decision, Shadow};
+use super::{Attempted, Decision, Shadow, Turn};
 use crate::reconstruct::DecisionKind;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -114,18 +114,23 @@ impl Recorder {
         Ok(())
     }
 
-    /// The next decision of the shadow.
-    pub fn next(&mut self, t: i64) -> Option<Decision> {
-        let decision = self.shadow.next(time(t));
-        if decision.is_none() {
+    /// What the shadow would do next.
+    pub fn next(&mut self, t: i64) -> Option<Turn> {
+        let turn = self.shadow.next(time(t));
+        if turn.is_none() {
             self.write(t, Entry::Quiet);
         }
-        decision
+        turn
     }
 
-    /// Ends the last decision, which is a refusal of a pod that the other scheduler has refused before and does not try again now.
-    pub fn skip(&mut self, t: i64) {
-        self.shadow.settle(0, time(t));
+    /// The shadow's attempt for the pod that the other scheduler tries.
+    pub fn attempt(&mut self, t: i64, pod: &str) -> Option<Attempted> {
+        self.shadow.attempt(pod, time(t))
+    }
+
+    /// The other scheduler does not try the pod that the shadow would try.
+    pub fn pass(&mut self, t: i64) {
+        self.shadow.pass(time(t));
     }
 
     /// Records the decision of the other scheduler.
@@ -152,8 +157,10 @@ pub struct Replayed {
     pub steps: usize,
     /// Decisions.
     pub decisions: usize,
-    /// Refusals of this scheduler where the other one does not try a pod: only such are allowed.
+    /// Pods that this scheduler would try where the other one does not.
     pub extra: usize,
+    /// Attempts of the other scheduler, in vain, for a pod that this one would not try.
+    pub missing: usize,
 }
 
 /// Gives a scheduler what the other one had, and compares each decision.
@@ -172,9 +179,8 @@ pub fn replay(lines: &str) -> Result<Replayed, String> {
             replayed.steps += 1;
         }
         replayed.decisions += usize::from(matches!(line.entry, Entry::Decided(_)));
-        let extra = replay_line(&mut shadow, &mut objects, line)
+        replay_line(&mut shadow, &mut objects, line, &mut replayed)
             .map_err(|error| format!("line {}, in step {} ({step}): {error}", number + 1, replayed.steps))?;
-        replayed.extra += extra;
     }
     Ok(replayed)
 }
@@ -183,7 +189,8 @@ fn replay_line(
     shadow: &mut Shadow,
     objects: &mut BTreeMap<ObjectName, Value>,
     Line { t, entry }: Line,
-) -> Result<usize, String> {
+    replayed: &mut Replayed,
+) -> Result<(), String> {
     let now = time(t);
     let unknown = |name: &ObjectName| format!("an unknown object {name:?}");
     match entry {
@@ -203,39 +210,43 @@ fn replay_line(
             shadow.settle(revision, now);
         }
         Entry::Decided(theirs) => {
-            let is_extra = |ours: &Decision| ours.pod != theirs.pod && ours.is_refusal();
-            return match skip(shadow, now, is_extra) {
-                (Some(ours), extra) if ours == theirs => Ok(extra),
-                (ours, _) => Err(format!("decided differently\n  theirs: {theirs:?}\n  ours: {ours:?}")),
-            };
+            // A pod whose volumes are awaited does not wait for an attempt.
+            let ours = shadow.attempt(&theirs.pod, now).or_else(|| match shadow.next(now) {
+                Some(Turn::Continues(decision)) => Some(Attempted { decision, is_expected: true }),
+                _ => None,
+            });
+            replayed.missing += usize::from(compared(&theirs, ours)?);
         }
-        Entry::Quiet => {
-            return match skip(shadow, now, Decision::is_refusal) {
-                (None, extra) => Ok(extra),
-                (Some(ours), _) => {
-                    Err(format!("decided where the other scheduler did not\n  ours: {ours:?}"))
+        Entry::Quiet => loop {
+            match shadow.next(now) {
+                None => break,
+                Some(Turn::Tries(_)) => {
+                    shadow.pass(now);
+                    replayed.extra += 1;
                 }
-            };
-        }
+                Some(Turn::Continues(ours)) => {
+                    return Err(format!("decided where the other scheduler did not\n  ours: {ours:?}"));
+                }
+            }
+        },
     }
-    Ok(0)
+    Ok(())
 }
 
-/// The next decision that is not extra, and the number of those before it.
-fn skip(
-    shadow: &mut Shadow,
-    now: Timestamp,
-    is_extra: impl Fn(&Decision) -> bool,
-) -> (Option<Decision>, usize) {
-    let mut extra = 0;
-    loop {
-        match shadow.next(now) {
-            Some(ours) if is_extra(&ours) => {
-                shadow.settle(0, now);
-                extra += 1;
-            }
-            ours => return (ours, extra),
-        }
+/// Compares an attempt with that of the other scheduler: whether only that one tries the pod, in vain.
+///
+/// # Errors
+/// The decisions differ, or this scheduler would not try a pod that the other one does not try in vain.
+pub fn compared(theirs: &Decision, ours: Option<Attempted>) -> Result<bool, String> {
+    let Some(Attempted { decision, is_expected }) = ours else {
+        return Err(format!("here the pod does not wait\n  theirs: {theirs:?}"));
+    };
+    if decision != *theirs {
+        return Err(format!("decided differently\n  theirs: {theirs:?}\n  ours:   {decision:?}"));
+    }
+    match is_expected || theirs.is_vain() {
+        true => Ok(!is_expected),
+        false => Err(format!("here the pod would not be tried\n  theirs: {theirs:?}")),
     }
 }
 

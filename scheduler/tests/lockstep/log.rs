@@ -52,6 +52,11 @@ impl Line {
         self.message.contains(" event for ")
     }
 
+    /// Whether an attempt begins.
+    pub(crate) fn is_attempt(&self) -> bool {
+        self.message == ATTEMPT
+    }
+
     /// The value of a key; empty if there is none.
     pub(crate) fn value(&self, key: &str) -> &str {
         self.values.iter().find(|(own, _)| own == key).map_or("", |(_, value)| value)
@@ -156,8 +161,10 @@ impl Drop for KubeScheduler {
     }
 }
 
+/// A pod that has a node is gone.
+pub(crate) const DELETED: &str = "Delete event for scheduled pod";
 /// An attempt begins.
-pub(crate) const ATTEMPT: &str = "Attempting to schedule pod";
+const ATTEMPT: &str = "Attempting to schedule pod";
 /// An attempt has ended with a bind.
 pub(crate) const BOUND: &str = "Successfully bound pod to node";
 /// An attempt has ended without a node.

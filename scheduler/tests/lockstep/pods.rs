@@ -294,6 +294,10 @@ pub(crate) fn pod(dice: &Dice, (namespace, name): (&str, &str), flavour: Flavour
         spec["schedulingGates"] = json!([{ "name": "example.com/wait" }]);
     } else if dice.percent(4) && !nodes.is_empty() {
         spec["nodeName"] = dice.pick(nodes).into();
+        // kube-scheduler forgets a port of a node when one of two pods with it goes, and only such a pod has a port that another has.
+        for container in spec["containers"].as_array_mut().into_iter().flatten() {
+            container.as_object_mut().map(|container| container.remove("ports"));
+        }
     }
     let mut meta = json!({ "name": name, "namespace": namespace, "labels": labels });
     if dice.percent(15) {

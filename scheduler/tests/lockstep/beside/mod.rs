@@ -1,13 +1,11 @@
 //! [`Beside`]: an API server, a kube-scheduler that decides there, and a shadow that reads what it reads.
 
-use crate::log::{
-    ATTEMPT, BOUND, EVICTED, FAILED, KubeScheduler, Line, NO_FIT, NO_NODES, PATIENCE, TARGET, UPDATING,
-};
+use crate::log::{BOUND, EVICTED, FAILED, KubeScheduler, Line, NO_FIT, NO_NODES, PATIENCE, TARGET, UPDATING};
 use crate::script::{Op, Script};
 use crate::server::{Rest, Server};
 use kstore_scheduler::reconstruct::DecisionKind as Kind;
-use kstore_scheduler::shadow::recording::{ObjectName, Recorder};
-use kstore_scheduler::shadow::{Decision, Outcome, devices_of};
+use kstore_scheduler::shadow::recording::{ObjectName, Recorder, compared};
+use kstore_scheduler::shadow::{Attempted, Decision, Outcome, Turn, devices_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,7 +28,7 @@ pub(crate) struct Compared {
     pub(crate) steps: usize,
     /// Decisions.
     pub(crate) decisions: usize,
-    /// Refusals of kstore where kube-scheduler does not try the pod, and the other way round.
+    /// Pods that kstore would try where kube-scheduler does not, and refusals of kube-scheduler the other way round.
     pub(crate) retries: (usize, usize),
     /// The first difference.
     pub(crate) difference: Option<String>,
@@ -240,13 +238,44 @@ impl Beside {
     async fn operate(&mut self, op: Op) -> Result<(), String> {
         self.write(op).await?;
         loop {
-            while let Some(ours) = self.recorder.next(self.t()) {
-                self.decide(&ours).await?;
-            }
-            self.take_retries().await?;
+            self.follow().await?;
             if !self.read_pods().await? && !self.start_pods().await? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Compares the attempts of kube-scheduler, until neither tries a pod.
+    pub(super) async fn follow(&mut self) -> Result<(), String> {
+        loop {
+            if let Some(attempt) = self.scheduler.take_within(Duration::ZERO, Line::is_attempt).await {
+                self.compare_attempt(&attempt).await?;
+                continue;
+            }
+            match self.recorder.next(self.t()) {
+                None => return Ok(()),
+                Some(Turn::Continues(decision)) => {
+                    let ours = Attempted { decision, is_expected: true };
+                    self.compare(self.t(), ours).await?;
+                }
+                Some(Turn::Tries(pod)) => self.await_attempt(&pod).await?,
+            }
+        }
+    }
+
+    /// Waits for an attempt of kube-scheduler where the shadow would try this pod.
+    async fn await_attempt(&mut self, pod: &str) -> Result<(), String> {
+        let known = self.recorder.objects().get(&pod_name(pod));
+        let was_refused = known.is_some_and(|pod| written(pod)[2].is_string());
+        let time = if was_refused { RETRY } else { PATIENCE };
+        match self.scheduler.take_within(time, Line::is_attempt).await {
+            Some(attempt) => self.compare_attempt(&attempt).await,
+            None if was_refused => {
+                self.retries.0 += 1;
+                self.recorder.pass(self.t());
+                Ok(())
+            }
+            None => Err(format!("kube-scheduler has not tried the pod {pod}")),
         }
     }
 
@@ -326,60 +355,49 @@ impl Beside {
             }
         };
         let is_it = |line: &Line| line.message.contains(text) && line.value(key) == value;
-        match self.scheduler.take(is_it).await {
-            Some(_) => Ok(()),
-            None => Err(format!("kube-scheduler has not seen {kind} {value}")),
+        loop {
+            // An attempt before kube-scheduler has seen the change is one without it.
+            match self.scheduler.take(|line| is_it(line) || line.is_attempt()).await {
+                Some(line) if line.is_attempt() => Box::pin(self.compare_attempt(&line)).await?,
+                Some(_) => return Ok(()),
+                None => return Err(format!("kube-scheduler has not seen {kind} {value}")),
+            }
         }
     }
 
-    /// Compares a decision with kube-scheduler's, and takes what it writes for it.
-    async fn decide(&mut self, ours: &Decision) -> Result<(), String> {
-        // The moment of the shadow's decision: a replay asks for it then.
+    /// Compares an attempt of kube-scheduler with the shadow's for the same pod, and takes what kube-scheduler writes for it.
+    pub(super) async fn compare_attempt(&mut self, attempt: &Line) -> Result<(), String> {
+        let pod = attempt.value("pod").to_owned();
+        if !self.recorder.objects().contains_key(&pod_name(&pod)) {
+            // The pod was deleted meanwhile.
+            self.end_of_attempt(&pod).await;
+            return Ok(());
+        }
+        // A replay asks for the shadow's decision at this moment.
         let at = self.t();
-        let known = self.recorder.objects().get(&pod_name(&ours.pod));
-        let was_refused = known.is_some_and(|pod| written(pod)[2].is_string());
-        let is_retry = was_refused && ours.is_refusal();
-        let theirs = loop {
-            match self.observe(ours, is_retry).await? {
-                // An attempt from before the change, which was not yet in the log then: the one after the change follows.
-                Some(early) if was_refused && early != *ours && early.is_refusal() => {
-                    self.retries.1 += 1;
-                    self.take_refusal(&early)?;
-                }
-                Some(theirs) => break theirs,
-                None => {
-                    self.retries.0 += 1;
-                    self.recorder.skip(self.t());
-                    return Ok(());
-                }
-            }
-        };
-        self.recorder.decided(at, theirs.clone());
-        if *ours != theirs {
-            return Err(format!(
-                "different decisions\n  kube-scheduler: {theirs:?}\n  kstore:         {ours:?}"
-            ));
+        match self.recorder.attempt(at, &pod) {
+            Some(ours) => self.compare(at, ours).await,
+            None => Err(format!("kube-scheduler tries {pod}, which does not wait here")),
         }
-        self.decisions += 1;
-        self.take_outcome(&theirs).await
     }
 
-    /// kube-scheduler's decision where the shadow decides `ours`; `None` if it does not try the pod, and need not.
-    async fn observe(&mut self, ours: &Decision, is_retry: bool) -> Result<Option<Decision>, String> {
+    async fn compare(&mut self, at: i64, ours: Attempted) -> Result<(), String> {
+        let theirs = self.observe(&ours.decision).await?;
+        self.recorder.decided(at, theirs.clone());
+        self.retries.1 += usize::from(compared(&theirs, Some(ours))?);
+        self.decisions += 1;
+        // What follows from a decision may have other attempts in it.
+        Box::pin(self.take_outcome(&theirs)).await
+    }
+
+    /// kube-scheduler's decision in the attempt for which the shadow decides `ours`.
+    async fn observe(&mut self, ours: &Decision) -> Result<Decision, String> {
         let pod = ours.pod.clone();
-        if !self.waiting.remove(&pod) {
-            let time = if is_retry { RETRY } else { PATIENCE };
-            let is_it = |line: &Line| line.message == ATTEMPT && line.value("pod") == pod;
-            match self.scheduler.take_within(time, is_it).await {
-                Some(_) => {}
-                None if is_retry => return Ok(None),
-                None => return Err(format!("kube-scheduler has not tried the pod, kstore decides {ours:?}")),
-            }
-        }
+        self.waiting.remove(&pod);
         if let Outcome::BindsVolumes { volumes, provision, .. } = &ours.outcome
             && let Some(outcome) = self.observe_volumes(&pod, volumes, provision).await
         {
-            return Ok(Some(Decision { pod, outcome }));
+            return Ok(Decision { pod, outcome });
         }
         let Some(end) = self.end_of_attempt(&pod).await else {
             return Err(format!("kube-scheduler has not ended the attempt, kstore decides {ours:?}"));
@@ -388,35 +406,13 @@ impl Beside {
             true => Outcome::Bound { node: end.value("node").to_owned(), claims: self.allocated(&pod).await },
             false => self.observe_refusal(&pod, &end, &ours.outcome).await,
         };
-        Ok(Some(Decision { pod, outcome }))
+        Ok(Decision { pod, outcome })
     }
 
     /// The line with which the attempt for a pod ends.
     async fn end_of_attempt(&mut self, pod: &str) -> Option<Line> {
         let ends = [BOUND, NO_FIT, NO_NODES, FAILED];
         self.scheduler.take(|line| ends.contains(&&*line.message) && line.value("pod") == pod).await
-    }
-
-    /// Takes the refusals of kube-scheduler where the shadow does not try the pod.
-    async fn take_retries(&mut self) -> Result<(), String> {
-        let is_attempt = |line: &Line| line.message == ATTEMPT;
-        while let Some(attempt) = self.scheduler.take_within(Duration::ZERO, is_attempt).await {
-            let pod = attempt.value("pod").to_owned();
-            let end = self.end_of_attempt(&pod).await;
-            let end = end.filter(|end| end.message != BOUND).ok_or("kube-scheduler alone has bound the pod");
-            let end = end.map_err(|why| format!("{why} {pod}"))?;
-            if !self.recorder.objects().contains_key(&pod_name(&pod)) {
-                continue;
-            }
-            let outcome = self.observe_refusal(&pod, &end, &Outcome::Other(String::new())).await;
-            let decision = Decision { pod, outcome };
-            if !decision.is_refusal() {
-                return Err(format!("kube-scheduler alone decides {decision:?}"));
-            }
-            self.retries.1 += 1;
-            self.take_refusal(&decision)?;
-        }
-        Ok(())
     }
 
     async fn observe_refusal(&mut self, pod: &str, end: &Line, ours: &Outcome) -> Outcome {
@@ -444,9 +440,14 @@ impl Beside {
             _ => 0,
         };
         let mut victims = Vec::new();
-        let is_eviction = |line: &Line| line.message == EVICTED && line.value("preemptor") == pod;
         loop {
             let time = if victims.len() < expected { PATIENCE } else { Duration::from_millis(2) };
+            // The next attempt may evict a pod once more.
+            let is_eviction = |line: &Line| {
+                line.message == EVICTED
+                    && line.value("preemptor") == pod
+                    && !victims.iter().any(|victim| victim == line.value("victim"))
+            };
             let Some(eviction) = self.scheduler.take_within(time, is_eviction).await else { break };
             victims.push(eviction.value("victim").to_owned());
         }

@@ -3,11 +3,11 @@
 use super::{
     Beside, INTERVAL, Kind, NAMESPACES, pod_name, revision, set_nominated, set_scheduled, stripped, written,
 };
-use crate::log::PATIENCE;
+use crate::log::{DELETED, Line, PATIENCE};
 use kstore_scheduler::shadow::recording::ObjectName;
 use kstore_scheduler::shadow::{Decision, Outcome, event_text};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 impl Beside {
@@ -83,20 +83,35 @@ impl Beside {
         Ok(newest)
     }
 
-    /// Waits until victims are gone or are being deleted.
+    /// Waits until victims are gone or are being deleted. kube-scheduler sees one after the other, and may try pods between them.
     async fn read_victims(&mut self, victims: &[String]) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
+        let mut gone = BTreeSet::new();
         for victim in victims {
             let name = pod_name(victim);
             loop {
                 match self.get(Kind::Pod, &name.1, &name.2).await {
-                    None => break self.recorder.delete(self.t(), &name)?,
+                    None => {
+                        gone.insert(victim.clone());
+                        break;
+                    }
                     Some(pod) if !pod["metadata"]["deletionTimestamp"].is_null() => {
                         break self.recorder.set(self.t(), Kind::Pod, stripped(pod))?;
                     }
                     Some(_) if Instant::now() > deadline => return Err(format!("{victim} was not deleted")),
                     Some(_) => tokio::time::sleep(INTERVAL).await,
                 }
+            }
+        }
+        while !gone.is_empty() {
+            let is_its = |line: &Line| line.message.contains(DELETED) && gone.contains(line.value("pod"));
+            match self.scheduler.take(|line| is_its(line) || line.is_attempt()).await {
+                Some(line) if line.is_attempt() => self.compare_attempt(&line).await?,
+                Some(line) => {
+                    gone.remove(line.value("pod"));
+                    self.recorder.delete(self.t(), &pod_name(line.value("pod")))?;
+                }
+                None => return Err(format!("kube-scheduler has not seen that {gone:?} are gone")),
             }
         }
         Ok(())
@@ -206,7 +221,7 @@ impl Beside {
                 }
                 Some(_) => {
                     tokio::time::sleep(INTERVAL).await;
-                    self.take_retries().await?;
+                    self.follow().await?;
                 }
             }
         }
