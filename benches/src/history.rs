@@ -30,9 +30,9 @@ const JSON: &str = "application/json";
 pub(crate) struct Past {
     /// GET of one object, with [`CONNECTIONS`] connections.
     pub(crate) get: f64,
-    /// LIST of [`LIST_PODS`] pods, of which a fifth has changed since.
+    /// A list of [`LIST_PODS`] pods, of which a fifth has changed since.
     pub(crate) list: f64,
-    /// LIST of as many pods that have all changed since.
+    /// A list of as many pods that have all changed since.
     pub(crate) list_changed: f64,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Commands {
     pub(crate) history: Duration,
     /// `history` of the newest hundred of them, with all changes.
     pub(crate) page: Duration,
-    /// `diff --stat` of two revisions of [`LIST_PODS`] objects, of which a tenth has changed.
+    /// The counts that `diff --stat` prints for two revisions of [`LIST_PODS`] objects, of which a tenth has changed.
     pub(crate) diff: Duration,
 }
 

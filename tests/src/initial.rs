@@ -3,7 +3,8 @@
 //! them. Into a real etcd they are copied.
 
 use crate::backing_store::Storage;
-use crate::cluster::{Cluster, Loops, Setup};
+use crate::cluster::Cluster;
+use crate::setup::{Loops, Setup};
 use kstore_api::version::Minor;
 use kstore_apiserver::ServerImage;
 use kstore_store::StoreImage;
