@@ -8,6 +8,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+/// The gate of workloads whose nodes declare features.
+const DECLARED_FEATURES_GATE: &str = "NodeDeclaredFeatures";
+/// The parameter that says how many: scheduler_perf reads it when it has made the nodes, and no operation names it.
+const DECLARED_FEATURES: &str = "numNodeDeclaredFeatures";
+
 /// Labels of which each chosen workload or its test case has one; none: every workload is chosen.
 pub(super) struct Selection<'s> {
     pub(super) labels: &'s [String],
@@ -140,6 +145,18 @@ impl TestCase {
                 Operation::read(index, resolved, self.pod_template.as_deref(), templates)
             });
             operations.push(read.map_err(|problem| format!("op {index} ({opcode}): {problem}"))?);
+        }
+        if gates.get(DECLARED_FEATURES_GATE) == Some(&true)
+            && let Some(count) = parameters.get(DECLARED_FEATURES)
+        {
+            used.insert(DECLARED_FEATURES.to_owned());
+            let count = serde_json::from_value(count.clone())
+                .map_err(|error| format!("parameter {DECLARED_FEATURES}: {error}"))?;
+            for operation in &mut operations {
+                if let Operation::CreateNodes(nodes) = operation {
+                    nodes.declared_features = count;
+                }
+            }
         }
         if let Some(unused) = parameters.keys().find(|name| !used.contains(*name)) {
             return Err(format!("parameter {unused} is not used by an operation"));
@@ -295,6 +312,22 @@ mod tests {
         }
         let problems = read(&CASE.replacen("  labels", "  label", 1), &[], None).unwrap_err();
         assert_eq!(problems, ["d/F: test case 0: unknown field \"label\"; did you mean \"labels\"?"]);
+    }
+
+    #[test]
+    fn nodes_declare_as_many_features_as_the_parameter_of_scheduler_perf_says() {
+        let case = CASE.replacen("nodes: 3,", "nodes: 3, numNodeDeclaredFeatures: 20,", 1);
+        let unused = read(&case, &[], Some("small")).unwrap_err();
+        assert_eq!(
+            unused,
+            ["d/F: Basic/small: parameter numNodeDeclaredFeatures is not used by an operation"]
+        );
+        let gated = case.replacen("labels: [short]", "featureGates: {NodeDeclaredFeatures: true}", 1);
+        let found = read(&gated, &[], Some("small")).unwrap();
+        let Operation::CreateNodes(nodes) = &found[0].operations[0] else { panic!("nodes come first") };
+        assert_eq!(nodes.declared_features, 20);
+        let wrong = read(&gated.replace("Features: 20", "Features: x"), &[], Some("small")).unwrap_err();
+        assert!(wrong[0].starts_with("d/F: Basic/small: parameter numNodeDeclaredFeatures: "), "{wrong:?}");
     }
 
     #[test]

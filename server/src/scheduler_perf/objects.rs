@@ -10,6 +10,16 @@ use serde_json::{Value, json};
 const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Annotation of a CSINode: the in-tree plugins whose volumes its drivers attach.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Versions that this server does not serve, with the kinds that have the same members in the served one. Templates of scheduler_perf have
+/// such objects.
+const SAME_MEMBERS: [(&str, &[&str], &str); 2] = [
+    (
+        "resource.k8s.io/v1beta2",
+        &["DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"],
+        "resource.k8s.io/v1",
+    ),
+    ("resource.k8s.io/v1alpha3", &["DeviceTaintRule"], "resource.k8s.io/v1"),
+];
 /// Sources of volumes with the member that tells the volumes apart.
 const VOLUME_HANDLES: [(&str, &str); 3] =
     [("csi", "volumeHandle"), ("awsElasticBlockStore", "volumeID"), ("gcePersistentDisk", "pdName")];
@@ -34,8 +44,9 @@ impl NewObject {
     }
 
     pub(super) fn of(mut value: Value, namespace: &str) -> Result<Self, String> {
-        let (api_version, kind_name) =
-            (text(&value["apiVersion"]).to_owned(), text(&value["kind"]).to_owned());
+        let kind_name = text(&value["kind"]).to_owned();
+        let api_version = served(text(&value["apiVersion"]), &kind_name).to_owned();
+        value["apiVersion"] = json!(api_version);
         let row = kind::known(&api_version, &kind_name)
             .ok_or_else(|| format!("the kind {kind_name:?} of {api_version:?} is not built in"))?;
         let own = text(&value["metadata"]["namespace"]).to_owned();
@@ -56,6 +67,13 @@ impl NewObject {
             has_status: false,
         })
     }
+}
+
+/// The version in which an object of this version is created.
+fn served<'v>(api_version: &'v str, kind: &str) -> &'v str {
+    let same =
+        SAME_MEMBERS.iter().find(|(version, kinds, _)| *version == api_version && kinds.contains(&kind));
+    same.map_or(api_version, |(.., served)| served)
 }
 
 fn text(value: &Value) -> &str {
@@ -165,6 +183,11 @@ pub(super) fn node(nodes: &CreateNodes, index: usize) -> Result<Vec<NewObject>, 
         value["status"]["allocatable"][resource] = json!(amount);
         value["status"]["capacity"][resource] = json!(amount);
     }
+    if nodes.declared_features > 0 {
+        let mut names: Vec<_> = (1..=nodes.declared_features).map(|at| format!("Feature{at}")).collect();
+        names.sort();
+        value["status"]["declaredFeatures"] = json!(names);
+    }
     let metadata = &mut value["metadata"];
     let name = match metadata["name"].as_str() {
         Some(name) => name.to_owned(),
@@ -227,6 +250,7 @@ mod tests {
             label: Some(NodeLabel::InTurn("zone".to_owned(), vec!["a".to_owned(), "b".to_owned()])),
             allocatable: [("gpu".to_owned(), "2".to_owned())].into(),
             csi: None,
+            declared_features: 10,
         };
         let zones: Vec<_> =
             (0..3).map(|index| value(node(&nodes, index)).1["metadata"]["labels"]["zone"].clone()).collect();
@@ -239,6 +263,8 @@ mod tests {
             value["status"]["allocatable"],
             json!({"pods": "110", "cpu": "4", "memory": "32Gi", "gpu": "2"})
         );
+        let features = value["status"]["declaredFeatures"].as_array().unwrap();
+        assert_eq!((features.len(), &features[1]), (10, &json!("Feature10")), "they are sorted as text");
     }
 
     #[test]
@@ -257,6 +283,30 @@ mod tests {
         let text = Template::parse("T", "text").unwrap();
         assert_eq!(of_template(&text, "", 0, 1), Err("template T: object 0 is no object".to_owned()));
     }
+
+    #[test]
+    fn versions_with_the_members_of_the_served_one_are_created_as_that() {
+        let created = |version: &str, kind: &str| {
+            let value = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "x" } });
+            NewObject::of(value, "")
+                .map(|object| (object.resource, object.json.contains("resource.k8s.io/v1\"")))
+        };
+        let resource = |plural| Gvr::new("resource.k8s.io", "v1", plural);
+        for (version, kind, plural) in [
+            ("v1", "DeviceClass", "deviceclasses"),
+            ("v1beta2", "ResourceSlice", "resourceslices"),
+            ("v1beta2", "ResourceClaimTemplate", "resourceclaimtemplates"),
+            ("v1alpha3", "DeviceTaintRule", "devicetaintrules"),
+        ] {
+            assert_eq!(created(&format!("resource.k8s.io/{version}"), kind), Ok((resource(plural), true)));
+        }
+        // Members of older ones are called otherwise.
+        for version in ["v1beta1", "v1alpha3"] {
+            let refused = created(&format!("resource.k8s.io/{version}"), "ResourceClaim").unwrap_err();
+            assert!(refused.contains("is not built in"), "{refused}");
+        }
+    }
+
     #[test]
     fn a_pod_with_a_volume_comes_after_its_bound_claim() {
         let template = |text: &str| Arc::new(Template::parse("T", text).unwrap());

@@ -112,6 +112,8 @@ pub(super) struct CreateNodes {
     pub(super) allocatable: BTreeMap<String, String>,
     /// The CSINode of each node, if the operation makes them.
     pub(super) csi: Option<CsiNodes>,
+    /// How many features each node declares.
+    pub(super) declared_features: u16,
 }
 
 /// The CSINodes that createNodes makes.
@@ -324,7 +326,7 @@ fn create_nodes(index: usize, fields: &mut Fields, templates: &Templates<'_>) ->
         let counts = drivers.into_iter().map(count).collect::<Result<_, _>>()?;
         csi = Some(CsiNodes { counts, migrated_plugins });
     }
-    Ok(CreateNodes { operation: index, count, template, label, allocatable, csi })
+    Ok(CreateNodes { operation: index, count, template, label, allocatable, csi, declared_features: 0 })
 }
 
 fn create_pods(

@@ -143,6 +143,28 @@ async fn a_driver_has_devices_for_claims_and_for_pods_of_a_claim_template() {
     assert!(error.starts_with("op 5: no node has devices for claim init/claim-"), "{error}");
 }
 
+/// Templates of Kubernetes 1.36 have beta versions, and the rule an alpha one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn devices_of_older_versions_and_a_rule_that_taints_them_are_created() {
+    let rule = "{apiVersion: resource.k8s.io/v1alpha3, kind: DeviceTaintRule, metadata: {name: all},
+      spec: {deviceSelector: null, taint: {key: example.com/taint, value: tainted, effect: NoSchedule}}}";
+    let older = |text: &str| text.replace("resource.k8s.io/v1,", "resource.k8s.io/v1beta2,");
+    let tolerant = |text: &str| {
+        let class = "deviceClassName: test-class";
+        text.replace(class, &format!("{class}, tolerations: [{{key: example.com/taint, operator: Exists}}]"))
+    };
+    let files: Vec<_> = DEVICE_FILES.iter().map(|(name, text)| (*name, tolerant(&older(text)))).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    assert!(files.iter().any(|(_, text)| text.contains("v1beta2")));
+    files.push(("rule.yaml", rule));
+    let with_rule = DEVICES.replace(
+        "  - {opcode: createAny, templatePath: class.yaml}",
+        "  - {opcode: createAny, templatePath: rule.yaml}\n  - {opcode: createAny, templatePath: class.yaml}",
+    );
+    let measured = run(&with_rule, &files).await.unwrap();
+    assert_eq!(measured[0].throughput.pods, 6, "{measured:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_steady_state_replaces_its_pods_and_their_claims_until_its_time_is_over() {
     let steady =
