@@ -9,7 +9,8 @@ Runs the workloads of configurations of Kubernetes' test/integration/scheduler_p
 process, and prints how many pods a second got a node. Templates are read from the paths in the configuration, relative to its folder. The \
 exit code is 1 if a workload is slower than its threshold.
 
-A workload with an opcode or a kind that is not known is refused.
+A workload with an opcode or a kind that is not known is refused. With --beside, the table has the results of a kube-scheduler below those \
+of this process; they do not change the exit code, and a workload that the program cannot run has the reason in its row.
 
 Example:
   kstore-server scheduler-perf misc/performance-config.yaml --label performance --name SchedulingBasic";
@@ -36,6 +37,12 @@ pub(super) const FLAGS: &[Flag<SchedulerPerfArgs>] = &[
         |o: &mut SchedulerPerfArgs, text| put(&mut o.name, parsed(text).map(Some)),
         "Only workloads whose name CASE/WORKLOAD has this part",
     ),
+    Flag::value(
+        "beside",
+        "PROGRAM",
+        |o: &mut SchedulerPerfArgs, text| put(&mut o.beside, parsed(text).map(Some)),
+        "Run each workload a second time with this kube-scheduler, a process on the same API server",
+    ),
     Flag::choice(
         ("output", "FORM"),
         words::<ReportOutput>,
@@ -55,6 +62,8 @@ pub struct SchedulerPerfArgs {
     pub labels: Vec<String>,
     /// A part of the names of workloads.
     pub name: Option<String>,
+    /// The path of a kube-scheduler that runs each workload, too.
+    pub beside: Option<PathBuf>,
     /// Form of the results.
     pub output: ReportOutput,
 }

@@ -1,10 +1,11 @@
 //! Executes the operations of a workload on a control plane of its own: an API server and a scheduler in this process, and no kubelet, so
 //! that nodes only exist.
 
+use super::beside::KubeScheduler;
 use super::devices::{self, Allocator};
 use super::document::Workload;
 use super::objects::{self, NewObject};
-use super::operation::{Churn, CreateNodes, CreatePods, Operation, UpdateAny};
+use super::operation::{Churn, CreateNodes, CreatePods, Operation, Stage, UpdateAny};
 use super::pods::{Collector, Pods};
 use super::report::Measured;
 use super::tally::PodSelection;
@@ -23,6 +24,7 @@ use kstore_nondet::{Nondet, Rng};
 use kstore_registry::user::UserInfo;
 use kstore_scheduler::{Config, Configuration, Gates, Registry, node};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -35,6 +37,10 @@ const AGENT: &str = "scheduler-perf";
 const WRITES_IN_FLIGHT: usize = 64;
 /// How long an operation waits for pods.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a kube-scheduler may take until it tries its first pod.
+const START: Duration = Duration::from_secs(60);
+/// The namespace of that pod.
+const PROBE: &str = "scheduler-perf-probe";
 /// How long the tasks of a control plane have after its workload.
 const END: Duration = Duration::from_secs(10);
 /// The admission plugins that scheduler_perf disables: there is no controller for what the first two need, and templates have numbers as
@@ -48,10 +54,14 @@ const GROUPS_API: &str = "scheduling.k8s.io/v1beta1";
 /// The controller that makes the claims of pods from templates: scheduler_perf runs it, and no other one.
 const CLAIM_CONTROLLER: &str = "resourceclaim-controller";
 
-/// Runs a workload on a new control plane, and returns what it measured.
-pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
+/// Runs a workload on a new control plane, and returns what it measured. `program` is a kube-scheduler to run instead of the scheduler of
+/// this process.
+pub(super) async fn run(workload: &Workload, program: Option<&Path>) -> anyhow::Result<Vec<Measured>> {
     let nondet = Nondet::real();
-    let scheduler = Some(Box::new(scheduler(workload)?));
+    let scheduler = match program {
+        None => Some(Box::new(scheduler(workload)?)),
+        Some(_) => None,
+    };
     let mut components = Components { scheduler, ..Components::default() };
     if workload.operations.iter().any(uses_claim_templates) {
         components.controllers = Some(Box::default());
@@ -73,7 +83,19 @@ pub(super) async fn run(workload: &Workload) -> anyhow::Result<Vec<Measured>> {
         measured: Vec::new(),
         background: JoinSet::new(),
     };
-    let outcome = run.all(&workload.operations).await;
+    let outcome = match program {
+        None => run.all(&workload.operations).await,
+        Some(program) => {
+            let mut scheduler = KubeScheduler::start(program, workload, &plane).await?;
+            let outcome = tokio::select! {
+                biased;
+                outcome = run.all_when_ready(&workload.operations) => outcome,
+                error = scheduler.ended() => Err(error),
+            };
+            scheduler.end().await;
+            outcome
+        }
+    };
     run.background.shutdown().await;
     plane.end(Some(Instant::now() + END)).await;
     outcome.map(|()| run.measured)
@@ -125,6 +147,26 @@ struct Run {
 }
 
 impl Run {
+    /// Executes the operations when the scheduler, which has just started, has tried a pod of another namespace.
+    async fn all_when_ready(&mut self, operations: &[Operation]) -> anyhow::Result<()> {
+        let probe = CreatePods {
+            count: 1,
+            namespace: PROBE.to_owned(),
+            template: None,
+            is_measured: false,
+            waits: false,
+            volumes: None,
+            steady: None,
+        };
+        self.create_pods(&probe, std::slice::from_ref(&probe.namespace)).await?;
+        self.pods.shows(self.revision).await?;
+        let selection = PodSelection { namespaces: vec![probe.namespace], ..PodSelection::default() };
+        let tried = tokio::time::timeout(START, self.pods.all(&selection, Stage::Attempted)).await;
+        tried.map_err(|_| anyhow::anyhow!("the kube-scheduler has not tried a pod within {START:?}"))?;
+        delete_pods(self.client.clone(), self.pods.keys(&selection), None).await?;
+        self.all(operations).await
+    }
+
     async fn all(&mut self, operations: &[Operation]) -> anyhow::Result<()> {
         for (index, operation) in operations.iter().enumerate() {
             let done = tokio::time::timeout(PATIENCE, self.one(operation)).await;

@@ -1,6 +1,7 @@
 //! `kstore-server scheduler-perf`: runs the workloads of a configuration of Kubernetes' scheduler_perf, each on a control plane of its own
 //! in this process, and prints how many pods a second got a node.
 
+mod beside;
 mod devices;
 mod document;
 mod execute;
@@ -18,7 +19,7 @@ use crate::runtime;
 use anyhow::{Context, bail};
 use document::{Selection, Workload};
 use kstore_scheduler::Gates;
-use report::WorkloadResult;
+use report::{Scheduler, WorkloadResult};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,9 +31,16 @@ pub(crate) fn scheduler_perf(args: &SchedulerPerfArgs) -> anyhow::Result<ExitCod
         for workload in workloads {
             note_unknown_gates(&workload);
             eprintln!("{} …", workload.name);
-            let measured = execute::run(&workload).await.with_context(|| workload.name.clone())?;
+            let measured = execute::run(&workload, None).await.with_context(|| workload.name.clone())?;
+            let beside = match &args.beside {
+                None => None,
+                Some(program) => Some(execute::run(&workload, Some(program)).await),
+            };
             let Workload { name, thresholds, .. } = workload;
-            results.push(WorkloadResult { name, thresholds, measured });
+            let own = WorkloadResult { name, thresholds, measured, scheduler: Scheduler::Own };
+            let beside = beside.map(|measured| own.beside(measured.map_err(|error| format!("{error:#}"))));
+            results.push(own);
+            results.extend(beside);
         }
         match args.output {
             ReportOutput::Text => print!("{}", report::table(&results)),

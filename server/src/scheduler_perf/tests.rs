@@ -18,7 +18,7 @@ async fn the_example_measures_its_pods() {
     for (workload, (topic, pods)) in
         workloads.iter().zip([("namespace-2", 50), ("namespace-1", 10), ("tenants", 20)])
     {
-        let measured = execute::run(workload).await.unwrap();
+        let measured = execute::run(workload, None).await.unwrap();
         let [measured] = &measured[..] else { panic!("{measured:?}") };
         assert_eq!((measured.topic.as_str(), measured.throughput.pods), (topic, pods));
         assert!(measured.throughput.average > 0.0);
@@ -39,7 +39,7 @@ async fn an_object_that_the_server_refuses_is_named_with_its_operation() {
     };
     let selection = Selection { labels: &[], name: None };
     let workloads = document::workloads(Path::new("F"), text, &selection, &any).unwrap();
-    let error = format!("{:#}", execute::run(&workloads[0]).await.unwrap_err());
+    let error = format!("{:#}", execute::run(&workloads[0], None).await.unwrap_err());
     assert!(error.starts_with("op 1: cannot create v1/pods default/A_B: "), "{error}");
 }
 
@@ -51,7 +51,7 @@ async fn run(text: &str, files: &[(&str, &str)]) -> anyhow::Result<Vec<super::re
     };
     let selection = Selection { labels: &[], name: None };
     let workloads = document::workloads(Path::new("F"), text, &selection, &read).unwrap();
-    execute::run(&workloads[0]).await
+    execute::run(&workloads[0], None).await
 }
 
 const GANGS: &str = "
@@ -171,4 +171,36 @@ async fn a_steady_state_replaces_its_pods_and_their_claims_until_its_time_is_ove
         DEVICES.replace("collectMetrics: true", "collectMetrics: true, steadyState: true, duration: 2s");
     let measured = run(&steady, &DEVICE_FILES).await.unwrap();
     assert!(measured[0].throughput.pods > 6, "{measured:?}");
+}
+
+/// The path of a kube-scheduler.
+const PROGRAM: &str = "KUBE_SCHEDULER";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kube_scheduler_schedules_the_pods_of_a_workload() {
+    let Some(program) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
+        println!("skipped: {PROGRAM} does not name a kube-scheduler");
+        return;
+    };
+    let args = SchedulerPerfArgs {
+        files: vec![example()],
+        name: Some("Basic".to_owned()),
+        ..SchedulerPerfArgs::default()
+    };
+    let workloads = read(&args).unwrap();
+    let measured = execute::run(&workloads[0], Some(&program)).await.unwrap();
+    assert_eq!(measured[0].throughput.pods, 50);
+    assert!(measured[0].throughput.average > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_ends_is_an_error_with_what_it_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kube-scheduler");
+    std::fs::write(&program, "#!/bin/sh\necho no such gate >&2\nexit 3\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let args = SchedulerPerfArgs { files: vec![example()], ..SchedulerPerfArgs::default() };
+    let error = execute::run(&read(&args).unwrap()[0], Some(&program)).await.unwrap_err().to_string();
+    assert!(error.contains("exit status: 3") && error.ends_with("no such gate"), "{error}");
 }
