@@ -107,8 +107,8 @@ pub(crate) const REDIRECTS: usize = 10;
 pub(crate) const HTTP_HEAD_BYTES: usize = 64 * 1024;
 /// Bytes of the body of an HTTP request that a simulated server reads; a larger one is answered by 413 and ends the connection.
 pub(crate) const HTTP_BODY_BYTES: usize = 4 * 1024 * 1024;
-/// Names that `nettest` counts, and keys that `guestbook` keeps: more than the pods of a test. Each request reads and writes all of them. Of
-/// further names nothing is counted; further keys are refused.
+/// Names that `nettest` counts, and keys that `guestbook` keeps: more than the pods of a test. Each request reads and writes all of them.
+/// Of further names nothing is counted; further keys are refused.
 pub(crate) const ANSWERED_KEYS: usize = 256;
 /// Bytes of such a name or key: the longest name of an object. A longer one is treated as a further one.
 pub(crate) const ANSWERED_KEY_BYTES: usize = 253;

@@ -336,6 +336,7 @@ impl ExternalDependencies {
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
             "10.96.0.1",
+            "192.0.2.1",
         ];
         let outbound: Arc<dyn Outbound> = match setup.network {
             true => Arc::new(Network::new(ServiceBackends::default())),

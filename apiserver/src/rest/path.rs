@@ -280,8 +280,8 @@ impl Paths {
         }
     }
 
-    /// The `host:port` at which the client of a request finds the keys of tokens. A loopback address is another server to a client elsewhere,
-    /// such as a pod: then it is the one that the client used.
+    /// The `host:port` at which the client of a request finds the keys of tokens. A loopback address is another server to a client
+    /// elsewhere, such as a pod: then it is the one that the client used.
     fn keys_address<'a>(&'a self, parts: &'a Parts) -> &'a str {
         let is_local = self.advertised.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let used = parts.uri.authority().map(Authority::as_str);

@@ -12,8 +12,11 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::InspectReader;
 
+/// Looks at pieces of a connection as they are read.
+type Inspect = Box<dyn FnMut(&[u8]) + Send>;
+
 /// A connection whose first bytes from the backend were looked at.
-pub(super) type Encrypted = TlsStream<InspectReader<DuplexStream, Box<dyn FnMut(&[u8]) + Send>>>;
+pub(super) type Encrypted = TlsStream<InspectReader<DuplexStream, Inspect>>;
 
 /// The configuration of all connections: any certificate, and none of the client.
 static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
@@ -31,7 +34,7 @@ static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
 /// The backend does not agree or speaks no TLS: the reason, in the words of Go's client.
 pub(super) async fn connect(connection: DuplexStream) -> Result<Encrypted, String> {
     let (told, first) = std::sync::mpsc::sync_channel(1);
-    let inspect: Box<dyn FnMut(&[u8]) + Send> = Box::new(move |bytes: &[u8]| {
+    let inspect: Inspect = Box::new(move |bytes: &[u8]| {
         // Only the first piece is kept.
         let _ = told.try_send(FirstBytes::of(bytes));
     });
