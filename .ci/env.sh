@@ -35,6 +35,10 @@ built() {
     realpath "$(sed -nE "s|^ *Executable .*\((.*/deps/$1-[0-9a-f]+)\)\$|\1|p" <<<"$printed")"
 }
 
+# The gate's program has the allocator of the C library, which keeps large blocks of each thread that had one. As with jemalloc, they go back
+# to the system: here those above 4 MiB.
+export MALLOC_MMAP_THRESHOLD_=4194304
+
 # The program that smoke, docs, terminal and clients run: the released one with `all`, else that of the gate's build, unless KSTORE_SERVER
 # names another one.
 if [ "${CI_MODE:-}" = all ]; then

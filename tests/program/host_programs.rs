@@ -235,6 +235,30 @@ async fn memory_beyond_the_limit_also_a_resized_one_kills_a_program_and_usage_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rights_that_a_program_asks_for_and_does_not_get_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Mapped::start(dir.path(), "grep CapEff: /proc/self/status; exit 4");
+    let container = json!({"name": "op", "image": "ops/op:v1",
+        "securityContext": {"privileged": true, "capabilities": {"add": ["NET_ADMIN"]}}});
+    cluster.create(PODS, &pod("op", &json!({"containers": [container], "hostPID": true}))).await;
+    let ended = |status: &Value| status["state"]["terminated"].is_object();
+    if cluster.container("op", "ends", ended).await.is_none() {
+        return;
+    }
+    let log = cluster.log("op").await;
+    assert!(log.contains("\nCapEff:\t0000000000000000\n"), "{log}");
+    let event = until("what is ignored is told", async || {
+        let path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DSecurityContextIgnored";
+        cluster.https.call("GET", path, "").await.json()["items"].as_array()?.first().cloned()
+    })
+    .await;
+    let fields = "spec.hostPID, securityContext.privileged, securityContext.capabilities.add";
+    let message = format!("a program of this machine gets no further rights: ignored {fields}");
+    assert_eq!((&event["type"], &event["message"]), (&json!("Warning"), &json!(message)), "{event}");
+    assert_eq!(event["involvedObject"]["fieldPath"], "spec.containers{op}", "{event}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_attaches_sends_input_to_the_program_that_runs() {
     let dir = tempfile::tempdir().unwrap();
     let script = "echo begun; while read line; do echo \"got $line\"; done; echo end >&2; exit 4";

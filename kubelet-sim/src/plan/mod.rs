@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod cri;
 pub mod downward;
 pub mod etc;
+pub mod raised;
 pub mod services;
 pub mod user;
 pub mod volume;

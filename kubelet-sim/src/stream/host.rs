@@ -8,6 +8,7 @@ use super::program::{TERM, stopping};
 use super::runner::ContainerBudget;
 use super::{Console, ContainerWarning, Feed, Launch, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::limits::{HOST_OUTPUT, HOST_OUTPUT_WORK, MEMORY_LOOK, RENEWAL_RETRY, TERMINATION_MESSAGE};
+use crate::plan::raised;
 use crate::pod_object::options::TERMINATION_LOG;
 use crate::service::API_SERVER;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -37,6 +38,8 @@ const KILL: u8 = 9;
 const KILLED: u8 = 137;
 /// Reason of the Event for limits that have no effect.
 const NOT_ENFORCED: &str = "LimitNotEnforced";
+/// Reason of the Event for rights that a container asks for and does not get.
+const RIGHTS_IGNORED: &str = "SecurityContextIgnored";
 /// The user of a container that must not run as root and names no user.
 const NONROOT: u32 = 65_532;
 /// The file of a machine's name servers.
@@ -138,10 +141,24 @@ impl Streams {
         self.warn_of_container(launch, message).await;
     }
 
+    /// Tells of rights that a container asks for and does not get.
+    async fn warn_of_rights(&self, launch: &Launch, asked: &[&str]) {
+        if asked.is_empty() {
+            return;
+        }
+        let message =
+            format!("a program of this machine gets no further rights: ignored {}", asked.join(", "));
+        self.warn(launch, RIGHTS_IGNORED, message).await;
+    }
+
     /// Tells of a limit that has no effect.
     pub(super) async fn warn_of_container(&self, launch: &Launch, message: String) {
+        self.warn(launch, NOT_ENFORCED, message).await;
+    }
+
+    async fn warn(&self, launch: &Launch, reason: &'static str, message: String) {
         let (pod, uid, index) = (launch.pod.clone(), launch.uid.clone(), launch.index);
-        let warning = ContainerWarning { pod, uid, index: Some(index), reason: NOT_ENFORCED, message };
+        let warning = ContainerWarning { pod, uid, index: Some(index), reason, message };
         // The manager may have ended.
         let _ = self.messages.send(ManagerMessage::Warned(Box::new(warning))).await;
     }
@@ -226,6 +243,7 @@ impl Streams {
         let pod = self.client_of(snapshot).api::<Pod>().get(&meta.namespace, &meta.name).await;
         let spec = pod.map_err(|error| format!("cannot read the pod: {error}"))?.spec.unwrap_or_default();
         let found = container_of(&spec, &launch.container);
+        self.warn_of_rights(launch, &raised::fields(&spec, &found)).await;
         let image = unpacked(programs, program).await?;
         let env = match link {
             Some(_) => environment.variables.clone(),

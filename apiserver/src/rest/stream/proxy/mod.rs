@@ -112,7 +112,8 @@ impl Streams {
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
         let links = Links::new(parts.uri.path(), &backend_path, &host(&parts), &backend.host);
         let request = request(parts, body, upgrade, &backend_path, &links)?;
-        let answered = self.exchange(&user.username, &backend, request, expiry).await?;
+        // Boxed, because few requests need it: otherwise the future of every request would be larger.
+        let answered = Box::pin(self.exchange(&user.username, &backend, request, expiry)).await?;
         match (answered.status(), client) {
             (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => {
                 Ok(self.join_connections(answered, client, expiry))

@@ -13,6 +13,11 @@ use kstore_pipeline::pipeline::connect::backend::{Backend, unreachable};
 use kstore_storage::limits::{PROXY_HEAD, PROXY_TLS};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
+/// A connection to a backend, with TLS or without.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
+
 impl Streams {
     /// Sends a user's request to the backend on a connection of its own, and waits for the head of the answer.
     ///
@@ -28,27 +33,24 @@ impl Streams {
         let refused = Refused::default();
         let connection = self.connect(user, backend, &refused, expiry).await?;
         let failed = |why: Status| refused.get().map_or(why, |text| backend.refused(text));
-        let answered = match backend.has_tls {
-            false => self.send(connection, request, expiry).await,
+        let connection: Box<dyn Connection> = match backend.has_tls {
+            false => Box::new(connection),
             true => match tokio::time::timeout(PROXY_TLS, tls::connect(connection)).await {
-                Ok(Ok(connection)) => self.send(connection, request, expiry).await,
-                Ok(Err(why)) => Err(unreachable(&why)),
-                Err(_) => Err(unreachable(&"net/http: TLS handshake timeout")),
+                Ok(Ok(connection)) => Box::new(connection),
+                Ok(Err(why)) => return Err(failed(unreachable(&why))),
+                Err(_) => return Err(failed(unreachable(&"net/http: TLS handshake timeout"))),
             },
         };
-        answered.map_err(failed)
+        self.send(connection, request, expiry).await.map_err(failed)
     }
 
     /// Sends a request on a connection, and waits for the head of the answer.
-    async fn send<C>(
+    async fn send(
         &self,
-        connection: C,
+        connection: Box<dyn Connection>,
         request: Request<Body>,
         expiry: Expiry,
-    ) -> Result<Response<Incoming>, Status>
-    where
-        C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    ) -> Result<Response<Incoming>, Status> {
         let mut http = http1::Builder::new();
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
