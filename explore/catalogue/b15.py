@@ -22,10 +22,12 @@ def operator(api, things):
         wanted = thing["spec"]["config"]
         labels = {"labels": {"role": "trusted"}, "annotations": {GENERATION: wanted}}
         api.ensure(MAPS, {"metadata": {"name": "trusted", **labels}, "data": {"authorities": wanted}})
-        certificate = {"name": "certificate", "labels": {"role": "certificate"}}
-        api.ensure(MAPS, {"metadata": certificate, "data": {"issuer": wanted}})
-        trusted, issued = api.get(f"{MAPS}/trusted"), api.get(f"{MAPS}/certificate")
+        trusted = api.get(f"{MAPS}/trusted")
         generation = trusted["metadata"]["annotations"][GENERATION]
+        # What is wanted may have changed since the authority was trusted.
+        certificate = {"name": "certificate", "labels": {"role": "certificate"}}
+        api.ensure(MAPS, {"metadata": certificate, "data": {"issuer": generation}})
+        issued = api.get(f"{MAPS}/certificate")
         if generation == wanted:
             return
         both = f"{generation},{wanted}"
