@@ -314,6 +314,31 @@ fn a_daemon_set_reacts_to_nodes_and_taints() {
 }
 
 #[test]
+fn a_copy_of_its_revision_that_a_client_makes_does_not_wake_the_controller() {
+    simulate(Setup::seed(16), async |cluster| {
+        cluster.create(daemon_set(json!({}))).await;
+        wait_daemons(cluster, 3).await;
+        let made = cluster.list("controllerrevisions", "default").await;
+        let mut copy = made[0].clone();
+        let meta = &made[0]["metadata"];
+        copy["metadata"] = json!({"name": "agent-copy", "labels": meta["labels"], "ownerReferences": meta["ownerReferences"]});
+        copy["revision"] = json!(2);
+        cluster.create(copy).await;
+        // Kubernetes' suite deletes the older one then: it must still be there.
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        assert_eq!(cluster.list("controllerrevisions", "default").await.len(), 2);
+        cluster.delete("controllerrevisions", names(&made)[0], DeleteParams::default()).await;
+        cluster.merge("daemonsets", "agent", image("agent:2")).await;
+        let is_next = |pod: &Value| pod["spec"]["containers"][0]["image"] == "agent:2";
+        let rolled = async || {
+            let pods = pods(cluster, "agent").await;
+            pods.len() == 3 && pods.iter().all(is_next)
+        };
+        cluster.wait_until("the next image runs everywhere", rolled).await;
+    });
+}
+
+#[test]
 fn a_daemon_set_rolls_with_surge_and_without_and_undoes() {
     simulate(slow(7).nodes(4), async |cluster| {
         cluster.create(daemon_set(json!({}))).await;

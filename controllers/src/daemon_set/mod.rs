@@ -46,8 +46,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .controller("daemonset")
         .watch(&caches.sets, |set: &Obj<DaemonSet>| [kstore_informer::Object::key(set)])
         .watch(&caches.pods, move |pod: &Pod| sets_of(&of_pods, pod))
-        .watch(&caches.revisions, move |revision: &Obj<ControllerRevision>| {
-            sets_of_revision(&of_revisions, revision)
+        .watch_deltas(&caches.revisions, move |delta: &Delta<Obj<ControllerRevision>>| {
+            sets_of_revision(&of_revisions, delta)
         })
         .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| concerned(&of_nodes, delta))
         .workers(WORKERS);
@@ -74,8 +74,16 @@ fn sets_of(sets: &Sets, pod: &Pod) -> Vec<Key> {
     }
 }
 
-fn sets_of_revision(sets: &Sets, revision: &ControllerRevision) -> Vec<Key> {
+/// The DaemonSets that a revision concerns. A new one that has an owner concerns none: who made it may be about to delete the older one,
+/// which the controller would take for its duplicate. Follows `addHistory`, `updateHistory` and `deleteHistory`.
+fn sets_of_revision(sets: &Sets, delta: &Delta<Obj<ControllerRevision>>) -> Vec<Key> {
+    let (revision, is_new) = match delta {
+        Delta::Added(new) => (new, true),
+        Delta::Updated { new, .. } | Delta::Resync(new) => (new, false),
+        Delta::Deleted(old) => (old, false),
+    };
     match controller_of(revision.owners()) {
+        Some(_) if is_new => vec![],
         Some(_) => owner_of(revision, "DaemonSet").into_iter().collect(),
         None => adopters(sets, revision, revision.metadata.namespace.as_deref().unwrap_or_default()),
     }
@@ -192,7 +200,8 @@ impl DaemonSets {
         self.executor.execute(cx, &work.events).await;
         if !work.revisions.is_empty() {
             self.write_revisions(cx, set, &work.revisions).await?;
-            return Ok(Next::Done);
+            // A new revision wakes nobody.
+            return Ok(Next::Again(Duration::ZERO));
         }
         let created = if work.create.is_empty() {
             Outcome::default()
