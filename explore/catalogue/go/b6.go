@@ -10,7 +10,8 @@ import (
 // ray-project/kuberay#715: counts its Pods in the cache, makes those that are missing, and deletes a surplus at random, each with its
 // claim.
 //
-// A cache that lags behind has too few of them. Fixed: counts what it made and has not seen yet, too.
+// A cache that lags behind has too few of them. Fixed: counts what it made and has not seen yet, too; and a Pod gets its claim later if it
+// has none, since the program may end between the two.
 func b6(k *kube) reconciler {
 	knownThings, knownPods := k.watch(things), k.watch(pods)
 	unseen := map[string]bool{}
@@ -22,6 +23,11 @@ func b6(k *kube) reconciler {
 		}
 		for _, seen := range cached {
 			delete(unseen, seen)
+			if isFixed {
+				if err := k.ensureClaim(seen, name); err != nil {
+					return err
+				}
+			}
 		}
 		count, replicas := len(cached), int(number(thing, "spec", "replicas"))
 		if isFixed {
@@ -46,4 +52,17 @@ func b6(k *kube) reconciler {
 		}
 		return nil
 	}
+}
+
+// ensureClaim makes the claim of a Pod that has none, unless the Pod is gone or going.
+func (k *kube) ensureClaim(pod, thing string) error {
+	found, err := k.live(claims, pod)
+	if err != nil || found != nil {
+		return err
+	}
+	live, err := k.live(pods, pod)
+	if err != nil || live == nil || live.GetDeletionTimestamp() != nil {
+		return err
+	}
+	return k.ensure(claims, claim(pod, thing, nil))
 }

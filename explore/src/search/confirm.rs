@@ -52,9 +52,14 @@ impl Search<'_> {
             });
             if finding.control == Some(false) {
                 finding.pattern = None;
+                if plan.changes_input() && !verdict.oracle.needs_no_reference() {
+                    // At quiet moments the user led to it now, and not in the run before: no reference does the same.
+                    finding.severity = Severity::Suspicion;
+                    finding.explanation.push("what the user does leads to it without haste, too".to_owned());
+                }
             }
             let whole = Candidate { plan: plan.clone(), steps: self.steps() };
-            let Candidate { plan, steps } = match verdict.severity {
+            let Candidate { plan, steps } = match finding.severity {
                 Severity::Bug => self.shrink(plan, verdict).await?,
                 // A suspicion is not worth the runs.
                 Severity::Suspicion | Severity::Note => whole,
