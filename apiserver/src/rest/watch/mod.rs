@@ -2,12 +2,11 @@
 //! are encoded when the client takes them, so that a slow client fills only its own bounded queue in the
 //! cache.
 
+use super::chunk::gzip_member;
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use futures::{Stream, TryStreamExt as _};
 use jiff::Timestamp;
 use kstore_api::resource::Resource;
@@ -25,7 +24,6 @@ use kstore_registry::kinds::CustomVersion;
 use kstore_storage::limits;
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -96,16 +94,6 @@ pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, no
         true => Body::from_stream(events.map_ok(|chunk| gzip_member(&chunk))),
         false => Body::from_stream(events),
     }
-}
-
-/// Compresses a chunk as a whole gzip member, at the fastest level. Readers of gzip take several members as one text. The text ends with a
-/// flush, before the end of the member: Go's reader returns what comes with a member's end only when the next member begins.
-fn gzip_member(chunk: &[u8]) -> Bytes {
-    const MEMORY: &str = "compressing into memory does not fail";
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(chunk).expect(MEMORY);
-    encoder.flush().expect(MEMORY);
-    encoder.finish().expect(MEMORY).into()
 }
 
 /// The next event in the loop of a watch.
