@@ -30,9 +30,9 @@ const JSON: &str = "application/json";
 pub(crate) struct Past {
     /// GET of one object, with [`CONNECTIONS`] connections.
     pub(crate) get: f64,
-    /// A list of [`LIST_PODS`] pods, of which a fifth has changed since.
+    /// Ratio of the times of a list of [`LIST_PODS`] pods; a fifth of the pods changed after the revision.
     pub(crate) list: f64,
-    /// A list of as many pods that have all changed since.
+    /// Ratio of the times of a list of as many pods; all of them changed after the revision.
     pub(crate) list_changed: f64,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Commands {
     pub(crate) history: Duration,
     /// `history` of the newest hundred of them, with all changes.
     pub(crate) page: Duration,
-    /// The counts that `diff --stat` prints for two revisions of [`LIST_PODS`] objects, of which a tenth has changed.
+    /// The command `diff --stat` for two revisions of [`LIST_PODS`] objects; a tenth of the objects changed between them.
     pub(crate) diff: Duration,
 }
 

@@ -19,7 +19,7 @@ pub struct PortStreams {
     pub input: mpsc::Receiver<Bytes>,
 }
 
-/// A connection of which one stream may be missing yet.
+/// The streams that the client has opened for a connection so far: the error stream, the data stream, or both.
 #[derive(Default)]
 struct PortPair {
     error: Option<u32>,

@@ -33,8 +33,8 @@ pub fn accepted_key(key: &str, version: &str) -> Result<String, HandshakeError> 
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// The server's side of a connection after its handshake, of which `rest` was read already. A message has `most` bytes at most; a longer
-/// one ends the connection.
+/// Makes the server's WebSocket from a connection whose handshake is done. `rest` are bytes after the handshake that the caller has read
+/// already. A message of more than `most` bytes ends the connection.
 pub async fn server_socket<S>(connection: S, rest: Vec<u8>, most: usize) -> WebSocketStream<S>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -200,7 +200,7 @@ impl DaemonSets {
         self.executor.execute(cx, &work.events).await;
         if !work.revisions.is_empty() {
             self.write_revisions(cx, set, &work.revisions).await?;
-            // A new revision wakes nobody.
+            // The informer of ControllerRevisions does not enqueue the DaemonSet for a new revision.
             return Ok(Next::Again(Duration::ZERO));
         }
         let created = if work.create.is_empty() {

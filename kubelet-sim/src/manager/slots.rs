@@ -25,7 +25,7 @@ impl Slots {
         })
     }
 
-    /// Takes back a number, which the next [`Self::take`] may give out. A number that nobody holds changes nothing.
+    /// Frees a number: the next [`Self::take`] may return it. A number that was never taken, or is free already, changes nothing.
     pub(super) fn give_back(&mut self, number: usize) {
         if number < self.next {
             self.free.insert(number);
