@@ -34,6 +34,9 @@ pub const DEPTH: usize = 64;
 pub const HOT_WRITES: usize = 10;
 /// Real time in which more than [`HOT_WRITES`] writes to one object are a loop.
 pub const HOT_WINDOW: Duration = Duration::from_secs(5);
+/// Time of the cluster that passes between two writes of a loop at most: what a program writes because more has passed is no loop, such as
+/// what it does every five minutes.
+pub const HOT_CLOCK: Duration = Duration::from_secs(1);
 /// How often a cycle of states must be seen to be a loop.
 pub const CYCLES: usize = 3;
 /// Most equal requests in a row with equal answers within [`STORM_WINDOW`].

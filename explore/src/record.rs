@@ -77,6 +77,9 @@ pub struct RecordedWrite {
     pub revision: i64,
     /// Milliseconds of real time since the begin of the run.
     pub real: u64,
+    /// Milliseconds of the cluster's time since 1970; 0 if that is not known.
+    #[serde(default)]
+    pub time: i64,
     /// Name of the writing client: an operator's name, the agent of a component of the cluster, or that of the runner.
     pub client: String,
     /// Which start of the program; 0 is the first.

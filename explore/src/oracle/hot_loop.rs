@@ -1,5 +1,5 @@
 //! `hot-loop`: after the last step one client goes on writing one object: many writes in a short real time, or a cycle of the object's
-//! states.
+//! states. The cluster's time stands meanwhile: that it passes is an input, too.
 
 use super::{Evidence, OracleId, Verdict};
 use crate::limits;
@@ -14,7 +14,8 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     }
     let mut verdicts = Vec::new();
     for ((client, key), writes) in by_object {
-        let problem = match (many(&writes), cycle(evidence.normaliser, &writes)) {
+        let cycle = without_input(&writes).find_map(|writes| cycle(evidence.normaliser, writes));
+        let problem = match (busiest(&writes), cycle) {
             (Some(count), _) => {
                 let seconds = limits::HOT_WINDOW.as_secs();
                 format!("{client} wrote {key} {count} times within {seconds} s without input")
@@ -32,6 +33,19 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         verdicts.push(Verdict::new(OracleId::HotLoop, format!("{client} {slot}"), problem).at(last));
     }
     verdicts
+}
+
+/// The writes of one client to one object, divided where the cluster's time has passed between two of them.
+fn without_input<'a, 'w>(
+    writes: &'a [&'w RecordedWrite],
+) -> impl Iterator<Item = &'a [&'w RecordedWrite]> {
+    let stands = i64::try_from(limits::HOT_CLOCK.as_millis()).unwrap_or(i64::MAX);
+    writes.chunk_by(move |a, b| b.time - a.time < stands)
+}
+
+/// The number of writes of one client to one object in the busiest window without input, if there are too many.
+pub(crate) fn busiest(writes: &[&RecordedWrite]) -> Option<usize> {
+    without_input(writes).filter_map(many).max()
 }
 
 /// The number of writes in the busiest window, if there are too many.
@@ -86,6 +100,12 @@ mod tests {
         with_input.steps_done = 100;
         let times: Vec<String> = (0..3).map(|n| format!("2026-01-01T00:00:0{n}Z")).collect();
         let times: Vec<&str> = times.iter().map(String::as_str).collect();
+        let passing = |mut run: RunRecord| {
+            for (minute, write) in (0..).zip(&mut run.writes) {
+                write.time = minute * 60_000;
+            }
+            run
+        };
         let rows = [
             ("twelve writes at once", series("op", &counted, 10), true),
             ("twelve writes, a second apart", series("op", &counted, 1000), false),
@@ -95,6 +115,8 @@ mod tests {
             ("a cycle of two", series("op", &["a", "b", "a", "b", "a", "b"], 10_000), true),
             ("a cycle seen twice", series("op", &["a", "b", "a", "b"], 10_000), false),
             ("only times change", series("op", &times, 10_000), true),
+            ("a time each minute of the cluster", passing(series("op", &times, 10)), false),
+            ("twelve minutes of the cluster at once", passing(series("op", &counted, 10)), false),
         ];
         table(judge, &RunRecord::empty(), &rows);
     }

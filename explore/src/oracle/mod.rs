@@ -20,6 +20,7 @@ pub(crate) mod tests;
 mod undeleted;
 
 pub use crate::oracle_id::{OracleId, Severity};
+pub(crate) use hot_loop::busiest;
 
 use crate::normalise::{Difference, NormalState, Normaliser};
 use crate::record::{RecordedWrite, RunRecord};

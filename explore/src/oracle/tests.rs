@@ -44,6 +44,7 @@ pub(crate) fn write(revision: i64, client: &str, text: &str, before: Value, afte
     RecordedWrite {
         revision,
         real: u64::try_from(revision).unwrap() * 10,
+        time: 0,
         client: client.to_owned(),
         incarnation: 0,
         verb: verb.to_owned(),

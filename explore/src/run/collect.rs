@@ -52,7 +52,7 @@ pub(super) async fn traffic(
     let written = written.map_err(RunError::lab("the history of a run cannot be read"))?;
     let mut records: Vec<RecordedWrite> = Vec::new();
     for mut write in written {
-        let last = records.last().map_or(0, |last| last.real);
+        let last = records.last().map_or((0, 0), |last| (last.real, last.time));
         if write.basis.is_none()
             && let Some(program) = users.get(&write.user)
         {
@@ -80,11 +80,11 @@ pub(super) async fn traffic(
 }
 
 /// The records of a write's objects. A write that no request of the log made has the time of the newest request that was answered before
-/// it, but not one before that of the write before, `last`.
+/// it, but not one before that of the write before, `last`: real time, and that of the cluster.
 fn write_records(
     write: &Write,
     logged: &[LoggedRequest],
-    (began, last): (Timestamp, u64),
+    (began, last): (Timestamp, (u64, i64)),
 ) -> Vec<RecordedWrite> {
     let is_it = |request: &&LoggedRequest| {
         request.object_version == Some(write.revision) && request.verb.is_some_and(|verb| verb.is_write())
@@ -92,7 +92,8 @@ fn write_records(
     let request = logged.iter().find(is_it);
     let shown = |request: &LoggedRequest| request.object_version.unwrap_or(request.revision);
     let before = logged.iter().rev().find(|request| (1..write.revision).contains(&shown(request)));
-    let real = request.or(before).map_or(0, |request| since(began, request.real)).max(last);
+    let real = request.or(before).map_or(0, |request| since(began, request.real)).max(last.0);
+    let time = write.time.map_or(0, Timestamp::as_millisecond).max(last.1);
     let views = write.basis.iter().flat_map(|basis| &basis.views);
     let views: Vec<ViewedRevision> = views
         .map(|view| ViewedRevision { resource: view.resource.clone(), delivered: view.delivered })
@@ -100,6 +101,7 @@ fn write_records(
     let record = |object: &writes::WrittenObject| RecordedWrite {
         revision: write.revision,
         real,
+        time,
         client: write.client.clone(),
         incarnation: 0,
         verb: write.verb.clone(),

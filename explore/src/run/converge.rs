@@ -3,7 +3,8 @@
 use super::{ActiveRun, RunError, RunRequest, collect};
 use crate::limits;
 use crate::normalise::differences;
-use crate::record::{ObjectKey, RunEnd};
+use crate::oracle::busiest;
+use crate::record::{ObjectKey, RecordedWrite, RunEnd};
 use kstore_lab::settle::{Settle, Settled, settle};
 use kstore_nondet::Clock;
 use std::collections::BTreeMap;
@@ -75,15 +76,13 @@ impl ActiveRun<'_> {
             collect::traffic(&self.current, steps_done, self.began, &self.prepared.users()).await?;
         let now = u64::try_from(self.elapsed().as_millis()).unwrap_or(0);
         let window = u64::try_from(limits::HOT_WINDOW.as_millis()).unwrap_or(0);
-        let mut counts: BTreeMap<(&str, &ObjectKey), usize> = BTreeMap::new();
-        for write in writes.iter().filter(|write| write.real + window >= now) {
-            *counts.entry((&write.client, &write.key)).or_default() += 1;
-        }
         let programs = self.prepared.programs();
-        let is_programs = |client: &str| programs.iter().any(|program| program == client);
-        let hot =
-            |(key, count): (&(&str, &ObjectKey), &usize)| is_programs(key.0) && *count > limits::HOT_WRITES;
-        Ok(counts.iter().any(hot))
+        let is_programs = |client: &String| programs.contains(client);
+        let mut by_object: BTreeMap<(&str, &ObjectKey), Vec<&RecordedWrite>> = BTreeMap::new();
+        for write in writes.iter().filter(|write| write.real + window >= now && is_programs(&write.client)) {
+            by_object.entry((&write.client, &write.key)).or_default().push(write);
+        }
+        Ok(by_object.values().any(|writes| busiest(writes).is_some()))
     }
 
     pub(super) fn revision(&self) -> i64 {
