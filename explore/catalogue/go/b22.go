@@ -27,7 +27,9 @@ func b22(k *kube) reconciler {
 		}
 		if child != nil && !isMine {
 			if child.GetDeletionTimestamp() != nil {
-				if err := k.merge(maps, name+"-child", `{"metadata": {"finalizers": null}}`); err != nil {
+				// A child that was made since has the same name.
+				patch := fmt.Sprintf(`{"metadata": {"uid": %q, "finalizers": null}}`, child.GetUID())
+				if err := k.merge(maps, name+"-child", patch); err != nil {
 					return err
 				}
 			}
