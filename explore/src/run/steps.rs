@@ -24,6 +24,10 @@ use std::time::Duration;
 /// Real time after a step for which clients may be busy before the next one is taken.
 const REST: Duration = Duration::from_secs(10);
 
+/// Real time for which clients stay quiet after a step of a reference. A busy machine may show a program as quiet that has not been given
+/// the processor yet; with a plan the next step may overtake it, as a quick user does, but plans are made of what references do.
+const STEADY: Duration = Duration::from_millis(100);
+
 /// Real time between two looks at an object for which time of the cluster has passed in vain.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -78,15 +82,21 @@ impl ActiveRun<'_> {
 
     /// Waits until all clients are quiet, without time passing. A client that is busy for too long is left to the end of the run.
     pub(super) async fn rest(&mut self) -> Result<(), RunError> {
-        let begin = self.elapsed();
+        let (begin, mut steady) = (self.elapsed(), None);
         loop {
             let (running, clients) = (self.current.running(), &self.current.bridge.clients);
             let quiet = until_quiet(running, clients, self.patience()).await;
             let quiet = quiet.map_err(|ended| Status::internal(ended.to_string()));
             let is_quiet = quiet.map_err(RunError::lab("the fork has ended"))?.is_ok();
             self.revive().await?;
-            if is_quiet || self.is_held() || self.elapsed().saturating_sub(begin) >= REST {
+            let revision = is_quiet.then(|| self.revision());
+            let is_enough = is_quiet && (self.injected.is_some() || steady == revision);
+            if is_enough || self.is_held() || self.elapsed().saturating_sub(begin) >= REST {
                 return Ok(());
+            }
+            steady = revision;
+            if is_quiet {
+                tokio::time::sleep(STEADY).await;
             }
         }
     }
