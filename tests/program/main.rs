@@ -55,6 +55,8 @@ mod host_programs;
 mod hostile;
 /// Data of other clusters: `kstore-server import`.
 mod import;
+/// A real kube-apiserver with the same data.
+mod kube_apiserver;
 /// kubectl, where it is installed.
 mod kubectl;
 /// Stages of KWOK.
