@@ -206,3 +206,24 @@ fn endpoints_get_hints_as_their_service_asks() {
         cluster.wait_until("hints are gone", async || holds(|one| one["hints"].is_null()).await).await;
     });
 }
+
+#[test]
+fn a_small_service_has_its_pods_as_soon_as_they_are_ready() {
+    simulate(Setup::seed(103), async |cluster| {
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+        cluster.create(service).await;
+        cluster.create(manifests::deployment("web", 2)).await;
+        // The slices have the addresses of pods before they are ready, and change again when they are.
+        cluster.wait_rolled_out("web").await;
+        let ready = cluster.nondet().clock.now();
+        let is_ready = |endpoint: &Value| endpoint["conditions"]["ready"] == true;
+        let are_there = async || {
+            let slices = slices_of(cluster, "web").await;
+            slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten().filter(|one| is_ready(one)).count() == 2
+        };
+        cluster.wait_until("both pods take connections", are_there).await;
+        let waited = cluster.nondet().clock.now().duration_since(ready);
+        assert!(waited.as_millis() < 200, "{waited}");
+    });
+}

@@ -15,7 +15,7 @@ mod topology;
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods, Services, Sources, Watched, selected_by_map};
 use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
-use crate::limits::SLICE_INTERVAL;
+use crate::limits::{LONGEST_SLICE_REST, SLICE_REST_PER_POD};
 use crate::resource::ENDPOINTSLICES;
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use plan::Observed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use topology::Capacity;
 
 /// Label of a slice with the name of its Service.
@@ -165,8 +166,8 @@ struct Slices {
     executor: Executor,
     /// Executor for the Endpoints object: in Kubernetes a separate controller with its own service account.
     legacy_executor: Executor,
-    /// Time of the last write for each Service.
-    written: Mutex<BTreeMap<Key, Timestamp>>,
+    /// Time of the last write for each Service, and the time after it in which the Service does not run.
+    written: Mutex<BTreeMap<Key, (Timestamp, Duration)>>,
     /// Services that have hints by their annotation. As in Kubernetes, a controller that starts knows of none.
     hinted: Mutex<BTreeSet<Key>>,
 }
@@ -187,8 +188,7 @@ impl Reconcile for Slices {
         };
         let now = self.cluster.nondet.clock.now();
         let last = self.written.lock().get(&cx.key).copied();
-        let wait =
-            last.and_then(|last| SLICE_INTERVAL.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero());
+        let wait = last.and_then(|(last, rest)| rest.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero());
         if let Some(wait) = wait {
             return Ok(Next::Again(wait));
         }
@@ -213,7 +213,9 @@ impl Reconcile for Slices {
         if actions.is_empty() && legacy.is_none() {
             return Ok(Next::Done);
         }
-        self.written.lock().insert(cx.key.clone(), now);
+        let number = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+        let rest = SLICE_REST_PER_POD.saturating_mul(number).min(LONGEST_SLICE_REST);
+        self.written.lock().insert(cx.key.clone(), (now, rest));
         self.executor.execute(&cx, &actions).await.result()?;
         self.legacy_executor.execute(&cx, legacy.as_slice()).await.result()?;
         Ok(Next::Done)
