@@ -18,6 +18,13 @@ const HOLD_IN: &[(&str, Minor, Minor, &str)] = &[
     ("api::replay::", Minor::DEFAULT, Minor::DEFAULT, "it chooses the version of its recordings"),
     ("api::version_rows::", Minor::DEFAULT, Minor::DEFAULT, "it tests every version by itself"),
     ("api::minors::", Minor::DEFAULT, Minor::DEFAULT, "it tests every version by itself"),
+    ("api::claim_statuses::", Minor::DEFAULT, Minor::DEFAULT, "it chooses its versions"),
+    (
+        "api::openapi::compressed_documents_of_every_version_are_the_plain_ones",
+        Minor::DEFAULT,
+        Minor::DEFAULT,
+        "it tests every version by itself",
+    ),
     (
         "api::openapi::every_collection_that_is_documented_is_served_and_every_resource_is_documented",
         Minor::V36,

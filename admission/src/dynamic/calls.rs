@@ -181,12 +181,25 @@ impl Calls {
             name: subject.name.to_owned(),
             ..ResourceAccess::default()
         };
+        self.permission(subject.user, verb, access)
+    }
+
+    /// Whether the sender of the request may use a verb on a resource, which need not be that of the request.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`] until an authorization webhook has answered.
+    pub fn permission(
+        &self,
+        sender: &UserInfo,
+        verb: &str,
+        access: ResourceAccess,
+    ) -> Result<expression::Decision, Undecided> {
         let check = AccessCheck {
             subject: expression::Subject::Requester,
             verb: verb.to_owned(),
             target: AccessTarget::Resource(access),
         };
-        let decision = self.authorizer(subject.user).decide(&check);
+        let decision = self.authorizer(sender).decide(&check);
         self.check_access_answers()?;
         Ok(decision)
     }

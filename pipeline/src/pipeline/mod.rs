@@ -4,6 +4,7 @@
 
 mod admit;
 mod apply;
+mod claim_status;
 mod component_status;
 mod config;
 pub mod connect;

@@ -5,7 +5,7 @@ use super::admit::WriteCalls;
 use super::create::{check_namespace, name_mismatch};
 use super::custom::TargetRules as _;
 use super::definition::{self, is_definition};
-use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
+use super::{Answer, ObjectAnswer, Pipeline, claim_status, signing, warnings};
 use bytes::Bytes;
 use jiff::Timestamp;
 use kstore_admission::Subject;
@@ -254,7 +254,8 @@ impl Pipeline {
         strategy::date_update(resource, target.subresource, &mut next, &before, || now.to_string());
         self.registry.fill_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
-        let mut errors = target.validate_change(&next, &before, object_warnings);
+        let mut errors = claim_status::forbidden_changes(request, calls, &next, &before)?;
+        errors.extend(target.validate_change(&next, &before, object_warnings));
         errors.extend(signing::validate_certificate(resource, &next, &before));
         errors.extend(signing::validate_trust_bundle(resource, &next, Some(&before)));
         errors.extend(signing::pod_certificate::validate_issued(resource, &next, &before, now));

@@ -9,6 +9,8 @@ mod aggregated;
 mod answers;
 /// Server-side apply and managed fields.
 mod apply;
+/// Permissions for parts of the statuses of claims.
+mod claim_statuses;
 /// Optimistic concurrency under any interleaving of writers.
 mod concurrency;
 /// Caches that wait for the client's own writes.
