@@ -17,5 +17,5 @@ mod subject;
 pub use admission::Admission;
 pub use configured::{ConfigurationError, ConfiguredPlugins};
 pub use plugin::ConfigurationContext;
-pub use registered::{LEFT_OUT, PluginSwitches, plugins};
+pub use registered::{LEFT_OUT, PluginSwitches, is_in, plugins};
 pub use subject::Subject;

@@ -3,12 +3,28 @@
 use crate::plugin::{Enabled, Row};
 use crate::plugins::PLUGINS;
 use kstore_api::kind::OptIn;
+use kstore_api::version::{Minor, Versions};
 use kstore_registry::kinds::Kinds;
 use std::collections::BTreeSet;
 
 /// Plugins that Kubernetes enables by default and that this server does not have. They are about kinds or fields of
 /// features that are off by default.
 pub const LEFT_OUT: [&str; 1] = ["JobValidation"];
+
+/// Plugins that some versions of Kubernetes do not have.
+const VERSIONS: [(&str, Versions); 5] = [
+    ("JobValidation", Versions::since(Minor::V36)),
+    ("NodeDeclaredFeatureValidator", Versions::since(Minor::V35)),
+    ("PodGroupProtection", Versions::since(Minor::V36)),
+    ("PodGroupWorkloadExists", Versions::between(Minor::V36, Minor::V36)),
+    ("PodResizeValidator", Versions::since(Minor::V36)),
+];
+
+/// Whether a version of Kubernetes has the plugin, if any has. On a server of a version that has not, the plugin does nothing.
+pub fn is_in(minor: Minor, plugin: &str) -> bool {
+    let versions = VERSIONS.iter().find(|(name, _)| *name == plugin);
+    versions.is_none_or(|(_, versions)| versions.has(minor))
+}
 
 /// The rows of the plugins that flags and configurations can name.
 fn named_rows() -> impl Iterator<Item = &'static Row> {

@@ -3,6 +3,7 @@
 
 use crate::meta;
 use crate::object::{list, semantically_equal, text};
+use crate::version::Minor;
 use serde_json::{Value, json};
 
 /// Annotation: the server keeps the content up to date unless a user sets it to false.
@@ -12,12 +13,20 @@ pub const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 /// Group and version of flow schemas and priority levels.
 pub const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
-/// All built-in objects before defaulting; priority levels precede the schemas that name them.
+/// All built-in objects of the newest version before defaulting; priority levels precede the schemas that name them.
 pub fn objects() -> Vec<Value> {
+    objects_of(Minor::DEFAULT)
+}
+
+/// All built-in objects of a version of Kubernetes before defaulting; priority levels precede the schemas that name them.
+pub fn objects_of(minor: Minor) -> Vec<Value> {
     let mut objects = vec![exempt_level(), catch_all_level()];
     objects.extend(SUGGESTED_LEVELS.iter().map(limited_level));
     objects.extend([exempt_schema(), catch_all_schema()]);
     objects.extend(suggested_schemas());
+    if minor <= LAST_WITH_FORMER_ELECTIONS {
+        objects.extend(former_elections());
+    }
     objects
 }
 
@@ -216,6 +225,30 @@ fn catch_all_schema() -> Value {
     schema(("catch-all", "catch-all"), 10_000, BY_USER, everything(groups(ANYBODY)))
 }
 
+/// The last version that expects leader elections by Endpoints and ConfigMaps.
+const LAST_WITH_FORMER_ELECTIONS: Minor = Minor::V33;
+
+/// The schemas of such leader elections, and that of the controllers whose requests for Endpoints are none.
+fn former_elections() -> [Value; 2] {
+    const VERBS: &[&str] = &["get", "create", "update"];
+    let account = |name| json!({ "kind": "ServiceAccount", "serviceAccount": { "name": name, "namespace": "kube-system" } });
+    let endpoints = json!({
+        "subjects": [user(CONTROLLERS), account("endpoint-controller"), account("endpointslicemirroring-controller")],
+        "resourceRules": [resources(VERBS, "", &["endpoints"], false)],
+    });
+    let election = json!({
+        "subjects": [system_accounts()],
+        "resourceRules": [
+            resources(VERBS, "", &["endpoints", "configmaps"], false),
+            resources(VERBS, "coordination.k8s.io", &["leases"], false),
+        ],
+    });
+    [
+        schema(("endpoint-controller", "workload-high"), 150, BY_USER, endpoints),
+        schema(("workload-leader-election", "leader-election"), 200, BY_USER, election),
+    ]
+}
+
 fn suggested_schemas() -> [Value; 9] {
     let probes = json!({
         "subjects": groups(ANYBODY),
@@ -323,7 +356,7 @@ mod tests {
 
     #[test]
     fn built_in_objects_are_valid_and_have_their_defaults() {
-        for object in objects() {
+        for object in objects_of(Minor::V33) {
             let row = kind::lookup_api_version(API_VERSION, object["kind"].as_str().unwrap()).unwrap();
             let mut filled = object.clone();
             defaults::apply(row, &mut filled);
@@ -331,5 +364,12 @@ mod tests {
             assert_eq!(validate::create(row, &object).aggregate(), "[]", "{}", object["metadata"]["name"]);
         }
         assert_eq!(objects().len(), 19);
+        for minor in Minor::SERVED {
+            let names: Vec<String> =
+                objects_of(minor).iter().map(|object| meta::name(object).to_owned()).collect();
+            for former in ["endpoint-controller", "workload-leader-election"] {
+                assert_eq!(names.iter().any(|name| name == former), minor == Minor::V33, "{minor}");
+            }
+        }
     }
 }

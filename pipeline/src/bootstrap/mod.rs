@@ -122,7 +122,8 @@ const AWAITED: &str = "creating initial objects neither panics nor is cancelled 
 
 /// Creates the missing flow schemas and priority levels, and then the conditions of all schemas.
 async fn create_flow_control(pipeline: Arc<Pipeline>) -> Result<(), Status> {
-    create_all(&pipeline, flowcontrol::objects()).await?;
+    let minor = pipeline.cache().kinds().rows().opt_in().minor();
+    create_all(&pipeline, flowcontrol::objects_of(minor)).await?;
     pipeline.update_flow_schemas().await;
     Ok(())
 }

@@ -81,7 +81,8 @@ async fn watch(cache: &Arc<Cache>) -> Watch {
 /// Creates and updates built-in objects that differ from what they should be, and the conditions that depend on them.
 async fn restore(pipeline: &Arc<Pipeline>) {
     let mut written = false;
-    for built_in in flowcontrol::objects() {
+    let minor = pipeline.cache().kinds().rows().opt_in().minor();
+    for built_in in flowcontrol::objects_of(minor) {
         let (row, name) = (row_of(&built_in), meta::name(&built_in));
         let stored = pipeline.cache().get(row, &row.storage_key("", name)).map(|entry| entry.parse());
         let options = WriteOptions { field_manager: MANAGER.into(), ..WriteOptions::default() };

@@ -1,5 +1,6 @@
-//! Default roles of versions of Kubernetes before 1.36, as differences from its roles. Roles of kstore's own components stay as
-//! they are in every version: the components are the same.
+//! Default roles of versions of Kubernetes before 1.36, as differences from its roles. Roles that only kstore has stay as they are in
+//! every version: the components are the same. So do the roles of the scheduler and of controllers for kinds that 1.33 lacks, and that of
+//! the controller that evicts pods from devices with taints: these components run in every version.
 
 use super::{Grant, Named, On, WRITE};
 use kstore_api::version::Minor;
@@ -19,14 +20,21 @@ enum Change {
     Has(Grant),
     /// The older version lacks the rights on a resource: group (`-` is the core group) and resource.
     Lacks(&'static str, &'static str),
+    /// The older version lacks a rule of the role.
+    LacksRule(Grant),
     /// The older version lacks the rights on paths.
     LacksPaths(&'static [&'static str]),
 }
-use Change::{Has, Lacks, LacksPaths};
+use Change::{Has, Lacks, LacksPaths, LacksRule};
 
 const EDIT: &str = "system:aggregate-to-edit";
 const VIEW: &str = "system:aggregate-to-view";
 const MONITORING: &str = "system:monitoring";
+const SCHEDULER: &str = "system:kube-scheduler";
+const NODE: &str = "system:node";
+const CLAIMS: &str = "system:controller:resource-claim-controller";
+/// The group of claims and devices.
+const DEVICES: &str = "resource.k8s.io";
 const CONTROLLER_LOCK: &str = "system::leader-locking-kube-controller-manager";
 const SCHEDULER_LOCK: &str = "system::leader-locking-kube-scheduler";
 
@@ -37,6 +45,11 @@ const fn cluster(until: Minor, role: &'static str, change: Change) -> Difference
 const fn lock(role: &'static str, rule: Grant) -> Difference {
     Difference { until: Minor::V34, kind: "Role", role, change: Has(rule) }
 }
+
+/// Permission for the allocations of claims (`DRAResourceClaimGranularStatusAuthorization`).
+const BIND_CLAIMS: Grant = On("patch update", DEVICES, "resourceclaims/binding");
+/// Permission of the volume controllers for the Services of storage servers.
+const READ_SERVICE: Grant = On("get", "-", "services");
 
 const DIFFERENCES: &[Difference] = &[
     cluster(Minor::V33, EDIT, Has(On(WRITE, "-", "endpoints"))),
@@ -49,6 +62,21 @@ const DIFFERENCES: &[Difference] = &[
     cluster(Minor::V34, VIEW, Lacks("events.k8s.io", "events")),
     cluster(Minor::V35, MONITORING, LacksPaths(&["/flagz", "/statusz"])),
     cluster(Minor::V33, MONITORING, Lacks("-", "nodes/metrics")),
+    cluster(Minor::V35, SCHEDULER, LacksRule(On("create delete", DEVICES, "resourceclaims"))),
+    cluster(Minor::V35, SCHEDULER, LacksRule(BIND_CLAIMS)),
+    cluster(Minor::V33, SCHEDULER, Lacks("-", "pods/finalizers")),
+    cluster(Minor::V34, NODE, Lacks("events.k8s.io", "events")),
+    cluster(Minor::V33, NODE, Lacks("-", "serviceaccounts")),
+    cluster(Minor::V33, NODE, Lacks(DEVICES, "resourceclaims")),
+    cluster(Minor::V33, NODE, Lacks(DEVICES, "resourceslices")),
+    cluster(Minor::V35, CLAIMS, LacksRule(BIND_CLAIMS)),
+    cluster(Minor::V35, "system:controller:expand-controller", Has(READ_SERVICE)),
+    cluster(Minor::V35, "system:controller:persistent-volume-binder", Has(READ_SERVICE)),
+    cluster(
+        Minor::V35,
+        "system:controller:pvc-protection-controller",
+        Lacks("-", "persistentvolumeclaims/status"),
+    ),
     lock(CONTROLLER_LOCK, On("watch", "-", "configmaps")),
     lock(CONTROLLER_LOCK, Named("get update", "-", "configmaps", "kube-controller-manager")),
     lock(SCHEDULER_LOCK, On("watch", "-", "configmaps")),
@@ -68,6 +96,11 @@ pub(super) fn apply(objects: &mut [Value], minor: Minor) {
             Lacks(group, resource) => {
                 let group = if *group == "-" { "" } else { group };
                 *rules = rules.iter().flat_map(|rule| without(rule, group, resource)).collect();
+            }
+            LacksRule(rule) => {
+                let (rule, before) = (rule.to_value(), rules.len());
+                rules.retain(|own| *own != rule);
+                assert!(rules.len() < before, "the table names a rule of {}", difference.role);
             }
             LacksPaths(paths) => {
                 let lists =
@@ -136,6 +169,32 @@ mod tests {
             assert_eq!(has(minor, EDIT, "resource.k8s.io", "resourceclaims"), minor >= Minor::V34, "{minor}");
             assert_eq!(has(minor, MONITORING, "", "nodes/metrics"), minor >= Minor::V34, "{minor}");
             assert_eq!(has(minor, SCHEDULER_LOCK, "", "configmaps"), minor <= Minor::V34, "{minor}");
+        }
+    }
+
+    #[test]
+    fn components_of_an_older_version_have_the_rules_of_its_rows() {
+        let has = |minor, role, group, resource| !verbs(minor, role, group, resource).is_empty();
+        for minor in Minor::SERVED {
+            assert_eq!(
+                has(minor, SCHEDULER, DEVICES, "resourceclaims/binding"),
+                minor >= Minor::V36,
+                "{minor}"
+            );
+            let claims = verbs(minor, SCHEDULER, DEVICES, "resourceclaims");
+            assert_eq!(claims.contains(&"delete".to_owned()), minor >= Minor::V36, "{minor}");
+            assert!(claims.contains(&"update".to_owned()), "{minor}");
+            let has_binding = has(minor, CLAIMS, DEVICES, "resourceclaims/binding");
+            assert_eq!(has_binding, minor >= Minor::V36, "{minor}");
+            assert_eq!(has(minor, NODE, "events.k8s.io", "events"), minor >= Minor::V35, "{minor}");
+            assert_eq!(has(minor, NODE, "", "serviceaccounts"), minor >= Minor::V34, "{minor}");
+            assert_eq!(has(minor, NODE, DEVICES, "resourceslices"), minor >= Minor::V34, "{minor}");
+            assert!(
+                has(minor, NODE, "", "events") && has(minor, NODE, "", "serviceaccounts/token"),
+                "{minor}"
+            );
+            let expand = "system:controller:expand-controller";
+            assert_eq!(has(minor, expand, "", "services"), minor < Minor::V36, "{minor}");
         }
     }
 

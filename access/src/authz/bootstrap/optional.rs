@@ -1,7 +1,7 @@
 //! Grants for optional kinds, as data: they exist only on servers that serve the kind, as in Kubernetes with the
 //! feature gate.
 
-use super::{Grant, Named, On, READ, RECORD_EVENTS, WRITE, controllers};
+use super::{Grant, Named, On, READ, RECORD_EVENTS, Role, WRITE, controllers};
 use kstore_api::kind::OptIn;
 use serde_json::Value;
 
@@ -9,6 +9,8 @@ use serde_json::Value;
 struct OptionalGrants {
     /// Group and plural of the kind.
     kind: (&'static str, &'static str),
+    /// ClusterRoles that no binding refers to.
+    roles: &'static [Role],
     /// Rules that existing ClusterRoles have in addition.
     additions: &'static [(&'static str, Grant)],
     /// Service account of the kind's controller, and the rules of its role; `None` if no controller works for the kind alone.
@@ -36,6 +38,11 @@ const TAINT_EVICTION: &str = "system:controller:device-taint-eviction-controller
 const OPTIONAL: &[OptionalGrants] = &[
     OptionalGrants {
         kind: ("certificates.k8s.io", "clustertrustbundles"),
+        roles: &[Role {
+            name: "system:cluster-trust-bundle-discovery",
+            part_of: &[],
+            rules: &[READ_BUNDLES],
+        }],
         additions: &[("system:node", READ_BUNDLES), ("system:kstore:kubelet-sim", READ_BUNDLES)],
         controller: Some((
             "kube-apiserver-serving-clustertrustbundle-publisher",
@@ -48,6 +55,7 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("certificates.k8s.io", "podcertificaterequests"),
+        roles: &[],
         additions: &[
             ("system:node", REQUEST_CERTIFICATES),
             ("system:kstore:kubelet-sim", REQUEST_CERTIFICATES),
@@ -59,6 +67,7 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("resource.k8s.io", "devicetaintrules"),
+        roles: &[],
         additions: &[
             ("system:kube-scheduler", READ_TAINT_RULES),
             (TAINT_EVICTION, READ_TAINT_RULES),
@@ -68,6 +77,7 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("scheduling.k8s.io", "podgroups"),
+        roles: &[],
         additions: &[
             ("system:aggregate-to-edit", WRITE_GROUPS),
             ("system:aggregate-to-view", READ_GROUPS),
@@ -91,6 +101,7 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("scheduling.k8s.io", "workloads"),
+        roles: &[],
         additions: &[
             ("system:aggregate-to-edit", WRITE_WORKLOADS),
             ("system:aggregate-to-view", READ_WORKLOADS),
@@ -104,6 +115,7 @@ const OPTIONAL: &[OptionalGrants] = &[
     },
     OptionalGrants {
         kind: ("storagemigration.k8s.io", "storageversionmigrations"),
+        roles: &[],
         additions: &[],
         controller: Some((
             "storage-version-migrator-controller",
@@ -125,6 +137,7 @@ pub(super) fn add(objects: &mut Vec<Value>, opt_in: &OptIn) {
             let rules = objects.iter_mut().find(is_role).and_then(|role| role["rules"].as_array_mut());
             rules.expect("the table names default roles").push(rule.to_value());
         }
+        objects.extend(grants.roles.iter().map(Role::to_value));
         objects.extend(grants.controller.iter().flat_map(controllers::role_and_binding));
     }
 }
@@ -148,9 +161,10 @@ mod tests {
         let (without, with) = (names(&older), names(&OptIn::all()));
         let added: Vec<&String> = with.difference(&without).collect();
         let controllers = OPTIONAL.iter().filter(|grants| grants.controller.is_some()).count();
-        assert_eq!(added.len(), 2 * controllers, "{added:?}");
+        let roles: usize = OPTIONAL.iter().map(|grants| grants.roles.len()).sum();
+        assert_eq!(added.len(), 2 * controllers + roles, "{added:?}");
         let in_1_37 = names(&OptIn::version(Minor::V37)).difference(&without).count();
-        assert_eq!(in_1_37, 2 * (controllers - 1), "1.37 serves all of them but PodGroups");
+        assert_eq!(in_1_37, 2 * (controllers - 1) + roles, "1.37 serves all of them but PodGroups");
         let has = |opt_in: &OptIn, role: &str, grant: &Grant| {
             let objects = bootstrap::objects_with(opt_in);
             let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();

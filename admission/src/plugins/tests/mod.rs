@@ -9,6 +9,7 @@ mod pod_groups;
 mod pods;
 pub(super) mod resized_pods;
 mod trust_bundles;
+mod versions;
 
 use super::PLUGINS;
 use crate::admission::Admission;

@@ -2,6 +2,7 @@
 
 use super::{FlagError, FlagValues};
 use kstore_admission::PluginSwitches;
+use kstore_api::version::Minor;
 use std::path::PathBuf;
 
 const ENABLE: &str = "enable-admission-plugins";
@@ -18,11 +19,17 @@ pub struct AdmissionConfig {
     pub warnings: Vec<String>,
 }
 
-/// The plugins that the flags select.
+/// The plugins that the flags select on a server of a version.
 ///
 /// # Errors
-/// The first unknown plugin, or one that is both enabled and disabled.
-pub(super) fn admission(flags: &impl FlagValues) -> Result<AdmissionConfig, FlagError> {
+/// The first plugin that the version does not know, or one that is both enabled and disabled.
+pub(super) fn admission(flags: &impl FlagValues, minor: Minor) -> Result<AdmissionConfig, FlagError> {
+    for flag in [ENABLE, DISABLE] {
+        if let Some(name) = flags.elements(flag).iter().find(|name| !kstore_admission::is_in(minor, name)) {
+            let reason = format!("admission plugin {name:?} is unknown to Kubernetes {minor}");
+            return Err(FlagError::new(flag, name, reason));
+        }
+    }
     let mut config =
         AdmissionConfig { file: flags.file("admission-control-config-file"), ..Default::default() };
     for name in flags.elements(ENABLE) {
@@ -71,7 +78,7 @@ mod tests {
     #[test]
     fn plugins_are_switched_by_name() {
         let read = |flags: &[(&'static str, &'static str)]| {
-            admission(&TestFlags(flags.to_vec())).map_err(|error| error.reason)
+            admission(&TestFlags(flags.to_vec()), Minor::DEFAULT).map_err(|error| error.reason)
         };
         let both = read(&[(ENABLE, "NamespaceAutoProvision,AlwaysDeny"), (DISABLE, "PodSecurity, Priority")]);
         let switches = PluginSwitches {
@@ -93,12 +100,31 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_that_the_version_lacks_is_unknown() {
+        for (name, first, last) in [
+            ("NodeDeclaredFeatureValidator", Minor::V35, Minor::V37),
+            ("PodResizeValidator", Minor::V36, Minor::V37),
+            ("PodGroupWorkloadExists", Minor::V36, Minor::V36),
+            ("JobValidation", Minor::V36, Minor::V37),
+            ("Priority", Minor::V33, Minor::V37),
+        ] {
+            for (minor, flag) in
+                Minor::SERVED.into_iter().flat_map(|minor| [(minor, ENABLE), (minor, DISABLE)])
+            {
+                let read = admission(&TestFlags(vec![(flag, name)]), minor);
+                assert_eq!(read.is_ok(), (first..=last).contains(&minor), "{minor} {flag} {name}: {read:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_missing_plugin_of_the_default_set_yields_a_warning_if_it_is_enabled() {
         for name in kstore_admission::LEFT_OUT {
-            let enabled = admission(&TestFlags(vec![(ENABLE, name)])).unwrap();
+            let enabled = admission(&TestFlags(vec![(ENABLE, name)]), Minor::DEFAULT).unwrap();
             let text = format!("--{ENABLE}: kstore does not have the admission plugin {name}");
             assert_eq!((enabled.switches, enabled.warnings), (PluginSwitches::default(), vec![text]));
-            assert_eq!(admission(&TestFlags(vec![(DISABLE, name)])), Ok(AdmissionConfig::default()));
+            let disabled = admission(&TestFlags(vec![(DISABLE, name)]), Minor::DEFAULT);
+            assert_eq!(disabled, Ok(AdmissionConfig::default()));
         }
     }
 

@@ -54,8 +54,8 @@ pub struct AccessConfig {
 /// The first value that cannot be used.
 pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError> {
     let authentication = authn::authentication(flags)?;
-    let (request_limits, admission) = (requests::request_limits(flags)?, admission::admission(flags)?);
-    let apis = apis::optional_apis(flags)?;
+    let (request_limits, apis) = (requests::request_limits(flags)?, apis::optional_apis(flags)?);
+    let admission = admission::admission(flags, apis.opt_in.minor())?;
     let authorization = authz::authorization(flags)?;
     Ok(AccessConfig { authentication, authorization, request_limits, admission, apis, server: Vec::new() })
 }
