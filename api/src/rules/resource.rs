@@ -61,6 +61,7 @@ pub(crate) static RESOURCE_SLICE: KindRules = KindRules {
     fields: SelectableFields::of(&[
         ("spec.driver", FieldRule::At(&["spec", "driver"])),
         ("spec.nodeName", FieldRule::At(&["spec", "nodeName"])),
+        ("spec.pool.name", FieldRule::At(&["spec", "pool", "name"])),
     ]),
     ..KindRules::NONE
 };

@@ -3,6 +3,7 @@
 
 use crate::meta;
 use crate::resource::{FieldRule, Labels, Resource};
+use crate::version::Minor;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -168,10 +169,25 @@ pub const NAME: &str = "metadata.name";
 /// Field label of an object's namespace.
 pub const NAMESPACE: &str = "metadata.namespace";
 
+/// Fields that older versions of Kubernetes do not select by: group and plural of the kind, label, first version.
+const NEWER: &[(&str, &str, &str, Minor)] =
+    &[("resource.k8s.io", "resourceslices", "spec.pool.name", Minor::V37)];
+
+/// Whether the resource's version of Kubernetes does not select by this field yet.
+fn is_newer(resource: &Resource, field: &str) -> bool {
+    let is_meant = |&(group, plural, label, first): &(&str, &str, &str, Minor)| {
+        label == field && resource.minor < first && resource.is(group, plural)
+    };
+    NEWER.iter().any(is_meant)
+}
+
 /// Label of a field in the storage version of a kind; `None` if the field is not selectable.
 fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<&'f str> {
     if matches!(field, NAME | NAMESPACE) {
         return Some(field);
+    }
+    if is_newer(resource, field) {
+        return None;
     }
     let (labels, is_own) = match resource.rules.fields.labels {
         Labels::Also(labels) => (labels, own_fields(resource).iter().any(|(own, _)| *own == field)),
@@ -238,7 +254,7 @@ pub(crate) fn event_source(event: &Value) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::lookup;
+    use crate::kind::{Kinds, OptIn, lookup};
     use serde_json::json;
 
     fn pods() -> &'static Resource {
@@ -314,6 +330,19 @@ mod tests {
         assert!(selector.matches(new, &turned));
         assert!(Selector::parse("involvedObject.kind=Node").unwrap().check(new).is_err());
         assert_eq!(Selector::parse("a=b,c=d").unwrap().required("c"), Some("d"));
+    }
+
+    #[test]
+    fn slices_are_selected_by_their_pool_since_1_37() {
+        for minor in Minor::SERVED.into_iter().filter(|minor| *minor >= Minor::V34) {
+            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
+            let row = kinds.lookup("resource.k8s.io", "v1", "resourceslices").unwrap();
+            assert_eq!(is_selectable(row, "spec.pool.name"), minor >= Minor::V37, "{minor}");
+            assert!(is_selectable(row, "spec.nodeName"), "{minor}");
+            let selector = Selector::parse("spec.pool.name=a").unwrap();
+            let of = |pool: &str| json!({"metadata": {"name": "s"}, "spec": {"pool": {"name": pool}}});
+            assert!(selector.matches(row, &of("a")) && !selector.matches(row, &of("b")));
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) mod volume;
 mod tests;
 
 use crate::resource::{Resource, copy};
+use crate::version::Minor;
 pub use owners::drop_same_owners;
 pub use pod::qos_class;
 use serde_json::Value;
@@ -94,6 +95,9 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
     }
     if subresource == "status" {
         (resource.rules.drop_disabled)(new, resource.minor);
+        if resource.minor >= Minor::V37 && resource.is("", "pods") {
+            pod::keep_claims(new, old);
+        }
         crate::meta::set_generation(new, crate::meta::generation(old));
     } else {
         generation::next(resource, new, old);

@@ -3,6 +3,7 @@
 //!
 //! Follows `GetPodQOS`.
 
+use crate::object::is_empty;
 use crate::quantity::Quantity;
 use crate::resource::copy;
 use serde_json::{Value, json};
@@ -163,6 +164,20 @@ pub(crate) fn status_only(new: &mut Value, old: &Value) {
     for condition in items(status, "conditions").filter(|condition| condition.is_object()) {
         if let Some(old) = before.get_mut(&condition["type"].to_string()).and_then(VecDeque::pop_front) {
             keep_generation(condition, old);
+        }
+    }
+}
+
+/// Members of a pod's status about its claims, which no client unsets.
+const CLAIMS: [&str; 3] =
+    ["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"];
+
+/// Keeps what the stored status says about claims if a status lacks it: since 1.37, so that clients which do not know the members do
+/// not remove them.
+pub(super) fn keep_claims(new: &mut Value, old: &Value) {
+    for member in CLAIMS {
+        if is_empty(&new["status"][member]) && !is_empty(&old["status"][member]) {
+            copy(&mut new["status"], &old["status"], member);
         }
     }
 }

@@ -11,6 +11,7 @@
 mod check;
 mod compile;
 pub(crate) mod field_path;
+mod former;
 mod node;
 mod pattern;
 pub mod re2;
@@ -21,6 +22,7 @@ mod walk;
 
 pub use check::{Bound, Checks, NamedFormat};
 pub use compile::CompileError;
+pub use former::accept_unknown_formats;
 pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
 pub use pattern::Pattern;
 pub use rule::{Rule, RuleReason};

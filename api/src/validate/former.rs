@@ -73,8 +73,44 @@ const WARNINGS: &[NewWarning] = &[
     },
 ];
 
-/// Gives errors of 1.36 the texts of the resource's version.
+/// The end of the versions that accept odd spellings of addresses (`StrictIPCIDRValidation` is off).
+const SLOPPY_ADDRESSES: Minor = Minor::V35;
+
+/// What such a version accepts in addresses and blocks of addresses, as 1.36 refuses it.
+const SLOPPY: &[&str] = &[
+    "must not have leading 0s",
+    "must not be an IPv4-mapped IPv6 address",
+    "must not have leading 0s in IP or prefix length",
+    "must not have an IPv4-mapped IPv6 address",
+    "must not have bits set beyond the prefix length",
+];
+
+/// Kinds of the group `networking.k8s.io` whose addresses every version checks strictly.
+const STRICT: [&str; 2] = ["ipaddresses", "servicecidrs"];
+
+/// Removes the errors of spellings that the version accepts. Kinds that had strict checks from their first version on have them in all
+/// versions, and so have cluster IPs, which are allocated by their values.
+fn accept_sloppy_addresses(resource: &Resource, errors: &mut ErrorList) {
+    let is_strict = match resource.group {
+        "networking.k8s.io" => STRICT.contains(&resource.plural),
+        "resource.k8s.io" => true,
+        _ => false,
+    };
+    if resource.minor > SLOPPY_ADDRESSES || is_strict {
+        return;
+    }
+    // An IPv6 address of a slice must be canonical in every version.
+    let is_slice = resource.is("discovery.k8s.io", "endpointslices");
+    let accepted = if is_slice { &SLOPPY[..1] } else { SLOPPY };
+    errors.retain(|error| {
+        let is_accepted = error.kind == Invalid && accepted.contains(&error.detail.as_str());
+        !is_accepted || error.field.starts_with("spec.clusterIPs")
+    });
+}
+
+/// Gives errors of 1.36 the texts of the resource's version, and removes those that the version does not report.
 pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
+    accept_sloppy_addresses(resource, errors);
     let is_of = |row: &&FormerError| {
         resource.minor <= row.until && (row.plural.is_empty() || row.plural == resource.plural)
     };
@@ -137,6 +173,46 @@ mod tests {
     fn texts(group: &str, version: &str, plural: &str, object: &Value) -> Vec<String> {
         let of = |minor| validate::create(row(minor, group, version, plural), object).aggregate();
         Minor::SERVED.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn addresses_and_blocks_in_odd_spellings_are_refused_since_1_36() {
+        let service = |member: &str, value: Value| {
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"},
+                "spec": {"type": "LoadBalancer", "selector": {"a": "b"}, "sessionAffinity": "None", "ports": [
+                    {"port": 80, "protocol": "TCP", "targetPort": 80}], member: value}})
+        };
+        let policy = |block: &str| {
+            json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+                "metadata": {"name": "a", "namespace": "b"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"],
+                    "ingress": [{"from": [{"ipBlock": {"cidr": block}}]}]}})
+        };
+        let spellings = [
+            ("services", service("externalIPs", json!(["010.0.0.1"]))),
+            ("services", service("externalIPs", json!(["::ffff:10.0.0.1"]))),
+            ("services", service("loadBalancerSourceRanges", json!(["10.0.0.1/8"]))),
+            ("networkpolicies", policy("10.1.2.3/8")),
+            ("networkpolicies", policy("10.0.0.0/08")),
+        ];
+        let faults = |minor, plural: &str, object: &Value| {
+            let group = if plural == "services" { "" } else { "networking.k8s.io" };
+            validate::create(row(minor, group, "v1", plural), object).aggregate()
+        };
+        for (plural, object) in &spellings {
+            for minor in Minor::SERVED {
+                let refused = faults(minor, plural, object).contains("must not");
+                assert_eq!(refused, minor >= Minor::V36, "{minor} {object}");
+            }
+        }
+        let block = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "a"},
+            "spec": {"cidrs": ["10.1.2.3/8"]}});
+        for minor in Minor::SERVED {
+            assert!(faults(minor, "servicecidrs", &block).contains("must not have bits"), "{minor}");
+            let cluster = faults(minor, "services", &service("clusterIPs", json!(["010.0.0.1"])));
+            assert!(cluster.contains("must not have leading 0s"), "{minor}: {cluster}");
+            let external = faults(minor, "services", &service("externalIPs", json!(["10.0.0"])));
+            assert!(external.contains("must be a valid IP address"), "{minor}: {external}");
+        }
     }
 
     #[test]

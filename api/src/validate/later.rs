@@ -5,6 +5,7 @@
 
 use crate::convert::autoscaler::in_v2;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
+use crate::name;
 use crate::object::list;
 use crate::resource::Resource;
 use crate::version::Minor;
@@ -25,6 +26,40 @@ pub(super) fn metadata(resource: &Resource, errors: &mut ErrorList) {
             _ => return None,
         };
         Some(FieldError { kind, field: error.field.clone(), value, detail: detail.to_owned() })
+    });
+}
+
+/// Corrects the errors of conditions and of pods' statuses for the resource's version.
+pub(super) fn statuses(resource: &Resource, errors: &mut ErrorList) {
+    if resource.minor < Minor::V37 {
+        return;
+    }
+    let is_type = |error: &FieldError| error.field.contains("onditions[") && error.field.ends_with("].type");
+    let is_unset = |error: &FieldError| is_type(error) && error.value.as_deref() == Some("\"\"");
+    // The grammar of names finds several faults in an absent type.
+    errors.retain(|error| !is_unset(error) || error.detail.starts_with("name part must be non-empty"));
+    errors.replace(|error| {
+        (is_unset(error) && error.kind == Invalid).then(|| FieldError {
+            kind: Required,
+            field: error.field.clone(),
+            value: None,
+            detail: "is required".to_owned(),
+        })
+    });
+    if resource.is("", "pods") {
+        users(errors);
+    }
+}
+
+/// Since 1.37 the users of containers, as nodes report them, are numbers of 32 bits without a sign.
+fn users(errors: &mut ErrorList) {
+    let user = |error: &FieldError| -> Option<i64> {
+        let is_user = error.kind == Invalid && error.field.ends_with(".linux.uid");
+        error.value.as_deref().filter(|_| is_user)?.parse().ok()
+    };
+    errors.retain(|error| user(error).is_none_or(|id| u32::try_from(id).is_err()));
+    errors.replace(|error| {
+        user(error).map(|_| FieldError { detail: name::in_range(0, i64::from(u32::MAX)), ..error.clone() })
     });
 }
 
@@ -101,6 +136,56 @@ mod tests {
                 negative.ends_with(if is_new { "equal to 0" } else { "equal to 1" }),
                 "{minor}: {negative}"
             );
+        }
+    }
+
+    #[test]
+    fn a_condition_without_a_type_is_incomplete_since_1_37() {
+        let object = |kind: &str| {
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a", "namespace": "b"},
+                "spec": {"minAvailable": 1}, "status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0,
+                    "expectedPods": 0, "conditions": [{"type": kind, "status": "True", "reason": "R", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
+        };
+        let of = |minor, kind: &str| -> Vec<String> {
+            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
+            let row = kinds.lookup("policy", "v1", "poddisruptionbudgets").unwrap();
+            let errors = validate::update_subresource(row, "status", &object(kind), &object("Old"));
+            errors.iter().map(ToString::to_string).collect()
+        };
+        for minor in Minor::SERVED {
+            assert!(of(minor, "New").is_empty(), "{minor}");
+            assert!(!of(minor, "-").is_empty(), "{minor}");
+        }
+        assert_eq!(of(Minor::V37, ""), ["status.conditions[0].type: Required value: is required"]);
+        assert!(of(Minor::V36, "").iter().all(|fault| fault.contains("Invalid value: \"\"")));
+    }
+
+    #[test]
+    fn users_of_containers_have_32_bits_since_1_37() {
+        let object = |uid: i64| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b"},
+                "spec": {"containers": [{"name": "c", "image": "d"}]},
+                "status": {"containerStatuses": [{"name": "c", "image": "d", "imageID": "", "ready": false, "restartCount": 0,
+                    "user": {"linux": {"uid": uid, "gid": 0}}}]}})
+        };
+        let of = |minor, uid| -> Vec<String> {
+            let row = Kinds::new(OptIn::version(minor), &[], &[]).lookup("", "v1", "pods").unwrap();
+            let errors = validate::update_subresource(row, "status", &object(uid), &object(0));
+            errors.iter().map(|error| error.detail.clone()).collect()
+        };
+        let (former, present) =
+            ("must be between 0 and 2147483647, inclusive", "must be between 0 and 4294967295, inclusive");
+        for minor in Minor::SERVED {
+            let is_new = minor >= Minor::V37;
+            assert!(of(minor, 1000).is_empty(), "{minor}");
+            assert_eq!(of(minor, i64::from(u32::MAX)), if is_new { vec![] } else { vec![former] }, "{minor}");
+            assert_eq!(
+                of(minor, i64::from(u32::MAX) + 1),
+                [if is_new { present } else { former }],
+                "{minor}"
+            );
+            assert_eq!(of(minor, -1).len(), 1, "{minor}");
         }
     }
 

@@ -79,6 +79,7 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         later::errors(resource, new, &mut errors);
         former::change_policy(resource, new, Some(old), &mut errors);
     }
+    later::statuses(resource, &mut errors);
     shown::as_in_go(resource, new, &mut errors);
     generated::errors(resource, new, Some(old), &mut errors);
     former::errors(resource, &mut errors);

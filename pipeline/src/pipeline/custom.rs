@@ -8,7 +8,7 @@ use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::{self, ObjectType, ReplicasPath};
 use kstore_api::status::Status;
 use kstore_api::structural::{Tree, ValidationScope, rules_blocked};
-use kstore_api::{scale, schema, stored, validate};
+use kstore_api::{scale, schema, stored, structural, validate};
 use kstore_registry::conversion::{FieldSelection, filter_by_version};
 use kstore_registry::error;
 use kstore_registry::kinds::is_conversion_needed;
@@ -94,7 +94,9 @@ impl TargetRules for Target {
     fn validate_new(&self, object: &Value) -> ErrorList {
         let mut errors = validate::create(self.resource, object);
         if let Some(custom) = &self.custom {
-            errors.extend(custom.version().tree.validate(object, None, ValidationScope::Whole));
+            let mut found = custom.version().tree.validate(object, None, ValidationScope::Whole);
+            structural::accept_unknown_formats(self.resource.minor, &mut found);
+            errors.extend(found);
             if let Some(scale) = &custom.version().scale {
                 errors.extend(scale.check_spec(object));
                 errors.extend(scale.check_status(object));
@@ -109,7 +111,9 @@ impl TargetRules for Target {
         if let Some(custom) = &self.custom {
             let part =
                 if self.subresource == "status" { ValidationScope::Status } else { ValidationScope::Whole };
-            errors.extend(custom.version().tree.validate(new, Some(old), part));
+            let mut found = custom.version().tree.validate(new, Some(old), part);
+            structural::accept_unknown_formats(self.resource.minor, &mut found);
+            errors.extend(found);
             if let Some(scale) = &custom.version().scale {
                 if self.subresource != "status" {
                     errors.extend(scale.check_spec(new));

@@ -6,6 +6,7 @@ use super::Pipeline;
 use futures::future::BoxFuture;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
+use kstore_api::version::Minor;
 use kstore_api::{crd, kind, meta};
 use kstore_registry::cache::Filter;
 use kstore_registry::entry::Entry;
@@ -31,9 +32,12 @@ pub(super) fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }
 
+/// The first version that warns about formats.
+const FORMAT_WARNINGS: Minor = Minor::V34;
+
 /// Warnings for the author of a definition: formats that have no effect.
 pub(super) fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<String> {
-    if !is_definition(resource) {
+    if !is_definition(resource) || resource.minor < FORMAT_WARNINGS {
         return Vec::new();
     }
     crd::strategy::warnings(new, old)

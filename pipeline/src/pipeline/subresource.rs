@@ -8,7 +8,8 @@ use super::{Answer, ObjectAnswer, Pipeline};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::patch::apply;
 use kstore_api::status::Status;
-use kstore_api::{kind, meta};
+use kstore_api::version::Minor;
+use kstore_api::{kind, meta, name};
 use kstore_registry::decode::{self, Expected, Patch};
 use kstore_registry::entry::Entry;
 use kstore_registry::error;
@@ -233,8 +234,13 @@ fn check_binding(target: &Target, binding: &Value) -> Result<(), Status> {
         None | Some("" | "Node") => {}
         Some(kind) => errors.not_supported_as_listed(&path.child("kind"), kind, &["Node", "<empty>"]),
     }
-    if binding["target"]["name"].as_str().unwrap_or_default().is_empty() {
+    let node = binding["target"]["name"].as_str().unwrap_or_default();
+    if node.is_empty() {
         errors.required(&path.child("name"), "");
+    } else if target.resource.minor >= Minor::V37 {
+        for fault in name::dns1123_subdomain(node) {
+            errors.invalid(&path.child("name"), node, fault);
+        }
     }
     // kube-apiserver gives these errors no class of their own.
     if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.aggregate())) }

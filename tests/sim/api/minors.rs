@@ -197,6 +197,82 @@ fn stable_kinds_of_1_37_are_served_by_default_and_stored_in_their_beta_version()
 }
 
 #[test]
+fn since_1_37_a_pod_is_bound_to_a_node_whose_name_a_node_may_have() {
+    each(async |minor, rest| {
+        assert_eq!(rest.call("POST", PODS, pod(&json!({})).to_string()).await.code, 201);
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"},
+            "target": {"kind": "Node", "name": "_bad/name"}});
+        let bound = rest.call("POST", &format!("{PODS}/a/binding"), binding.to_string()).await;
+        if minor >= Minor::V37 {
+            let text = bound.text("/message");
+            assert!(
+                bound.code >= 400 && text.contains("target.name: Invalid value: \"_bad/name\""),
+                "{text}"
+            );
+            let good = binding.to_string().replace("_bad/name", "good.name");
+            assert_eq!(rest.call("POST", &format!("{PODS}/a/binding"), good).await.code, 201);
+        } else {
+            assert_eq!(bound.code, 201, "{minor}: {}", bound.json());
+        }
+    });
+}
+
+#[test]
+fn since_1_37_a_status_that_lacks_the_claims_of_a_pod_keeps_them() {
+    each(async |minor, rest| {
+        let claims = json!({"resourceClaims": [{"name": "r", "resourceClaimTemplateName": "t"}]});
+        assert_eq!(rest.call("POST", PODS, pod(&claims).to_string()).await.code, 201);
+        let statuses = json!([{"name": "r", "resourceClaimName": "a-r"}]);
+        let mut object = get(rest, &format!("{PODS}/a")).await.json();
+        object["status"]["resourceClaimStatuses"] = statuses.clone();
+        let path = format!("{PODS}/a/status");
+        let mut written = rest.call("PUT", &path, object.to_string()).await.json();
+        if minor < Minor::V34 {
+            return;
+        }
+        assert_eq!(written["status"]["resourceClaimStatuses"], statuses, "{minor}: {written}");
+        written["status"].as_object_mut().unwrap().remove("resourceClaimStatuses");
+        written["status"]["message"] = json!("m");
+        let kept = rest.call("PUT", &path, written.to_string()).await.json();
+        assert_eq!(kept["status"]["message"], "m", "{minor}");
+        assert_eq!(
+            kept["status"]["resourceClaimStatuses"] == statuses,
+            minor >= Minor::V37,
+            "{minor}: {kept}"
+        );
+    });
+}
+
+#[test]
+fn slices_are_listed_by_their_pool_since_1_37() {
+    each(async |minor, rest| {
+        if minor < Minor::V34 {
+            return;
+        }
+        let path = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.pool.name%3Da";
+        let listed = get(rest, path).await;
+        assert_eq!(listed.code, if minor >= Minor::V37 { 200 } else { 400 }, "{minor}");
+    });
+}
+
+#[test]
+fn flow_schemas_are_those_of_the_version() {
+    for minor in [Minor::V33, Minor::V34, Minor::V37] {
+        simulate(Setup::seed(1).kubernetes(minor), async |cluster| {
+            for (name, level) in
+                [("endpoint-controller", "workload-high"), ("workload-leader-election", "leader-election")]
+            {
+                let path = format!("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{name}");
+                let read = cluster.rest().call("GET", &path, "").await;
+                assert_eq!(read.code, if minor == Minor::V33 { 200 } else { 404 }, "{minor} {name}");
+                let named = &read.json()["spec"]["priorityLevelConfiguration"]["name"];
+                assert!(read.code == 404 || *named == level, "{minor}: {named}");
+            }
+        });
+    }
+}
+
+#[test]
 fn autoscalers_of_1_37_have_a_generation_and_may_scale_to_zero() {
     each(async |minor, rest| {
         let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
