@@ -27,6 +27,8 @@ fn version_line(value: Option<&str>, minor: Minor) -> Option<String> {
     let release = minor.programs();
     match value {
         None | Some("false") => None,
+        // A value such as `v1.34.9` chooses the version that the program reports.
+        Some(value) if value.starts_with('v') => None,
         Some("raw") => {
             Some(format!("version.Info{{GitVersion:\"{release}\", GitCommit:\"kstore-{}\"}}", crate::VERSION))
         }

@@ -31,6 +31,9 @@ const MERGED: [(&str, &str); 1] = [("GangScheduling", "GenericWorkload")];
 /// are [`Gates::NAMES`](kstore_scheduler::Gates::NAMES).
 const SWITCHED: [&str; 3] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS];
 
+/// The gate that is on only if no older control plane runs beside the server (`--min-compatibility-version` 1.37).
+const NEEDS_COMPATIBILITY: &str = "DRAFractionalCapacityRange";
+
 const FLAG: &str = "feature-gates";
 const APIS: &str = "runtime-config";
 
@@ -49,6 +52,14 @@ pub(crate) fn feature_gates(minor: Minor, settings: &[String]) -> Result<Vec<Str
         let (name, on) = gate_setting(setting.strip_prefix("kube:").unwrap_or(setting))
             .map_err(|reason| FlagError::new(FLAG, setting, reason))?;
         explicit.insert(name, on);
+        if name == NEEDS_COMPATIBILITY && gate::find(minor, name).is_some() {
+            if on {
+                let reason =
+                    format!("{name} needs --min-compatibility-version {minor}, which kstore does not have");
+                return Err(FlagError::new(FLAG, setting, reason));
+            }
+            continue;
+        }
         let has_no_effect = if STAGES.contains(&name) {
             true
         } else if let Some(gate) = gate::find(minor, name) {
@@ -102,6 +113,9 @@ fn unmet(minor: Minor, explicit: &Explicit<'_>) -> Option<String> {
 
 /// Whether the gate is on in Kubernetes with these settings.
 fn is_on(gate: &Gate, explicit: &Explicit<'_>) -> bool {
+    if gate.name == NEEDS_COMPATIBILITY {
+        return false;
+    }
     let stage = match gate.stage {
         Stage::Alpha => explicit.get("AllAlpha"),
         Stage::Beta => explicit.get("AllBeta"),
@@ -277,7 +291,8 @@ mod tests {
     #[test]
     fn every_gate_of_a_version_accepts_its_default() {
         for minor in Minor::SERVED {
-            for Gate { name, is_on, is_locked, .. } in gate::all(minor) {
+            let gates = gate::all(minor).filter(|gate| gate.name != NEEDS_COMPATIBILITY);
+            for Gate { name, is_on, is_locked, .. } in gates {
                 let set = |on: bool| feature_gates(minor, &[format!("{name}={on}")]);
                 let has_warning = is_on != (is_on || PRESENT.contains(&name));
                 let repeated = set(is_on).map(|warnings| !warnings.is_empty());
@@ -286,6 +301,11 @@ mod tests {
             }
             assert_eq!(unmet(minor, &Explicit::new()), None, "the defaults are consistent");
         }
+        let set = |on: bool| feature_gates(Minor::V37, &[format!("{NEEDS_COMPATIBILITY}={on}")]);
+        assert_eq!(set(false), Ok(vec![]));
+        let other = feature_gates(Minor::V37, &["DRAConsumableCapacity=false".to_owned()]);
+        assert!(other.is_ok(), "the gate is off, so it needs no other one: {other:?}");
+        assert!(set(true).unwrap_err().to_string().contains("needs --min-compatibility-version 1.37"));
     }
 
     #[test]

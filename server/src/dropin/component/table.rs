@@ -1,4 +1,4 @@
-//! The flags of kube-controller-manager and kube-scheduler 1.36, each with its verdict.
+//! The flags of kube-controller-manager and kube-scheduler 1.36 and 1.37, each with its verdict.
 
 use crate::args::{BOOL, Flag, accept, honour, refuse, refuse_unless};
 use crate::dropin::every_program::EVERY_PROGRAM;
@@ -92,6 +92,7 @@ const SHARED: &[Flag] = &[
     accept("tls-sni-cert-key", "namedCertKey", ""),
     accept("http2-max-streams-per-connection", "int", "0"),
     refuse_unless("emulated-version", "strings", OWN_VERSION, FIXED_VERSION),
+    accept("min-compatibility-version", "strings", ""),
 ];
 
 const OF_CONTROLLERS: &[Flag] = &[
@@ -178,7 +179,14 @@ const OF_CONTROLLERS: &[Flag] = &[
     accept("concurrent-namespace-syncs", "int32", ""),
     accept("concurrent-endpoint-syncs", "int32", ""),
     accept("concurrent-service-endpoint-syncs", "int32", ""),
-    accept("concurrent-service-syncs", "int32", ""),
+    refuse(
+        "concurrent-service-syncs",
+        "int32",
+        "kube-controller-manager has no such flag since Kubernetes 1.37",
+    ),
+    accept("concurrent-disruption-syncs", "int32", ""),
+    accept("concurrent-resourceclaim-syncs", "int32", ""),
+    accept("concurrent-node-status-updates", "int32", ""),
     accept("concurrent-serviceaccount-token-syncs", "int32", ""),
     accept("concurrent-statefulset-syncs", "int32", ""),
     accept("concurrent-daemonset-syncs", "int32", ""),
@@ -195,6 +203,11 @@ const OF_CONTROLLERS: &[Flag] = &[
     accept("endpointslice-updates-batch-period", "duration", "0s"),
     accept("endpoint-updates-batch-period", "duration", "0s"),
     accept("route-reconciliation-period", "duration", "10s"),
+    accept("controller-shutdown-timeout", "duration", "10s"),
+    accept("mirroring-concurrent-service-endpoint-syncs", "int32", "5"),
+    accept("mirroring-endpointslice-updates-batch-period", "duration", "0s"),
+    accept("mirroring-max-endpoints-per-subset", "int32", "1000"),
+    accept("disable-force-detach-on-timeout", BOOL, "false"),
     refuse_unless("cloud-provider", "string", &["", "external"], NO_CLOUD),
     refuse_unless("cloud-config", "string", &[""], NO_CLOUD),
     refuse_unless("external-cloud-volume-plugin", "string", &[""], NO_CLOUD),

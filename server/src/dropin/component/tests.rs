@@ -55,6 +55,17 @@ fn controller_manager_accepts_the_flags_of_test_harnesses() {
 }
 
 #[test]
+fn controller_manager_has_the_flags_of_its_version() {
+    let read = |flags: &str| settings(ComponentKind::ControllerManager, &format!("--kubeconfig F {flags}"));
+    let refused = read("--concurrent-service-syncs=2").unwrap_err().to_string();
+    assert!(refused.contains("no such flag since Kubernetes 1.37"), "{refused}");
+    for flags in ["--concurrent-disruption-syncs=2", "--concurrent-resourceclaim-syncs=2"] {
+        let (_, warnings) = read(flags).unwrap();
+        assert_eq!(warnings.len(), 1, "{flags} has no effect: {warnings:?}");
+    }
+}
+
+#[test]
 fn the_token_controller_has_its_key_and_its_period_from_flags() {
     let parts = |line: &str| {
         let line = format!("--kubeconfig=F --service-account-private-key-file=K {line}");

@@ -9,6 +9,7 @@ mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use super::{KUBERNETES, UsageError};
 use crate::telemetry::{self, LogFormat};
@@ -27,7 +28,7 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let minor = match settings::version(variable) {
+    let minor = match versions::served(&parsed, variable) {
         Ok(minor) => minor,
         Err(error) => return refuse(&error),
     };
@@ -62,7 +63,8 @@ fn help() -> String {
     format!(
         "Runs kstore's apiserver with the flags of kube-apiserver {KUBERNETES}. Controllers, scheduler and simulated nodes run\n\
          only if the environment enables them: KSTORE_CONTROLLERS=all or a list of controllers,\n\
-         KSTORE_SCHEDULER=1, KSTORE_NODES=N. KSTORE_KUBERNETES_VERSION is the version whose API is served, such as 1.34.\n\n\
+         KSTORE_SCHEDULER=1, KSTORE_NODES=N. KSTORE_KUBERNETES_VERSION is the version whose API is served, such as 1.34,\n\
+         unless --version or --emulated-version says it.\n\n\
          Usage:\n  kube-apiserver [flags]\n\nFlags:\n{}",
         TABLE.help()
     )

@@ -1,6 +1,6 @@
 //! [`Apiserver`]: the checked settings of kube-apiserver's flags and environment variables. Reads no files.
 
-use super::{audit, plugins};
+use super::{audit, plugins, versions};
 use crate::args::{
     self, AccessConfig, ApiHere, Authorization, Component, EncryptionFile, ExternalEtcd, IssuerSource,
     ListenAddress, LoopsConfig, MAX_NODES, ModeChoice, Storage,
@@ -8,7 +8,6 @@ use crate::args::{
 use crate::dropin::UsageError;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use crate::flags::Parsed;
-use kstore_api::version::{Minor, UnknownMinor};
 use kstore_controllers::Selection;
 use kstore_registry::service_ranges::ServiceRanges;
 use std::net::IpAddr;
@@ -23,9 +22,6 @@ const COMPACTION: Duration = Duration::from_secs(300);
 const SERVICES: &str = "10.0.0.0/24";
 /// Kubernetes' default of `--bind-address`.
 const EVERYWHERE: &str = "0.0.0.0";
-
-/// The environment variable of the version of Kubernetes whose API is served. kube-apiserver has no flag for it.
-const VERSION: &str = "KSTORE_KUBERNETES_VERSION";
 
 /// Settings of kube-apiserver, with the names of its files.
 #[derive(Debug)]
@@ -76,15 +72,6 @@ pub(super) struct ServiceAccounts {
     pub signing: PathBuf,
 }
 
-/// The version of Kubernetes whose API is served. `variable` looks up an environment variable.
-///
-/// # Errors
-/// The variable names a version that is not served.
-pub(super) fn version(variable: impl Fn(&str) -> Option<String>) -> Result<Minor, UsageError> {
-    let Some(text) = variable(VERSION) else { return Ok(Minor::DEFAULT) };
-    text.parse().map_err(|error: UnknownMinor| UsageError::variable(VERSION, &text, error))
-}
-
 /// Reads and checks the flags. `variable` looks up an environment variable; warnings are appended to `warnings`.
 pub(super) fn read(
     flags: &Parsed,
@@ -97,7 +84,9 @@ pub(super) fn read(
         warnings.push(text.to_owned());
     }
     let mut options = flags.options()?;
-    options.keep(args::KUBERNETES_VERSION, &version(&variable)?.to_string());
+    let served = versions::served(flags, &variable)?;
+    warnings.extend(versions::compatibility(flags, served)?);
+    options.keep(args::KUBERNETES_VERSION, &served.to_string());
     let mut access = options.access()?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));

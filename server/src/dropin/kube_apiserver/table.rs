@@ -23,12 +23,13 @@ pub(super) const TABLE: Table = Table {
     dialect: Dialect::Pflag,
 };
 
-const FIXED_VERSION: &str =
-    "the environment variable KSTORE_KUBERNETES_VERSION chooses the version that is served";
-
 const FLAGS: &[Flag] = &[
     honour("help", BOOL, "help for kube-apiserver"),
-    honour("version", BOOL, "print version information and quit; --version=raw prints details"),
+    honour(
+        "version",
+        BOOL,
+        "print version information and quit; --version=raw prints details; --version=v1.34.9 serves and reports 1.34",
+    ),
     honour("etcd-servers", "strings", "URLs of etcd: http://, https:// or unix://; required"),
     honour("etcd-prefix", "string", "prefix of all keys in etcd (default \"/registry\")"),
     honour("etcd-cafile", "string", "certificate authority for --etcd-servers (PEM)"),
@@ -124,8 +125,12 @@ const FLAGS: &[Flag] = &[
     refuse_unless("storage-backend", "string", &["etcd3", ""], "kstore stores objects in etcd v3 only"),
     refuse("etcd-servers-overrides", "strings", "kstore stores all resources in one etcd"),
     refuse("egress-selector-config-file", "string", "kstore connects without a proxy"),
-    refuse("emulated-version", "strings", FIXED_VERSION),
-    refuse("min-compatibility-version", "strings", FIXED_VERSION),
+    honour("emulated-version", "strings", "version whose API is served, such as 1.34 or kube=1.34"),
+    honour(
+        "min-compatibility-version",
+        "strings",
+        "oldest version of the control plane beside this server; checked, and without effect",
+    ),
     refuse(
         "service-account-signing-endpoint",
         "string",

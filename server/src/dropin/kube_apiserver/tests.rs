@@ -235,6 +235,33 @@ fn an_environment_variable_chooses_the_version_of_kubernetes() {
 }
 
 #[test]
+fn flags_choose_the_version_of_kubernetes() {
+    let minor = |flags: &str, environment: &[(&str, &str)]| {
+        let read = read_in(&format!("{ENVTEST} {flags}"), environment).map_err(|error| error.to_string());
+        read.map(|(apiserver, _)| apiserver.api.access.apis.opt_in.minor())
+    };
+    let older = [("KSTORE_KUBERNETES_VERSION", "1.35")];
+    for flags in ["--emulated-version=1.34", "--emulated-version kube=1.34", "--version=v1.34.9"] {
+        assert_eq!(minor(flags, &[]), Ok(Minor::V34), "{flags}");
+        assert_eq!(minor(flags, &older), Ok(Minor::V34), "a flag precedes the environment: {flags}");
+    }
+    assert_eq!(minor("--version=v1.36.2 --emulated-version=1.33", &[]), Ok(Minor::V33));
+    for (flags, expected) in [
+        ("--emulated-version=1.32", "emulation version 1.32 is not between [1.33, 1.37.0]"),
+        ("--emulated-version=etcd=1.34", "component etcd is not known"),
+        ("--version=v1.32.0", "Kubernetes v1.32.0 is not served"),
+        ("--min-compatibility-version=1.36 --emulated-version=1.35", "up to 1.35"),
+        ("--min-compatibility-version=new", "expected a version of Kubernetes"),
+        ("--feature-gates=DRAFractionalCapacityRange=true", "needs --min-compatibility-version 1.37"),
+    ] {
+        let refused = minor(flags, &[]).unwrap_err();
+        assert!(refused.contains(expected), "{flags}: {refused}");
+    }
+    let (_, warnings) = read(&format!("{NEEDED} --min-compatibility-version=kube=1.36")).unwrap();
+    assert!(warnings.iter().any(|warning| warning.contains("1.36 has no effect")), "{warnings:?}");
+}
+
+#[test]
 fn front_proxy_headers_must_have_the_default_names() {
     let line = |flags: &str| read(&format!("{NEEDED} --requestheader-client-ca-file=f {flags}"));
     let (apiserver, _) =
