@@ -108,6 +108,29 @@ mod tests {
         }
     }
 
+    /// The number of gates of each version, and a digest (FNV-1a) of their lines `NAME CELL`, from what Kubernetes states about them.
+    const DIGESTS: [(Minor, usize, u64); 5] = [
+        (Minor::V33, 187, 0xd9d1_4de1_6302_2414),
+        (Minor::V34, 204, 0xaec5_91f6_6645_1ee6),
+        (Minor::V35, 216, 0x3a9a_727c_eaa3_672c),
+        (Minor::V36, 240, 0x966c_21ed_439d_7d16),
+        (Minor::V37, 252, 0x7864_071e_1fb1_f4cb),
+    ];
+
+    #[test]
+    fn each_version_has_the_gates_of_kubernetes() {
+        for (minor, count, expected) in DIGESTS {
+            let (mut digest, mut found) = (0xcbf2_9ce4_8422_2325_u64, 0);
+            for row in ROWS.iter().filter(|row| row.at(minor).is_some()) {
+                found += 1;
+                for byte in format!("{} {}\n", row.name, row.cells[minor as usize]).bytes() {
+                    digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+                }
+            }
+            assert_eq!((found, digest), (count, expected), "{minor}: {digest:#x}");
+        }
+    }
+
     #[test]
     fn alpha_gates_are_off_and_neither_alpha_nor_beta_is_locked() {
         for gate in Minor::ALL.into_iter().flat_map(all) {

@@ -27,7 +27,7 @@ pub(crate) const SERVICE_ACCOUNT: Printer =
 
 /// Until 1.34.
 pub(crate) const SERVICE_ACCOUNT_WITH_SECRETS: Printer =
-    printer(&[NAME, number("Secrets", "Number of secrets that the account lists."), AGE], |account, now| {
+    printer(&[NAME, text("Secrets", "Number of secrets that the account lists."), AGE], |account, now| {
         vec![name(account), list(&account["secrets"]).len().into(), age(account, now)]
     });
 
@@ -155,7 +155,7 @@ pub(crate) const POD_CERTIFICATE_REQUEST: Printer = printer(
         text("NodeName", "Node of the pod."),
         text("SignerName", "Name of the signer."),
         text("State", "Answer of the signer."),
-        text("UnverifiedUserAnnotations", "Annotations of the volume, for the signer.").wide(),
+        text("UnverifiedUserAnnotations", "Annotations of the volume, for the signer."),
     ],
     |request, _| {
         let spec = &request["spec"];
@@ -176,3 +176,25 @@ pub(crate) const TRUST_BUNDLE: Printer =
     printer(&[NAME, text("SignerName", "Signer whose trust anchors these are.")], |bundle, _| {
         vec![name(bundle), or(&bundle["spec"]["signerName"], NONE).into()]
     });
+
+pub(crate) const STORAGE_VERSION_MIGRATION: Printer = printer(
+    &[
+        text("Name", "Name of the migration."),
+        text("Resource", "Resource whose objects are written again."),
+        text("Status", "State of the migration."),
+    ],
+    |migration, _| {
+        let resource = &migration["spec"]["resource"];
+        let resource = match (of(&resource["resource"]), of(&resource["group"])) {
+            (plural, "") => plural.to_owned(),
+            (plural, group) => format!("{plural}.{group}"),
+        };
+        let mut conditions = list(&migration["status"]["conditions"]).iter();
+        let is_shown = |condition: &&Value| {
+            condition["status"] == "True"
+                && ["Running", "Failed", "Succeeded"].contains(&of(&condition["type"]))
+        };
+        let state = conditions.rfind(is_shown);
+        vec![name(migration), resource.into(), state.map_or("Unknown", |state| of(&state["type"])).into()]
+    },
+);

@@ -53,6 +53,20 @@ fn table_columns_match_kubernetes() {
 }
 
 #[test]
+fn a_migration_shows_its_resource_and_its_state() {
+    let row = known("storagemigration.k8s.io/v1", "StorageVersionMigration").unwrap();
+    let shown = |group: &str, conditions: Value| {
+        let migration = json!({"metadata": {"name": "m"}, "spec": {"resource": {"group": group, "resource": "deployments"}},
+            "status": {"conditions": conditions}});
+        cells(row, &migration, now())
+    };
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+    assert_eq!(shown("apps", json!(null)), ["m", "deployments.apps", "Unknown"]);
+    let ended = json!([condition("Running", "False"), condition("Succeeded", "True")]);
+    assert_eq!(shown("", ended), ["m", "deployments", "Succeeded"]);
+}
+
+#[test]
 fn finished_pods_have_a_row_condition() {
     let pods = crate::kind::lookup("", "v1", "pods").unwrap();
     assert_eq!(row_conditions(pods, &json!({"status": {"phase": "Running"}})), None);

@@ -1,6 +1,7 @@
 //! Every row of the tables of kinds and fields by which versions of Kubernetes differ, against a server of each version. The objects
 //! that are sent, and what each version must answer, are made from the rows (`tables`): a new row is tested without a line here.
 
+mod facts;
 mod tables;
 
 use super::own_writes::{OBJECTS, base};
@@ -20,7 +21,7 @@ const NOT_REACHED: &[(&str, &str)] = &[
 ];
 
 /// The kinds that a server of the version has without flags.
-fn rows(minor: Minor) -> Vec<&'static Resource> {
+pub(super) fn rows(minor: Minor) -> Vec<&'static Resource> {
     let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
     let rows = kinds.groups().flat_map(|group| {
         let kinds = &kinds;
