@@ -64,9 +64,9 @@ const HOLD_IN: &[(&str, Minor, Minor, &str)] = &[
     ),
     (
         "api::own_writes::every_write_of_every_kind_answers_with_the_revision_of_its_own_event",
-        Minor::V34,
         Minor::V37,
-        DEVICES,
+        Minor::V37,
+        "it writes every kind of 1.37",
     ),
     ("api::selectors::every_kind_supports_exactly_its_selectable_fields", Minor::V34, Minor::V37, DEVICES),
     (

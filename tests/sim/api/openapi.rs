@@ -1,11 +1,14 @@
 //! OpenAPI documents: complete, consistent with the served API, and cacheable as in Kubernetes.
 
 use bytes::Bytes;
+use flate2::read::GzDecoder;
 use http_body_util::Full;
 use kstore_api::kind::RESOURCES;
+use kstore_api::version::Minor;
 use kstore_tests::{Reply, Rest, Setup, simulate};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Read as _;
 
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -37,6 +40,61 @@ fn openapi_documents_are_found_through_the_index_and_cached_for_a_year() {
         assert_eq!(get(&rest, &url, &[("accept", "text/html")]).await.code, 406);
         assert_eq!(get(&rest, "/openapi/v3/apis/missing/v1", &[]).await.code, 404);
     });
+}
+
+/// The text of a compressed document; it must have an end.
+fn unpacked(packed: &Reply) -> Vec<u8> {
+    let mut text = Vec::new();
+    GzDecoder::new(&packed.body[..]).read_to_end(&mut text).expect("a compressed document is whole");
+    text
+}
+
+#[test]
+fn compressed_documents_of_every_version_are_the_plain_ones() {
+    for minor in Minor::SERVED {
+        simulate(Setup::api_alone().kubernetes(minor), async |cluster| {
+            // The server merges custom kinds into its own document.
+            let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "carts.shop.example.com"}, "spec": {"group": "shop.example.com", "scope": "Namespaced",
+                    "names": {"plural": "carts", "kind": "Cart"}, "versions": [{"name": "v1", "served": true, "storage": true,
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+                            "properties": {"size": {"type": "integer", "description": "x".repeat(40_000)}}}}}}}]}});
+            cluster.create(definition).await;
+            let rest = cluster.rest();
+            let index = get(&rest, "/openapi/v3", &[]).await.json();
+            let entries = index["paths"].as_object().unwrap().values();
+            let documents = entries.map(|entry| entry["serverRelativeURL"].as_str().unwrap());
+            let (mut compared, mut packed_sizes) = (0, 0);
+            for path in documents.chain(["/openapi/v2", "/openapi/v3"]) {
+                let protobuf = if path == "/openapi/v2" { V2_PROTOBUF } else { V3_PROTOBUF };
+                for accept in ["application/json", protobuf] {
+                    if path == "/openapi/v3" && accept == protobuf {
+                        continue;
+                    }
+                    let plain = get(&rest, path, &[("accept", accept)]).await;
+                    let packed = get(&rest, path, &[("accept", accept), ("accept-encoding", "gzip")]).await;
+                    assert_eq!((plain.code, packed.code), (200, 200), "{minor} {path} {accept}");
+                    let is_packed =
+                        packed.headers.get("content-encoding").is_some_and(|coding| coding == "gzip");
+                    assert!(plain.headers.get("content-encoding").is_none(), "{minor} {path} {accept}");
+                    let text = if is_packed { unpacked(&packed) } else { packed.body.to_vec() };
+                    assert!(
+                        text == plain.body,
+                        "{minor} {path} {accept}: {} of {}",
+                        text.len(),
+                        plain.body.len()
+                    );
+                    assert!(is_packed || path != "/openapi/v2", "{minor} {accept}: it is large");
+                    compared += 1;
+                    packed_sizes += usize::from(is_packed);
+                }
+            }
+            assert!(
+                compared > 40 && packed_sizes > 10,
+                "{minor}: {packed_sizes} of {compared} are compressed"
+            );
+        });
+    }
 }
 
 /// Requests the path of every list operation, so that every document is consistent with the served API.

@@ -12,7 +12,8 @@ use std::time::Duration;
 const PATH: &str = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
 const SIGNER: &str = "example.com/pods";
 
-fn request(name: &str) -> Value {
+/// A request of a pod for a certificate.
+pub(super) fn request(name: &str) -> Value {
     let key = KeyPair::generate().unwrap();
     let csr = CertificateParams::default().serialize_request(&key).unwrap();
     json!({"apiVersion": "certificates.k8s.io/v1", "kind": "PodCertificateRequest", "metadata": {"name": name},
