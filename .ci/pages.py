@@ -62,7 +62,9 @@ def blocks(page):
 
 @functools.cache
 def user_namespaces():
-    """Whether the kernel lets this user make user namespaces with mounts and processes of their own."""
+    """Whether the kernel lets this user make user namespaces with mounts and processes of their own, and networks for them."""
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return False
     try:
         subprocess.run(["unshare", "--map-root-user", "--mount", "--pid", "--fork", "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):

@@ -67,6 +67,8 @@ pub struct HostPrograms {
     /// This program, which starts containers.
     launcher: PathBuf,
     state: std::result::Result<HostState, Arc<str>>,
+    /// Whether programs may have the network of this machine where they can have none of their own.
+    shares_network: bool,
     running: RunningContainers,
     unpacked: ImageStore,
     /// The last sample of what containers use, and its time.
@@ -103,6 +105,7 @@ impl HostPrograms {
             images,
             launcher,
             state,
+            shares_network: false,
             running: RunningContainers::default(),
             unpacked: ImageStore::default(),
             sample: Mutex::default(),
@@ -115,10 +118,17 @@ impl HostPrograms {
             images,
             launcher: PathBuf::new(),
             state: Err(why.into()),
+            shares_network: false,
             running: RunningContainers::default(),
             unpacked: ImageStore::default(),
             sample: Mutex::default(),
         }
+    }
+
+    /// The same with programs that may have the network of this machine where they can have none of their own. Else no container runs there.
+    #[must_use]
+    pub fn sharing_network(self) -> Self {
+        Self { shares_network: true, ..self }
     }
 
     /// How the containers are confined, or why there can be none.
@@ -132,7 +142,12 @@ impl HostPrograms {
         }
     }
 
-    /// Whether pods have a network of their own, or why that of this machine is their network.
+    /// Whether programs may have the network of this machine where they can have none of their own.
+    pub fn shares_network(&self) -> bool {
+        self.shares_network
+    }
+
+    /// Whether pods can have a network of their own, or why not.
     ///
     /// # Errors
     /// The reason.
@@ -188,10 +203,26 @@ impl HostPrograms {
         usages
     }
 
-    /// The program that an image is mapped to. `names` are the image's name as the pod has it, and its complete name.
-    pub fn program(&self, names: [&str; 2]) -> Option<MappedProgram> {
+    /// The program that an image is mapped to. `names` are the image's name as the pod has it, and its complete name. `has_cluster` says
+    /// whether this process has the network of the cluster, which that of a pod needs.
+    pub fn program(&self, names: [&str; 2], has_cluster: bool) -> Option<MappedProgram> {
         let path = Arc::from(self.images.find(names)?);
-        Some(MappedProgram { path, refusal: self.state.as_ref().err().cloned() })
+        Some(MappedProgram { path, refusal: self.refusal(has_cluster) })
+    }
+
+    /// Why no container runs a program: it would not be confined, and no flag says that this is meant.
+    pub fn refusal(&self, has_cluster: bool) -> Option<Arc<str>> {
+        let no_network = match &self.state {
+            Err(why) => return Some(Arc::clone(why)),
+            Ok(_) if self.shares_network => return None,
+            Ok(_) if !has_cluster => "the API server, which has the cluster's network, is not in this process",
+            Ok(state) => state.no_network.as_deref()?,
+        };
+        Some(Arc::from(format!(
+            "host programs cannot be confined here: they would have the network of this machine, and none of their own ({no_network}); \
+             run this program as root or make /dev/net/tun accessible, or let them share this machine's network with \
+             --image-host-network"
+        )))
     }
 
     /// The folder of the containers' files.

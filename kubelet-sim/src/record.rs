@@ -44,9 +44,12 @@ impl PodRecord {
         Ok(Self { labels: metadata.labels, ..Self::decode(json)? })
     }
 
-    /// The pod with the programs of this machine that the images of its containers are mapped to.
-    pub(crate) fn with_programs(self: Arc<Self>, programs: &HostPrograms) -> Arc<Self> {
-        let program = |spec: &ContainerSpec| programs.program([&spec.image, &image::full_name(&spec.image)]);
+    /// The pod with the programs of this machine that the images of its containers are mapped to. `has_cluster`: this process has the
+    /// network of the cluster.
+    pub(crate) fn with_programs(self: Arc<Self>, programs: &HostPrograms, has_cluster: bool) -> Arc<Self> {
+        let program = |spec: &ContainerSpec| {
+            programs.program([&spec.image, &image::full_name(&spec.image)], has_cluster)
+        };
         if !self.pod.containers().any(|spec| program(spec).is_some()) {
             return self;
         }
@@ -189,15 +192,15 @@ mod tests {
             );
             Arc::new(PodRecord::decode(text.as_bytes()).unwrap())
         };
-        let mapped = record(["ops/init:1", "web"]).with_programs(&programs);
+        let mapped = record(["ops/init:1", "web"]).with_programs(&programs, true);
         let programs_of: Vec<_> = mapped.pod.containers().map(|spec| spec.program.clone().unwrap()).collect();
         assert_eq!(programs_of[0].path.to_str(), Some("/bin/sh"));
         assert_eq!(programs_of[1].path.to_str(), Some("/bin/true"));
         assert_eq!(programs_of[1].refusal.as_deref(), Some("not here"));
-        let half = record(["other", "ops/a/b"]).with_programs(&programs);
+        let half = record(["other", "ops/a/b"]).with_programs(&programs, true);
         let is_mapped: Vec<_> = half.pod.containers().map(|spec| spec.program.is_some()).collect();
         assert_eq!(is_mapped, [false, true]);
         let other = record(["other", "web:1/x"]);
-        assert!(Arc::ptr_eq(&other, &Arc::clone(&other).with_programs(&programs)));
+        assert!(Arc::ptr_eq(&other, &Arc::clone(&other).with_programs(&programs, true)));
     }
 }

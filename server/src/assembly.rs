@@ -27,7 +27,6 @@ use kstore_cluster::{
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_host_runtime::HostPrograms;
-use kstore_host_runtime::mapping::ImageMapping;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::egress::Egress;
 use kstore_nondet::Nondet;
@@ -368,7 +367,7 @@ pub(crate) fn components(
     gates: Gates,
 ) -> anyhow::Result<Components> {
     let runs = |component| loops.components.contains(&component);
-    let nodes = runs(Component::KubeletSim).then(|| nodes(loops)).transpose()?;
+    let nodes = runs(Component::KubeletSim).then(|| nodes(loops, true)).transpose()?;
     Ok(Components {
         controllers: runs(Component::Controllers).then(|| Box::new(controllers)),
         scheduler: runs(Component::Scheduler).then(|| Box::new(scheduler_config::config(loops, gates))),
@@ -393,8 +392,8 @@ pub(crate) fn controllers(
     }
 }
 
-/// The configuration of the simulated nodes, without identities.
-fn nodes(loops: &LoopsConfig) -> anyhow::Result<kstore_kubelet_sim::Config> {
+/// The configuration of the simulated nodes, without identities. `has_cluster`: the API server is in this process.
+fn nodes(loops: &LoopsConfig, has_cluster: bool) -> anyhow::Result<kstore_kubelet_sim::Config> {
     Ok(kstore_kubelet_sim::Config {
         nodes: loops.nodes as usize,
         adopts_marked_nodes: loops.simulation.adoption == args::Adoption::Marked,
@@ -403,7 +402,7 @@ fn nodes(loops: &LoopsConfig) -> anyhow::Result<kstore_kubelet_sim::Config> {
         stages: Arc::clone(&loops.simulation.stages.0),
         missing_images: loops.missing_images.clone(),
         enforces_network_policies: !loops.ignores_network_policies,
-        programs: host_programs(&loops.images),
+        programs: host_programs(loops, has_cluster),
         egress: Arc::new(Egress::new(loops.egress.clone(), loops.host_services.clone())),
         cri: cri_node(&loops.cri)?,
         cri_endpoint: cri_endpoint(loops.cri_listen.as_ref())?,
@@ -412,19 +411,28 @@ fn nodes(loops: &LoopsConfig) -> anyhow::Result<kstore_kubelet_sim::Config> {
 }
 
 /// The programs of this machine that run as containers, if images are mapped to any.
-fn host_programs(images: &[ImageMapping]) -> Option<Arc<HostPrograms>> {
+fn host_programs(loops: &LoopsConfig, has_cluster: bool) -> Option<Arc<HostPrograms>> {
+    let images = &loops.images;
     if images.is_empty() {
         return None;
     }
     // Not `current_exe`: this link stays valid after the file was replaced by a newer build.
     let launcher = "/proc/self/exe".into();
     let programs = HostPrograms::new(images.iter().cloned().collect(), launcher, &std::env::temp_dir());
+    let programs = if loops.shares_network { programs.sharing_network() } else { programs };
     match programs.confinement() {
         Ok(how) => {
             let limits = programs.enforcement().map(ToString::to_string).unwrap_or_default();
             info!("host programs: {how}; limits: {limits}");
-            if let Err(why) = programs.network() {
-                warn!("programs of --image have the network of this machine, and none of their own: {why}");
+            match (programs.refusal(has_cluster), programs.network()) {
+                (Some(why), _) => warn!("no container runs a program of --image: {why}"),
+                (None, Err(why)) => warn!(
+                    "programs of --image have the network of this machine, and none of their own, as --image-host-network says: {why}"
+                ),
+                (None, Ok(())) if !has_cluster => warn!(
+                    "programs of --image have the network of this machine, as --image-host-network says: the API server is in another process"
+                ),
+                (None, Ok(())) => {}
             }
         }
         Err(why) => warn!("no container runs a program of --image: {why}"),
@@ -468,7 +476,7 @@ pub(crate) async fn loops_only(
             }
             Component::KubeletSim => {
                 // Nodes in another process share one certificate and therefore one user.
-                let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops)? };
+                let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops, false)? };
                 phase.spawn("kubelet-sim-announcement", announce_nodes(nodes.clone(), phase.stop()));
                 kstore_cluster::Component::nodes(nodes, client, nondet)
             }

@@ -31,7 +31,9 @@ impl Mapped {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mapping = format!("ops/op:*={}", program.display());
-        let server = Launch::in_memory(SERVER, dir).args(&["--image", &mapping]).args(flags).start().unwrap();
+        // Most tests need no network of a pod, which not every machine has.
+        let server = Launch::in_memory(SERVER, dir).args(&["--image", &mapping, "--image-host-network"]);
+        let server = server.args(flags).start().unwrap();
         let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
         Self { server, https }
     }
@@ -295,4 +297,92 @@ async fn a_client_that_attaches_sends_input_to_the_program_that_runs() {
     assert_eq!(ended["state"]["terminated"]["exitCode"], 4, "{ended}");
     let log = cluster.log("op").await;
     assert!(log.contains("got one\n") && log.contains("end\n"), "{log}");
+}
+
+/// A script that runs the server as a user who may not open `/dev/net/tun`; `None` where this user is not root and may open it.
+fn server_without_tun(dir: &Path) -> Option<String> {
+    let script = dir.join("unprivileged.sh");
+    let is_root = rustix::process::geteuid().is_root();
+    let user = if is_root { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
+    let may = format!("{user} sh -c 'exec 3<>/dev/net/tun' 2>/dev/null");
+    if std::process::Command::new("sh").args(["-c", &may]).status().unwrap().success() {
+        println!("skipped: every user may open /dev/net/tun here");
+        return None;
+    }
+    std::fs::write(&script, format!("#!/bin/sh\nexec {user} {SERVER} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    Some(script.display().to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_that_can_have_no_network_of_their_own_run_only_if_a_flag_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = server_without_tun(dir.path()) else { return };
+    let image = dir.path().join("op.sh");
+    std::fs::write(&image, "#!/bin/sh\necho started; exec sleep 1000\n").unwrap();
+    std::fs::set_permissions(&image, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mapping = format!("ops/op:*={}", image.display());
+    for flags in [&[][..], &["--image-host-network"]] {
+        let launch = Launch::in_memory(&program, dir.path()).args(&["--image", &mapping]).args(flags);
+        let server = launch.start().unwrap();
+        let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+        let cluster = Mapped { server, https };
+        let container = json!({"name": "op", "image": "ops/op:v1"});
+        cluster.create(PODS, &pod("p", &json!({"containers": [container]}))).await;
+        let is_decided = |status: &Value| {
+            let state = &status["state"];
+            state["running"].is_object() || state["waiting"]["reason"] == "CreateContainerConfigError"
+        };
+        let status = until("the pod is refused or runs", async || {
+            let status = cluster.pod("p").await["status"]["containerStatuses"][0].clone();
+            is_decided(&status).then_some(status)
+        })
+        .await;
+        let message = status["state"]["waiting"]["message"].as_str().unwrap_or_default().to_owned();
+        if message.contains("cannot be confined") && !message.contains("network of this machine") {
+            println!("skipped: {message}");
+            return;
+        }
+        if flags.is_empty() {
+            assert!(message.contains("--image-host-network") && message.contains("/dev/net/tun"), "{status}");
+            let events = until("an event tells it", async || {
+                let list = cluster.https.call("GET", "/api/v1/namespaces/default/events", "").await.json();
+                list.to_string().contains("they would have the network of this machine").then_some(list)
+            })
+            .await;
+            assert!(events.to_string().contains("Failed"), "{events}");
+        } else {
+            assert!(status["state"]["running"].is_object(), "{status}");
+            until("it prints", async || cluster.log("p").await.contains("started").then_some(())).await;
+        }
+        cluster.server.terminate();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_of_a_simulated_and_a_host_container_keeps_both_from_starting() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Mapped::start(dir.path(), "exec sleep 1000");
+    let mounts = json!([{"name": "shared", "mountPath": "/shared"}]);
+    let containers = json!([{"name": "op", "image": "ops/op:v1", "volumeMounts": mounts},
+        {"name": "side", "image": "busybox", "command": ["sleep", "1000"], "volumeMounts": mounts}]);
+    let spec = json!({"containers": containers, "volumes": [{"name": "shared", "emptyDir": {}}]});
+    cluster.create(PODS, &pod("mixed", &spec)).await;
+    let is_refused = |status: &Value| status["state"]["waiting"]["reason"] == "CreateContainerConfigError";
+    let Some(first) = cluster.container("mixed", "is refused", is_refused).await else { return };
+    let text = "volume \"shared\" is shared by a simulated and a host container";
+    assert!(first["state"]["waiting"]["message"].as_str().unwrap().starts_with(text), "{first}");
+    let other = until("the other one is refused, too", async || {
+        let status = cluster.pod("mixed").await["status"]["containerStatuses"][1].clone();
+        is_refused(&status).then_some(status)
+    })
+    .await;
+    assert!(other["state"]["waiting"]["message"].as_str().unwrap().starts_with(text), "{other}");
+    until("events tell it", async || {
+        let list = cluster.https.call("GET", "/api/v1/namespaces/default/events", "").await.json().to_string();
+        (list.matches("is shared by a simulated and a host container").count() >= 2).then_some(())
+    })
+    .await;
+    cluster.server.terminate();
 }

@@ -49,7 +49,7 @@ impl Manager {
         }
         let entry = self.pods.get(self.references.pods_of(key).next()?)?;
         let object = entry.object();
-        let need = object.spec.volumes.iter().find(|need| need.key(object) == *key)?;
+        let need = object.spec.volumes.needs.iter().find(|need| need.key(object) == *key)?;
         Some(CertificateOrder {
             key: key.clone(),
             pod: entry.key(),

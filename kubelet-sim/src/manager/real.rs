@@ -42,7 +42,7 @@ impl Manager {
         let is_real = self.config.cri.as_ref().is_some_and(|cri| cri.node == record.pod.spec.node_name);
         match &self.config.programs {
             _ if is_real => record.as_real(),
-            Some(programs) => record.with_programs(programs),
+            Some(programs) => record.with_programs(programs, self.config.api_server.is_some()),
             None => record,
         }
     }

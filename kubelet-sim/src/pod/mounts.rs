@@ -72,7 +72,7 @@ impl Step<'_> {
         if !self.pod.faults.attach_fails {
             return None;
         }
-        let claims = self.object.spec.volumes.iter().filter(|need| need.kind == SourceKind::Claim);
+        let claims = self.object.spec.volumes.needs.iter().filter(|need| need.kind == SourceKind::Claim);
         let problems: Vec<String> = claims
             .map(|need| {
                 let volume = &need.volume;
@@ -88,7 +88,7 @@ impl Step<'_> {
     /// Whether the mount of the volumes takes longer than until now. The time counts from when all that they need was there.
     fn is_mounting(&mut self) -> bool {
         let length = self.pod.faults.mount;
-        let volumes = &self.object.spec.volumes;
+        let volumes = &self.object.spec.volumes.needs;
         if length.is_zero() || volumes.is_empty() {
             self.pod.mount = MountWait::Done;
             return false;

@@ -4,6 +4,7 @@
 pub mod needs;
 pub mod options;
 mod raw;
+pub mod shared_volume;
 pub mod source;
 mod sub_path;
 
@@ -77,9 +78,9 @@ pub struct PodSpec {
     pub overhead: BTreeMap<String, Quantity>,
     /// The resources of the whole pod.
     pub resources: Option<Box<ResourceRequirements>>,
-    /// The objects in the pod's volumes; volumes of other kinds are left out.
+    /// The pod's volumes.
     #[serde(deserialize_with = "raw::volumes")]
-    pub volumes: Vec<VolumeNeed>,
+    pub volumes: PodVolumes,
     /// The resource claims that the pod uses.
     pub resource_claims: Vec<ClaimEntry>,
     pub init_containers: Vec<ContainerSpec>,
@@ -88,6 +89,15 @@ pub struct PodSpec {
     /// Whether a container runtime runs the containers.
     #[serde(skip)]
     pub is_real: bool,
+}
+
+/// The volumes of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodVolumes {
+    /// The objects in the volumes; volumes of other kinds are left out.
+    pub needs: Vec<VolumeNeed>,
+    /// The names of the volumes that programs write; the others show objects of the API.
+    pub written: Vec<String>,
 }
 
 /// The node affinity of a pod.

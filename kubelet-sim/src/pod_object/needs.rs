@@ -2,7 +2,7 @@
 //! kubelet's messages if they are missing. Pure.
 
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
-use super::{ClaimEntry, PodObject, sub_path};
+use super::{ClaimEntry, PodObject, shared_volume, sub_path};
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
 
@@ -53,6 +53,8 @@ pub enum EnvValue {
 pub struct ContainerNeeds {
     /// Environment sources in the kubelet's order: `envFrom`, then `env`.
     pub env: Vec<EnvNeed>,
+    /// The volumes that it mounts, other than that of the service account's token.
+    pub mounts: Vec<String>,
     /// The `subPathExpr` of its volume mounts.
     pub sub_paths: Vec<String>,
     /// The container's environment variables, in order; empty if it has no sub-paths.
@@ -72,7 +74,7 @@ pub enum Readiness {
 
 /// The objects that the pod refers to.
 pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
-    let volumes = pod.spec.volumes.iter().map(|need| need.key(pod));
+    let volumes = pod.spec.volumes.needs.iter().map(|need| need.key(pod));
     let env = pod.containers().filter_map(|spec| spec.needs.as_deref());
     let env = env.flat_map(|needs| &needs.env).map(|need| key(pod, need.kind, &need.name));
     let entries = pod.spec.resource_claims.iter().filter_map(|entry| claim_of(pod, entry).flatten());
@@ -158,7 +160,7 @@ fn not_found(kind: SourceKind, name: &str) -> String {
 /// Whether the volumes of a pod can be mounted. The messages are those of `FailedMount` events, one per
 /// volume.
 pub fn volumes(pod: &PodObject, sources: &Sources) -> Readiness {
-    let needs = pod.spec.volumes.as_slice();
+    let needs = pod.spec.volumes.needs.as_slice();
     let mut messages = Vec::new();
     for of_volume in needs.chunk_by(|a, b| a.volume == b.volume) {
         let mut problems = Vec::new();
@@ -238,7 +240,7 @@ pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness 
             return Readiness::Blocked(vec![problem]);
         }
     }
-    match root_problem(pod, index) {
+    match root_problem(pod, index).or_else(|| shared_volume::problem(pod, index)) {
         Some(problem) => Readiness::Blocked(vec![problem]),
         None => Readiness::Ready,
     }
@@ -393,7 +395,7 @@ mod tests {
             "{containers: [{name: c, image: i, env: [{name: A, value: b}]}], volumes: [{name: v, emptyDir: {}}]}",
         );
         assert!(references(&plain).is_empty());
-        assert_eq!((plain.spec.volumes.len(), &plain.spec.containers[0].needs), (0, &None));
+        assert_eq!((plain.spec.volumes.needs.len(), &plain.spec.containers[0].needs), (0, &None));
         let known = Sources::default();
         assert_eq!(
             (volumes(&plain, &known), container(&plain, 0, &known)),

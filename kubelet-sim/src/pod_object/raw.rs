@@ -4,7 +4,7 @@
 use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
 use super::options::{ContainerOptions, Lifecycle, PortSpec, RestartRule, TERMINATION_LOG};
 use super::source::SourceKind;
-use super::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
+use super::{ContainerSpec, PodVolumes, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -103,6 +103,7 @@ struct RawItem {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawMount {
+    name: String,
     sub_path_expr: Option<String>,
 }
 
@@ -115,6 +116,18 @@ struct RawVolume {
     persistent_volume_claim: Option<RawClaim>,
     ephemeral: Option<IgnoredAny>,
     projected: Option<RawProjected>,
+    #[serde(rename = "downwardAPI")]
+    downward_api: Option<IgnoredAny>,
+}
+
+impl RawVolume {
+    /// Whether programs write to it. The others show objects of the API.
+    fn is_written(&self) -> bool {
+        self.config_map.is_none()
+            && self.secret.is_none()
+            && self.projected.is_none()
+            && self.downward_api.is_none()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -184,8 +197,13 @@ fn needs(
     mounts: Option<Vec<RawMount>>,
 ) -> ContainerNeeds {
     let mut needs = ContainerNeeds::default();
-    let exprs = mounts.into_iter().flatten().filter_map(|mount| mount.sub_path_expr);
-    needs.sub_paths = exprs.filter(|expr| !expr.is_empty()).collect();
+    for mount in mounts.into_iter().flatten() {
+        needs.sub_paths.extend(mount.sub_path_expr.filter(|expr| !expr.is_empty()));
+        // Each container has that of the token.
+        if !mount.name.starts_with(API_ACCESS) && !needs.mounts.contains(&mount.name) {
+            needs.mounts.push(mount.name);
+        }
+    }
     for from in env_from.into_iter().flatten() {
         needs.env.extend(env_need(from.config_map_ref, from.secret_ref, false));
     }
@@ -225,13 +243,15 @@ const API_ACCESS: &str = "kube-api-access-";
 /// thousands of namespaces would be useless.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// The objects in a pod's volumes, in the order of the volumes.
-pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNeed>, D::Error> {
+/// A pod's volumes, and the objects in them, in the order of the volumes.
+pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<PodVolumes, D::Error> {
     let raw: Option<Vec<RawVolume>> = Deserialize::deserialize(from)?;
+    let raw = raw.unwrap_or_default();
+    let written = raw.iter().filter(|volume| volume.is_written()).map(|volume| volume.name.clone());
+    let written = written.collect();
     let mut needs = Vec::new();
-    for RawVolume { name, config_map, secret, persistent_volume_claim, ephemeral, projected } in
-        raw.into_iter().flatten()
-    {
+    for volume in raw {
+        let RawVolume { name, config_map, secret, persistent_volume_claim, ephemeral, projected, .. } = volume;
         let need = |kind, source: RawSource| VolumeNeed {
             volume: name.clone(),
             kind,
@@ -271,5 +291,5 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
     // An empty name, which validation allows, refers to nothing.
     needs.retain(|need| !need.name.is_empty());
     needs.shrink_to_fit();
-    Ok(needs)
+    Ok(PodVolumes { needs, written })
 }

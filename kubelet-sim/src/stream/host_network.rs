@@ -79,14 +79,16 @@ fn key(snapshot: &Snapshot) -> String {
 
 impl Streams {
     /// The network of a pod, which is made if there is none, for a program that is about to start. `None`: the program has the network of
-    /// this machine, because namespaces cannot be had, or the API server is not in this process.
+    /// this machine, because namespaces cannot be had, or the API server is not in this process, and a flag says that this is meant.
     pub(super) async fn host_link(
         &self,
         programs: &Arc<HostPrograms>,
         snapshot: &Snapshot,
     ) -> std::result::Result<Option<Arc<PodLink>>, String> {
         if !self.has_host_networks() {
-            return Ok(None);
+            // Pods are refused before; nothing may reach the machine's network by another way.
+            let refusal = programs.refusal(self.api_server.is_some());
+            return refusal.map_or(Ok(None), |why| Err(why.to_string()));
         }
         let _making = self.host_links.making.lock().await;
         if let Some(link) = self.host_links.of(snapshot) {

@@ -296,6 +296,8 @@ pub struct LoopsConfig {
     pub ignores_network_policies: bool,
     /// Images that are mapped to programs of this machine, in the order in which they are tried.
     pub images: Vec<ImageMapping>,
+    /// Whether these programs may have the network of this machine where they can have none of their own.
+    pub shares_network: bool,
     /// Networks beyond the cluster that these programs reach.
     pub egress: Vec<EgressRule>,
     /// Services of this machine that these programs reach by a name of the cluster.

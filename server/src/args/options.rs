@@ -264,8 +264,11 @@ impl ServerOptions {
         if self.has_images_anywhere && loops.images.is_empty() && loops.cri.socket.is_none() {
             return Err(UsageError::NeedsFlag("image-anywhere", "--image or --cri"));
         }
-        let of_programs =
-            [("egress", !loops.egress.is_empty()), ("egress-host", !loops.host_services.is_empty())];
+        let of_programs = [
+            ("egress", !loops.egress.is_empty()),
+            ("egress-host", !loops.host_services.is_empty()),
+            ("image-host-network", loops.shares_network),
+        ];
         if let Some((flag, _)) =
             of_programs.into_iter().find(|(_, is_given)| *is_given && loops.images.is_empty())
         {

@@ -342,6 +342,12 @@ const LOOPS: &[Flag] = &[
     .part(Part::Process)
     .shaped(repeated),
     Flag::switch(
+        "image-host-network",
+        |o| o.loops.shares_network = true,
+        "Run the programs of --image also where their pods can have no network of their own: they then reach what this program's user reaches",
+    )
+    .part(Part::Process),
+    Flag::switch(
         "image-anywhere",
         |o| o.has_images_anywhere = true,
         "Run the programs of --image and the containers of --cri also where other machines reach the API: clients there can then start them",
