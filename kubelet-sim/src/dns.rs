@@ -99,15 +99,6 @@ pub(crate) fn addresses(
     all.into_iter().filter(is_wanted).map(|ip| record(name, kind, ip.to_string())).collect()
 }
 
-/// The cluster addresses of a Service.
-pub(crate) fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
-    let spec = service.spec.as_ref();
-    let all = spec.and_then(|spec| spec.cluster_ips.clone()).unwrap_or_default();
-    let first = spec.and_then(|spec| spec.cluster_ip.clone());
-    let all = if all.is_empty() { first.into_iter().collect() } else { all };
-    all.iter().filter_map(|ip| ip.parse().ok()).collect()
-}
-
 /// The records of the port of a Service with this name and protocol: one for a Service with an address, else one for each of its
 /// endpoints. `None` if it has no such port.
 pub(crate) fn ports(
@@ -193,7 +184,8 @@ mod tests {
             values(&service("None"), ("http", "tcp")).unwrap(),
             ["0 50 8080 10-0-0-1.web.ns.svc.cluster.local.", "0 50 8080 10-0-0-2.web.ns.svc.cluster.local."]
         );
-        assert_eq!(cluster_addresses(&service("10.96.0.7")), ["10.96.0.7".parse::<IpAddr>().unwrap()]);
-        assert_eq!(addresses("q", RecordKind::Aaaa, cluster_addresses(&service("10.96.0.7"))), []);
+        let own = crate::service::cluster_addresses(&service("10.96.0.7"));
+        assert_eq!(own, ["10.96.0.7".parse::<IpAddr>().unwrap()]);
+        assert_eq!(addresses("q", RecordKind::Aaaa, own), []);
     }
 }

@@ -1,10 +1,12 @@
 //! Services as the network of pods sees them: which Service or pod a name means, and which pods are behind a Service's port, as kube-proxy
 //! and CoreDNS decide. Pure.
 
-use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
-use k8s_openapi::api::discovery::v1::{EndpointConditions, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::discovery::v1::{Endpoint as SliceEndpoint, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The domain of the cluster.
@@ -72,46 +74,114 @@ pub fn is_api_server(service: &Service) -> bool {
     meta.namespace.as_deref() == Some(API_SERVER.0) && meta.name.as_deref() == Some(API_SERVER.1)
 }
 
-/// Whether a pod is ready, and whether it is being deleted.
-fn readiness(pod: &Pod) -> (bool, bool) {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
-    (is_ready, pod.metadata.deletion_timestamp.is_some())
+/// The label by which a Service is left to another proxy than kube-proxy.
+const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
+/// The label of EndpointSlices that are for names only. Their controller gives it to those of headless Services.
+const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// Whether connections to the cluster address and the ports of a Service are served, as kube-proxy does.
+pub fn is_proxied(service: &Service) -> bool {
+    !has_label(&service.metadata, OTHER_PROXY) && alias(service).is_none()
 }
 
-fn address(pod: &Pod) -> Option<IpAddr> {
-    pod.status.as_ref()?.pod_ip.as_deref()?.parse().ok()
+/// Whether connections through a Service go to the endpoints of a slice, as kube-proxy decides. Names lead to those of all slices.
+pub fn is_proxied_slice(slice: &EndpointSlice) -> bool {
+    !has_label(&slice.metadata, HEADLESS)
 }
 
-/// The pods that take connections of a Service: ready ones, else those that end and are still ready.
-fn chosen<'a>(service: &Service, pods: &'a [Pod]) -> Vec<&'a Pod> {
-    let takes_all = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
-    let with_address = || pods.iter().filter(|pod| address(pod).is_some());
-    if takes_all {
-        return with_address().collect();
-    }
-    let of = |state| with_address().filter(|pod| readiness(pod) == state).collect::<Vec<_>>();
-    let ready = of((true, false));
-    if ready.is_empty() { of((true, true)) } else { ready }
+fn has_label(meta: &ObjectMeta, label: &str) -> bool {
+    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(label))
 }
 
-/// An endpoint of a Service: a pod that it selects, or an entry of an EndpointSlice that was made by hand.
+/// The cluster addresses of a Service.
+pub fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
+    let spec = service.spec.as_ref();
+    let all = spec.and_then(|spec| spec.cluster_ips.clone()).unwrap_or_default();
+    let first = spec.and_then(|spec| spec.cluster_ip.clone());
+    let all = if all.is_empty() { first.into_iter().collect() } else { all };
+    all.iter().filter_map(|ip| ip.parse().ok()).collect()
+}
+
+/// The ports that all nodes have for a Service, each once.
+pub fn node_ports(service: &Service) -> BTreeSet<u16> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports.filter_map(|port| u16::try_from(port.node_port?).ok().filter(|number| *number > 0)).collect()
+}
+
+/// An endpoint of a Service: an entry of one of its EndpointSlices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     address: IpAddr,
     /// Its host name in the DNS.
     host: String,
     node: Option<String>,
-    ports: EndpointPorts,
+    is_ready: bool,
+    /// Whether it ends, and still serves.
+    is_ending: bool,
+    /// The ports of its slice.
+    ports: Arc<[SlicePort]>,
 }
 
-/// The ports of an endpoint, by name.
+/// A port of an EndpointSlice, which has the name of the Service's port that leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum EndpointPorts {
-    /// The names are those of the pod's containers, and a Service may name one.
-    OfPod(Vec<(String, i32)>),
-    /// The names are those of the Service's ports.
-    OfSlice(Vec<(String, String, i32)>),
+struct SlicePort {
+    name: String,
+    protocol: String,
+    number: Option<i32>,
+}
+
+impl Endpoint {
+    /// Its address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The first port of its slice.
+    pub fn first_port(&self) -> Option<u16> {
+        self.ports.first()?.number?.try_into().ok()
+    }
+
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// The number of its port behind a port of its Service.
+    fn target(&self, entry: &ServicePort) -> Option<u16> {
+        let name = entry.name.as_deref().unwrap_or_default();
+        let protocol = entry.protocol.as_deref().unwrap_or("TCP");
+        let port = self.ports.iter().find(|port| port.name == name && port.protocol == protocol)?;
+        u16::try_from(port.number?).ok()
+    }
+}
+
+/// The entries of an EndpointSlice.
+pub fn slice_endpoints(slice: &EndpointSlice) -> Vec<Endpoint> {
+    let port = |port: &EndpointPort| SlicePort {
+        name: port.name.clone().unwrap_or_default(),
+        protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+        number: port.port,
+    };
+    let ports: Arc<[SlicePort]> = slice.ports.iter().flatten().map(port).collect();
+    let endpoint = |one: &SliceEndpoint| {
+        let conditions = one.conditions.clone().unwrap_or_default();
+        let address: IpAddr = one.addresses.first()?.parse().ok()?;
+        Some(Endpoint {
+            address,
+            host: one.hostname.clone().unwrap_or_else(|| dashed(address)),
+            node: one.node_name.clone(),
+            is_ready: conditions.ready != Some(false),
+            is_ending: conditions.serving != Some(false) && conditions.terminating == Some(true),
+            ports: Arc::clone(&ports),
+        })
+    };
+    slice.endpoints.iter().flatten().filter_map(endpoint).collect()
+}
+
+/// The endpoints that take connections: ready ones, else those that end and still serve.
+fn serving<'e>(endpoints: impl Iterator<Item = &'e Endpoint> + Clone) -> Vec<&'e Endpoint> {
+    let ready: Vec<_> = endpoints.clone().filter(|endpoint| endpoint.is_ready).collect();
+    if ready.is_empty() { endpoints.filter(|endpoint| endpoint.is_ending).collect() } else { ready }
 }
 
 /// Where connections of a Service go, and the host name of that in the DNS.
@@ -127,87 +197,27 @@ fn dashed(address: IpAddr) -> String {
     address.to_string().replace(['.', ':'], "-")
 }
 
-/// The pods of a Service that take its connections, as endpoints.
-pub fn pod_endpoints(service: &Service, pods: &[Pod]) -> Vec<Endpoint> {
-    let name = service.metadata.name.as_deref();
-    let endpoint = |pod: &Pod| {
-        let (address, spec) = (address(pod)?, pod.spec.as_ref()?);
-        let own = spec.hostname.clone().filter(|_| spec.subdomain.as_deref() == name);
-        let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
-        let ports = ports.filter_map(|port| Some((port.name.clone()?, port.container_port))).collect();
-        let host = own.unwrap_or_else(|| dashed(address));
-        Some(Endpoint { address, host, node: spec.node_name.clone(), ports: EndpointPorts::OfPod(ports) })
-    };
-    chosen(service, pods).into_iter().filter_map(endpoint).collect()
-}
-
-/// The entries of EndpointSlices that take connections: ready ones, else those that end and still serve.
-pub fn slice_endpoints(slices: &[EndpointSlice]) -> Vec<Endpoint> {
-    let of = |is_wanted: &dyn Fn(&EndpointConditions) -> bool| {
-        let mut all = Vec::new();
-        for slice in slices {
-            let ports: Vec<_> = slice
-                .ports
-                .iter()
-                .flatten()
-                .filter_map(|port| {
-                    let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
-                    Some((port.name.clone().unwrap_or_default(), protocol, port.port?))
-                })
-                .collect();
-            for one in slice.endpoints.iter().flatten() {
-                let conditions = one.conditions.clone().unwrap_or_default();
-                let Some(address) = one.addresses.first().and_then(|text| text.parse::<IpAddr>().ok()) else {
-                    continue;
-                };
-                if is_wanted(&conditions) {
-                    let host = one.hostname.clone().unwrap_or_else(|| dashed(address));
-                    let ports = EndpointPorts::OfSlice(ports.clone());
-                    all.push(Endpoint { address, host, node: one.node_name.clone(), ports });
-                }
-            }
-        }
-        all
-    };
-    let ready = of(&|conditions| conditions.ready != Some(false));
-    if ready.is_empty() { of(&|conditions| conditions.serving == Some(true)) } else { ready }
-}
-
-/// The addresses of endpoints; with a host name only of the endpoint that has it.
-pub fn addresses(endpoints: &[Endpoint], host: Option<&str>) -> Vec<IpAddr> {
+/// The addresses of endpoints, each once; with a host name only of the endpoints that have it.
+pub fn addresses(endpoints: &[&Endpoint], host: Option<&str>) -> Vec<IpAddr> {
     let named = endpoints.iter().filter(|endpoint| host.is_none_or(|host| endpoint.host == host));
-    named.map(|endpoint| endpoint.address).collect()
+    let mut all: Vec<IpAddr> = named.map(|endpoint| endpoint.address).collect();
+    let mut seen = BTreeSet::new();
+    all.retain(|address| seen.insert(*address));
+    all
 }
 
 /// The host names of the endpoints that have an address.
-pub fn hosts_at(endpoints: &[Endpoint], address: IpAddr) -> impl Iterator<Item = &str> {
+pub fn hosts_at<'e>(endpoints: &[&'e Endpoint], address: IpAddr) -> impl Iterator<Item = &'e str> {
     endpoints
         .iter()
         .filter(move |endpoint| endpoint.address == address)
         .map(|endpoint| endpoint.host.as_str())
 }
 
-/// The port of an endpoint behind a port of its Service.
-fn target(entry: &ServicePort, endpoint: &Endpoint) -> Option<u16> {
-    let number = match (&endpoint.ports, &entry.target_port) {
-        (EndpointPorts::OfSlice(ports), _) => {
-            let name = entry.name.as_deref().unwrap_or_default();
-            let protocol = entry.protocol.as_deref().unwrap_or("TCP");
-            ports.iter().find(|(own, of, _)| own == name && of == protocol)?.2
-        }
-        (EndpointPorts::OfPod(_), None | Some(IntOrString::Int(0))) => entry.port,
-        (EndpointPorts::OfPod(_), Some(IntOrString::Int(number))) => *number,
-        (EndpointPorts::OfPod(ports), Some(IntOrString::String(name))) => {
-            ports.iter().find(|(own, _)| own == name)?.1
-        }
-    };
-    u16::try_from(number).ok()
-}
-
 /// What endpoints offer behind a port of their Service.
-pub fn backends_of(entry: &ServicePort, endpoints: &[Endpoint]) -> Vec<Backend> {
-    let backend = |endpoint: &Endpoint| {
-        let to = SocketAddr::new(endpoint.address, target(entry, endpoint)?);
+pub fn backends_of(entry: &ServicePort, endpoints: &[&Endpoint]) -> Vec<Backend> {
+    let backend = |endpoint: &&Endpoint| {
+        let to = SocketAddr::new(endpoint.address, endpoint.target(entry)?);
         Some(Backend { to, host: endpoint.host.clone() })
     };
     endpoints.iter().filter_map(backend).collect()
@@ -236,24 +246,34 @@ impl AskedPort {
     }
 }
 
-/// The addresses and ports behind a port of a Service and a protocol, seen from a pod of a node; `None` if the Service has no such port.
-/// The error says that packets vanish, because its policy leaves none of its endpoints. For a pod that asks a node, a Service's policy for
-/// traffic from outside does not count.
-pub fn backends(
+/// The addresses and ports behind a port of a Service and a protocol, each once, seen from a pod of a node; `None` if the Service has no
+/// such port. The error says that packets vanish, because its policy leaves none of its endpoints. For a pod that asks a node, a Service's
+/// policy for traffic from outside does not count.
+pub fn backends<'e>(
     service: &Service,
     (asked, protocol): (AskedPort, &str),
-    endpoints: &[Endpoint],
+    endpoints: impl Iterator<Item = &'e Endpoint> + Clone,
     node: &str,
 ) -> Option<Result<Vec<SocketAddr>, Dropped>> {
     let entry = asked.of(service, protocol)?;
     let policy = service.spec.as_ref()?.internal_traffic_policy.as_deref();
     let is_local = policy == Some("Local") && matches!(asked, AskedPort::Cluster(_));
-    let on_node = |endpoint: &&Endpoint| !is_local || endpoint.node.as_deref() == Some(node);
-    let left: Vec<Endpoint> = endpoints.iter().filter(on_node).cloned().collect();
-    if left.is_empty() && !endpoints.is_empty() {
-        return Some(Err(Dropped));
-    }
-    Some(Ok(backends_of(entry, &left).into_iter().map(|backend| backend.to).collect()))
+    let chosen = match is_local {
+        false => serving(endpoints),
+        true => {
+            let own = serving(endpoints.clone().filter(|endpoint| endpoint.node.as_deref() == Some(node)));
+            if own.is_empty() && !serving(endpoints).is_empty() {
+                return Some(Err(Dropped));
+            }
+            own
+        }
+    };
+    let to = |endpoint: &Endpoint| Some(SocketAddr::new(endpoint.address, endpoint.target(entry)?));
+    let mut all: Vec<SocketAddr> = chosen.into_iter().filter_map(to).collect();
+    // Several slices may have one endpoint.
+    all.sort_unstable();
+    all.dedup();
+    Some(Ok(all))
 }
 
 /// No endpoint of a Service may be used from a node.
@@ -312,55 +332,27 @@ mod tests {
         }
     }
 
-    fn a_pod(number: u8, ready: bool, ends: bool, node: &str) -> Pod {
-        let mut pod = json!({"metadata": {"name": format!("p-{number}")},
-            "spec": {"nodeName": node, "hostname": format!("p-{number}"), "subdomain": "web",
-                "containers": [{"name": "c", "ports": [{"name": "http", "containerPort": 8000 + i32::from(number)}]}]},
-            "status": {"podIP": format!("10.0.0.{number}"),
-                "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}});
-        if ends {
-            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        serde_json::from_value(pod).unwrap()
+    fn service(spec: serde_json::Value) -> Service {
+        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap()
     }
 
-    #[test]
-    fn a_port_of_a_service_leads_to_its_ready_pods_else_to_those_that_end() {
-        let service = |spec: serde_json::Value| -> Service {
-            serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap()
-        };
-        let ports =
-            json!([{"port": 80, "targetPort": "http"}, {"port": 81}, {"port": 53, "protocol": "UDP"}]);
-        let web = service(json!({"clusterIP": "10.96.0.9", "ports": ports}));
-        let pods = [
-            a_pod(1, true, false, "a"),
-            a_pod(2, false, false, "a"),
-            a_pod(3, true, true, "b"),
-            a_pod(4, true, false, "b"),
-        ];
-        let of = |service: &Service, port, pods: &[Pod]| {
-            let all =
-                backends(service, (AskedPort::Cluster(port), "TCP"), &pod_endpoints(service, pods), "a")?;
-            Some(all.map(|all| texts(&all)).unwrap_or_else(|Dropped| "dropped".to_owned()))
-        };
-        assert_eq!(of(&web, 80, &pods).unwrap(), "10.0.0.1:8001 10.0.0.4:8004");
-        assert_eq!(of(&web, 81, &pods).unwrap(), "10.0.0.1:81 10.0.0.4:81");
-        assert_eq!((of(&web, 53, &pods), of(&web, 1, &pods)), (None, None));
-        let datagrams = backends(&web, (AskedPort::Cluster(53), "UDP"), &pod_endpoints(&web, &pods), "a");
-        assert_eq!(texts(&datagrams.unwrap().unwrap()), "10.0.0.1:53 10.0.0.4:53");
-        assert_eq!(of(&web, 80, &pods[1..3]).unwrap(), "10.0.0.3:8003", "it ends, and still serves");
-        assert_eq!(of(&web, 80, &pods[1..2]).unwrap(), "");
-        let local =
-            service(json!({"clusterIP": "10.96.0.9", "ports": ports, "internalTrafficPolicy": "Local"}));
-        assert_eq!(of(&local, 80, &pods).unwrap(), "10.0.0.1:8001");
-        assert_eq!(of(&local, 80, &pods[3..]).unwrap(), "dropped");
-        let named = |host| addresses(&pod_endpoints(&web, &pods), host);
-        let headless = service(json!({"clusterIP": "None", "publishNotReadyAddresses": true}));
-        assert!(is_headless(&headless) && !is_headless(&web));
-        let all = pod_endpoints(&headless, &pods);
-        assert_eq!(addresses(&all, Some("p-2")), ["10.0.0.2".parse::<IpAddr>().unwrap()]);
-        assert_eq!(addresses(&all, None).len(), 4);
-        assert_eq!(named(Some("p-2")), [] as [IpAddr; 0]);
+    /// A slice with a port `http` and one endpoint.
+    fn slice(ip: &str, port: i32, (ready, serving, terminating): (bool, bool, bool), node: &str) -> EndpointSlice {
+        let conditions = json!({"ready": ready, "serving": serving, "terminating": terminating});
+        serde_json::from_value(json!({"addressType": "IPv4", "ports": [{"name": "http", "port": port}],
+            "endpoints": [{"addresses": [ip], "hostname": "h", "nodeName": node, "conditions": conditions}]}))
+        .unwrap()
+    }
+
+    const READY: (bool, bool, bool) = (true, true, false);
+    const ENDING: (bool, bool, bool) = (false, true, true);
+    const UNREADY: (bool, bool, bool) = (false, false, false);
+
+    /// Where connections to a port of `service` go from node `a`.
+    fn led(service: &Service, asked: AskedPort, slices: &[EndpointSlice]) -> Option<String> {
+        let endpoints: Vec<Endpoint> = slices.iter().flat_map(slice_endpoints).collect();
+        let all = backends(service, (asked, "TCP"), endpoints.iter(), "a")?;
+        Some(all.map(|all| texts(&all)).unwrap_or_else(|Dropped| "dropped".to_owned()))
     }
 
     fn texts(all: &[SocketAddr]) -> String {
@@ -368,37 +360,57 @@ mod tests {
     }
 
     #[test]
-    fn slices_made_by_hand_lead_by_the_names_of_ports_and_nodes_by_their_own() {
-        let service: Service =
-            serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.9",
-            "sessionAffinity": "ClientIP", "internalTrafficPolicy": "Local",
-            "ports": [{"name": "http", "port": 80, "nodePort": 30080}, {"name": "other", "port": 81}]}}))
-            .unwrap();
-        let slice = |ip: &str, port: i32, ready: bool| -> EndpointSlice {
-            serde_json::from_value(json!({"addressType": "IPv4", "ports": [{"name": "http", "port": port}],
-                "endpoints": [{"addresses": [ip], "hostname": "h", "conditions": {"ready": ready, "serving": true}}]}))
-            .unwrap()
+    fn a_port_of_a_service_leads_to_ready_endpoints_else_to_those_that_end() {
+        let ports = json!([{"name": "http", "port": 80, "nodePort": 30080}, {"name": "other", "port": 81},
+            {"name": "http", "port": 53, "protocol": "UDP"}]);
+        let web = service(json!({"clusterIP": "10.96.0.9", "ports": ports}));
+        let slices = [
+            slice("10.0.0.1", 8090, READY, "a"),
+            slice("10.0.0.3", 1, ENDING, "b"),
+            slice("10.0.0.2", 9090, READY, "b"),
+            slice("10.0.0.2", 9090, READY, "b"),
+            slice("10.0.0.4", 1, UNREADY, "a"),
+        ];
+        let cluster = |service: &Service, slices: &[EndpointSlice]| led(service, AskedPort::Cluster(80), slices);
+        assert_eq!(cluster(&web, &slices).unwrap(), "10.0.0.1:8090 10.0.0.2:9090", "each once");
+        assert_eq!(led(&web, AskedPort::Node(30080), &slices).unwrap(), "10.0.0.1:8090 10.0.0.2:9090");
+        assert_eq!(led(&web, AskedPort::Cluster(81), &slices).unwrap(), "", "no slice has a port of this name");
+        for none in [AskedPort::Cluster(53), AskedPort::Cluster(1), AskedPort::Node(80)] {
+            assert_eq!(led(&web, none, &slices), None, "{none:?}");
+        }
+        assert_eq!(cluster(&web, &slices[1..2]).unwrap(), "10.0.0.3:1", "it ends, and still serves");
+        assert_eq!(cluster(&web, &slices[4..]).unwrap(), "");
+        let local =
+            service(json!({"clusterIP": "10.96.0.9", "ports": ports, "internalTrafficPolicy": "Local"}));
+        assert_eq!(cluster(&local, &slices).unwrap(), "10.0.0.1:8090");
+        assert_eq!(cluster(&local, &slices[2..]).unwrap(), "dropped");
+        assert_eq!(led(&local, AskedPort::Node(30080), &slices[2..]).unwrap(), "10.0.0.2:9090");
+        assert_eq!(cluster(&local, &slices[4..]).unwrap(), "", "no other node has endpoints");
+        let endpoints: Vec<Endpoint> = slices.iter().flat_map(slice_endpoints).collect();
+        let ready: Vec<&Endpoint> = endpoints.iter().filter(|one| one.is_ready()).collect();
+        assert_eq!((addresses(&ready, Some("h")).len(), addresses(&ready, Some("i")).len()), (2, 0));
+        let affine = service(json!({"sessionAffinity": "ClientIP"}));
+        assert_eq!((affinity(&affine), affinity(&web)), (Some(Duration::from_secs(10_800)), None));
+    }
+
+    #[test]
+    fn services_of_other_proxies_and_other_names_have_no_served_address() {
+        let of = |labels: serde_json::Value, kind: &str| {
+            let spec = json!({"type": kind, "externalName": "a.example", "clusterIP": "10.96.0.7",
+                "ports": [{"port": 80, "nodePort": 30080}, {"port": 81, "nodePort": 30080}, {"port": 82}]});
+            let service: Service =
+                serde_json::from_value(json!({"metadata": {"labels": labels}, "spec": spec})).unwrap();
+            assert_eq!(node_ports(&service), [30080].into());
+            assert_eq!(cluster_addresses(&service), ["10.96.0.7".parse::<IpAddr>().unwrap()]);
+            is_proxied(&service)
         };
-        let slices =
-            [slice("10.0.0.1", 8090, true), slice("10.0.0.2", 9090, true), slice("10.0.0.3", 1, false)];
-        let endpoints = slice_endpoints(&slices);
-        let of = |asked| backends(&service, (asked, "TCP"), &endpoints, "a");
-        assert_eq!(texts(&of(AskedPort::Node(30080)).unwrap().unwrap()), "10.0.0.1:8090 10.0.0.2:9090");
-        assert_eq!(of(AskedPort::Cluster(80)), Some(Err(Dropped)), "none of them is on the node");
-        assert_eq!((of(AskedPort::Node(80)), of(AskedPort::Cluster(82))), (None, None));
-        assert_eq!(addresses(&endpoints, Some("h")).len(), 2);
-        assert_eq!(
-            texts(
-                &backends_of(
-                    AskedPort::Cluster(80).of(&service, "TCP").unwrap(),
-                    &slice_endpoints(&slices[2..])
-                )
-                .iter()
-                .map(|one| one.to)
-                .collect::<Vec<_>>()
-            ),
-            "10.0.0.3:1"
-        );
-        assert_eq!(affinity(&service), Some(Duration::from_secs(10_800)));
+        assert!(of(json!({"app": "a"}), "NodePort"));
+        assert!(!of(json!({"service.kubernetes.io/service-proxy-name": "other"}), "NodePort"));
+        assert!(of(json!({"service.kubernetes.io/headless": ""}), "NodePort"), "the label is one of slices");
+        assert!(!of(json!({}), "ExternalName"));
+        let mut slice = slice("10.0.0.1", 1, READY, "a");
+        assert!(is_proxied_slice(&slice));
+        slice.metadata.labels = Some([(HEADLESS.to_owned(), String::new())].into());
+        assert!(!is_proxied_slice(&slice));
     }
 }

@@ -17,7 +17,7 @@ use crate::record::{NodeRecord, PodRecord};
 use crate::sim_api;
 use crate::stream::{
     EndpointAddresses, EndpointParts, Latest, ManagerMessage, NetworkAccess, PodQuery, Policies, RealNode,
-    Streams, UsageCaches, endpoint_owner_of, serve_endpoint,
+    ServiceCache, Streams, UsageCaches, endpoint_owner_of, serve_endpoint,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -148,7 +148,8 @@ impl Simulator {
             .enforces_network_policies
             .then(|| Policies::new(self.client.clone(), rng.fork("network-policies"), tasks.clone()));
         let (api_server, egress) = (self.config.api_server.clone(), Arc::clone(&self.config.egress));
-        NetworkAccess { api_server, policies, egress }
+        let services = ServiceCache::new(self.client.clone(), rng.fork("services"), tasks.clone());
+        NetworkAccess { api_server, policies, services, egress }
     }
 
     /// The container runtime of the node that has one, if one has; the outer `None` if it cannot be used.

@@ -34,6 +34,7 @@ mod program;
 mod real;
 mod request;
 mod runner;
+mod service_cache;
 mod services;
 mod serving;
 mod termination;
@@ -77,6 +78,7 @@ pub(crate) use policies::Policies;
 pub(crate) use program::Launch;
 pub(crate) use real::{RealNode, RuntimeReport, RuntimeState};
 use runner::ProgramRunner;
+pub(crate) use service_cache::ServiceCache;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -182,6 +184,8 @@ pub(crate) struct NetworkAccess {
     pub(crate) api_server: Option<ApiServerListener>,
     /// The policies that restrict connections; `None`: they are not enforced.
     pub(crate) policies: Option<Policies>,
+    /// The Services of the cluster.
+    pub(crate) services: ServiceCache,
     /// What programs of this machine reach outside of the cluster.
     pub(crate) egress: Arc<Egress>,
 }
@@ -205,6 +209,8 @@ pub(crate) struct Streams {
     api_server: Option<ApiServerListener>,
     /// The policies that restrict connections; `None`: they are not enforced.
     policies: Option<Policies>,
+    /// The Services of the cluster.
+    services: ServiceCache,
     /// What programs of this machine reach outside of the cluster.
     egress: Arc<Egress>,
     /// Endpoints that clients of Services with session affinity use.
@@ -249,6 +255,7 @@ impl Streams {
                 fabric: Fabric::default(),
                 api_server: access.api_server,
                 policies: access.policies,
+                services: access.services,
                 egress: access.egress,
                 affinities: Arc::default(),
                 own_certificate: Arc::default(),

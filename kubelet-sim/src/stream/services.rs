@@ -1,14 +1,13 @@
-//! Services in the network of simulated pods: names and cluster addresses, read from the API whenever a command connects. So nothing runs
-//! while no command connects, and a connection never reaches a pod that the API no longer shows.
+//! Services in the network of simulated pods: names, cluster addresses and ports of nodes. Where they lead the EndpointSlices say, as for
+//! kube-proxy and CoreDNS.
 
 use super::Streams;
 use super::network::{Transport, vanish};
+use super::service_cache::{ServiceInformers, ServiceRecord, SliceRecord};
 use crate::dns::{self, DnsName};
 use crate::limits::ALIASES;
 use crate::service::{self, AskedPort, Endpoint, Meaning};
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kstore_client::ListParams;
+use k8s_openapi::api::core::v1::Namespace;
 use kstore_container_sim::{DnsAnswer, DnsQuestion, DnsRecord, NetworkFailure, RecordKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError};
@@ -48,15 +47,15 @@ impl Streams {
                 Meaning::Service(namespace, name) => (None, namespace, name),
                 Meaning::PodOf(host, namespace, name) => (Some(host), namespace, name),
             };
-            let Ok(service) = self.client.api::<Service>().get(&namespace, &name).await else { continue };
-            let spec = service.spec.as_ref()?;
-            if let Some(other) = service::alias(&service).filter(|_| !is_alias) {
+            let Some(record) = self.services.service(&namespace, &name).await else { continue };
+            let spec = record.service.spec.as_ref()?;
+            if let Some(other) = service::alias(&record.service).filter(|_| !is_alias) {
                 (is_alias, wanted) = (true, service::meanings(other, &namespace));
                 continue;
             }
-            if service::is_headless(&service) || host.is_some() {
-                let endpoints = self.endpoints_of(&service).await;
-                return self.one_of(&service::addresses(&endpoints, host.as_deref()));
+            if service::is_headless(&record.service) || host.is_some() {
+                let slices = self.services.synced().await?.slices_of(record.key());
+                return self.one_of(&service::addresses(&named(&slices), host.as_deref()));
             }
             return spec.cluster_ip.as_deref()?.parse().ok();
         }
@@ -69,13 +68,16 @@ impl Streams {
         (to, transport): (SocketAddr, Transport),
         client: Client<'_>,
     ) -> Option<Result<Destination, NetworkFailure>> {
-        let params = ListParams::default().fields(&format!("spec.clusterIP={}", to.ip()));
-        let (services, _) = self.client.api::<Service>().list("", &params).await.ok()?;
-        let (service, asked) = (services.first()?, AskedPort::Cluster(to.port()));
+        let caches = self.services.synced().await?;
+        let (record, asked) = (caches.at(to.ip())?, AskedPort::Cluster(to.port()));
+        let service = &record.service;
         if service::is_api_server(service) && asked.of(service, transport.text()).is_some() {
             return Some(Ok(Destination::ApiServer));
         }
-        Some(self.chosen(service, (asked, transport), to, client).await.map(Destination::Endpoint))
+        if !record.is_proxied {
+            return None;
+        }
+        Some(self.chosen((caches, &record), (asked, transport), to, client).await.map(Destination::Endpoint))
     }
 
     /// Whether the API server of this process publishes this address, other than that of its Service.
@@ -83,8 +85,7 @@ impl Streams {
         if self.api_server.is_none() {
             return false;
         }
-        let published = self.api_server_address().await;
-        published.is_some_and(|(host, port)| SocketAddr::new(host, port) == to)
+        self.services.synced().await.is_some_and(|caches| caches.api_server() == Some(to))
     }
 
     /// What takes connections to a port that all nodes have for a Service; `None` if no Service has it.
@@ -93,21 +94,25 @@ impl Streams {
         (to, transport): (SocketAddr, Transport),
         client: Client<'_>,
     ) -> Option<Result<Destination, NetworkFailure>> {
-        let (services, _) = self.client.api::<Service>().list("", &ListParams::default()).await.ok()?;
-        let asked = AskedPort::Node(to.port());
-        let service = services.iter().find(|service| asked.of(service, transport.text()).is_some())?;
-        Some(self.chosen(service, (asked, transport), to, client).await.map(Destination::Endpoint))
+        let (caches, asked) = (self.services.synced().await?, AskedPort::Node(to.port()));
+        let all = caches.at_node_port(to.port());
+        let is_meant =
+            |record: &&ServiceRecord| record.is_proxied && asked.of(&record.service, transport.text()).is_some();
+        let record = all.iter().map(|record| &**record).find(is_meant)?;
+        Some(self.chosen((caches, record), (asked, transport), to, client).await.map(Destination::Endpoint))
     }
 
     async fn chosen(
         &self,
-        service: &Service,
+        (caches, record): (&ServiceInformers, &ServiceRecord),
         (asked, transport): (AskedPort, Transport),
         to: SocketAddr,
         (node, client): Client<'_>,
     ) -> Result<SocketAddr, NetworkFailure> {
-        let endpoints = self.endpoints_of(service).await;
-        let all = match service::backends(service, (asked, transport.text()), &endpoints, node) {
+        let (service, slices) = (&record.service, caches.slices_of(record.key()));
+        let of_slice = slices.iter().filter(|slice| slice.is_proxied).flat_map(|slice| &slice.endpoints);
+        let endpoints = of_slice.filter(|endpoint| endpoint.address().is_ipv4() == to.is_ipv4());
+        let all = match service::backends(service, (asked, transport.text()), endpoints, node) {
             Some(Ok(all)) => all,
             Some(Err(service::Dropped)) => return Err(vanish(to.ip()).await),
             None => Vec::new(),
@@ -124,25 +129,9 @@ impl Streams {
         chosen.ok_or(NetworkFailure::Refused(to.ip()))
     }
 
-    /// What takes connections of a Service: the pods that it selects, or without a selector the entries of its EndpointSlices.
-    async fn endpoints_of(&self, service: &Service) -> Vec<Endpoint> {
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        match selector.filter(|selector| !selector.is_empty()) {
-            Some(selector) => {
-                let labels: Vec<String> =
-                    selector.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                let params = ListParams::default().labels(&labels.join(","));
-                let listed = self.client.api::<Pod>().list(namespace, &params).await;
-                service::pod_endpoints(service, &listed.map(|(pods, _)| pods).unwrap_or_default())
-            }
-            None => {
-                let name = service.metadata.name.as_deref().unwrap_or_default();
-                let params = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
-                let listed = self.client.api::<EndpointSlice>().list(namespace, &params).await;
-                service::slice_endpoints(&listed.map(|(slices, _)| slices).unwrap_or_default())
-            }
-        }
+    /// The slices of a Service, with the endpoints that its names have.
+    async fn slices_of(&self, record: &ServiceRecord) -> Vec<Arc<SliceRecord>> {
+        self.services.synced().await.map(|caches| caches.slices_of(record.key())).unwrap_or_default()
     }
 
     /// Answers a question as the cluster's name server does.
@@ -181,9 +170,8 @@ impl Streams {
                 return self.service_records(name, kind, (&namespace, &service)).await;
             }
             Some(DnsName::PodOf(host, namespace, service)) => {
-                let service = self.client.api::<Service>().get(&namespace, &service).await.ok();
-                let all = match &service {
-                    Some(service) => service::addresses(&self.endpoints_of(service).await, Some(&host)),
+                let all = match self.services.service(&namespace, &service).await {
+                    Some(record) => service::addresses(&named(&self.slices_of(&record).await), Some(&host)),
                     None => Vec::new(),
                 };
                 (!all.is_empty()).then(|| dns::addresses(name, kind, all))
@@ -201,16 +189,15 @@ impl Streams {
         kind: RecordKind,
         (namespace, service): (&str, &str),
     ) -> Found {
-        let Ok(service) = self.client.api::<Service>().get(namespace, service).await else {
-            return Found::Nothing;
-        };
-        if let Some(to) = service::alias(&service) {
+        let Some(record) = self.services.service(namespace, service).await else { return Found::Nothing };
+        let service = &record.service;
+        if let Some(to) = service::alias(service) {
             return Found::Alias(to.trim_end_matches('.').to_ascii_lowercase());
         }
-        if !service::is_headless(&service) {
-            return Found::Records(dns::addresses(name, kind, dns::cluster_addresses(&service)));
+        if !service::is_headless(service) {
+            return Found::Records(dns::addresses(name, kind, service::cluster_addresses(service)));
         }
-        let all = service::addresses(&self.endpoints_of(&service).await, None);
+        let all = service::addresses(&named(&self.slices_of(&record).await), None);
         if all.is_empty() { Found::Nothing } else { Found::Records(dns::addresses(name, kind, all)) }
     }
 
@@ -221,35 +208,30 @@ impl Streams {
         port: (&str, &str),
         (namespace, service): (&str, &str),
     ) -> Option<Vec<DnsRecord>> {
-        let found = self.client.api::<Service>().get(namespace, service).await.ok()?;
-        let endpoints = self.endpoints_of(&found).await;
+        let record = self.services.service(namespace, service).await?;
+        let (found, slices) = (&record.service, self.slices_of(&record).await);
         let mut ports = found.spec.as_ref()?.ports.iter().flatten();
         let entry = ports.find(|one| one.name.as_deref() == Some(port.0))?;
-        let backends = service::backends_of(entry, &endpoints);
+        let backends = service::backends_of(entry, &named(&slices));
         let name = dns::service_name(namespace, service);
-        let records = dns::ports(question, port, &name, &found, &backends)?;
+        let records = dns::ports(question, port, &name, found, &backends)?;
         Some(if kind == RecordKind::Srv { records } else { Vec::new() })
     }
 
     /// The names of an address: of the Service that has it, and of the pods behind headless Services.
     async fn names_of(&self, question: &str, address: IpAddr, kind: RecordKind) -> Option<Vec<DnsRecord>> {
-        let params = ListParams::default().fields(&format!("spec.clusterIP={address}"));
-        let (services, _) = self.client.api::<Service>().list("", &params).await.ok()?;
+        let caches = self.services.synced().await?;
         let mut names = Vec::new();
-        for service in &services {
-            let meta = &service.metadata;
-            let part = |text: &Option<String>| text.clone().unwrap_or_default();
-            names.push(dns::service_name(&part(&meta.namespace), &part(&meta.name)));
-        }
-        if names.is_empty() {
-            let params = ListParams::default().fields("spec.clusterIP=None");
-            let (services, _) = self.client.api::<Service>().list("", &params).await.ok()?;
-            for service in &services {
-                let endpoints = self.endpoints_of(service).await;
-                let part = |text: &Option<String>| text.clone().unwrap_or_default();
-                let name =
-                    dns::service_name(&part(&service.metadata.namespace), &part(&service.metadata.name));
-                names.extend(service::hosts_at(&endpoints, address).map(|host| format!("{host}.{name}")));
+        if let Some(record) = caches.at(address) {
+            names.push(dns::service_name(record.key().namespace(), record.key().name()));
+        } else {
+            for key in caches.services_with_endpoint(address) {
+                let Some(record) = caches.service(&key) else { continue };
+                if service::is_headless(&record.service) {
+                    let (slices, name) = (caches.slices_of(&key), dns::service_name(key.namespace(), key.name()));
+                    let hosts = named(&slices);
+                    names.extend(service::hosts_at(&hosts, address).map(|host| format!("{host}.{name}")));
+                }
             }
         }
         let record = |name: String| dns::record(question, RecordKind::Ptr, format!("{name}."));
@@ -261,4 +243,9 @@ impl Streams {
         let index = self.rng.below(u64::try_from(all.len()).ok().filter(|count| *count > 0)?);
         all.get(usize::try_from(index).ok()?).copied()
     }
+}
+
+/// The endpoints that names of a Service lead to: ready ones, in all slices.
+fn named(slices: &[Arc<SliceRecord>]) -> Vec<&Endpoint> {
+    slices.iter().flat_map(|slice| &slice.endpoints).filter(|endpoint| endpoint.is_ready()).collect()
 }

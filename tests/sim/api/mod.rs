@@ -59,6 +59,8 @@ mod metadata;
 mod metrics;
 /// Servers of older versions of Kubernetes.
 mod minors;
+/// Services of the network, by their EndpointSlices.
+mod endpoint_slices;
 /// The network between simulated pods.
 mod network;
 /// What simulated pods reach beside each other: the API server, and what NetworkPolicies let through.

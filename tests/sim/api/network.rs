@@ -1,6 +1,7 @@
 //! The network of simulated pods: commands reach servers of known images in other pods, forwarded ports and proxied requests do, and
 //! connections fail as they do in a cluster.
 
+use super::endpoint_slices::endpoints;
 use super::streams::{exec, pod, run};
 use kstore_tests::{Cluster, Setup, simulate};
 use serde_json::{Value, json};
@@ -196,6 +197,7 @@ fn services_are_reached_by_name_and_address_and_lead_to_ready_pods() {
         assert_eq!(sh(cluster, "c", "wget -qO- names.other").await.1, "wget: bad address 'names.other'\n");
         // A pod that ends is not chosen any more.
         cluster.delete("pods", "a", kstore_client::DeleteParams::default()).await;
+        endpoints(cluster, "names", 1).await;
         let script = "for i in $(seq 1 10); do wget -qO- names; done";
         assert_eq!(sh(cluster, "c", script).await.0, "b".repeat(10));
     });
