@@ -196,6 +196,11 @@ impl Disk {
         }
     }
 
+    /// Bytes of its entries.
+    pub(crate) fn used(&self) -> usize {
+        self.tree().bytes
+    }
+
     /// The entry at `path`, if there is one. Links are not followed.
     pub fn get(&self, path: &str) -> Option<DiskEntry> {
         self.tree().entries.get(&*self.path(path)).cloned()

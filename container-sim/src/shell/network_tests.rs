@@ -6,7 +6,7 @@ use super::{
     Received, ReceivedEnd, RecordKind, Server, ServerAction, ServerGreeting, ServerPeer, Shell, ShellStep,
     TlsFailure, TlsTrust,
 };
-use crate::http::{HttpRead, HttpResponse, RequestReader};
+use crate::http::{HttpRead, HttpRequest, HttpResponse, RequestReader};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -505,4 +505,54 @@ fn file_servers_serve_what_the_container_has() {
             .contains("<a href=\"a.json\">a.json</a>\n<a href=\"b&\">b&amp;</a>\n<a href=\"in/\">in/</a>\n"),
         "{listing}"
     );
+}
+
+#[test]
+fn agnhost_serves_datagrams_of_porter_overrides_and_checks_of_addresses() {
+    let variables =
+        [("SERVE_UDP_PORT_90", "dgram"), ("SERVE_TCP_PORT_91", "stream"), ("SERVE_PORT_90", "both")];
+    let porter = server(&["/agnhost", "porter"], &variables);
+    assert!(porter.receives(90) && !porter.receives(91) && porter.listens(90) && porter.listens(91));
+    assert_eq!(porter.answer(b"x", "h", &peer(90)), Some(b"dgram".to_vec()));
+    assert_eq!(porter.answer(b"x", "h", &peer(91)), None);
+    let shared = Arc::new(environment("h"));
+    let asked = |server: &Server, target: &str, port: u16| {
+        let request =
+            HttpRequest { method: "POST".to_owned(), target: target.to_owned(), ..HttpRequest::default() };
+        server.respond(&shared, &request, &peer(port)).0
+    };
+    let text = |action: ServerAction| match action {
+        ServerAction::Answer(response) => {
+            (response.code, String::from_utf8_lossy(&response.body).into_owned())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(text(asked(&porter, "/", 90)), (200, "both".to_owned()));
+    let fixed = server(&["/agnhost", "netexec", "--http-override=/echo?msg=always&code=418"], &[]);
+    assert_eq!(text(asked(&fixed, "/hostname", 8080)), (418, "always".to_owned()));
+    let own = [("POD_IP", "10.0.0.9"), ("NODE_IP", "172.30.0.2")];
+    let checks = server(&["/agnhost", "no-snat-test"], &own);
+    assert_eq!(text(asked(&checks, "/whoami", 8080)), (200, peer(8080).remote.to_string()));
+    let ServerAction::Dial(calls) = asked(&checks, "/checknosnat?ips=10.0.0.1:8080,10.0.0.2:80", 8080) else {
+        panic!("it asks others")
+    };
+    assert_eq!(calls[1].end, NetworkEnd::Connect("10.0.0.2".to_owned(), 80));
+    let reply = |seen: &str| {
+        let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{seen}", seen.len()).into_bytes();
+        let received = Received { peer: peer(80).remote, bytes, end: ReceivedEnd::Done };
+        NetworkReply { result: Ok(received), room: None, answer: None }
+    };
+    let good = checks.dialed(&calls, &[reply("10.0.0.9:4000"), reply("10.0.0.9:4001")]);
+    assert_eq!((good.code, &good.body[..]), (200, &b""[..]));
+    let bad = checks.dialed(&calls, &[reply("172.30.0.2:4000"), reply("10.0.0.9:4001")]);
+    let told = "Returned ip \"172.30.0.2\" != my Pod ip \"10.0.0.9\", == my Node ip \"172.30.0.2\" - SNAT";
+    assert_eq!((bad.code, String::from_utf8_lossy(&bad.body).into_owned()), (500, told.to_owned()));
+    assert_eq!(text(asked(&checks, "/checknosnat?ips=", 8080)).0, 500);
+}
+
+#[test]
+fn curl_follows_a_redirect_that_a_query_names() {
+    let env = environment("c");
+    let (page, err, code) = sh(&env, "curl -s 10.0.0.1:8080/echo?msg=http://x/");
+    assert_eq!((page.as_str(), err.as_str(), code), ("http://x/", "", 0));
 }

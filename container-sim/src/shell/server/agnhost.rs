@@ -13,6 +13,25 @@ use std::time::Duration;
 const DIAL_TIME: Duration = Duration::from_secs(5);
 const LIVENESS_TIME: Duration = Duration::from_secs(10);
 
+/// The peers that `nettest` needs without a flag.
+const PEERS: usize = 8;
+
+/// How a port of `porter` is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PorterTransport {
+    Tcp,
+    Tls,
+    Udp,
+}
+
+/// The variables that name the ports of `porter`, up to the number.
+const PORTER: [(&str, PorterTransport); 4] = [
+    ("SERVE_PORT_", PorterTransport::Tcp),
+    ("SERVE_TCP_PORT_", PorterTransport::Tcp),
+    ("SERVE_TLS_PORT_", PorterTransport::Tls),
+    ("SERVE_UDP_PORT_", PorterTransport::Udp),
+];
+
 /// `grpc-health-checking`: whether it is healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
@@ -46,6 +65,7 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         Some(text) => text.parse().ok(),
         None => Some(usual),
     };
+    let text = |name: &str| value(rest, &[name]).unwrap_or_default().to_owned();
     let is_set = |name: &str, usual: bool| match value(rest, &[name]) {
         Some("" | "true") => true,
         Some("false") => false,
@@ -53,7 +73,7 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         Some(_) | None => usual,
     };
     let (ports, kind) = match arguments[at].as_str() {
-        "netexec" => (vec![port(&["http-port"], 8080)?], Kind::Netexec),
+        "netexec" => (vec![port(&["http-port"], 8080)?], Kind::Netexec(text("http-override"))),
         "serve-hostname" if is_set("tcp", false) => {
             (vec![port(&["port"], 9376)?], Kind::TcpHostname(is_set("close", false)))
         }
@@ -61,46 +81,126 @@ pub(super) fn server(arguments: &[String], variables: &[(String, String)]) -> Op
         "test-webserver" => (vec![port(&["port"], 80)?], Kind::TestWebserver),
         "liveness" => (vec![8080], Kind::Liveness),
         "guestbook" => (vec![port(&["http-port"], 80)?], Kind::Guestbook(port(&["backend-port"], 6379)?)),
-        "nettest" => (vec![port(&["port"], 8080)?], Kind::Nettest),
-        "tcp-reset" => (vec![port(&["port"], 8080)?], Kind::Reset),
-        "no-snat-test" => (vec![port(&["port"], 8080)?], Kind::Whoami),
-        "fakegitserver" => (vec![8000], Kind::Fixed("I am a fake git server".to_owned())),
-        "webhook" => {
-            let sidecar = value(rest, &["sidecar-image"]).unwrap_or_default().to_owned();
-            (vec![port(&["port"], 443)?], Kind::Webhook(sidecar))
+        "nettest" => {
+            let peers = value(rest, &["peers"]).and_then(|text| text.parse().ok()).unwrap_or(PEERS);
+            (vec![port(&["port"], 8080)?], Kind::Nettest(peers))
         }
+        "tcp-reset" => (vec![port(&["port"], 8080)?], Kind::Reset),
+        "no-snat-test" => {
+            let variable = |name: &str| {
+                let named = variables.iter().rev().find(|(own, _)| own == name);
+                named.map(|(_, text)| text.clone()).unwrap_or_default()
+            };
+            (vec![port(&["port"], 8080)?], Kind::Whoami(variable("POD_IP"), variable("NODE_IP")))
+        }
+        "fakegitserver" => (vec![8000], Kind::Fixed("I am a fake git server".to_owned())),
+        "webhook" => (vec![port(&["port"], 443)?], Kind::Webhook(text("sidecar-image"))),
         "crd-conversion-webhook" => (vec![port(&["port"], 443)?], Kind::Conversion),
         "grpc-health-checking" => {
             let checks = port(&["port"], 5000)?;
             (vec![checks, port(&["http-port"], 8080)?], Kind::Health(Health::of(rest, checks)))
         }
         "porter" => {
-            let served = variables.iter().filter_map(|(name, body)| {
-                let tls = name.strip_prefix("SERVE_TLS_PORT_");
-                let port = tls.or_else(|| name.strip_prefix("SERVE_PORT_"))?;
-                Some((port.parse::<u16>().ok()?, tls.is_some(), body.clone()))
-            });
-            let bodies: Vec<(u16, bool, String)> = served.collect();
-            let ports = bodies.iter().map(|(port, ..)| *port).collect();
+            let bodies = porter(variables);
+            let streams = bodies.iter().filter(|(_, transport, _)| *transport != PorterTransport::Udp);
+            let ports = streams.map(|(port, ..)| *port).collect();
             (ports, Kind::Porter(bodies, is_set("json-response", false)))
         }
         _ => return None,
     };
     let tls = match kind {
-        Kind::Netexec | Kind::Webhook(_) | Kind::Conversion => certificate_files(rest),
+        Kind::Netexec(_) | Kind::Webhook(_) | Kind::Conversion => certificate_files(rest),
         Kind::Porter(..) => Some(certificate_of_porter(variables)),
         _ => None,
     };
-    let datagrams = match kind {
+    let datagrams = match &kind {
         // A negative port is none.
-        Kind::Netexec => match value(rest, &["udp-port"]) {
-            Some(text) => text.parse().ok(),
-            None => Some(8081),
+        Kind::Netexec(_) => match value(rest, &["udp-port"]) {
+            Some(text) => text.parse().ok().into_iter().collect(),
+            None => vec![8081],
         },
-        Kind::ServeHostname | Kind::TcpHostname(_) if is_set("udp", false) => ports.first().copied(),
-        _ => None,
+        Kind::ServeHostname | Kind::TcpHostname(_) if is_set("udp", false) => ports.clone(),
+        Kind::Porter(served, _) => datagrams_of(served).map(|(port, _)| port).collect(),
+        _ => Vec::new(),
     };
     Some(Server { ports, datagrams, kind, tls })
+}
+
+/// The ports of `porter`, by the variables that name them.
+fn porter(variables: &[(String, String)]) -> Vec<(u16, PorterTransport, String)> {
+    let served = variables.iter().filter_map(|(name, body)| {
+        let (port, transport) = PORTER.iter().find_map(|(prefix, transport)| {
+            Some((name.strip_prefix(prefix)?.parse::<u16>().ok()?, *transport))
+        })?;
+        Some((port, transport, body.clone()))
+    });
+    served.collect()
+}
+
+/// The ports of `porter` for datagrams, with their answers.
+fn datagrams_of(served: &[(u16, PorterTransport, String)]) -> impl Iterator<Item = (u16, &str)> {
+    let udp = served.iter().filter(|(_, transport, _)| *transport == PorterTransport::Udp);
+    udp.map(|(port, _, body)| (*port, body.as_str()))
+}
+
+/// The answer of `porter` to a datagram.
+pub(super) fn porter_datagram(
+    served: &[(u16, PorterTransport, String)],
+    peer: &ServerPeer,
+) -> Option<Vec<u8>> {
+    let found = datagrams_of(served).find(|(port, _)| *port == peer.local.port());
+    found.map(|(_, body)| body.as_bytes().to_vec())
+}
+
+/// `/checknosnat` of `no-snat-test`: asks the others of its kind from which address it has asked them.
+fn check(env: &Env, request: &HttpRequest) -> ServerAction {
+    let addresses = request.value("ips").unwrap_or_default();
+    let all: Vec<&str> = addresses.split(',').collect();
+    if all.len() > DIAL_TRIES || addresses.len() > DIAL_REQUEST_BYTES {
+        return ServerAction::Answer(error(400, "too many addresses"));
+    }
+    let call = |address: &str| {
+        let (name, port) = address.rsplit_once(':').unwrap_or((address, "80"));
+        let text = format!(
+            "GET /whoami HTTP/1.1\r\nHost: {address}\r\nUser-Agent: Go-http-client/1.1\r\nConnection: close\r\n\r\n"
+        );
+        let end = NetworkEnd::Connect(host(env, name), port.parse().unwrap_or(80));
+        call_of_dial(end, text.into_bytes())
+    };
+    if all.iter().any(|address| address.is_empty() || address.contains(char::is_whitespace)) {
+        return ServerAction::Answer(error(500, &format!("invalid address in {addresses:?}")));
+    }
+    ServerAction::Dial(all.into_iter().map(call).collect())
+}
+
+/// The answer of `/checknosnat`: whether all have seen the address of the pod.
+pub(super) fn checked(
+    calls: &[NetworkCall],
+    replies: &[NetworkReply],
+    (pod, node): (&str, &str),
+) -> HttpResponse {
+    let problem = |(call, reply): (&NetworkCall, &NetworkReply)| {
+        let NetworkEnd::Connect(name, port) = &call.end else { return None };
+        let received = match &reply.result {
+            Ok(received) => received,
+            Err(why) => return Some(format!("Get \"http://{name}:{port}/whoami\": {}", why.text())),
+        };
+        let response = ReceivedResponse::parse(&received.bytes, "GET");
+        let body = response.map(|response| String::from_utf8_lossy(&response.body).into_owned());
+        let body = body.unwrap_or_default();
+        match body.split(':').next().unwrap_or_default() {
+            seen if seen == pod => None,
+            seen if seen == node => {
+                Some(format!("Returned ip {seen:?} != my Pod ip {pod:?}, == my Node ip {node:?} - SNAT"))
+            }
+            seen => Some(format!(
+                "Returned ip {seen:?} != my Pod ip {pod:?} or my Node ip {node:?} - SNAT to unexpected ip (possible SNAT through \
+                 unexpected interface on the way into another node)"
+            )),
+        }
+    };
+    let problems: Vec<String> = calls.iter().zip(replies).filter_map(problem).collect();
+    HttpResponse::sniffed(if problems.is_empty() { 200 } else { 500 }, &problems.join(", "))
 }
 
 /// The files of a certificate and its key that the flags name.
@@ -128,18 +228,26 @@ pub(super) fn respond(
     let plain = |text: String| ServerAction::Answer(HttpResponse::sniffed(200, &text));
     let (path, _) = request.path();
     match kind {
-        Kind::Netexec => (netexec(env, request, peer), Some(logged(env, &format!("GET {}", request.target)))),
+        Kind::Netexec(answered) if answered.is_empty() => {
+            (netexec(env, request, peer), Some(logged(env, &format!("GET {}", request.target))))
+        }
+        Kind::Netexec(answered) => {
+            let target = answered.clone();
+            let asked = HttpRequest { method: "GET".to_owned(), target, ..HttpRequest::default() };
+            (netexec(env, &asked, peer), Some(logged(env, &format!("GET {answered}"))))
+        }
         Kind::ServeHostname => {
             (plain(env.hostname.clone()), Some(logged(env, &format!("HTTP request from {}", peer.remote))))
         }
         Kind::TestWebserver => (ServerAction::Answer(serve(env, &path)), None),
         Kind::Liveness => (liveness(request, peer), None),
         Kind::Guestbook(primary) => (guestbook::respond(env, request, *primary), None),
-        Kind::Nettest => (nettest::respond(env, request), None),
+        Kind::Nettest(peers) => (nettest::respond(env, request, *peers), None),
         Kind::Porter(bodies, is_json) => {
-            let body =
-                bodies.iter().find(|(port, ..)| *port == peer.local.port()).map(|(.., body)| body.as_str());
-            let body = body.unwrap_or_default();
+            let is_meant = |(port, transport, _): &&(u16, PorterTransport, String)| {
+                *port == peer.local.port() && *transport != PorterTransport::Udp
+            };
+            let body = bodies.iter().find(is_meant).map(|(.., body)| body.as_str()).unwrap_or_default();
             let response = match is_json {
                 true => {
                     let text = format!("{{\"Method\":{},\"Body\":{}}}", json(&request.method), json(body));
@@ -149,8 +257,11 @@ pub(super) fn respond(
             };
             (ServerAction::Answer(response), None)
         }
-        Kind::Whoami if path != "/whoami" => (ServerAction::Answer(error(404, "404 page not found")), None),
-        Kind::Whoami => (plain(peer.remote.ip().to_string()), None),
+        Kind::Whoami(..) => match path.as_str() {
+            "/whoami" => (plain(peer.remote.to_string()), None),
+            "/checknosnat" => (check(env, request), None),
+            _ => (ServerAction::Answer(error(404, "404 page not found")), None),
+        },
         Kind::Fixed(text) => (plain(text.clone()), None),
         Kind::Webhook(sidecar) => (review::respond(&path, request, sidecar), None),
         Kind::Conversion => (conversion::respond(&path, request), None),

@@ -8,7 +8,7 @@ use super::files::error;
 use crate::http::{HttpRequest, HttpResponse, ReceivedResponse};
 use crate::limits::{ANSWERED_KEY_BYTES, ANSWERED_KEYS, ANSWERED_TEXT_BYTES};
 use crate::shell::env::Env;
-use crate::shell::network::{NetworkCall, NetworkEnd, NetworkReply, host};
+use crate::shell::network::{NetworkEnd, NetworkReply, host};
 use std::collections::BTreeMap;
 
 /// The Service of the primary.
@@ -22,9 +22,12 @@ pub(super) fn respond(env: &Env, request: &HttpRequest, primary: u16) -> ServerA
     let refused = |code, text: &str| ServerAction::Answer(error(code, text));
     let key = || request.value("key").unwrap_or_default();
     match request.path().0.as_str() {
-        "/get" => answer(&texts(env).remove(&key()).unwrap_or_default()),
+        // With the texts that a replica which registers begins with.
+        "/register" => answer(&store(env)),
+        "/get" if key().is_empty() => answer(&store(env)),
+        "/get" => answer(&format!("{{\"data\":{}}}", json(&texts(env).remove(&key()).unwrap_or_default()))),
         "/set" => match set(env, key(), request.value("value").unwrap_or_default()) {
-            Ok(()) => answer(""),
+            Ok(()) => answer("{\"message\":\"Updated\"}"),
             Err(why) => refused(500, why),
         },
         "/guestbook" => match request.value("cmd").as_deref() {
@@ -47,6 +50,11 @@ fn texts(env: &Env) -> BTreeMap<String, String> {
     serde_json::from_slice(&env.read(TEXTS).unwrap_or_default()).unwrap_or_default()
 }
 
+/// All texts, as a server shows them.
+fn store(env: &Env) -> String {
+    format!("{{\"data\":{}}}", serde_json::to_string(&texts(env)).unwrap_or_default())
+}
+
 fn set(env: &Env, key: String, value: String) -> Result<(), &'static str> {
     if key.len() > ANSWERED_KEY_BYTES || value.len() > ANSWERED_TEXT_BYTES {
         return Err("key or value too long");
@@ -60,20 +68,14 @@ fn set(env: &Env, key: String, value: String) -> Result<(), &'static str> {
     env.write(TEXTS, &text).map_err(|_| "no space left on device")
 }
 
-/// The answer of a frontend after the primary's.
-pub(super) fn dialed(calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
+/// The answer of a frontend: the primary's.
+pub(super) fn dialed(replies: &[NetworkReply]) -> HttpResponse {
     let reply = replies.first().and_then(|reply| reply.result.as_ref().ok());
     let response = reply.and_then(|received| ReceivedResponse::parse(&received.bytes, "GET"));
     let Some(response) = response.filter(|response| response.code == 200) else {
         return error(500, "the primary does not answer");
     };
-    match calls.first().is_some_and(|call| call.send.starts_with(b"GET /set")) {
-        true => HttpResponse::sniffed(200, "{\"message\":\"Updated\"}"),
-        false => {
-            let text = json(&String::from_utf8_lossy(&response.body));
-            HttpResponse::sniffed(200, &format!("{{\"data\":{text}}}"))
-        }
-    }
+    HttpResponse::sniffed(200, &String::from_utf8_lossy(&response.body))
 }
 
 #[cfg(test)]
@@ -95,9 +97,11 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(ask("/get?key=messages"), (200, String::new()));
+        assert_eq!(ask("/get?key=messages"), (200, "{\"data\":\"\"}".to_owned()));
+        assert_eq!(ask("/register?host=10.0.0.1"), (200, "{\"data\":{}}".to_owned()));
         assert_eq!(ask("/set?cmd=set&key=messages&value=a%20b").0, 200);
-        assert_eq!(ask("/get?key=messages"), (200, "a b".to_owned()));
+        assert_eq!(ask("/get?key=messages"), (200, "{\"data\":\"a b\"}".to_owned()));
+        assert_eq!(ask("/register?host=10.0.0.1"), (200, "{\"data\":{\"messages\":\"a b\"}}".to_owned()));
         assert_eq!(ask("/guestbook?cmd=x").0, 400);
         assert_eq!(ask("/").0, 404);
         for n in 0..ANSWERED_KEYS + 3 {
@@ -114,7 +118,7 @@ mod tests {
             let (code, text) = ask(&format!("/set?key={key}&value={value}"));
             assert_eq!((code, text.trim()), (500, "key or value too long"));
         }
-        assert_eq!(ask("/get?key=messages"), (200, kept));
+        assert_eq!(ask("/get?key=messages"), (200, format!("{{\"data\":\"{kept}\"}}")));
         let ServerAction::Dial(calls) = respond(&env, &request("/guestbook?cmd=get&key=messages"), 7) else {
             panic!("a frontend asks")
         };

@@ -36,7 +36,7 @@ pub(super) fn server(program: &str, arguments: &[String], version: Option<&str>)
         }
         _ => return None,
     };
-    Some(Server { ports, datagrams: None, kind, tls: None })
+    Some(Server { ports, datagrams: Vec::new(), kind, tls: None })
 }
 
 /// Whether a path is that of the first page, which the image has.

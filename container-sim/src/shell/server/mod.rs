@@ -23,8 +23,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     ports: Vec<u16>,
-    /// The port of datagrams, if it answers them.
-    datagrams: Option<u16>,
+    /// The ports of datagrams.
+    datagrams: Vec<u16>,
     kind: Kind,
     /// The paths of its certificate and key, if it speaks TLS.
     tls: Option<(String, String)>,
@@ -53,7 +53,8 @@ pub enum ServerEncryption {
 /// What a server does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    Netexec,
+    /// `netexec`; with the path that it answers whatever is asked, or an empty text.
+    Netexec(String),
     ServeHostname,
     /// `serve-hostname --tcp`: sends the name, and then closes or not.
     TcpHostname(bool),
@@ -62,13 +63,14 @@ enum Kind {
     Liveness,
     /// `guestbook`, with the port of its primary.
     Guestbook(u16),
-    /// `nettest`: counts who writes to it.
-    Nettest,
-    /// `porter`: its ports, whether they speak TLS, and their bodies; whether it answers JSON.
-    Porter(Vec<(u16, bool, String)>, bool),
+    /// `nettest`: counts who writes to it; with the number of peers that its test needs.
+    Nettest(usize),
+    /// `porter`: its ports with their transports and bodies; whether it answers JSON.
+    Porter(Vec<(u16, agnhost::PorterTransport, String)>, bool),
     /// One body for all requests.
     Fixed(String),
-    Whoami,
+    /// `no-snat-test`, with the addresses of its pod and of its node.
+    Whoami(String, String),
     /// `tcp-reset`: resets each connection.
     Reset,
     /// `webhook`, with the image of the sidecar that it adds.
@@ -143,13 +145,13 @@ impl Server {
 
     /// A server that answers one text to all requests at a port.
     pub fn fixed(port: u16, text: String) -> Self {
-        Self { ports: vec![port], datagrams: None, kind: Kind::Fixed(text), tls: None }
+        Self { ports: vec![port], datagrams: Vec::new(), kind: Kind::Fixed(text), tls: None }
     }
 
     /// Whether it speaks TLS at a port, and with which certificate: its files are read anew, because a volume may have got new ones.
     pub fn encryption(&self, environment: &Arc<Environment>, port: u16) -> ServerEncryption {
         if let Kind::Porter(served, _) = &self.kind
-            && !served.iter().any(|(own, has_tls, _)| *own == port && *has_tls)
+            && !served.iter().any(|(own, by, _)| *own == port && *by == agnhost::PorterTransport::Tls)
         {
             return ServerEncryption::Plain;
         }
@@ -169,13 +171,14 @@ impl Server {
 
     /// Whether it receives datagrams at a port.
     pub fn receives(&self, port: u16) -> bool {
-        self.datagrams == Some(port)
+        self.datagrams.contains(&port)
     }
 
     /// The answer to a datagram; `None`: there is none.
     pub fn answer(&self, datagram: &[u8], hostname: &str, peer: &ServerPeer) -> Option<Vec<u8>> {
-        match self.kind {
-            Kind::Netexec => agnhost::netexec_datagram(datagram, hostname, peer),
+        match &self.kind {
+            Kind::Netexec(_) => agnhost::netexec_datagram(datagram, hostname, peer),
+            Kind::Porter(served, _) => agnhost::porter_datagram(served, peer),
             Kind::ServeHostname | Kind::TcpHostname(_) => Some(hostname.as_bytes().to_vec()),
             _ => None,
         }
@@ -227,8 +230,9 @@ impl Server {
 
     /// The answer after the calls of [`ServerAction::Dial`].
     pub fn dialed(&self, calls: &[NetworkCall], replies: &[NetworkReply]) -> HttpResponse {
-        match self.kind {
-            Kind::Guestbook(_) => guestbook::dialed(calls, replies),
+        match &self.kind {
+            Kind::Guestbook(_) => guestbook::dialed(replies),
+            Kind::Whoami(pod, node) => agnhost::checked(calls, replies, (pod, node)),
             _ => agnhost::dialed(calls, replies),
         }
     }

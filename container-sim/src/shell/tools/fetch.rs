@@ -19,10 +19,17 @@ pub(super) struct Url {
     pub(super) user: Option<String>,
 }
 
+/// The scheme that an address begins with, and what follows it. A `://` behind other characters than those of a scheme belongs to the path
+/// or the query.
+fn scheme_of(text: &str) -> Option<(&str, &str)> {
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    text.split_once("://").filter(|(scheme, _)| !scheme.is_empty() && scheme.chars().all(is_of_scheme))
+}
+
 impl Url {
     /// Parses an address; without a scheme it is `http`. `None` for other schemes and what is no address.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let (scheme, rest) = scheme_of(text).unwrap_or(("http", text));
         let is_encrypted = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -64,7 +71,8 @@ impl Url {
     /// The address to which a redirect from this one leads.
     pub(super) fn redirected(&self, location: &str) -> Option<Self> {
         match location {
-            _ if location.contains("://") => Self::parse(location),
+            _ if scheme_of(location).is_some() => Self::parse(location),
+            _ if location.starts_with("//") => Self::parse(&format!("{}:{location}", self.scheme())),
             _ if location.starts_with('/') => Some(Self { path: location.to_owned(), ..self.clone() }),
             _ => {
                 let path = self.path.split('?').next().unwrap_or_default();
@@ -159,6 +167,13 @@ mod tests {
         assert_eq!(of("http://10.0.0.1:8080/a?b=c#d"), expected("10.0.0.1", 8080, "/a?b=c"));
         assert_eq!(of("web:81?x=1"), expected("web", 81, "/?x=1"));
         assert_eq!(of("https://u:p@h/"), expected("h", 443, "/"));
+        let query = of("web:8080/redirect?loc=http://x/");
+        assert_eq!(
+            query,
+            expected("web", 8080, "/redirect?loc=http://x/"),
+            "a scheme in a query is none of the address"
+        );
+        assert_eq!(of("web?to=https://x"), expected("web", 80, "/?to=https://x"));
         assert_eq!(of("http://[::1]:80/x"), expected("[::1]", 80, "/x"));
         for bad in
             ["ftp://x/", "http://", "http://a:b/", "http://a:99999/", "http://a b/", "http://a/\r\nX: y"]
@@ -166,8 +181,11 @@ mod tests {
             assert_eq!(of(bad), None, "{bad:?}");
         }
         let url = Url::parse("http://a/b/c?d").unwrap();
-        let paths = ["/x", "x", "http://z/"].map(|to| url.redirected(to).unwrap());
-        assert_eq!(paths.map(|url| format!("{}{}", url.host, url.path)), ["a/x", "a/b/x", "z/"]);
+        let paths = ["/x", "x", "http://z/", "//y/x", "/x?u=http://y/"].map(|to| url.redirected(to).unwrap());
+        assert_eq!(
+            paths.map(|url| format!("{}{}", url.host, url.path)),
+            ["a/x", "a/b/x", "z/", "y/x", "a/x?u=http://y/"]
+        );
         assert_eq!(
             (url.file_name().as_str(), Url::parse("a").unwrap().file_name().as_str()),
             ("c", "index.html")

@@ -11,6 +11,7 @@ pub(super) mod conditions;
 mod curl;
 mod difference;
 mod digest;
+mod encoding;
 mod fetch;
 mod files;
 mod filters;
@@ -211,7 +212,8 @@ const fn whole(name: &'static str, reads: fn(&[String]) -> bool, run: fn(&ToolCa
 }
 
 /// All programs.
-const TABLES: [&[Tool]; 24] = [
+const TABLES: [&[Tool]; 25] = [
+    encoding::TOOLS,
     basic::TOOLS,
     compare::TOOLS,
     compress::TOOLS,

@@ -1,10 +1,12 @@
-//! Programs that ask the kernel: `mount`, which lists what is mounted, and `ip`, which changes nothing.
+//! Programs that ask the kernel: `mount`, which lists what is mounted, `df`, and `ip`, which changes nothing.
 
 use super::{Outcome, Tool, ToolCall, plain};
+use crate::limits::DISK_BYTES;
 use crate::shell::env::Env;
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool { check: check_mount, ..plain("mount", mount) },
+    plain("df", df),
     Tool { check: check_ip, ..plain("ip", ip) },
     Tool { check: check_sysctl, ..plain("sysctl", sysctl) },
 ];
@@ -60,6 +62,71 @@ fn mounts(env: &Env) -> Vec<(&'static str, String, &'static str, &'static str)> 
         all.push((device, path.clone(), kind, options(path)));
     }
     all
+}
+
+/// How `df` shows sizes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SizeForm {
+    Kilobytes,
+    Megabytes,
+    Human,
+}
+
+impl SizeForm {
+    fn text(self, bytes: usize) -> String {
+        match self {
+            Self::Kilobytes => bytes.div_ceil(1024).to_string(),
+            Self::Megabytes => bytes.div_ceil(1024 * 1024).to_string(),
+            Self::Human if bytes == 0 => "0".to_owned(),
+            Self::Human if bytes < 1024 * 1024 => format!("{:.1}K", bytes as f64 / 1024.0),
+            Self::Human => format!("{:.1}M", bytes as f64 / (1024.0 * 1024.0)),
+        }
+    }
+}
+
+/// The disks of the container: all, or those of some paths. Each has the same size.
+fn df(call: &ToolCall<'_>) -> Outcome {
+    let parsed = match super::parse(call.arguments(), "hkmPTa", &[]) {
+        Ok(parsed) => parsed,
+        Err(why) => return Outcome::fail(1, format!("df: {why}\n")),
+    };
+    let form = match (parsed.has('h'), parsed.has('m')) {
+        (true, _) => SizeForm::Human,
+        (false, true) => SizeForm::Megabytes,
+        (false, false) => SizeForm::Kilobytes,
+    };
+    let size = match form {
+        SizeForm::Human => "     Size      Used Available Use%",
+        SizeForm::Megabytes => "1M-blocks      Used Available Use%",
+        SizeForm::Kilobytes if parsed.has('P') => "1024-blocks    Used Available Capacity",
+        SizeForm::Kilobytes => "1K-blocks      Used Available Use%",
+    };
+    let all: Vec<_> = mounts(call.env).into_iter().filter(|(_, _, kind, _)| *kind != "cgroup2").collect();
+    let (mut shown, mut err) = (Vec::new(), String::new());
+    for path in &parsed.operands {
+        let full = call.env.resolved(&call.env.path(path));
+        let is_there = full == "/" || call.env.is_folder(&full) || call.env.entry(&full).is_some();
+        let holds = |mount: &str| mount == "/" || full == mount || full.starts_with(&format!("{mount}/"));
+        match all.iter().filter(|(_, mount, ..)| holds(mount)).max_by_key(|(_, mount, ..)| mount.len()) {
+            Some(mount) if is_there => shown.push(mount),
+            _ => err.push_str(&format!("df: {path}: can't find mount point\n")),
+        }
+    }
+    if parsed.operands.is_empty() {
+        shown.extend(&all);
+    }
+    let mut text = format!("Filesystem           {size} Mounted on\n");
+    for (device, path, ..) in shown {
+        let disk = call.env.volumes.get(path).unwrap_or(&call.env.disk);
+        let used = disk.used();
+        let (total, free) = (form.text(DISK_BYTES), form.text(DISK_BYTES.saturating_sub(used)));
+        let percent = (100 * used).div_ceil(DISK_BYTES);
+        text.push_str(&format!(
+            "{device:<20} {total:>9} {:>9} {free:>9} {percent:>3}% {path}\n",
+            form.text(used)
+        ));
+    }
+    Outcome { code: u8::from(!err.is_empty()), err, ..Outcome::text(text) }
 }
 
 /// Whether a command of `ip` would change the network.
@@ -154,6 +221,7 @@ mod tests {
             let outcome = match argv[0].as_str() {
                 "mount" => mount(&call),
                 "ip" => ip(&call),
+                "df" => df(&call),
                 _ => sysctl(&call),
             };
             let super::super::Output::Small(out) = outcome.out else { panic!("{words}") };
@@ -167,6 +235,20 @@ mod tests {
         );
         assert_eq!(run("mount"), (all, String::new(), 0));
         assert_eq!(run("mount -t proc").0, "");
+        let head = "Filesystem           1K-blocks      Used Available Use% Mounted on\n";
+        let line =
+            |device: &str, path: &str| format!("{device:<20}     65536         0     65536   0% {path}\n");
+        let rows = [line("overlay", "/"), line("/dev/vda1", "/data"), line("tmpfs", "/secret")].concat();
+        assert_eq!(run("df").0, format!("{head}{rows}"));
+        assert_eq!(run("df /data").0, format!("{head}{}", line("/dev/vda1", "/data")));
+        assert_eq!(
+            run("df -h /").0.lines().nth(1),
+            Some("overlay                  64.0M         0     64.0M   0% /")
+        );
+        assert_eq!(
+            run("df /nosuch"),
+            (head.to_owned(), "df: /nosuch: can't find mount point\n".to_owned(), 1)
+        );
         assert_eq!(run("mount /dev/x /mnt").2, 1);
         let refusal = "ip: RTNETLINK answers: Operation not permitted\n";
         assert_eq!(run("ip link add dummy0 type dummy"), (String::new(), refusal.to_owned(), 2));
